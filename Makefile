@@ -7,15 +7,18 @@ BIN    := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 FUZZ_SECONDS ?= 30
 SOAK_MINUTES ?= 30
+PACKAGE ?= captures/tcp
+MUTATION_SAMPLE ?= 100
+MUTATION_SEED ?= 1
 PYTEST ?= $(BIN)/python -m pytest --durations 20
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test unit test-system bench soak fuzz schema schema-check docs lint types format coverage lock clean
+.PHONY: help demo test unit test-system bench soak fuzz mutation schema schema-check docs lint types format coverage lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
-	@echo "also: unit test-system bench soak fuzz schema schema-check docs lint types format coverage lock clean"
+	@echo "also: unit test-system bench soak fuzz mutation schema schema-check docs lint types format coverage lock clean"
 
 # --- the environment ---
 
@@ -66,6 +69,10 @@ bench: $(VENV)/.dev
 # Whether relay and indexer keep their memory at the rate that two cores give; prints the curve.
 soak: $(VENV)/.dev
 	$(BIN)/python -m bench.soak --minutes $(SOAK_MINUTES)
+
+# Which changes of a package's source no test notices. By hand: it takes minutes, and cosmic-ray (pip install cosmic-ray).
+mutation: $(VENV)/.dev
+	$(BIN)/python -m tools.mutation $(PACKAGE) $(TESTS) --sample $(MUTATION_SAMPLE) --seed $(MUTATION_SEED)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

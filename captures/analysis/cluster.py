@@ -183,7 +183,7 @@ class Cluster:
             self._partition(
                 seen, name, one["partitionIndex"], api, leader=one["leader"], epoch=one["leaderEpoch"],
                 isr=one["isr"], replicas=one["replicas"],
-                moving=(one.get("addingReplicas") or (), one.get("removingReplicas") or ()),
+                moving=(one.get("addingReplicas"), one.get("removingReplicas")),
             )  # fmt: skip
 
     def _stop_replica(self, seen: Seen) -> None:
@@ -204,10 +204,10 @@ class Cluster:
         if seen.key == api_keys.ELECT_LEADERS:
             self._event(seen, "election", "", f"leaders are elected ({_count(seen)})", "ElectLeaders")
             return
-        refused = {one.get("name"): one["errorCode"] for one in _results(seen) if one.get("errorCode")}
+        refused = _refused(seen)
         for element in seen.request.get("topics") or seen.request.get("topicNames") or ():
             name = element if isinstance(element, str) else seen.topic(element)
-            result = f", refused with {refused[name]}" if refused.get(name) else ""
+            result = _result(refused.get((name, None)))
             match seen.key:
                 case 19:
                     count = element["numPartitions"] if element["numPartitions"] >= 0 else len(element["assignments"])
@@ -223,8 +223,11 @@ class Cluster:
                     for one in element["partitions"]:
                         where = one.get("replicas")
                         text = "reassignment cancelled" if where is None else f"to be moved to {_ids(where)}"
-                        about = f"{name}-{one['partitionIndex']}"
-                        self._event(seen, "reassignment", about, text + result, "AlterPartitionReassignments")
+                        number = one["partitionIndex"]
+                        result = _result(refused.get((name, number)))
+                        self._event(
+                            seen, "reassignment", f"{name}-{number}", text + result, "AlterPartitionReassignments"
+                        )
 
     def _alter_partition(self, seen: Seen) -> None:
         for topic in seen.response.get("topics") or ():
@@ -253,7 +256,7 @@ class Cluster:
         decoded = value.get("decoded") if isinstance(value, dict) else None
         if not isinstance(decoded, dict):
             return
-        kind, data = decoded.get("type"), decoded.get("data", decoded)
+        kind, data = decoded.get("name"), decoded.get("data", decoded)
         topic_id = data.get("topicId")
         name = self._names.get(topic_id, topic_id) if isinstance(topic_id, str) else ""
         match kind:
@@ -267,7 +270,7 @@ class Cluster:
                     seen, name, data["partitionId"], METADATA_TOPIC,
                     leader=None if data.get("leader") == -2 else data.get("leader"), epoch=data.get("leaderEpoch"),
                     isr=data.get("isr"), replicas=data.get("replicas"),
-                    moving=(data.get("addingReplicas") or (), data.get("removingReplicas") or ()),
+                    moving=(data.get("addingReplicas"), data.get("removingReplicas")),
                 )  # fmt: skip
             case "RegisterBrokerRecord":
                 ends = data.get("endPoints") or ()
@@ -296,7 +299,7 @@ class Cluster:
         epoch: int | None = None,
         isr: Any = None,
         replicas: Any = None,
-        moving: tuple[Any, Any] | None = None,
+        moving: tuple[Any, Any] = (None, None),
     ) -> None:
         """Take in what was told of a partition; what is None was not told. Old news of an earlier epoch is left."""
         about = f"{topic}-{number}"
@@ -318,7 +321,7 @@ class Cluster:
                 was = "nobody" if before in _LEADERLESS else before
                 at = f" at epoch {epoch}" if epoch is not None and epoch >= 0 else ""
                 self._event(seen, "leader", about, f"leader {was} -> {leader}{at}", source)
-        if isr is not None and set(isr) != set(state.isr or ()):
+        if isr is not None and (state.isr is None or set(isr) != set(state.isr)):
             if state.isr is not None:
                 self._event(seen, "isr", about, f"ISR {_ids(state.isr)} -> {_ids(isr)}", source)
             state.isr = tuple(isr)
@@ -326,9 +329,9 @@ class Cluster:
             if state.replicas is not None and set(replicas) != set(state.replicas):
                 self._event(seen, "replicas", about, f"replicas {_ids(state.replicas)} -> {_ids(replicas)}", source)
             state.replicas = tuple(replicas)
-        if moving is not None and (tuple(moving[0]), tuple(moving[1])) != state.moving:
-            state.moving = (tuple(moving[0]), tuple(moving[1]))
-            adding, removing = state.moving
+        adding, removing = (was if now is None else tuple(now) for was, now in zip(state.moving, moving, strict=True))
+        if (adding, removing) != state.moving:
+            state.moving = adding, removing
             text = f"reassignment: adding {_ids(adding)}, removing {_ids(removing)}"
             self._event(seen, "reassignment", about, text if adding or removing else "reassignment is over", source)
 
@@ -339,8 +342,18 @@ class Cluster:
             self.more_events += 1
 
 
-def _results(seen: Seen) -> list[Values]:
-    return list(seen.response.get("topics") or seen.response.get("responses") or ())
+def _refused(seen: Seen) -> dict[tuple[Any, int | None], int]:
+    """Error codes of the answer to an admin client by topic and partition (None: the whole topic)."""
+    found: dict[tuple[Any, int | None], int] = {}
+    for topic in seen.response.get("topics") or seen.response.get("responses") or seen.response.get("results") or ():
+        found[topic.get("name"), None] = topic.get("errorCode", 0)
+        for one in topic.get("partitions") or ():
+            found[topic.get("name"), one["partitionIndex"]] = one.get("errorCode", 0)
+    return found
+
+
+def _result(code: int | None) -> str:
+    return f", refused with {code}" if code else ""
 
 
 def _count(seen: Seen) -> str:

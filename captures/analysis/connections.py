@@ -45,9 +45,9 @@ class Step:
     time: int
     exchange: int
     latency_ns: int | None
-    attempts: int = 1
-    error: int = 0
-    done: bool = False
+    attempts: int
+    error: int
+    done: bool
 
     def line(self) -> dict[str, Any]:
         return {

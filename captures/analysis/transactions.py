@@ -33,7 +33,6 @@ class State(StrEnum):
     COMMITTED = "committed"
     ABORTED = "aborted"
     FENCED = "fenced"
-    FAILED = "failed"
     HANGING = "hanging"
 
 

@@ -734,8 +734,6 @@ class Reassembler:
             if not connection.over:
                 if side.base is None and (connection.opened or not (other.next or other.pending)):
                     side.begin(first)
-                    if flags & ACK and other.base is None:
-                        other.begin(ack)
                     return
                 self._end(connection, now, time, "a new connection on the same ports")
         opener = way if not flags & ACK else 1 - way

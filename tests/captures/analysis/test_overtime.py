@@ -16,6 +16,7 @@ from kproxy.captures.bodies import Bodies
 from kproxy.captures.reader import read
 from kproxy.decoders.exchange import Exchange
 from kproxy.decoders.filters import parse
+from tests.support.scripts import MILLISECOND, START, Script, eyes, play, request, response
 
 CAPTURES = Path(__file__).parents[2] / "data" / "captures"
 
@@ -103,3 +104,81 @@ def test_the_filter_of_a_line_finds_it(by: str) -> None:
     for name in names.get(by, ('a "b" \\', "10.0.0.1", "(none)")):
         for test in filters(by, name):
             assert parse(test).expression is not None, test
+
+
+def test_what_figures_hold() -> None:
+    """Two exchanges 20 s apart, the later one failed and throttled; the whole capture's slices last 2**29 ns."""
+    script = Script()
+    script.client(request(1, 11, 0, maxWaitMs=5000)).broker(response(1, 11, 0)).wait(19_998)
+    late = response(1, 11, 1, errorCode=70, throttleTimeMs=7)
+    script.client(request(1, 11, 1, maxWaitMs=5000)).broker(late)
+    played = play(script.end())
+    figures = Figures(eyes())
+    for item in played.exchanges:
+        figures.add(item, Bodies(item, played.tape, eyes()))
+    told = figures.to_json("api")
+    first, last = START + 2 * MILLISECOND, START + 20_002 * MILLISECOND
+    assert told["span"] == {
+        "10": {"from": START + 11 * SECOND, "slice": SECOND, "seconds": 9.002},
+        "60": {"from": START // (6 * SECOND) * 6 * SECOND, "slice": 6 * SECOND, "seconds": 20.0},
+        "600": {"from": START // (60 * SECOND) * 60 * SECOND, "slice": 60 * SECOND, "seconds": 20.0},
+        "all": {"from": first >> 29 << 29, "slice": 1 << 29, "seconds": 20.0},
+    }
+    (line,) = told["lines"]
+    assert (line["name"], line["long_poll"], line["filters"]) == ("Fetch", False, ["api == Fetch"])
+    millisecond = {"p50": MILLISECOND, "p90": MILLISECOND, "p99": MILLISECOND, "max": MILLISECOND}
+    nothing = [None] * 9
+    assert line["windows"]["10"] == {
+        "count": 1, "failed": 1, "throttle_ms": 7, "counts": [0] * 9 + [1], **millisecond,
+        "p50s": [*nothing, MILLISECOND], "p99s": [*nothing, MILLISECOND],
+    }  # fmt: skip
+    both = line["windows"]["all"]
+    assert (both["count"], both["failed"], both["throttle_ms"], both["max"]) == (2, 1, 7, MILLISECOND)
+    assert len(both["counts"]) == (last >> 29) - (first >> 29) + 1 == 38
+    assert (both["counts"][0], both["counts"][-1], sum(both["counts"])) == (1, 1, 2)
+    assert (both["p50s"][0], both["p50s"][1], both["p99s"][-1]) == (MILLISECOND, None, MILLISECOND)
+    # A minute of the clock begins within these 20 seconds.
+    assert line["windows"]["60"]["counts"] == [1, 0, 0, 1]
+    assert line["windows"]["600"]["counts"] == [2]
+
+
+def test_nothing_counted() -> None:
+    span = Span()
+    assert [span.stretch(window) for window in (None, 10)] == [(0, 0, SECOND)] * 2
+    assert (span.seconds(None), span.seconds(60), OverTime(span).slices(10)) == (0.0, 0.0, [])
+    assert Slice().percentiles((0.5, 0.9)) == [None, None]
+    one = Slice()
+    one.add(None, failed=True, throttle_ms=3)
+    assert (one.count, one.failed, one.throttle_ms, one.percentiles((0.5,))) == (1, 1, 3, [None])
+
+
+def test_percentiles_of_few_are_exact_at_the_end() -> None:
+    one = Slice()
+    for latency in (1000, 1007, 5000):
+        one.add(latency, failed=False, throttle_ms=0)
+    assert one.percentiles((0.0, 0.33, 0.34, 0.67, 1.0)) == [1004, 1004, 1004, 5000, 5000]
+    assert (one.smallest, one.largest) == (1000, 5000)
+    whole = together([None, one, Slice(), one])
+    assert (whole.count, whole.smallest, whole.largest, whole.percentiles((0.5,))) == (6, 1000, 5000, [1004])
+
+
+@pytest.mark.parametrize(
+    ("by", "name", "expected"),
+    [
+        ("api", "(others)", []),
+        ("topic", "(others)", []),
+        ("api", "Produce", ["api == Produce"]),
+        ("api", "Key 31000", ["api == 31000"]),
+        ("api", "(tls)", ["status == tls"]),
+        ("api", "(unmatched)", ["status == orphan_response"]),
+        ("client", "shop", ['client.id == "shop"']),
+        ("client", "10.0.0.1", ['client == "10.0.0.1"']),
+        ("client", "[::1]", ['client == "[::1]"']),
+        ("topic", "t", ['topic == "t"']),
+        ("topic", "(none)", ["not has topic"]),
+        ("broker", "b:9092", ['broker == "b:9092"']),
+        ("broker", "(none)", ['broker == "(none)"']),
+    ],
+)
+def test_filters(by: str, name: str, expected: list[str]) -> None:
+    assert filters(by, name) == expected

@@ -8,7 +8,7 @@ from confluent_kafka import Message, Producer
 from hypothesis import given
 from hypothesis import strategies as some
 
-from kproxy.captures.analysis.partitioner import KEYS, PARTITIONERS, Keys, hash_code, murmur2
+from kproxy.captures.analysis.partitioner import KEYS, PARTITIONERS, Keys, fnv1a, hash_code, murmur2
 
 PARTITIONS = 4  # of each topic in librdkafka's mock cluster
 WORDS = [f"key-{number}".encode() for number in range(40)] + [b"", b"\xff\x80\x00", b"a" * 301]
@@ -69,3 +69,45 @@ def test_a_key_that_goes_elsewhere_fits_nothing() -> None:
     assert keys.fits(PARTITIONS) == "murmur2"
     keys.add(WORDS[0], (murmur2(WORDS[0]) + 1) % PARTITIONS)
     assert keys.fits(PARTITIONS) is None
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [(b"", 0x811C9DC5), (b"a", 0xE40C292C), (b"foobar", 0xBF9CF968), (b"chongo was here!\n", 0xD49930D5)],
+)
+def test_fnv1a_is_that_of_its_authors(key: bytes, expected: int) -> None:
+    """The values of draft-eastlake-fnv; Sarama takes them for signed numbers and drops the sign."""
+    signed = expected - (1 << 32) if expected >= 1 << 31 else expected
+    assert fnv1a(key) == abs(signed)
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        (b"21", -973932308),
+        (b"foobar", -790332482),
+        (b"a-little-bit-long-string", -985981536),
+        (b"a-little-bit-longer-string", -1486304829),
+        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
+        (b"abc", 479470107),
+    ],
+)
+def test_murmur2_is_kafkas(key: bytes, expected: int) -> None:
+    """The values of Kafka's own UtilsTest."""
+    assert murmur2(key) == expected & 0x7FFFFFFF
+
+
+def test_only_so_many_keys_are_tried() -> None:
+    keys = Keys()
+    for number in range(KEYS + 5):
+        keys.add(b"%d" % number, number % PARTITIONS)
+    assert len(keys.hashes) == KEYS == 64
+    assert keys.full
+
+
+def test_a_topic_of_one_partition_tells_nothing() -> None:
+    keys = Keys()
+    for word in WORDS:
+        keys.add(word, 0)
+    assert keys.fits(1) is None
+    assert keys.fits(0) is None

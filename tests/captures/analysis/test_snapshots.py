@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from kproxy.captures.analysis.snapshots import blocks
 from kproxy.captures.export.views import TEXTS
 from kproxy.captures.index.format import ROWS, ROWS_HEADER
 from kproxy.captures.index.indexer import run
+from tests.captures.analysis.support import views
 
 CAPTURE = Path(__file__).parents[2] / "data" / "captures" / "kafka-4.4.0-librdkafka.pcap"
 COMMAND = [sys.executable, "-m", "kproxy.captures.analysis.snapshots"]
@@ -150,3 +152,82 @@ def test_a_ring_whose_beginning_is_gone_numbers_anew(index: Path) -> None:
         rows.write(ROWS_HEADER.pack(*header[:-1], 5))
     subprocess.run([*COMMAND, str(index)], check=True, timeout=60)
     assert snapshot(index, "topics")["renumbered"] is True
+
+
+def test_what_finds_the_exchanges_of_each_line_of_text() -> None:
+    """A user of a topic has a line of text, and each of its errors one more."""
+    topics = [{"name": "t", "partitionResponses": [{"index": 0, "errorCode": 6}]}]
+    data = [{"name": "t", "partitionData": [{"index": 0, "records": None}]}]
+    found = views((0, 8, {"acks": 1, "topicData": data}, {"responses": topics}), (3, 12, {}, {"clusterId": "c"}))
+
+    def shown(view: str) -> list[Any]:
+        told = blocks(view, getattr(found, view).lines())
+        assert told["left_out"] == 0
+        assert all(len(one["lines"]) == len(one["filters"]) for one in told["blocks"])
+        return [(one["key"], one["filters"][:3], one["timeline"]) for one in told["blocks"]]
+
+    own, client = 'topic == "t"', 'client.id == "shop"'
+    assert shown("topics") == [(["kproxy.topic/1", "t"], [[own], [own, client], [own, client, "error == 6"]], None)]
+    assert shown("connections") == [
+        (["kproxy.connection/1", 1], [["connection == 1"]], '["shop", "10.0.0.1"]'),
+        (["kproxy.client/1", "shop", "10.0.0.1"], [[client]] * 3, '["shop", "10.0.0.1"]'),
+    ]
+    assert shown("cluster") == [(["kproxy.cluster/1"], [[]], None)]
+    assert list(blocks("connections", found.connections.lines())["timelines"]) == ['["shop", "10.0.0.1"]']
+
+
+def test_what_finds_the_exchanges_of_a_transaction_and_a_group() -> None:
+    added = {"v3AndBelowTransactionalId": 'a "b"', "v3AndBelowTopics": [{"name": "t", "partitions": [0]}]}
+    end = {"transactionalId": 'a "b"', "committed": True}
+    found = views((12, 3, {"groupId": "g"}, {}), (24, 3, added, {}), (26, 3, end, {}), (24, 3, added, {}))
+    ended, still_open = blocks("transactions", found.transactions.lines())["blocks"]
+    txn = 'txn == "a \\"b\\""'
+    assert ended["filters"][0] == [txn, "exchange >= 2", "exchange <= 3"]
+    assert still_open["filters"][0] == [txn, "exchange >= 4"]
+    assert (ended["timeline"], still_open["key"][1:]) == ('["a \\"b\\"", 2]', ['a "b"', 4])
+    (group,) = blocks("groups", found.groups.lines())["blocks"]
+    assert (group["filters"][0], group["timeline"]) == (['group == "g"'], '["g"]')
+
+
+def test_lines_beyond_the_most_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = views((3, 12, {}, {}))
+    (whole,) = blocks("cluster", found.cluster.lines())["blocks"]
+    connection, client = found.connections.lines()
+    texts = len(blocks("connections", [connection])["blocks"][0]["lines"])
+    monkeypatch.setattr(snapshots, "MOST_LINES", texts)
+    told = blocks("connections", [connection, client, client])
+    assert ([one["key"][0] for one in told["blocks"]], told["left_out"]) == (["kproxy.connection/1"], 2)
+    monkeypatch.setattr(snapshots, "MOST_LINES", texts + 1)
+    told = blocks("connections", [connection, client, client])
+    assert ([len(one["lines"]) for one in told["blocks"]], told["left_out"]) == ([texts, 1], 1)
+    assert len(told["blocks"][1]["filters"]) == 1
+    assert whole["lines"]
+
+
+@pytest.mark.parametrize(
+    ("following", "meta", "state", "stopped"),
+    [
+        (True, {"state": "following"}, "following", False),
+        (True, {"state": "complete"}, "following", True),
+        (True, {"state": "failed"}, "following", True),
+        (False, {"state": "complete"}, "reading", False),
+        (True, {}, "following", False),
+        (True, {"state": "stopped", "bytes_read": 0}, "stopped", True),
+        (True, {"state": "stopped", "bytes_read": 1}, "following", False),
+        (False, {"state": "stopped", "bytes_read": 0}, "stopped", True),
+    ],
+)
+def test_reading_ends_with_the_index(
+    tmp_path: Path, following: bool, meta: dict[str, Any], state: str, stopped: bool
+) -> None:
+    stopping = threading.Event()
+    written = snapshots.Snapshots(tmp_path, stopping, following=following)
+    written._stop_with(meta)
+    written.write()
+    assert stopping.is_set() == stopped
+    told = snapshot(tmp_path, "topics")
+    assert (told["state"], told["exchanges"], told["blocks"]) == (state, 0, [])
+    assert told["bytes_total"] == (None if state == "following" else 0)
+    assert snapshot(tmp_path, "stats-api")["lines"] == []
+    written.end(None)
+    assert snapshot(tmp_path, "topics")["state"] == ("stopped" if state == "stopped" else "complete")

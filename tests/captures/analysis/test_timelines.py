@@ -95,3 +95,88 @@ def test_only_so_many_rows(views: Views, monkeypatch: pytest.MonkeyPatch) -> Non
     made = drawn(line)
     assert len(made["rows"]) == 2
     assert made["more"] == len(line["members"]) - 1
+
+
+def when(second: int) -> str:
+    return f"1970-01-01T00:00:{second:02}.000000000Z"
+
+
+def s(*seconds: int) -> list[int]:
+    return [second * 1_000_000_000 for second in seconds]
+
+
+def test_a_group_as_rows() -> None:
+    def member(name: str, joined: int | None, left: int | None, client_id: str = "") -> dict[str, Any]:
+        times = {"joined": None if joined is None else when(joined), "left": None if left is None else when(left)}
+        return {"member_id": name, "client_id": client_id, **times}
+
+    happened = [(2, "join", "a", ""), (3, "sync", "a", "t 0"), (4, "assigned", "a", ""), (5, "leave", "a", "")]
+    happened += [(6, "heartbeat answered", "b", "27 REBALANCE_IN_PROGRESS"), (7, "heartbeat answered", "b", "")]
+    line = {
+        "schema": "kproxy.group/1", "kind": "classic", "group": "g",
+        "generations": [{"time": when(2)}, {"time": when(6)}],
+        "events": [{"time": when(at), "event": what, "member_id": who, "detail": detail}
+                   for at, what, who, detail in happened],
+        "members": [member("a", 1, 5, "shop"), member("b", 4, None), member("c", None, 9)],
+    }  # fmt: skip
+    marks = [[at * 1_000_000_000, letter] for at, letter in ((2, "J"), (3, "S"), (4, "A"), (5, "X"))]
+    assert timeline(line) == {
+        "title": "classic group g",
+        "from": s(1)[0],
+        "to": s(9)[0],
+        "rows": [
+            {"name": "generations", "spans": [], "marks": [[s(2)[0], "G"], [s(6)[0], "G"]]},
+            {"name": "shop", "spans": [[*s(1, 5), "ok"]], "marks": marks},
+            {"name": "b", "spans": [[*s(4, 9), "ok"]], "marks": [[s(6)[0], "!"], [s(7)[0], "*"]]},
+            {"name": "c", "spans": [], "marks": []},
+        ],
+        "more": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("state", "ended", "end", "how"),
+    [("open", None, 6, "ok"), ("committed", 7, 7, "ok"), ("aborted", 7, 7, "failed"), ("hanging", None, 6, "failed"),
+     ("fenced", 1, 2, "failed")],
+)  # fmt: skip
+def test_a_transaction_as_a_row(state: str, ended: int | None, end: int, how: str) -> None:
+    steps = ["1 partition added", "first Produce", "offsets of group g committed", "commit", "abort: UNKNOWN"]
+    line = {
+        "schema": "kproxy.transaction/1", "transactional_id": "pay", "state": state, "began": when(2),
+        "ended": None if ended is None else when(ended),
+        "steps": [{"time": when(2 + at), "step": step} for at, step in enumerate(steps)],
+    }  # fmt: skip
+    made = timeline(line)
+    assert made is not None
+    marks = [[second, letter] for second, letter in zip(s(2, 3, 4, 5, 6), "+P+C!", strict=True)]
+    assert made["title"] == f"pay {state}"
+    assert made["rows"] == [{"name": "pay", "spans": [[*s(2, end), how]], "marks": marks}]
+    assert (made["from"], made["to"], made["more"]) == (s(2)[0], max(s(6)[0], s(end)[0]), 0)
+
+
+def test_a_start_up_as_rows() -> None:
+    steps = [
+        {"api": "Metadata", "time": when(1), "latency_ms": 1.5, "done": True},
+        {"api": "JoinGroup", "time": when(2), "latency_ms": None, "done": False},
+        {"api": "SyncGroup", "time": when(3), "latency_ms": 1000.0, "done": False},
+    ]
+    assert timeline({"schema": "kproxy.client/1", "client_id": "shop", "steps": steps}) == {
+        "title": "start-up of shop",
+        "from": s(1)[0],
+        "to": s(4)[0],
+        "rows": [
+            {"name": "Metadata", "spans": [[s(1)[0], 1_001_500_000, "ok"]], "marks": []},
+            {"name": "JoinGroup", "spans": [[*s(2, 2), "failed"]], "marks": [[s(2)[0], "!"]]},
+            {"name": "SyncGroup", "spans": [[*s(3, 4), "failed"]], "marks": [[s(4)[0], "!"]]},
+        ],
+        "more": 0,
+    }
+
+
+def test_only_the_last_marks_of_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timelines, "MOST_MARKS", 2)
+    steps = [{"time": when(at), "step": "first Produce"} for at in (1, 2, 3)]
+    line = {"schema": "kproxy.transaction/1", "transactional_id": "p", "state": "open", "began": when(1), "ended": None}
+    made = timeline({**line, "steps": steps})
+    assert made is not None
+    assert made["rows"][0]["marks"] == [[s(2)[0], "P"], [s(3)[0], "P"]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from kproxy.captures.tcp import reassembly
 from kproxy.captures.tcp.reassembly import CROWDED, MISSED, MOST_WAITING, Reassembler, TcpConnection, part_of
 from kproxy.captures.tcp.waiting import LONGEST_TIME, OVERHEAD
+from kproxy.decoders.conversation.stream import End
 from tests.captures.tcp.scripts import (
     ACK,
     FIN,
@@ -513,3 +515,302 @@ def test_clocks_that_leap_do_not_make_batches_matter() -> None:
     found = sorted(map(str, whole.run()))
     assert found == sorted(map(str, whole.run(range(4))))
     assert len(found) == 3
+
+
+def read(script: Script, borders: list[int]) -> tuple[Reassembler, list[TcpConnection], list[list[list[Any]]]]:
+    """The reassembler before the capture's end, its connections, and the streams of each."""
+    reassembler = Reassembler(script.same)
+    seen: dict[TcpConnection, list[Any]] = {}
+    cuts = sorted({0, len(script.segments), *borders})
+    for a, b in pairwise(cuts):
+        script._collect(reassembler.feed(script.packets.some(slice(a, b))), seen)
+    script._collect(reassembler.finish(len(script.memory)), seen)
+    return reassembler, list(seen), [script.streams(events) for events in seen.values()]
+
+
+def conversation(turns: int, client: int = 1000, broker: int = 9000) -> list[Segment]:
+    """Each side acknowledges what the other has said: "ask0" of 4 bytes, "told" of 4."""
+    segments = opening(client, broker)
+    for turn in range(turns):
+        at = 1 + 4 * turn
+        segments.append(Segment(CLIENT, client + at, b"ask%d" % (turn % 10), ack=broker + at))
+        segments.append(Segment(BROKER, broker + at, b"told", ack=client + at + 4))
+    return segments
+
+
+@pytest.mark.parametrize("start", [1000, 2**32 - 50, 2**31 - 50, 2**32 - 1])
+def test_a_long_conversation_is_few_runs(start: int) -> None:
+    """The first packets of a flow are taken one by one, all others at once."""
+    segments = conversation(40, start, start + 77)
+    script = Script(segments)
+    (events,) = script.run()
+    runs = [event for event in events if not isinstance(event, End)]
+    assert [(run.side, run.start, run.ends[-1], len(run.ends), run.times[-1]) for run in runs] == [
+        (CLIENT, 0, 44, 11, 23 * MILLISECOND),
+        (BROKER, 0, 40, 10, 22 * MILLISECOND),
+        (CLIENT, 44, 160, 29, 81 * MILLISECOND),
+        (BROKER, 40, 160, 30, 82 * MILLISECOND),
+    ]
+    assert {run.stored for run in runs} == {None}, "all of them were captured whole"
+    assert events[-1].unheard is None
+    client, broker = one(segments)
+    assert stream(client) == b"".join(b"ask%d" % (turn % 10) for turn in range(40))
+    assert stream(broker) == b"told" * 40
+
+
+@pytest.mark.parametrize("lost", [3, 4, 20, 21, 50, 51, 81, 82])
+def test_a_packet_that_is_lost_in_a_long_conversation(lost: int) -> None:
+    """The other side has acknowledged it: it is lost where the next packet of its side stands."""
+    segments = conversation(40)
+    gone = segments.pop(lost)
+    client, broker = one(segments)
+    sides = {CLIENT: client, BROKER: broker}
+    first = {CLIENT: 1001, BROKER: 9001}[gone.way]
+    at = gone.seq - first
+    last = lost == 82  # nobody acknowledged it
+    assert gaps(sides[gone.way]) == ([] if last else [(at, at + 4)])
+    assert gaps(sides[1 - gone.way]) == []
+    assert len(stream(sides[gone.way])) == (156 if last else 160)
+
+
+def test_numbers_of_a_connection() -> None:
+    segments = [
+        *conversation(20),
+        Segment(CLIENT, 1001, b"ask0", ack=9001),  # again
+        Segment(CLIENT, 1080, b"9", ack=9081),  # a keep-alive
+        Segment(CLIENT, 1085, b"late", ack=9081),
+        Segment(CLIENT, 1081, b"hole", ack=9081),
+        Segment(CLIENT, 1089, flags=FIN | ACK, ack=9081),
+        Segment(BROKER, 9081, flags=FIN | ACK, ack=1090),
+        Segment(CLIENT, 1090, b"stray", ack=9082),
+    ]
+    script = Script(segments)
+    for borders in ([], list(range(60)), [25]):
+        reassembler, (connection,), ((client, broker),) = read(script, borders)
+        assert (connection.opened, connection.first_time, connection.over) == (True, 0, True)
+        assert connection.endpoints == ("10.0.0.1:51234", "10.0.0.2:9092")
+        assert connection.first_at == script.packets.at[0]
+        assert (connection.disorder.repeated, connection.disorder.filled) == (1, 1)
+        assert (reassembler.repeated, reassembler.stray) == (1, 5)
+        assert stream(client)[80:] == b"holelate"
+        assert (ends(client), ends(broker)) == (["FIN", "FIN"], ["FIN", "FIN"])
+
+
+@pytest.mark.parametrize(
+    ("first", "opened", "client_first"),
+    [
+        # The client's SYN was not captured, or comes behind its answer.
+        (opening()[1:], True, 0),
+        ([opening()[1], opening()[0], opening()[2]], True, 0),
+        (opening()[2:], False, 0),
+        # Both ends open at once (RFC 9293, 3.5).
+        ([Segment(CLIENT, 1000, flags=SYN), Segment(BROKER, 9000, flags=SYN)], True, 0),
+        ([Segment(BROKER, 9000, flags=SYN), Segment(CLIENT, 1000, flags=SYN)], True, 1),
+    ],
+)
+def test_how_connections_begin(first: list[Segment], opened: bool, client_first: int) -> None:
+    segments = [*first, *conversation(20)[3:]]
+    script = Script(segments)
+    for borders in ([], list(range(50)), [1], [2], [3]):
+        _, (connection,), (sides,) = read(script, borders)
+        assert connection.opened is opened
+        assert [stream(sides[client_first])[:8], stream(sides[1 - client_first])[:8]] == [b"ask0ask1", b"toldtold"]
+        assert gaps(sides[0]) == gaps(sides[1]) == []
+
+
+def test_ports_that_are_quiet_for_long_are_another_connection_s() -> None:
+    ended = [*opening(), Segment(CLIENT, 1001, b"one"), Segment(CLIENT, 1004, flags=RST, time=SECOND)]
+    for pause, found in ((120 * SECOND, [b"one"]), (120 * SECOND + 1, [b"one", b"two"])):
+        late = Segment(CLIENT, 1004, b"two", time=SECOND + pause)
+        script = Script([*ended, late])
+        for borders in ([], [4]):
+            reassembler, connections, sides = read(script, borders)
+            assert [stream(client) for client, _ in sides] == found
+            assert reassembler.stray == (3 if len(found) == 1 else 0)
+            assert [one.opened for one in connections] == [True, False][: len(found)]
+
+
+@pytest.mark.parametrize(("pause", "nothing_left"), [(240 * SECOND, False), (240 * SECOND + 1, True)])
+def test_whether_anything_is_left_that_packets_may_belong_to(pause: int, nothing_left: bool) -> None:
+    script = Script([*opening(), Segment(CLIENT, 1001, flags=RST, time=SECOND)])
+    reassembler = Reassembler(script.same)
+    assert reassembler.forgets_all(0)
+    reassembler.feed(script.packets.some(slice(0, 3)))
+    assert not reassembler.forgets_all(SECOND + pause)
+    reassembler.feed(script.packets.some(slice(3, 4)))
+    assert reassembler.forgets_all(SECOND + pause) == nothing_left
+
+
+def test_connections_of_other_parts_are_forgotten() -> None:
+    keys = [flow_key(number) for number in range(100)]
+    script = Script([Segment(CLIENT, 1000, b"x", key=key) for key in keys])
+    reassembler = Reassembler(script.same)
+    reassembler.feed(script.packets)
+    reassembler.keep([0, 5])
+    kept = [key for key in keys if part_of(key) in {0, 5}]
+    assert 0 < len(kept) < 100
+    assert {connection.key for connection in reassembler.finish(10_000)} == set(kept)
+    assert {part_of(key) for key in keys} == set(range(12))
+
+
+@pytest.mark.parametrize("beyond", [1 << 28, (1 << 28) + 1])
+def test_numbers_far_from_those_expected_are_another_connection_s(beyond: int) -> None:
+    far = Segment(CLIENT, 1004 + beyond, b"xyz")
+    script = Script([*opening(), Segment(CLIENT, 1001, b"abc"), far])
+    _, connections, sides = read(script, [4])
+    assert [len(connections), ends(sides[0][0])[0]] == (
+        [1, "end of capture"] if beyond == 1 << 28 else [2, "sequence numbers of another connection"]
+    )
+
+
+def test_comments_and_cut_packets_of_a_long_conversation() -> None:
+    segments = conversation(20)
+    segments[9].comment = "ten"
+    segments[20].comment = "twenty-one"
+    segments[21].stored = 2
+    client, broker = one(segments)
+    assert [(item[0], item[5]) for item in client if item[0] != "end" and item[5]] == [(12, "ten")]
+    assert [(item[0], item[5]) for item in broker if item[0] != "end" and item[5]] == [(32, "twenty-one")]
+    assert [item[:3] for item in client if item[0] == 36] == [(36, 40, b"as")]
+
+
+@pytest.mark.parametrize(("pause", "left"), [(240 * SECOND, 2), (240 * SECOND + 1, 1)])
+def test_connections_that_ended_are_forgotten_in_the_end(pause: int, left: int) -> None:
+    ended = [*opening(), Segment(CLIENT, 1001, flags=RST, time=SECOND)]
+    script = Script([*ended, Segment(CLIENT, 1, b"x", time=SECOND + pause, key=flow_key(1))])
+    reassembler = Reassembler(script.same)
+    reassembler.feed(script.packets.some(slice(0, 4)))
+    reassembler.feed(script.packets.some(slice(4, 5)))
+    assert len(reassembler._flows) == left
+    assert len(reassembler._directions) == 2 * left
+    assert sum(reassembler._held) == left
+
+
+def test_of_connections_that_ended_only_the_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reassembly, "MOST_OVER", 3)
+    monkeypatch.setattr(reassembly, "PARTS", 1)
+    keys = [flow_key(number) for number in range(10)]
+    segments = [replace(one, key=key) for key in keys for one in (*opening(), Segment(CLIENT, 1001, flags=RST))]
+    late = [Segment(CLIENT, 1001, b"late", ack=9001, key=key) for key in keys]
+    script = Script([*segments, *late])
+    reassembler = Reassembler(script.same)
+    for at in range(40):
+        reassembler.feed(script.packets.some(slice(at, at + 1)))
+        assert len(reassembler._flows) <= 4
+    assert [flow.key for flow in reassembler._flows.values()] == keys[-3:]
+    reassembler.feed(script.packets.some(slice(40, 50)))
+    assert reassembler.stray == 3 * len(b"late")
+    assert [connection.key for connection in reassembler.finish(10_000)] == keys[:7]
+
+
+def test_a_connection_that_begins_again_is_not_forgotten_with_the_one_before() -> None:
+    first = [*opening(), Segment(CLIENT, 1001, flags=RST, time=SECOND)]
+    second = [Segment(CLIENT, 77_000, flags=SYN, time=2 * SECOND), Segment(CLIENT, 77_001, b"x", time=2 * SECOND)]
+    much_later = Segment(CLIENT, 1, b"y", time=300 * SECOND, key=flow_key(1))
+    script = Script([*first, *second, much_later, Segment(CLIENT, 77_002, b"z", time=300 * SECOND)])
+    for borders in ([4, 6, 7], [4, 5, 6, 7], [6, 7], [7]):
+        reassembler, _, sides = read(script, borders)
+        assert [stream(client) for client, _ in sides] == [b"", b"xz", b"y"]
+        assert reassembler.stray == 0
+
+
+@pytest.mark.parametrize(("silence", "ended"), [(30 * SECOND, False), (30 * SECOND + 1, True)])
+def test_how_long_a_connection_may_be_silent_after_missing_packets(silence: int, ended: bool) -> None:
+    first = [replace(one, key=key, time=SECOND) for key in (KEY, flow_key(1)) for one in opening()]
+    there = Segment(CLIENT, 1001, b"y", time=2 * SECOND, key=flow_key(1))
+    later = Segment(CLIENT, 1002, b"y", time=2 * SECOND + silence, key=flow_key(1))
+    script = Script([*first, there, later])
+    reassembler = Reassembler(script.same)
+    reassembler.feed(script.packets.some(slice(0, 6)))
+    reassembler.missed()
+    reassembler.feed(script.packets.some(slice(6, 7)))
+    assert len(reassembler._flows) == 2
+    reassembler.feed(script.packets.some(slice(7, 8)))
+    assert len(reassembler._flows) == (1 if ended else 2)
+
+
+@pytest.mark.parametrize("swapped", [None, 4, 9, 33, 51])
+def test_a_long_conversation_of_segments_of_every_size(swapped: int | None) -> None:
+    """One may come before the one that it follows."""
+    sizes = [1 + number * 7 % 13 for number in range(40)]
+    said = [bytes([65 + number % 26]) * size for number, size in enumerate(sizes)]
+    client, broker = 1001, 9001
+    segments = opening()
+    for number, data in enumerate(said):
+        segments.append(Segment(CLIENT, client, data, ack=broker))
+        client += len(data)
+        if number % 3 == 0:
+            segments.append(Segment(BROKER, broker, data * 2, ack=client))
+            broker += 2 * len(data)
+    if swapped is not None:
+        segments[swapped : swapped + 2] = segments[swapped + 1], segments[swapped]
+    asked, answered = one(segments)
+    assert stream(asked) == b"".join(said)
+    assert stream(answered) == b"".join(data * 2 for data in said[::3])
+    assert gaps(asked) == gaps(answered) == overlaps(asked) == overlaps(answered) == []
+
+
+def test_a_syn_that_comes_before_the_last_data_of_the_connection_before_waits() -> None:
+    again = opening(500_000, 7_000_000)
+    late = Segment(CLIENT, 1001, b"late", ack=9001)
+    script = Script([*opening(), again[0], late, *again[1:], Segment(CLIENT, 500_001, b"new", ack=7_000_001)])
+    for borders in ([], list(range(9))):
+        reassembler, connections, sides = read(script, borders)
+        assert [stream(client) for client, _ in sides] == [b"late", b"new"]
+        assert [connection.opened for connection in connections] == [True, True]
+        assert reassembler.stray == 0
+
+
+def test_of_a_capture_of_one_side_only_the_first_packets_wait() -> None:
+    """They acknowledge what the capture does not hold."""
+    asked = [Segment(CLIENT, 1001 + 4 * i, b"ask.", ack=9001 + 50 * i, time=i * MILLISECOND) for i in range(200)]
+    script = Script([Segment(CLIENT, 1000, flags=SYN, time=0), *asked])
+    reassembler = Reassembler(script.same)
+    waiting = []
+    for at in range(201):
+        reassembler.feed(script.packets.some(slice(at, at + 1)))
+        (flow,) = reassembler._flows.values()
+        waiting.append(len(flow.waiting))
+    assert max(waiting) > 100
+    assert waiting[-1] == 0
+    (connection,) = reassembler.finish(len(script.memory))
+    assert connection.sides[0].next == 800
+
+
+def test_an_end_names_the_side_of_which_nothing_was_heard() -> None:
+    for segments, unheard in (
+        ([Segment(CLIENT, 1000, flags=SYN), Segment(CLIENT, 1001, b"x")], BROKER),
+        ([Segment(BROKER, 1000, b"x"), Segment(BROKER, 1001, b"y")], BROKER),  # the first that is seen is side 0
+        (opening(), None),
+    ):
+        (events,) = Script(segments).run()
+        assert events[-1].unheard == unheard
+
+
+@pytest.mark.parametrize(("flags", "waits"), [(ACK, 1), (0, 0), (FIN, 0), (FIN | ACK, 1)])
+def test_only_what_acknowledges_waits_for_what_it_acknowledges(flags: int, waits: int) -> None:
+    ahead = Segment(CLIENT, 1001, b"x", flags, ack=9051)
+    script = Script([*opening(), ahead])
+    reassembler = Reassembler(script.same)
+    reassembler.feed(script.packets)
+    (flow,) = reassembler._flows.values()
+    assert len(flow.waiting) == waits
+
+
+@pytest.mark.parametrize(
+    ("late", "waits"),
+    [
+        (Segment(CLIENT, 1001, b"late"), 0),
+        (Segment(CLIENT, 500_000_000, b"next"), 1),  # of a connection whose SYN may still come
+        (Segment(CLIENT, 500_000_000), 0),
+        (Segment(CLIENT, 500_000_000, b"next", flags=RST), 0),
+        (Segment(CLIENT, 500_000_000, flags=SYN), 0),
+        (Segment(CLIENT, 500_000_000, flags=SYN | ACK), 1),
+    ],
+)
+def test_what_waits_behind_the_end_of_a_connection(late: Segment, waits: int) -> None:
+    script = Script([*opening(), Segment(CLIENT, 1001, flags=RST), late])
+    reassembler = Reassembler(script.same)
+    reassembler.feed(script.packets)
+    (flow,) = reassembler._flows.values()
+    assert len(flow.waiting) == waits

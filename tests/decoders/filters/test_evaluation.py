@@ -263,3 +263,50 @@ def test_a_time_before_an_end_that_is_not_known_cannot_be_told() -> None:
     assert decided is not None
     assert not decided.compile()(Exchange(time=5, api_key=0))
     assert decided.anchored(7).compile()(Exchange(time=5, api_key=1))
+
+
+HELD = {"==": "=", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+"""Operators, and where the row's value may stand to the one asked for."""
+
+
+@pytest.mark.parametrize("operator", HELD)
+@pytest.mark.parametrize(
+    ("field", "below", "same", "above"),
+    [
+        ("version", "10", "11", "1000"),
+        ("latency", "55ms", "55.1ms", "1h"),
+        ("size", "1111", "1112", "1MB"),
+        ("time", "2025-11-24T15:59:59Z", "2025-11-24T16:00:00Z", "2026-11-24"),
+        ("time", "15:59:59.999999999", "16:00", "16:00:00.000000001"),
+        ("correlation", "-1", "881", "882"),
+        ("request.body.timeoutMs", "29999", "30s", "30001"),
+        ("response.body.hmac.decoded.version", "0", "1", "20"),
+    ],
+)
+def test_values_in_order(field: str, below: str, same: str, above: str, operator: str) -> None:
+    row = Exchange()
+    found = [matches(f'{field} {operator} "{value}"', row) for value in (below, same, above)]
+    assert found == [place in HELD[operator] for place in (">", "=", "<")]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('time in ("15:00", "2025-11-24T16:00:00Z")', True), ('time in ("15:00", "2025-11-24T16:00:01Z")', False),
+        ('time in ("16:00", "2020-01-01")', True), ('time not in ("16:00", "2020-01-01")', False),
+        ("response.body.hmac.decoded.parts[] == 1", True), ("response.body.hmac.decoded.parts[] == 01", True),
+        ("response.body.hmac.decoded.parts[] < x", False), ("response.body.hmac.decoded.parts[2] >= true", False),
+        ("response.body.hmac.decoded.parts[1] < y", True), ("response.body.hmac.decoded.parts[1] > 5", True),
+        ("response.body.hmac.decoded.parts[0] > x", False), ("response.body.hmac.decoded.parts[0] == x", False),
+        ("response.body.hmac.decoded.parts[2] == false", False),
+        ("response.body.hmac.decoded.parts[2] in (true, 1)", True), ("broker == 9092", False),
+        ("broker == :9092", True), ("broker == :909", False), ("broker == ::2", False),
+        ("broker in (1, [::1]:9092)", True), ("broker in (1, [::1]:9093)", False), ("broker != [::1]", False),
+        ("broker ~ 9092", True), ("broker not contains 9092", False), ("client == 10.0.0.70", False),
+        ("client in (10.0.0.8, :51544)", True), ("has size", True), ("size == 1112B", True), ("size != 1112", False),
+        ("error in (NONE, 7)", False), ("error == NONE", False), ("all error in (6, 20)", True),
+        ("all error in (6, 21)", False), ("error contains LEADER_OR", True), ("error ~ ^NOT", True),
+    ],
+)  # fmt: skip
+def test_what_matches(text: str, expected: bool) -> None:
+    assert matches(text, Exchange()) == expected

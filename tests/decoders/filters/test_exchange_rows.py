@@ -15,6 +15,9 @@ from kproxy.captures.reader import Reader, read
 from kproxy.decoders.exchange import Exchange
 from kproxy.decoders.exchange_json import exchange_json
 from kproxy.decoders.filters import ExchangeRow, Matcher, Unavailable, Why, parse
+from kproxy.decoders.filters.rows import left_out, reasons
+from tests.decoders.records.support import batch, record
+from tests.support.scripts import MILLISECOND, START, Script, eyes, play, request, response
 
 CAPTURES = Path(__file__).parents[2] / "data" / "captures"
 PRODUCE, FETCH, METADATA = 0, 1, 3
@@ -189,3 +192,89 @@ def test_records_are_counted_as_their_content_says(release: str) -> None:
         counts = [(row.records or 0, len(list(row.record_offsets))) for row in rows]
     assert max(told for told, _ in counts) > 5
     assert all(told == there for told, there in counts)
+
+
+def rows_of(script: Script) -> list[ExchangeRow]:
+    played = play(script.end())
+    return [ExchangeRow(one, played.tape, eyes()) for one in played.exchanges]
+
+
+def told(row: ExchangeRow, name: str) -> Any:
+    """What a row says of an attribute: a value, a list, or why it cannot tell."""
+    try:
+        value = getattr(row, name)
+        return list(value) if isinstance(value, Iterator) else value
+    except Unavailable as unavailable:
+        return unavailable.why
+
+
+def facts(row: ExchangeRow, *names: str) -> list[Any]:
+    return [told(row, name) for name in names]
+
+
+def test_what_a_row_says_of_an_exchange() -> None:
+    records = batch(record(0, b"k", b"v", [(b"h", b"1"), (b"n", None)], 5) + record(1, None, None, time=-2000), 2)
+    data = [{"name": "t", "partitionData": [{"index": 0, "records": records}]}]
+    asked = request(0, 8, 7, "shop", acks=-1, transactionalId="x", topicData=data)
+    topics = [{"name": "t", "partitionResponses": [{"index": 0, "errorCode": 6}]}]
+    answered = response(0, 8, 7, responses=topics, throttleTimeMs=5)
+    (row,) = rows_of(Script().client(asked).wait(4).broker(answered))
+    assert facts(row, "number", "connection", "client", "broker", "protocol") == [
+        1, 1, "10.0.0.1:51234", "10.0.0.2:9092", "kafka",
+    ]  # fmt: skip
+    assert facts(row, "api_key", "api_version", "api_class", "correlation_id", "client_id") == [0, 8, "core", 7, "shop"]
+    assert facts(row, "time", "latency", "throttle") == [START + MILLISECOND, 5 * MILLISECOND, 5 * MILLISECOND]
+    assert facts(row, "request_size", "response_size") == [len(asked), len(answered)]
+    assert facts(row, "status", "status_seen", "error_codes", "retriable") == ["ok", "ok", [6], True]
+    assert facts(row, "partial", "modified", "commented", "problem", "node") == [False, False, False, False, Why.NODE]
+    assert facts(row, "topics", "groups", "txns", "acks", "fetch_role", "records") == [["t"], [], ["x"], -1, None, 2]
+    assert facts(row, "record_keys", "record_values", "record_headers") == [["k"], ["v"], ["h: 1", "n: "]]
+    # The second record's time is before the epoch.
+    assert facts(row, "record_offsets", "record_timestamps") == [[0, 1], [1005 * MILLISECOND]]
+
+
+def test_what_a_row_says_of_half_an_exchange() -> None:
+    asked = request(3, 12, 0, "")
+    (row,) = rows_of(Script().client(asked))
+    assert facts(row, "request_size", "response_size", "latency", "client_id") == [len(asked), None, None, None]
+    assert facts(row, "status", "error_codes", "retriable", "throttle", "records") == [
+        "no_response", (), None, None, None,
+    ]  # fmt: skip
+    orphan = response(3, 12, 5)
+    script = Script().client(asked).broker(response(3, 12, 0)).broker(orphan)
+    *_, row = rows_of(script)
+    assert facts(row, "api_key", "api_class", "request_size", "response_size") == [None, None, None, len(orphan)]
+    assert facts(row, "time", "status", "topics") == [START + 3 * MILLISECOND, "orphan_response", Why.ORPHAN]
+    assert facts(row, "error_codes", "records", "record_keys", "acks") == [Why.ORPHAN] * 4
+
+
+def test_what_a_row_says_of_a_body_that_cannot_be_read() -> None:
+    (row,) = rows_of(Script().client(request(3, 12, 0)).broker(response(3, 12, 0, raw=b"\1")))
+    assert facts(row, "status", "status_seen", "problem") == ["undecodable", "ok", True]
+    assert facts(row, "error_codes", "throttle", "topics") == [Why.UNDECODABLE] * 3
+    (row,) = rows_of(Script().client(request(0, 8, 0, raw=b"\1")).broker(response(0, 8, 0)))
+    assert facts(row, "status", "acks", "records", "record_keys") == ["undecodable", *[Why.UNDECODABLE] * 3]
+    assert facts(row, "error_codes", "throttle", "retriable") == [[], None, None]
+
+
+def test_what_a_row_says_of_bytes_that_are_gone() -> None:
+    script = Script().client(request(3, 12, 0)).broker(response(3, 12, 0))
+    played = play(script.end())
+
+    class Gone:
+        def read(self, start: int, end: int) -> bytes:
+            return played.tape.read(start, end)[:-1]
+
+    row = ExchangeRow(played.exchanges[0], Gone(), eyes())
+    assert facts(row, "status", "status_seen", "error_codes", "topics") == ["cut", "ok", Why.GONE, Why.GONE]
+    cut = Script().client(request(3, 12, 0)).broker(response(3, 12, 0), stored=9)
+    (row,) = rows_of(cut)
+    assert facts(row, "status", "partial", "error_codes", "throttle") == ["cut", True, Why.MISSING, Why.MISSING]
+
+
+def test_reasons_are_counted_the_most_frequent_first() -> None:
+    counts = {Why.TLS: 4, Why.SECRET: 1234, Why.GONE: 0, Why.ORPHAN: 4}
+    assert reasons(counts) == "secret withheld (1,234), TLS (4), request not captured (4)"
+    assert left_out(counts) == f"1,242 exchanges left out, the filter cannot tell: {reasons(counts)}"
+    assert left_out({Why.TLS: 1}) == "1 exchange left out, the filter cannot tell: TLS (1)"
+    assert left_out({Why.TLS: 0}) is None

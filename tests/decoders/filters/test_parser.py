@@ -491,3 +491,39 @@ def test_an_anchored_expression_is_relative_no_more(expression: Expression, end:
 )
 def test_the_place_of_an_error_is_pointed_at(text: str, shown: str) -> None:
     assert "\n".join(parse(text).pointer(text)) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "there", "not_there"),
+    [
+        ("response.body.apiKeys[]", ["response.body.apiKeys[].apiKey"], ["response.body.apiKeys[]"]),
+        ("response.body.apiKeys[].apiKey", [], ["response.body.apiKeys[].apiKey.x", "response.body.apiKeys[].apiKey"]),
+        ("any topic ", ["==", "!=", "in"], ["and", "or"]),
+        ("topic ", ["==", "!=", "in", "and", "or"], [")"]),
+        ("(topic ", ["==", "and", ")"], []),
+    ],
+)
+def test_what_may_come_next(text: str, there: list[str], not_there: list[str]) -> None:
+    expected = [one.text for one in parse(text).expected]
+    assert set(there) <= set(expected)
+    assert not set(not_there) & set(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("(api == Fetch x", 'expected "and", "or" or ), found \'x\''),
+        ("api == Fetch x", 'expected "and" or "or", found \'x\''),
+        ("topic in (a b", "expected , or ), found 'b'"),
+        ("topic in", "expected ("),
+        ("not", "expected a field"),
+        ("topic ==", "expected a value of topic"),
+        ("api == Fetch )", "this ) closes nothing"),
+        (
+            "topic x",
+            "expected an operator (== != ~ contains not contains in not in), found 'x'",
+        ),
+    ],
+)
+def test_what_was_expected_is_said(text: str, message: str) -> None:
+    assert parse(text).message == message

@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 
 from kproxy.decoders.message import decode_request
 from kproxy.decoders.problems import Code
-from kproxy.decoders.records.batches import heads, parse
+from kproxy.decoders.records.batches import crc_valid, first_whole, heads, parse
 from kproxy.decoders.records.form import RecordsForm
 from kproxy.decoders.schema import definitions
+from tests.decoders.records.support import batch as written
+from tests.decoders.records.support import message as written_message
+from tests.decoders.records.support import record
 from tests.support.golden import DATA, segments
 
 THREE = b"".join(bytes([14, 0, 0, 2 * index, 1, 2, 118, 0]) for index in range(3))
@@ -177,3 +180,19 @@ def test_batches_of_real_producers(name: str, magic: int, codecs: set[str]) -> N
             assert one.header["crcValid"]
             found[one.header["compression"]] += 1
     assert found.keys() == codecs
+
+
+def test_checksums_and_beginnings_of_batches() -> None:
+    whole = written(record(0, b"k", b"v"), 1)
+    for data in (whole, written_message(0, 0, b"k", b"v"), written_message(1, 0, b"k", b"v")):
+        (one,) = parse(data).batches
+        assert crc_valid(data, one)
+        assert not crc_valid(data[:-1] + b"X", one)
+    assert [first_whole(bytes(before) + whole) for before in (0, 1, 17)] == [0, 1, 17]
+    assert first_whole(whole[1:]) is None
+
+
+@pytest.mark.parametrize(("attributes", "there"), [(0, False), (1, False), (63, False), (64, True), (65, True)])
+def test_only_its_own_bit_tells_of_a_delete_horizon(attributes: int, there: bool) -> None:
+    (one,) = parse(written(b"", 0, attributes=attributes)).batches
+    assert one.header.get("deleteHorizon") == (1000 if there else None)

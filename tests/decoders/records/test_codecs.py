@@ -10,6 +10,7 @@ import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import lz4.frame
 import pytest
@@ -208,3 +209,28 @@ def test_what_a_zstd_or_lz4_frame_claims_is_not_reserved(claim: int) -> None:
     head = bytes([0x68, 0x40]) + struct.pack("<Q", claim)
     packed = b"\x04\x22\x4d\x18" + head + bytes([xxh32(head) >> 8 & 0xFF]) + struct.pack("<I", 0)
     assert outcome("lz4", packed, 300) == "decompression_failed"
+
+
+SKIPPED = b"\x53\x2a\x4d\x18" + struct.pack("<I", 7) + b"skipped"
+"""A skippable frame (RFC 8878, 3.1.2)."""
+
+
+@pytest.mark.parametrize("size", [0, 1, 255, 256, 65_791, 65_792, 300_000])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"write_checksum": True},
+        {"write_content_size": False},
+        {"level": 1, "write_checksum": True, "write_content_size": False},
+    ],
+)
+@pytest.mark.parametrize(("before", "after"), [(b"", b""), (SKIPPED, b""), (b"", SKIPPED), (SKIPPED * 2, SKIPPED)])
+def test_every_form_of_a_zstd_frame(size: int, options: dict[str, Any], before: bytes, after: bytes) -> None:
+    data = (bytes(range(251)) * 1200)[:size]
+    packed = before + zstandard.ZstdCompressor(**options).compress(data) + after
+    assert decompress("zstd", packed) == data
+    assert decompress("zstd", packed + zstandard.compress(b"more")) == data + b"more"
+    for end in {1, 4, len(packed) // 2, len(packed) - 1} - {len(packed) - len(after), len(before)}:
+        with pytest.raises(CodecError):
+            decompress("zstd", packed[:end])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -69,3 +70,11 @@ def test_text_is_made_of_what_is_plain_alone(records: list[Record]) -> None:
         assert not bad
         assert made is not None
         assert json.loads(made) == forms
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_what_is_escaped_takes_twice_its_room(part: int) -> None:
+    """A key, a value, a header's name or its value of nothing but quotes."""
+    quotes = [b'"' * 500 if number == part else b"x" for number in range(4)]
+    records: list[Record] = [(1 << 61, -(1 << 61), quotes[0], quotes[1], ((quotes[2], quotes[3]),))] * 3
+    assert text.records_text(records) == json.dumps(record_forms(records)[0], separators=(",", ":")).encode()

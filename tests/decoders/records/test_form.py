@@ -239,3 +239,14 @@ def test_records_of_a_later_piece_keep_their_place() -> None:
     assert trouble.path == f"batches[0].records[{AT_ONCE}].headers[1].key"
     (trouble,) = shown(batch(record(0, None, b"") * AT_ONCE + b"\2\0", AT_ONCE + 1)).troubles
     assert trouble.path.startswith(f"batches[0].records[{AT_ONCE}]")
+
+
+@pytest.mark.parametrize("cut", [1, 3, 20, 66])
+def test_the_offset_of_what_is_wrong_behind_a_part_of_a_batch(cut: int) -> None:
+    whole = batch(record(0, b"k", b"v"), 1)
+    form = RecordsForm(whole[cut:] + whole + batch(b"nothing of gzip", 1, attributes=1), aligned=False)
+    form.open(body_json)
+    assert form["truncatedHead"] == len(whole) - cut
+    (trouble,) = form.troubles
+    assert (trouble.code, trouble.offset) == (Code.DECOMPRESSION_FAILED, 2 * len(whole) - cut + 61)
+    assert trouble.path == "batches[1]"

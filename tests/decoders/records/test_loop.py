@@ -162,3 +162,12 @@ def test_a_number_of_too_many_bytes_is_no_number() -> None:
     _, error = same(varint(len(inner)) + inner, 1)
     assert error is not None
     assert error[3:] == (0, "offsetDelta")
+
+
+@pytest.mark.parametrize("size", [0, 49, 50])
+def test_a_header_s_name_that_begins_like_the_one_before(size: int) -> None:
+    """The size of the value, 49, reads as the "b" that the longer name has."""
+    headers: list[tuple[bytes, bytes | None]] = [(b"ab", b""), (b"a", bytes(size)), (b"ab", b"x"), (b"abc", None)]
+    found, error = same(record(0, b"k", b"v", headers) * 2, 2)
+    assert error is None
+    assert [one[4] for one in found] == [tuple(headers)] * 2

@@ -20,6 +20,7 @@ from kproxy.decoders.exchange_json import exchange_json
 from kproxy.decoders.jsonform import body_json
 from kproxy.decoders.message import decode_request, decode_response, frame_tree
 from kproxy.decoders.problems import Code
+from kproxy.decoders.records import nodes
 from kproxy.decoders.records.compiled import text_or_base64
 from kproxy.decoders.records.form import RecordsForm
 from kproxy.decoders.records.nodes import MOST, attach, topic_of
@@ -466,3 +467,79 @@ def test_no_bytes_do_harm(noise: bytes, at: int) -> None:
     field = below(bytes(data))
     for node in everything(field):
         assert node.start <= node.end
+
+
+def test_the_offset_of_what_is_wrong_is_the_frame_s() -> None:
+    """7 bytes stand before the field. Inside of what was decompressed, offsets are its own."""
+    broken = batch(record(0, b"k", b"v") + b"\x10\0\0\0\0", 2)
+    packed = batch(gzip.compress(record(0, b"k", b"v") + b"\x10\0\0\0\0"), 2, attributes=1)
+    forged = bytearray(batch(record(0, b"k", b"v"), 1))
+    forged[-2] ^= 1
+    field = below(broken + packed + bytes(forged) + b"\0" * 16 + b"\x09" + b"\0" * 20)
+    found = {node.path: node.problem.offset for node in everything(field) if node.problem is not None}
+    first = len(broken)
+    last = first + len(packed)
+    assert found == {
+        "batches[0].records.unread": 7 + first - 5,
+        "batches[1].records.unread": 9,
+        "batches[2].crc": 7 + last + 17,
+        "truncatedTail": 7 + last + len(forged),
+    }
+
+
+@pytest.mark.parametrize(
+    ("control", "path", "offset"),
+    [
+        (record(0, None, b"x"), "batches[0].records[0].key", 72),
+        (record(0, b"\0\0", b"x"), "batches[0].records[0].key", 72),
+        (record(0, b"\0\0\0\1", b"\0"), "batches[0].records[0].value", 79),
+    ],
+)
+def test_the_offset_of_what_is_wrong_with_a_control_record(control: bytes, path: str, offset: int) -> None:
+    field = below(batch(control, 1, attributes=32))
+    found = {node.path: node.problem.offset for node in everything(field) if node.problem is not None}
+    assert found == {path: offset}
+
+
+FIRST, SECOND = message(0, 4, b"k", b"v"), message(0, 9, b"k", b"v")
+
+
+@pytest.mark.parametrize(
+    ("data", "spans", "count", "last", "why", "position"),
+    [
+        (FIRST + SECOND, [(0, 28), (28, 56)], 2, 9, None, 0),
+        (b"", [], 0, 0, "a compressed set without messages", 0),
+        (FIRST + bytes(17), [(0, 28)], 1, 4, "a set ends within a message's head", 28),
+        (FIRST + bytes(18), [(0, 28)], 1, 4, "a message of 0 bytes where 6 are left", 28),
+        (FIRST + SECOND[:-1], [(0, 28)], 1, 4, "a message of 16 bytes where 15 are left", 28),
+        (FIRST + SECOND[:16] + b"\2" + SECOND[17:], [(0, 28)], 1, 4, "no message has magic 2", 28),
+        (bytes(8) + b"\0\0\0\6" + bytes(6), [(0, 18)], 1, 0, None, 0),
+        (bytes(8) + b"\0\0\0\5" + bytes(6), [], 0, 0, "a message of 5 bytes where 6 are left", 0),
+    ],
+)
+def test_where_the_messages_of_a_set_are(
+    data: bytes, spans: list[tuple[int, int]], count: int, last: int, why: str | None, position: int
+) -> None:
+    found = nodes._messages(data, 1000)
+    assert found[:3] == (spans, count, last)
+    if why is None:
+        assert found[3] is None
+    else:
+        assert found[3] is not None
+        assert (found[3].message, found[3].position) == (why, position)
+
+
+@pytest.mark.parametrize(("limit", "count"), [(128, 3), (127, 2), (0, 1)])
+def test_only_so_many_messages_are_followed(limit: int, count: int) -> None:
+    """Each counts for 64 bytes at least, beginning with the second."""
+    _, found, _, damage = nodes._messages(FIRST * 3, limit)
+    assert found == count
+    assert (damage is None) == (count == 3)
+
+
+def test_timestamps_of_messages_in_a_set() -> None:
+    one = message(1, 3, None, b"v", time=77)
+    inner = one + message(1, 4, None, b"w", time=1_700_000_000_000)
+    field = below(message(1, 4, None, gzip.compress(inner), attributes=1))
+    labels = [node.label for node in everything(field) if node.type == "message" and node.label]
+    assert labels[-2:] == ["offset 3  1970-01-01T00:00:00.077Z", "offset 4  2023-11-14T22:13:20.000Z"]

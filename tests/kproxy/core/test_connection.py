@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 import tracemalloc
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -11,9 +13,10 @@ from hypothesis import strategies as st
 
 from kproxy.core import addresses
 from kproxy.core.addresses import carrier
-from kproxy.core.connection import Plans, changed_comment
+from kproxy.core.brokers import split_address
+from kproxy.core.connection import Budget, Notice, Plans, Watch, changed_comment, no_frame
 from kproxy.core.passing import MAX_NOTED
-from kproxy.core.rewrite import Change
+from kproxy.core.rewrite import Change, varint
 from kproxy.decoders.conversation.comments import problems
 from kproxy.decoders.problems import Code
 from kproxy.decoders.schema import Message
@@ -606,3 +609,168 @@ def test_a_comment_lists_200_changes_and_counts_the_others(changes: int, last: s
     assert lines[:200] == [f"port: 1 -> {new}" for new in range(1, 201)]
     assert lines[-1] == last
     assert len(lines) == min(changes, 201)
+
+
+def test_a_connection_is_idle_between_frames_where_nothing_waits() -> None:
+    """Byte by byte through two requests and their responses."""
+    relay = Relay()
+    states = []
+    for take, data in (
+        (relay.client, request(12, 0, 1)),
+        (relay.broker, response(12, 0, 1, {})),
+        (relay.client, request(3, 9, 2)),
+        (relay.broker, response(3, 9, 2, {})),
+    ):
+        for at in range(len(data)):
+            states.append(relay.connection.idle)
+            take(data[at : at + 1])
+        assert relay.connection.idle == (take == relay.broker)
+    asked, answered = len(request(12, 0, 1)), len(response(12, 0, 1, {}))
+    first, second = asked + answered, len(request(3, 9, 2)) + len(response(3, 9, 2, {}))
+    assert states == [at in {0, first} for at in range(first + second)]
+
+
+def test_what_came_of_the_first_request_grows_until_it_is_whole() -> None:
+    relay = Relay()
+    data = request(3, 9, 1)
+    seen = [relay.connection.received]
+    for at in range(len(data) - 1):
+        relay.client(data[at : at + 1])
+        seen.append(relay.connection.received)
+    assert seen[:12] == list(range(12))
+    assert all(low < high for low, high in pairwise(seen))
+
+
+@pytest.mark.parametrize(("key", "version"), [(3, 99), (12, 99), (12, 0), (3, 1)])
+def test_plans_are_made_once(key: int, version: int) -> None:
+    plans = Plans(DEFINITIONS)
+    plan = plans.get(key, version)
+    assert plans.get(key, version) is plan
+    assert list(plans.made) == [key << 16 | version]
+    if version == 99:
+        assert isinstance(plan, Watch)
+        known = DEFINITIONS.versions(key)
+        api = {3: "Metadata", 12: "Heartbeat"}[key]
+        assert plan.name == f"{api} v99 (known: {known})"
+        assert bool(plan.topic) == bool(plan.told) == (key == 3)
+    assert Plans(None).get(key, version) is None
+
+
+def test_an_api_that_nobody_knows_is_watched_by_its_number() -> None:
+    plan = Plans(DEFINITIONS).get(900, 3)
+    assert plan == Watch("API 900 v3")
+
+
+def test_sizes_of_fixed_fields() -> None:
+    codes = {
+        "bool": "?", "int8": "b", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q",
+        "float64": "d", "uuid": "16s",
+    }  # fmt: skip
+    assert {name: struct.calcsize(f">{code}") for name, code in codes.items()} == addresses.FIXED
+
+
+def test_what_all_connections_hold_together_is_bounded() -> None:
+    budget = Budget(10)
+    assert [budget.take(size) for size in (6, 5, 4, 1)] == [True, False, True, False]
+    assert budget.held == 10
+    budget.give(3)
+    assert [budget.take(size) for size in (4, 3)] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("host", ("host", None)), ("host:", ("host", None)), ("host:0", ("host", 0)), ("host:65535", ("host", 65535)),
+        ("[::1]", ("::1", None)), ("[::1]:9092", ("::1", 9092)), ("::1", ("::1", None)), ("", ("", None)),
+    ],
+)  # fmt: skip
+def test_addresses_to_advertise(text: str, address: tuple[str, int | None]) -> None:
+    assert split_address(text) == address
+
+
+@pytest.mark.parametrize("text", ["host:65536", "host:x", "host:-1", "host:1.5", "[::1", "[::1]9092"])
+def test_no_addresses(text: str) -> None:
+    with pytest.raises(ValueError, match=r"no (address|port)"):
+        split_address(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "data"),
+    [(0, "00"), (1, "01"), (127, "7f"), (128, "8001"), (255, "ff01"), (16_383, "ff7f"), (16_384, "808001")],
+)
+def test_varints(value: int, data: str) -> None:
+    assert varint(value) == bytes.fromhex(data)
+
+
+@pytest.mark.parametrize(("beyond", "counted"), [(0, (1, 0)), (-1, (0, 1))])
+def test_what_is_longer_than_may_be_held_is_walked(beyond: int, counted: tuple[int, int]) -> None:
+    message = DEFINITIONS.response(1, 16)
+    assert message is not None
+    answer = response(1, 16, 1, with_endpoints(message, 16, NODES[:1]))
+    relay = Relay(hold_max=len(answer) + beyond, host="127.0.0.1")
+    relay.client(request(1, 16, 1))
+    relay.broker(answer)
+    counters = relay.shared.counters
+    assert (counters.held, counters.walked, counters.rewritten) == (*counted, 1)
+    assert relay.shared.budget.held == 0
+
+
+@pytest.mark.parametrize("cut", range(1, 60))
+def test_frames_behind_one_that_cannot_be_read_keep_their_places(cut: int) -> None:
+    """A Metadata whose brokers cannot be read passes, and the response behind it is answered as ever."""
+    message = DEFINITIONS.response(3, 9)
+    assert message is not None
+    broken = framed((1).to_bytes(4, "big") + b"\0" + bytes(4) + b"\xff\xff\xff\xff\x7f" + bytes(30))
+    relay = Relay()
+    relay.client(request(3, 9, 1) + request(3, 9, 2))
+    relay.broker(broken + response(3, 9, 2, with_endpoints(message, 9, NODES)), cut)
+    assert relay.to_client.startswith(broken)
+    assert len(relay.changed) == 1
+    assert b"kafka-1" not in relay.to_client
+    assert relay.shared.counters.unread == 1
+    assert relay.connection.idle
+
+
+@pytest.mark.parametrize("cut", [0, 1, 7, 20])
+def test_frames_behind_one_that_is_given_up_early_keep_their_places(cut: int) -> None:
+    """A Produce whose first list has more entries than bytes."""
+    message = DEFINITIONS.response(3, 9)
+    assert message is not None
+    broken = framed((1).to_bytes(4, "big") + b"\0" + b"\xff\xff\xff\xff\x07" + bytes(100))
+    relay = Relay()
+    relay.client(request(0, 11, 1) + request(3, 9, 2))
+    relay.broker(broken + response(3, 9, 2, with_endpoints(message, 9, NODES)), cut)
+    assert relay.to_client.startswith(broken)
+    assert len(relay.changed) == 1
+    assert b"kafka-1" not in relay.to_client
+    assert relay.shared.counters.unread == 1
+    assert relay.connection.idle
+
+
+@pytest.mark.parametrize(
+    ("start", "length", "first", "found"),
+    [
+        (b"\x20\0\0\0", 1 << 29, True, False),
+        (b"\x20\0\0\1", (1 << 29) + 1, True, True),
+        (b"\x7f\xff\xff\xff", (1 << 31) - 1, False, False),
+        (b"\xff\xff\xff\xff", -1, False, True),
+        (b"\0\0\0\0", 0, True, False),
+    ],
+)
+def test_what_is_no_frame(start: bytes, length: int, first: bool, found: bool) -> None:
+    assert no_frame(start + bytes(4), length, first=first) == (f"what is no frame ({start!r})" if found else None)
+
+
+@pytest.mark.parametrize(
+    ("side", "text"),
+    [
+        (0, "sends TLS, not Kafka's plain protocol: --tls-in auto lets clients speak TLS with kproxy"),
+        (1, "sends TLS, not Kafka's plain protocol: --tls-out lets kproxy speak TLS with it"),
+    ],
+)
+def test_who_speaks_tls_is_told_what_helps(side: int, text: str) -> None:
+    connection = Relay().connection
+    commands = (connection.from_broker if side else connection.from_client)(b"\x16\x03\x01\x02\x00\x01\x00\x01")
+    assert [(one.topic, one.text, one.once) for one in commands if isinstance(one, Notice)] == [
+        (f"not-kafka-{side}-TLS", text, False)
+    ]

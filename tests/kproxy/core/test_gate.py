@@ -14,7 +14,7 @@ from scramp.core import ScramException
 
 from kproxy.core.connection import ToBroker
 from kproxy.core.gate import Act, Began, ClientEnded, FromBroker, Gate, Opened, Own, Refused
-from kproxy.core.login import MECHANISMS, SCRAM, Credentials, login
+from kproxy.core.login import MECHANISMS, SCRAM, Credentials, LoginError, login
 from kproxy.decoders.message import decode_request
 from kproxy.decoders.schema import definitions
 from tests.support.sasl import PASSWORD, USER, token
@@ -390,3 +390,43 @@ def test_any_bytes_of_a_client_pass(pieces: list[bytes]) -> None:
     )
     assert b"".join(pieces).startswith(passed)
     assert gate.over or passed == b"".join(pieces)
+
+
+@pytest.mark.parametrize(
+    ("used", "own"),
+    [
+        ([], 0x6B707201),
+        ([5, -7], 0x6B707201),
+        ([0x6B707200], 0x6B707201),
+        ([0x6B707201], 0x6B707202),
+        ([(1 << 31) - 2], (1 << 31) - 1),
+        ([(1 << 31) - 1], -1),
+        ([(1 << 31) - 1, -9], -10),
+        ([(1 << 31) - 1, -(1 << 31)], -(1 << 31)),
+    ],
+)
+def test_our_requests_have_correlation_ids_that_the_client_has_not_used(used: list[int], own: int) -> None:
+    """But for a client that has used both ends of all that there are."""
+    gate = Gate(definitions(), lambda version: login("PLAIN", GOOD, version))
+    for number in used:
+        gate.to_broker(ToBroker(request(3, 12, number)), 0.0)
+    _, asked = gate.begin(0.0)
+    assert isinstance(asked, Own)
+    assert decode_request(asked.data, definitions()).header["correlationId"] == own
+
+
+@pytest.mark.parametrize(
+    ("code", "offered", "why"),
+    [
+        (33, ["A", "B"], "does not offer PLAIN, but A, B"),
+        (33, [], "does not offer PLAIN, but nothing"),
+        (34, [], "authenticates nobody by SASL on this listener"),
+        (58, ["A"], "refuses PLAIN: SASL_AUTHENTICATION_FAILED"),
+        (1, ["A"], "refuses PLAIN: OFFSET_OUT_OF_RANGE"),
+    ],
+)
+def test_why_a_handshake_was_refused(code: int, offered: list[str], why: str) -> None:
+    steps = login("PLAIN", GOOD, 2)
+    next(steps)
+    with pytest.raises(LoginError, match=f"^{why}$"):
+        steps.send({"errorCode": code, "mechanisms": offered})

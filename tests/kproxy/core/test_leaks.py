@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kproxy.core import leaks
 from kproxy.core.leaks import Known
 from kproxy.core.rewrite import varint
+from kproxy.decoders.primitives import write_unsigned_varint
 
 HOSTS = st.text("ab", min_size=1, max_size=4)
 PORTS = st.sampled_from([1, 0x6161, 0x6162, 9092])
@@ -99,3 +100,18 @@ def test_the_effort_has_a_bound_and_what_is_left_out_is_told(monkeypatch: pytest
     monkeypatch.setattr(Counted, "steps", 0)
     assert not known.search(Counted(Random(1).randbytes(1 << 20))).whole
     assert Counted.steps < 2 * leaks.SEARCHED
+
+
+@pytest.mark.parametrize("size", [1, 5, 126, 127, 128, 200, 254, 255])
+def test_hosts_of_every_length(size: int) -> None:
+    """Behind a length of two bytes, and a compact one of one or two."""
+    known = Known()
+    host = "h" * size
+    known.remember(host, 9092)
+    port = (9092).to_bytes(2, "big")
+    for length in (size.to_bytes(2, "big"), write_unsigned_varint(size + 1)):
+        for data in (length + host.encode() + port, length + host.encode() + b"\0\0" + port):
+            assert known.search(b"before" + data + b"after").address == (host, 9092)
+    assert known.search(b"\3" + host.encode() + port).address is None
+    known.remember("h" * 256, 9093)
+    assert known.search(b"\1\0" + b"h" * 256 + (9093).to_bytes(2, "big")).address is None

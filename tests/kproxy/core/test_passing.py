@@ -186,6 +186,11 @@ def test_bytes_are_sent_before_they_are_noted(variant: ModuleType) -> None:
 def test_notes_are_full_by_their_number_and_by_their_bytes(variant: ModuleType) -> None:
     log: list[str] = []
     notes = variant.Notes(100, *(partial(log.append, called) for called in ("begun", "full")))
+    notes.add(99, print, ())
+    notes.add(1, print, ())
+    assert log == ["begun", "full"]
+    notes.take()
+    log.clear()
     for _ in range(passing.MOST_NOTES):
         assert log in ([], ["begun"])
         notes.add(0, print, ())

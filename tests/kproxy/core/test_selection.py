@@ -261,7 +261,7 @@ def test_a_frame_that_never_comes_is_recorded_as_far_as_it_came(
     assert b"\0YZ" in held
 
 
-@pytest.mark.parametrize(("recorded", "copied"), [(64, True), (600, False)])
+@pytest.mark.parametrize(("recorded", "copied"), [(64, True), (500, True), (501, False), (600, False)])
 def test_a_small_piece_of_what_was_read_is_a_copy(recorded: int, copied: bool) -> None:
     """A view keeps all that was read in memory; a large piece is none, so that it is not copied."""
     data = memoryview(request(METADATA, 3, 1, bytes(1000 - len(request(METADATA, 3, 1)))))
