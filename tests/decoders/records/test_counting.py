@@ -15,7 +15,7 @@ TWO = batch(record(0, b"k", b"v") * 2, 2)
 CLAIMED = batch(b"", -5)
 ONE_MESSAGE = message(0, 0, b"k", b"v")
 INNER = [message(1, number, b"k", b"v") for number in range(3)]
-SET = message(1, 2, None, gzip.compress(b"".join(INNER)), attributes=1)
+SET = message(1, 2, None, gzip.compress(b"".join(INNER), mtime=0), attributes=1)
 UNREADABLE = message(1, 2, None, b"nothing", attributes=1)
 
 
@@ -36,7 +36,7 @@ UNREADABLE = message(1, 2, None, b"nothing", attributes=1)
         (SET, (3, False)),
         (SET + ONE_MESSAGE, (4, False)),
         (UNREADABLE, (1, False)),
-        (message(0, 0, None, gzip.compress(message(0, 0, b"", b"")), attributes=1), (1, False)),
+        (message(0, 0, None, gzip.compress(message(0, 0, b"", b""), mtime=0), attributes=1), (1, False)),
         (struct.pack(">qi", 0, 13) + bytes(13), (0, True)),  # shorter than any message
         (struct.pack(">qi", 0, -1) + bytes(13), (0, True)),
         # No more than the head of a message, and of a batch without a count.

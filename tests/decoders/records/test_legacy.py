@@ -28,7 +28,9 @@ def read(data: bytes, *, limit: int = 10_000, start: int = 0) -> tuple[list[Reco
 
 
 def packed(*messages: bytes, magic: int = 1, offset: int = 0, attributes: int = 0, time: int = 9) -> bytes:
-    return message(magic, offset, None, gzip.compress(b"".join(messages)), attributes=1 | attributes, time=time)
+    return message(
+        magic, offset, None, gzip.compress(b"".join(messages), mtime=0), attributes=1 | attributes, time=time
+    )
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_lengths(data: bytes, flexible: bool, value: int, position: int) -> None
         (b"\xff\xfe", False, Code.BAD_LENGTH, "length -2, 0 bytes there"),
         (b"\4ab", True, Code.BAD_LENGTH, "length 3, 2 bytes there"),
         (b"\0", False, Code.TRUNCATED, "2 bytes wanted, 1 there"),
-        (b"\x80", True, Code.TRUNCATED, "1 bytes wanted, 0 there"),
+        (b"\x80", True, Code.TRUNCATED, "1 byte wanted, 0 there"),
         (b"\x80\x80\x80\x80\x80\1", True, Code.BAD_VARINT, "varint of more than five bytes"),
     ],
 )
@@ -63,7 +63,7 @@ def test_tagged_fields() -> None:
     ("data", "text"),
     [
         (b"\2\0\0\0", "2 tagged fields, 3 bytes there"),
-        (b"\1\0", "1 tagged fields, 1 bytes there"),
+        (b"\1\0", "1 tagged field, 1 byte there"),
         (b"\1\0\2x", "2 bytes wanted, 1 there"),
     ],
 )
