@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kproxy.decoders.exchange_json import timestamp
+from kproxy.decoders.plurals import counted
 
 MOST_NAMED: Final = 10
 """Ports that are named."""
@@ -28,7 +29,7 @@ class Seen:
         """What there is: "618 exchanges on TCP ports 9092 and 19092, from 2026-11-21T05:48:00Z to …"."""
         if self.first is None:
             return "the capture has no packet"
-        found = [f"{exchanges:,} exchange{'' if exchanges == 1 else 's'}"] if exchanges else []
+        found = [counted(exchanges, "exchange", ",")] if exchanges else []
         found += [f"TCP port{'' if len(self.ports) == 1 else 's'} {self._named()}"] if self.ports else ["no TCP"]
         begin, end = (f"{timestamp(time)[:19]}Z" for time in (self.first, self.last))
         return f"the capture has {' on '.join(found)}, from {begin} to {end}"

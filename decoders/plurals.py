@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+_WITH_ES = ("ch", "sh", "s", "x")
+
 
 def counted(count: int, noun: str, spec: str = "") -> str:
-    """The number with its noun, whose plural ends in s; `spec` is the number's format ("," separates thousands)."""
-    return f"{count:{spec}} {noun}{'' if count == 1 else 's'}"
+    """The number with its noun: "1 byte", "2 batches"; `spec` is the number's format ("," separates thousands)."""
+    plural = "es" if noun.endswith(_WITH_ES) else "s"
+    return f"{count:{spec}} {noun}{'' if count == 1 else plural}"
 
 
 def are(count: int) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from kproxy.captures.analysis.seen import Client, Seen, Values
 from kproxy.decoders.exchange_json import milliseconds, timestamp
+from kproxy.decoders.plurals import counted
 from kproxy.decoders.records.batches import parse
 from kproxy.decoders.schema import errors
 
@@ -195,7 +196,7 @@ class Transactions:
             added = [(one, one.get("topics")) for one in body.get("transactions") or () if not one.get("verifyOnly")]
         for who, topics in added:
             places = {(one["name"], number) for one in topics or () for number in one["partitions"]}
-            what = f"{len(places)} partition{'' if len(places) == 1 else 's'} added"
+            what = f"{counted(len(places), 'partition')} added"
             transaction = self._step(seen, who, what, by_producer=by_producer)
             if transaction is not None:
                 transaction.partitions |= places

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from kproxy.captures.text import size_text
 from kproxy.decoders.escaping import escape
+from kproxy.decoders.plurals import counted
 from kproxy.decoders.schema import errors
 
 Line = Mapping[str, Any]
@@ -38,15 +39,15 @@ SHOWN_EVENTS: Final = 40
 def topics(lines: Iterable[Line], _clock: Clock) -> Iterator[str]:
     for one in lines:
         yield (
-            f"{one['topic']}  {_many(one['partitions'], 'partition')}"
+            f"{one['topic']}  {counted(one['partitions'], 'partition')}"
             + (f"  id {one['topic_id']}" if one["topic_id"] else "")
-            + f"  in {_many(one['records_in'], 'record')} {size_text(one['bytes_in'])}B"
-            + f"  out {_many(one['records_out'], 'record')} {size_text(one['bytes_out'])}B"
+            + f"  in {counted(one['records_in'], 'record')} {size_text(one['bytes_in'])}B"
+            + f"  out {counted(one['records_out'], 'record')} {size_text(one['bytes_out'])}B"
         )
         for user in one["producers"]:
             facts = [
                 _user(user),
-                f"{_many(user['records'], 'record')} in {_many(user['batches'], 'batch', 'es')}",
+                f"{counted(user['records'], 'record')} in {counted(user['batches'], 'batch')}",
                 "acks " + "/".join(map(str, user["acks"])),
                 "/".join(user["compression"]) or None,
                 "transactional " + ", ".join(user["transactional_ids"]) if user["transactional_ids"] else None,
@@ -61,8 +62,8 @@ def topics(lines: Iterable[Line], _clock: Clock) -> Iterator[str]:
             facts = [
                 _user(user),
                 "group " + ", ".join(user["groups"]) if user["groups"] else None,
-                f"{_many(user['records'], 'record')} {size_text(user['bytes'])}B",
-                f"in {_many(user['requests'], 'Fetch', 'es')}",
+                f"{counted(user['records'], 'record')} {size_text(user['bytes'])}B",
+                f"in {counted(user['requests'], 'Fetch')}",
                 "read_committed" if "read_committed" in user["isolation"] else None,
                 _exchanges(user),
             ]
@@ -77,15 +78,15 @@ def groups(lines: Iterable[Line], clock: Clock) -> Iterator[str]:
             f"of {one['protocol_type']}" if one["kind"] == "classic" and one["protocol_type"] else None,
             f"generation {one['generation']}" if one["generation"] is not None else None,
             one["protocol"],
-            _many(one["rebalances"], "rebalance"),
+            counted(one["rebalances"], "rebalance"),
             f"coordinator {one['coordinator']}",
-            _many(one["commits"], "commit"),
+            counted(one["commits"], "commit"),
         ]  # fmt: skip
         yield f"{one['group']}  {_joined(facts)}"
         yield from _errors(one)
         for generation in one["generations"]:
             leader = f", led by {generation['leader']}" if generation["leader"] else ""
-            members = _many(len(generation["members"]), "member")
+            members = counted(len(generation["members"]), "member")
             began = f"  {clock(generation['time'])} generation {generation['generation']}"
             yield f"{began}: {members}{leader}  #{generation['exchange']}"
             for why in generation["why"]:
@@ -109,13 +110,13 @@ def groups(lines: Iterable[Line], clock: Clock) -> Iterator[str]:
             )
         more = len(one["events"][SHOWN_EVENTS:]) + one["more_events"]
         if more:
-            yield f"  {_many(more, 'more event')} (--json has them)"
+            yield f"  {counted(more, 'more event')} (--json has them)"
 
 
 def transactions(lines: Iterable[Line], clock: Clock) -> Iterator[str]:
     for one in lines:
         if one["schema"] == "kproxy.aborted_transaction/1":
-            told = f"as {_many(len(one['exchanges']), 'Fetch', 'es')} told  #{one['exchanges'][0]}"
+            told = f"as {counted(len(one['exchanges']), 'Fetch')} told  #{one['exchanges'][0]}"
             aborted = f"producer {one['producer_id']} from offset {one['first_offset']} on"
             yield f"{one['topic']}-{one['partition']}  aborted: {aborted}, {told}"
             continue
@@ -123,7 +124,7 @@ def transactions(lines: Iterable[Line], clock: Clock) -> Iterator[str]:
             f"producer {one['producer_id']}/{one['producer_epoch']}",
             "producer not seen" if one["client_id"] is None else f"{one['client_id']}@{one['host']}",
             one["state"] + (f" after {one['duration_ms']:.1f} ms" if one["duration_ms"] is not None else ""),
-            f"{_many(one['records'], 'record')} to {_many(len(one['partitions']), 'partition')}",
+            f"{counted(one['records'], 'record')} to {counted(len(one['partitions']), 'partition')}",
             "group " + ", ".join(one["groups"]) if one["groups"] else None,
             one["failure"],
         ]
@@ -150,10 +151,11 @@ def connections(lines: Iterable[Line], clock: Clock) -> Iterator[str]:
             one["software"],
             "tls" if one["tls"] else None,
             _authentication(one["sasl"]),
-            _many(one["exchanges"], "exchange"),
+            counted(one["exchanges"], "exchange"),
+            "which alone shows that this is Kafka" if one["exchanges"] == 1 else None,
             f"{size_text(one['request_bytes'])}B > < {size_text(one['response_bytes'])}B",
             f"{one['in_flight_most']} in flight at most" if one["in_flight_most"] else None,
-            f"{_many(one['errors'], 'error')} from #{one['first_error']} on" if one["errors"] else None,
+            f"{counted(one['errors'], 'error')} from #{one['first_error']} on" if one["errors"] else None,
             f"{one['unanswered']} unanswered" if one["unanswered"] else None,
         ]
         yield f"{one['connection']}  {one['client']} > {one['broker']}  {_joined(facts)}  #{one['first_exchange']}"
@@ -198,10 +200,6 @@ TEXTS: Final[Mapping[str, Callable[[Iterable[Line], Clock], Iterator[str]]]] = M
 def view_text(view: str, lines: Iterable[Line], clock: Clock = utc) -> Iterator[str]:
     """A view as lines of text that no terminal obeys."""
     return map(escape, TEXTS[view](lines, clock))
-
-
-def _many(count: int, what: str, plural: str = "s") -> str:
-    return f"{count} {what}" + ("" if count == 1 else plural)
 
 
 def _joined(facts: Iterable[str | None]) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 from kproxy.decoders.compiler import Values
 from kproxy.decoders.knowledge import Knowledge
+from kproxy.decoders.plurals import counted
 from kproxy.decoders.primitives import Buffer
 from kproxy.decoders.records import batches
 from kproxy.decoders.schema import errors
@@ -196,7 +197,7 @@ def _assigner(bodies: _Bodies) -> Iterator[Remark]:
 
 
 def _members(some: Sequence[Any]) -> str:
-    return f"{len(some)} member{'' if len(some) == 1 else 's'}"
+    return counted(len(some), "member")
 
 
 MAKERS: Final[dict[int | None, tuple[Callable[[_Bodies], Iterator[Remark]], ...]]] = {

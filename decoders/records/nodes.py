@@ -162,7 +162,7 @@ def _batch_label(inside: _InBatch) -> str:
     header = inside.batch.header
     if header["magic"] == 2:
         count = header["recordCount"]
-        words = [f"offset {header['baseOffset']}", f"{count} record{'' if count == 1 else 's'}"]
+        words = [f"offset {header['baseOffset']}", counted(count, "record")]
         words += [header["compression"]] if header["compression"] != "none" else []
         words += [word for word in ("isTransactional", "isControl") if header[word]]
         return ", ".join(words)

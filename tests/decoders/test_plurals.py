@@ -23,6 +23,7 @@ ONE_OF_MANY = re.compile(r"\b1 (?:\w+ )?(?:bytes|records|fields|elements|problem
 def test_one_is_singular(count: int, said: str) -> None:
     assert f"{counted(count, 'byte')} {are(count)} {were(count)}" == said
     assert counted(1234, "byte", ",") == "1,234 bytes"
+    assert [counted(2, noun) for noun in ("batch", "Fetch", "response")] == ["2 batches", "2 Fetches", "2 responses"]
 
 
 @pytest.mark.parametrize("one", golden("4.4.0")[::7], ids=str)

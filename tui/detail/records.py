@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from kproxy.decoders.plurals import counted
 from kproxy.decoders.records import skipped
 from kproxy.decoders.view import PLAIN, View
 
@@ -102,7 +103,7 @@ class LinesRead:
 
     def summary(self) -> str:
         """What was read, in words: "8 records, 3 below fetch offset, 2 aborted"."""
-        number = f"{self.records:,} record{'' if self.records == 1 else 's'}"
+        number = counted(self.records, "record", ",")
         parts = [number if self.complete else f"the first {number}"]
         parts += [f"{self.counts[mark]:,} {words}" for mark, words in SKIPPED.items() if self.counts[mark]]
         return ", ".join(parts)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kproxy.captures.export.output_formats import OUTPUT_FORMATS
 from kproxy.captures.outputs import refuse_existing
 from kproxy.captures.text import size_text
+from kproxy.decoders.plurals import counted
 
 if TYPE_CHECKING:
     from kproxy.tui.output.commands import Exporter
@@ -246,7 +247,7 @@ class Export:
         self.failed = code != 0
         count = self._told.get("exchanges", 0)
         parts = [
-            f"{count:,} exchange{'' if count == 1 else 's'}",
+            counted(count, "exchange", ","),
             f"{size_text(_bytes(self.wanted.target))}B in {self.wanted.target}",
             "secrets shown" if self.wanted.leave_out == NOTHING else "secrets withheld",
             *self._notes,

@@ -16,6 +16,7 @@ from textual.strip import Strip
 from textual.widgets import Input, Static
 
 from kproxy.captures.export.output_formats import OUTPUT_FORMATS
+from kproxy.decoders.plurals import counted
 from kproxy.tui.actions import registry as actions
 from kproxy.tui.output.commands import Exporter
 from kproxy.tui.output.exporting import NOTHING, TAKEN_OUT, THIS, Choice, Wanted, arguments, default_target
@@ -214,7 +215,7 @@ class ExportScreen(Modal[Wanted | None]):
     def _tell(self) -> None:
         """Show the chosen format, notes, and the command that does the same."""
         wanted, choice = self.wanted, self._choice
-        count = f"{choice.count:,} exchange{'' if choice.count == 1 else 's'}"
+        count = counted(choice.count, "exchange", ",")
         words = ["kproxy", "export", *arguments(self._exporter, self._captures, choice, wanted, wanted.target)]
         lines: list[str] = [
             "",

@@ -6,6 +6,7 @@ import pytest
 
 from kproxy.captures.analysis import connections
 from kproxy.captures.analysis.views import Views
+from kproxy.captures.export.views import view_text
 from tests.captures.analysis.support import Exchanged, views
 from tests.support.scripts import BROKER, CLIENT, Script, eyes, play, request, response
 
@@ -28,6 +29,13 @@ def test_a_step_of_a_start_up(key: int) -> None:
 
 def test_what_is_no_step_of_a_start_up() -> None:
     assert [line["schema"] for line in views((32, 2, {}, {})).connections.lines()] == ["kproxy.connection/1"]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_connection_that_fitted_once_says_so(count: int) -> None:
+    found = views(*[(3, 12, {}, {})] * count).connections.lines()
+    (line, *_) = view_text("connections", found)
+    assert ("1 exchange  which alone shows that this is Kafka" in line) == (count == 1)
 
 
 def test_a_connection() -> None:
