@@ -1,4 +1,4 @@
-"""Bytes without their connection: what somebody gives by hand to be decoded."""
+"""Decode bytes that a user gives by hand, without their connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which frames bytes hold, with or without length fields."""
+"""Split bytes into frames, with or without length fields."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SIZE: Final = 4
 class Frame:
     """A frame in bytes given by hand: where it begins, and its bytes with a length field before them.
 
-    `is_prefixed` says that the length field was there; where it was not, offsets in `data` are four bytes too high.
+    `is_prefixed`: the length field was in the given bytes; if it was not, offsets in `data` are four bytes too high.
     """
 
     start: int
@@ -34,7 +34,7 @@ class Frame:
 
     @property
     def missing(self) -> int:
-        """Bytes that the length field promises and that are not there; negative where it is too low, or is none."""
+        """How many bytes fewer than its length field says the frame has; negative if that is too low or no length."""
         return _length(self.data) + SIZE - len(self.data)
 
 
@@ -43,7 +43,7 @@ def _length(data: Buffer, at: int = 0) -> int:
 
 
 def prefixed(data: bytes) -> bytes:
-    """The bytes with their length before them."""
+    """The bytes with a length field before them."""
     return struct.pack(">i", len(data)) + data
 
 
@@ -53,11 +53,10 @@ def frames(
     fits: Callable[[bytes], bool] | None = None,
     reach: Callable[[bytes], int] | None = None,
 ) -> list[Frame]:
-    """The frames that follow each other in `data`, with or without length fields; the last one may be cut.
+    """The adjoining frames in `data`, with or without length fields; the last one may be cut.
 
-    `fits` tells whether a frame, its length field included, is one of those that are expected, without it any request
-    is; `reach` how many bytes of one that does not fit can be read. Bytes that cannot be told apart are one frame
-    without length field.
+    `fits` tells whether a frame, length field included, is an expected one (default: any request). `reach` tells how
+    many bytes of a frame that does not fit can be read. Bytes that cannot be split are one frame without length field.
     """
     expected = fits or (lambda frame: is_request(frame, definitions))
     alone = Frame(0, prefixed(data), is_prefixed=False)
@@ -80,7 +79,7 @@ def frames(
 
 
 def _chain(data: bytes) -> Iterator[Frame]:
-    """Frames by their length fields, as far as these can be lengths; what remains is one that is cut."""
+    """Split by length fields as long as these are plausible; the remaining bytes are one cut frame."""
     start = 0
     while len(data) - start >= SIZE and (size := _length(data, start)) >= SIZE:
         end = min(start + SIZE + size, len(data))
@@ -91,11 +90,11 @@ def _chain(data: bytes) -> Iterator[Frame]:
 
 
 def is_request(frame: bytes, definitions: Definitions) -> bool:
-    """Whether a frame has a plausible request header and reads as a request to its last byte."""
+    """Whether a frame has a plausible request header and decodes as a request to its last byte."""
     return plausible_request(frame, _length(frame), known(definitions)) and decodes(frame, definitions)
 
 
 def is_records(data: Buffer) -> bool:
-    """Whether bytes begin with a record batch whose CRC is that of its bytes, or are batches to the last byte."""
+    """Whether bytes begin with a record batch with a valid CRC, or consist of record batches to the last byte."""
     parsed = parse(data)
     return bool(parsed.batches) and (bool(parsed.batches[0].header["crcValid"]) or not parsed.truncated_tail)

@@ -1,7 +1,7 @@
-"""Which messages bytes can be.
+"""Find the messages that bytes can be.
 
-A request says what it is; what a response is, only its request tells. So a response is tried in every layout, and the
-readings that come out at the last byte are ranked by how likely their values are.
+A request names its API and version; a response does not. So a response is decoded with every layout, and the readings
+that end at the last byte are ranked by how likely their values are.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from kproxy.decoders.schema.model import Message
 from kproxy.decoders.tree import Node, tree
 
 _JUDGED: Final = 2_000
-"""Nodes of a reading that are looked at to tell how likely it is."""
+"""Most nodes of a reading that are scored."""
 _LONGEST_THROTTLE: Final = 3_600_000
 _USUAL: Final = ("core", "group", "transaction", "admin", "security")
-"""Classes of APIs that clients meet; the others come after them where nothing else decides."""
+"""Classes of APIs that clients use, in order of rank; with equal scores, other classes rank after them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One way to read bytes to the last one; of a bare message, `start` is where its fields begin.
+    """One way to decode bytes to the last one; the message's fields begin at `start`.
 
-    `score` is how likely its values are, to be compared with other readings of the same bytes.
+    `score` is how likely the values are, compared with other readings of the same bytes.
     """
 
     message: Message
@@ -44,7 +44,7 @@ class Reading:
 def responses(
     frame: bytes, definitions: Definitions, *, api_key: int | None = None, version: int | None = None
 ) -> list[Reading]:
-    """Every response that a frame can be, the likeliest first; arguments as in `guessing.readings`."""
+    """Every response that a frame can be, likeliest first; arguments as in `guessing.readings`."""
     found = []
     for _, one, decoded in guessing.readings(frame, definitions, api_key=api_key, version=version):
         if decoded.message is None or decoded.version != one:
@@ -63,9 +63,9 @@ def bare(
     api_key: int | None = None,
     version: int | None = None,
 ) -> list[Reading]:
-    """Every message without header that bytes can be, the likeliest first.
+    """Every message without header that bytes can be, likeliest first.
 
-    Messages that are kept in records or in other messages' bytes may have before them what Kafka writes there (`lead`).
+    Messages from records or from other messages' bytes fields may begin with the numbers of `lead`.
     """
     found = []
     for message in definitions.messages():
@@ -80,7 +80,7 @@ def bare(
 
 
 class Lead(NamedTuple):
-    """A number that Kafka writes before the fields of a message that stands alone."""
+    """A number that Kafka writes before the fields of a message in a record or bytes field."""
 
     name: str
     type: str
@@ -89,7 +89,10 @@ class Lead(NamedTuple):
 
 
 def lead(message: Message, version: int) -> list[Lead]:
-    """What stands before the fields: the version, of a coordinator's key its type, of a metadata record both."""
+    """The numbers before a message's fields: its version; for a coordinator's key its type; for a metadata record both.
+
+    A metadata record's numbers begin with the frame version.
+    """
     if message.kind in {"request", "response", "header"}:
         return []
     if message.kind == "metadata":
@@ -100,7 +103,7 @@ def lead(message: Message, version: int) -> list[Lead]:
 
 
 def starts(message: Message, version: int, data: Buffer) -> tuple[int, ...]:
-    """Where a message's fields can begin: at once, or first behind what Kafka writes before them if it is there."""
+    """Where a message's fields can begin, likelier first: after the numbers of `lead` if these are there, or at 0."""
     before = b"".join(one.data for one in lead(message, version))
     return (len(before), 0) if before and bytes(data[: len(before)]) == before else (0,)
 
@@ -117,7 +120,7 @@ def _bare(data: bytes, message: Message, version: int, start: int) -> Reading | 
 
 
 def ranked(readings: list[Reading], definitions: Definitions) -> list[Reading]:
-    """The likeliest first: by their values, then what clients meet before what they do not, then the newest."""
+    """The readings sorted by score, then class of API (those that clients use first), then API key, newest version."""
 
     def usual(reading: Reading) -> int:
         api = None if reading.message.api_key is None else definitions.api(reading.message.api_key)
@@ -127,7 +130,7 @@ def ranked(readings: list[Reading], definitions: Definitions) -> list[Reading]:
 
 
 def _score(body: Node, data: Buffer) -> float:
-    """How likely the values of a message are: what random bytes seldom are counts for it, what is odd against it."""
+    """How likely the values of a message are: plausible values that random bytes seldom have add, odd ones subtract."""
     return sum(_worth(node, data) for node in body.walk())
 
 

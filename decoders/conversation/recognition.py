@@ -229,12 +229,12 @@ def _request_inside(data: bytes, known_apis: Known) -> bool:
 
 
 def which_side_asks(first: bytes, second: bytes, definitions: Definitions, *, final: bool = False) -> int | None:
-    """Which of two directions of a connection whose opening was not captured is the client's.
+    """Which of two directions is the client's, for a connection whose opening was not captured.
 
-    `first` and `second` are the earliest bytes held of each (some hundred will do, either may be empty). A response
-    with a small correlation id begins like a request, so that one direction's bytes alone decide only where they are a
-    whole request, or where nothing more will come (`final`).
-    Returns 0 where `first` asks, 1 where `second` does, None where the bytes do not tell (look at the ports then).
+    `first` and `second` are the earliest captured bytes of each direction (a few hundred suffice; either may be empty).
+    A response with a small correlation id begins like a request. The bytes of one direction alone therefore decide only
+    if they are a whole request, or no more bytes will come (`final`).
+    Returns 0 if `first` is the client's, 1 if `second` is, None if the bytes do not decide (use the ports then).
     """
     known_apis = known(definitions)
     one, two = _score(first, definitions), _score(second, definitions)

@@ -67,7 +67,7 @@ class Requests(Framer):
         self.current: Exchange | None = None
         """The exchange whose request is incomplete."""
         self.withdrawn: Exchange | None = None
-        """One whose header was read from a copy of bytes that turned out to be wrong: the next header is its own."""
+        """An exchange whose header was read from a bad copy of the bytes; it takes the next header that is read."""
         self.withheld: list[Item] = []
         """Items found before Kafka is recognised."""
         self.floor_at_start = 0
@@ -313,7 +313,7 @@ class Requests(Framer):
         return self._start(exchange)
 
     def _start(self, exchange: Exchange) -> Exchange:
-        """An exchange whose header is read has begun, unless it had before with another header."""
+        """Begin an exchange whose header is read. If one was `withdrawn`, that one takes the new header instead."""
         before, self.withdrawn = self.withdrawn, None
         if before is None:
             self.started.append((self.floor, exchange))
@@ -333,13 +333,13 @@ class Requests(Framer):
         return None if found is None else found[0]
 
     def _dialects_verdict(self, data: bytes) -> Verdict:
-        """What first bytes that begin no request of Kafka's are."""
+        """The verdict on a stream's first bytes that are not a Kafka request."""
         if len(data) < 6:
             return Verdict.MORE
         return Verdict.OTHER if self._in_dialect(data) is None else Verdict.WEAK
 
     def _dialect_header(self, size: int, dialect: Dialect) -> Exchange | None:
-        """The exchange of a dialect's frame of `size` at `position`, None where its header is not there yet."""
+        """The exchange of a dialect's frame of `size` at `position`; None if its header has not arrived yet."""
         whole = min(size + 4, ENOUGH)
         head = self.stretch.gather(self.position, whole)
         header = dialect.request_header
@@ -350,7 +350,7 @@ class Requests(Framer):
         except DecodeError:
             if self._first(whole) is None:
                 return None
-            # The first byte that is not there says that no more of the header comes.
+            # The first missing byte decides that the header stays incomplete.
             decisive = self.position + min(len(head), whole - 1)
         else:
             decisive = self.position + end - 1
@@ -362,7 +362,7 @@ class Requests(Framer):
         return self._start(exchange)
 
     def _first(self, size: int) -> bytes | None:
-        """The first `size` bytes of the frame, fewer where the rest will never be there; None where it still may."""
+        """The first `size` bytes of the frame, fewer if the rest is lost; None if the rest may still arrive."""
         data = self.stretch.gather(self.position, size)
         if len(data) < size and self.position + len(data) >= self.stretch.end and not self.over:
             return None
@@ -399,14 +399,14 @@ class Requests(Framer):
         self.need = 0
 
     def _kind(self, exchange: Exchange) -> int:
-        """How a dialect's request is paired."""
+        """The kind of a dialect's request, which decides its pairing: ONE_WAY, IN_ORDER or REQUEST."""
         found = None if exchange.api_key is None else self.among.get(exchange.api_key)
         if found is None or found[1].response is None:
             return ONE_WAY
         return IN_ORDER if found[0].by_order else REQUEST
 
     def _finish(self, event: End, out: list[Item]) -> None:
-        """End the stream: incomplete frames become cut."""
+        """End the stream; incomplete frames are reported as cut."""
         self.over = True
         stretch = self.stretch
         if not self.begun:
@@ -429,7 +429,7 @@ class Requests(Framer):
         if not self.recognised:
             return
         if self.current is None and self.search is None and stretch.end - self.position >= 12:
-            # What waited for more of a header must do with what there is.
+            # A frame that waited for more of its header is read with what is there.
             self.need = 0
             self._scan(out)
         if self.current is None:
@@ -454,7 +454,7 @@ class Requests(Framer):
         return found
 
     def candidate(self, window: bytes, position: int) -> int:
-        """Size of the request that may begin at `position` of `window`, -1 where none can."""
+        """Size of the request that may begin at `position` of `window`; -1 if none can."""
         size: int = SIZE.unpack_from(window, position)[0]
         if not 8 <= size <= self.limit:
             return -1
@@ -477,6 +477,6 @@ class Requests(Framer):
             return 0
         data = stretch.gather(start, end - start)
         if len(data) < end - start:
-            # Cut by the snap length: the header alone must do.
+            # Cut by the snap length: only the header can be checked.
             return None if len(head) > 16 else 0
         return unfit(decode_request(data, self.definitions), len(data))

@@ -20,44 +20,44 @@ MOST_CANDIDATES = 256
 LONGEST_CHAIN = 4096
 
 EFFORT = 2
-"""Bytes that may be decoded to refute candidates of about one size, for each byte that is searched."""
+"""Bytes that may be decoded in vain for candidates of one magnitude of size, per byte that is searched."""
 TRIAL = 64
-"""Bytes decoded that a refusal counts for at least."""
+"""Least number of decoded bytes that a refuted candidate is charged."""
 COPIES = 64
-"""Bytes copied that count as one decoded."""
+"""Number of copied bytes that cost as much as one decoded byte."""
 
 
 class Judge(Protocol):
     """Decides what can be a frame of a direction."""
 
     head: int
-    """How many bytes of a frame tell whether it may begin."""
+    """Bytes of a frame's header that `candidates` and `link` need."""
 
     def candidates(self, window: bytes) -> list[tuple[int, int]]:
-        """(position, size) of each frame that may begin in `window`, as far as its header tells."""
+        """(position, size) of each frame that may begin in `window`, judged by its header."""
         ...
 
     def link(self, window: bytes, position: int) -> int:
-        """Size of the frame whose header is at `position` of `window`, -1 where it cannot be one."""
+        """Size of the frame whose header is at `position` of `window`; -1 if it cannot be a header."""
         ...
 
     def refute(self, start: int, end: int) -> int | None:
-        """None where the frame [start, end) proves itself, else how many bytes were decoded to see that it does not.
+        """None if the frame [start, end) is proved, else how many bytes were decoded to refute it.
 
-        0 where its header does, which costs nothing: how much of the header `candidates` saw depends on how the bytes
-        came in.
+        0 if the header alone refutes it. That must cost nothing, because how much of the header `candidates` saw
+        depends on how the bytes were split into batches.
         """
         ...
 
 
 class Search:
-    """One search; `step` takes a segment at a time, so that a caller can order them with other events.
+    """One search. `step` takes one segment at a time, so that a caller can order segments with other events.
 
-    It holds no judge, as the judge holds it.
+    The judge holds the search, so the search holds no judge: that would be a reference cycle.
 
-    Bytes made to look like headers everywhere cost no more than EFFORT times their number for each power of two that
-    is a frame's size: beyond it candidates of that size are dropped untried, as those are that end last where more than
-    MOST_CANDIDATES wait.
+    The work is bounded even if the bytes are crafted to look like headers everywhere. For each magnitude (bit length)
+    of a frame's size, at most EFFORT bytes per searched byte are decoded in vain; candidates beyond that are dropped
+    untried. If more than MOST_CANDIDATES wait, those that end last are dropped.
     """
 
     __slots__ = (
@@ -77,24 +77,24 @@ class Search:
         self.chained = chained
         self.lost = lost
         self.done = start
-        """Bytes before it have been looked at."""
+        """The segments before this offset have been searched."""
         self.tested = start
-        """Positions before it have been tried."""
+        """The positions before this offset have been tried as the start of a frame."""
         self.first: int | None = start if chained else None
-        """First byte after what was lost, where a frame may well begin."""
+        """Offset of the first byte after the loss, where a frame is likely to begin."""
         self.chain: list[int] | None = [] if chained else None
         self.link_at = start
         self._broken = False
         """The chain ends at `link_at`; the frames in it that end within the same segment may still be proved."""
         self.begin = begin
-        """The capture starts here: nothing was lost that it holds."""
+        """The search is at the start of the capture, so nothing within the capture was lost."""
         self._candidates: list[tuple[int, int]] = []
         """(end, start), a heap."""
         self._spent = [0] * 33
-        """What was decoded in vain, by the bit length of the frame's size."""
+        """Bytes decoded in vain, by the bit length of the frame's size."""
 
     def step(self, stretch: Stretch, judge: Judge) -> tuple[int, int] | None:
-        """Look at the next segment; returns (offset to read on from, end of the frame that proves it) once found."""
+        """Search the next segment; returns (offset to resume at, end of the frame that proves it) once found."""
         ends = stretch.ends
         k = bisect_right(ends, self.done, 1)
         end = ends[k]
@@ -137,7 +137,7 @@ class Search:
         return None
 
     def _try(self, stretch: Stretch, stored: int, judge: Judge) -> None:
-        """Test the positions whose header ends before `stored`."""
+        """Try the positions whose header ends before `stored`, and follow the chain of lengths up to there."""
         base = self.tested
         window = stretch.gather(base, stored - base)
         candidates = self._candidates
@@ -170,7 +170,7 @@ class Search:
         return low
 
     def unproven(self) -> int | None:
-        """Start of a frame that stands where one may be expected, but is not whole; for the end of a capture."""
+        """Start of an incomplete frame right after the loss, at the end of a capture; None if there is none."""
         for _, begin in self._candidates:
             if begin == self.first:
                 return begin

@@ -20,8 +20,8 @@ _start = itemgetter(0)
 class Stretch:
     """Segments of one direction, appended at the end and dropped at the front.
 
-    The *key* of a byte is the highest address of it and of all stream bytes before it: when the stream up to that byte
-    was captured. Keys grow with the offset even where segments were captured out of order.
+    The *key* of a byte is the highest address among it and all stream bytes before it: the point of the capture at
+    which the stream was complete up to that byte. Keys grow with the offset even if segments are out of order.
     """
 
     __slots__ = ("ats", "ends", "gaps", "have", "prior", "source", "times", "top")
@@ -33,7 +33,7 @@ class Stretch:
         self.times: list[int] = [0]
         self.have: list[int] | None = None
         self.prior: list[int] | None = None
-        """Per segment the highest address before it, None while addresses grow."""
+        """For each segment the highest address before it; None as long as addresses only grow."""
         self.top = -1
         """Highest address so far."""
         self.gaps: list[tuple[int, int]] = []
@@ -79,14 +79,14 @@ class Stretch:
         self.times += run.times
 
     def pass_over(self, run: Run) -> None:
-        """Append a run that adjoins, with all its bytes and captured in order, and forget all at once."""
+        """Append an adjoining run that is complete and in order, and drop all segments at once."""
         last = run.ends[-1] - (run.ends[-2] if len(run.ends) > 1 else run.start)
         self.top = max(self.top, run.at[-1] + max(last - 1, 0))
         self.ends.append(run.ends[-1])
         self.drop(self.end)
 
     def _extend_rest(self, run: Run, old: int) -> None:
-        """Append what of `run` lies after `old`."""
+        """Append the part of `run` after the offset `old`."""
         first = bisect_right(run.ends, old)
         if first == len(run.ends):
             return
@@ -116,7 +116,7 @@ class Stretch:
         return found
 
     def _order(self, run: Run) -> None:
-        """Keep `top` and `prior` for the segments of `run`."""
+        """Update `top` and `prior` for the segments of `run`."""
         ats = run.at
         if self.prior is None:
             if ats[0] > self.top and not run.released:
@@ -138,7 +138,7 @@ class Stretch:
         self.top = top
 
     def gap(self, gap: Gap) -> bool:
-        """Append missing bytes as a segment that holds nothing. False where nothing was missing."""
+        """Append missing bytes as a segment without data. False if no bytes were missing."""
         old = self.ends[-1]
         if gap.end <= old:
             return False
@@ -170,7 +170,7 @@ class Stretch:
         return at if self.prior is None else max(at, self.prior[k])
 
     def captured(self, offset: int) -> int:
-        """Address of the segment that holds the byte at `offset`, whenever the stream was whole up to it."""
+        """Address of the segment that holds the byte at `offset`, whether or not earlier bytes came later."""
         return self.ats[bisect_right(self.ends, offset, 1)]
 
     def time(self, offset: int) -> int:
@@ -178,7 +178,7 @@ class Stretch:
         return self.times[bisect_right(self.ends, offset, 1)]
 
     def time_held(self, offset: int, start: int) -> int:
-        """Capture time of the byte at `offset`, or of the last before it, from `start` on, that is no gap."""
+        """Capture time of the byte at `offset`, or if that is in a gap, of the last one from `start` on before it."""
         k = bisect_right(self.ends, offset, 1)
         if self.have is not None:
             first = bisect_right(self.ends, start, 1)
@@ -191,7 +191,7 @@ class Stretch:
         return self.have is None or offset < self.have[bisect_right(self.ends, offset, 1)]
 
     def next_stored(self, offset: int) -> int:
-        """First offset from `offset` on that the capture holds; the stretch's end where there is none."""
+        """First offset from `offset` on that the capture holds; the stretch's end if there is none."""
         have = self.have
         if have is None:
             return offset
@@ -203,12 +203,12 @@ class Stretch:
         return offset
 
     def gap_at(self, offset: int) -> tuple[int, int] | None:
-        """The gap that the byte at `offset` is lost in, None where it is not."""
+        """The gap [start, end) that contains the byte at `offset`; None if it is in no gap."""
         k = bisect_right(self.gaps, offset, key=_start) - 1
         return self.gaps[k] if k >= 0 and offset < self.gaps[k][1] else None
 
     def gather(self, offset: int, size: int) -> bytes:
-        """Up to `size` bytes from `offset` on, ending before the first that is not there."""
+        """Up to `size` bytes from `offset` on, up to the first missing one."""
         ends, ats, have, read = self.ends, self.ats, self.have, self.source.read
         stop = min(offset + size, ends[-1])
         pieces: list[bytes | memoryview] = []
@@ -230,9 +230,9 @@ class Stretch:
         return bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces)
 
     def spans(self, start: int, end: int) -> tuple[Spans, int]:
-        """The pieces of [start, end) as (address, length), and how many of its bytes are missing.
+        """The pieces of [start, end) as (address, length), and the number of its missing bytes.
 
-        `end` may lie beyond the stretch's.
+        `end` may lie beyond the stretch's end.
         """
         ends, ats, have = self.ends, self.ats, self.have
         k = bisect_right(ends, start, 1)
@@ -257,7 +257,7 @@ class Stretch:
         return spans, missing
 
     def drop(self, offset: int) -> None:
-        """Forget the segments that end at or before `offset`."""
+        """Drop the segments that end at or before `offset`, or keep them for now if they are few."""
         ends = self.ends
         if offset >= ends[-1]:
             del ends[:-1], self.ats[1:], self.times[1:]

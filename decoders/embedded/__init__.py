@@ -1,6 +1,6 @@
-"""What is inside bytes fields: protocols of groups, enclosed messages, metrics, tokens of SASL.
+"""Decode the content of bytes fields: group protocols, enclosed messages, metrics, SASL tokens.
 
-`table` lists the fields, `form` puts what they hold into JSON, `nodes` below the nodes of a tree.
+`table` lists the fields; `form` adds their decoded content to JSON, `nodes` adds it to a tree.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Definitions of what Kafka writes inside bytes: its own ones, and those of definitions.json.
+"""Definitions of structures inside bytes fields: those of Kafka's definition files, and those of definitions.json.
 
-That file holds, in the form of decoders/schema/data, what Kafka writes by hand: Streams' `AssignmentInfo`, and
-Connect's structures (`ConnectProtocol`, `IncrementalCooperativeConnectProtocol`). A named topology's name in
-AssignmentInfo is a list of UTF-16 code units.
+That file defines, in the form of decoders/schema/data, structures that Kafka encodes with handwritten code: Streams'
+`AssignmentInfo` and Connect's structures (`ConnectProtocol`, `IncrementalCooperativeConnectProtocol`). A named
+topology's name in AssignmentInfo is a list of UTF-16 code units.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _own() -> dict[str, Message]:
 
 @cache
 def versions(name: str) -> Versions:
-    """The versions of a structure that somebody defines."""
+    """The versions of a structure that have a definition."""
     own = _own().get(name)
     if own is not None:
         return own.versions

@@ -1,7 +1,7 @@
-"""What a broker forwards to the controller in its client's name (KIP-590): a whole request, and its response.
+"""Envelope (KIP-590): the whole request that a broker forwards to the controller for a client, and its response.
 
-Both lack the length prefix of a frame. The bytes of a message that may hold a secret are one themselves; what was
-decoded of it withholds its own.
+Both lack a frame's length prefix. If a message may hold a secret, all its bytes are withheld; its decoded form
+withholds the secret fields only.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _KEY_AND_VERSION: Final = struct.Struct(">hh")
 _LENGTH: Final = bytes(4)
-"""In the place of the length that a frame begins with: nobody reads its value."""
+"""A placeholder for a frame's length prefix; its value is ignored."""
 
 PRINCIPAL: Final = Structure("DefaultPrincipalData", "principal")
 
@@ -85,7 +85,7 @@ def request(data: Buffer, scope: Scope) -> Enclosed | None:
 
 
 def response(data: Buffer, scope: Scope) -> Enclosed | None:
-    """The response in the answer to an Envelope; None where the request is not known."""
+    """The response in an EnvelopeResponse; None if the request is unknown."""
     from kproxy.decoders.message import decode_request, decode_response
 
     forwarded = None if scope.asked is None else scope.asked.get("requestData")
@@ -100,9 +100,9 @@ def response(data: Buffer, scope: Scope) -> Enclosed | None:
 def inside(
     request: Mapping[str, Any] | None, response: Mapping[str, Any] | None, definitions: Definitions
 ) -> tuple[int | None, Mapping[str, Any] | None, Mapping[str, Any] | None]:
-    """What the bodies of an Envelope and of its answer hold: the API key, and the bodies of the messages inside.
+    """The messages inside the bodies of an Envelope and its response: (API key, request body, response body).
 
-    All are None where the request is not known, a body where it was not seen or cannot be read.
+    All are None if the Envelope's request is unknown; a body is None if it is missing or unreadable.
     """
     from kproxy.decoders.message import decode_request, decode_response
 
@@ -118,12 +118,12 @@ def inside(
 
 
 def _key_and_version(data: Buffer) -> tuple[int, int]:
-    """Of a request; -1, which no API has, where it is too short to have them."""
+    """API key and version of a request; (-1, -1), which no API has, if it is too short."""
     return _KEY_AND_VERSION.unpack_from(data) if len(data) >= _KEY_AND_VERSION.size else (-1, -1)
 
 
 def principal(data: Buffer, scope: Scope) -> Structured | None:
-    """Who the client is, as the default principal builder writes it; None where another one wrote it."""
+    """The client's principal as the default principal builder encodes it; None if the bytes have another form."""
     del scope
     found = read(PRINCIPAL, data)
     return found if found.whole else None

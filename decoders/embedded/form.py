@@ -1,4 +1,4 @@
-"""What is inside bytes, in the JSON form of a message: {"base64": …, "decoded": …} in the place of base64."""
+"""Add the content of bytes fields to a message's JSON: {"base64": …, "decoded": …} instead of base64."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Struct = Mapping[str, Any]
 
 
 def show(body: Any, values: Struct, places: tuple[Place, ...], to_json: ToJson, scope: Scope) -> None:
-    """Complete a body that was made of `values`, in place, where the inside of bytes is known."""
+    """Add the decoded content of bytes fields to `body`, the JSON form of `values`, in place."""
     for place in places:
         for shown, around, path in _structs(body, (values,), place.above, ""):
             data = around[0].get(place.name)
@@ -28,7 +28,7 @@ def show(body: Any, values: Struct, places: tuple[Place, ...], to_json: ToJson, 
 
 
 def form(plain: Any, data: Buffer, inside: Inside, to_json: ToJson, scope: Scope) -> Any:
-    """The form of bytes with their inside; `plain` is the form without: base64, or what stands for a secret."""
+    """The JSON form of bytes with their content; `plain` is the form without it: base64, or a withheld secret."""
     decoded = inside.json(to_json, scope)
     scope.found.wrong |= inside.wrong
     if not inside.readable:
@@ -45,7 +45,7 @@ def form(plain: Any, data: Buffer, inside: Inside, to_json: ToJson, scope: Scope
 def _structs(
     body: Any, around: tuple[Struct, ...], above: tuple[str, ...], path: str
 ) -> Iterator[tuple[Any, tuple[Struct, ...], str]]:
-    """The structs that `above` leads to: of the body, of the values with those around them, and the path to it."""
+    """For each struct at `above`: (its JSON form, its values and those of the structs around it, the path to it)."""
     if not above:
         yield body, around, path
         return

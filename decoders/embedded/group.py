@@ -1,7 +1,7 @@
-"""What members of a group tell each other through the coordinator, which does not look inside.
+"""Metadata and assignments of group members, which are opaque to the coordinator.
 
-What it is follows from the group's protocol type ("consumer", "connect"), and of a consumer's user data from the name
-of its assignor.
+Their structure depends on the group's protocol type ("consumer", "connect"); that of a consumer's user data depends on
+the name of its assignor.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kproxy.decoders.primitives import Buffer
 
 
 class Kind(StrEnum):
-    """What a member says of itself, and what the leader answers it."""
+    """A member's subscription (its metadata), or the assignment that the leader gives it."""
 
     SUBSCRIPTION = "subscription"
     ASSIGNMENT = "assignment"
@@ -39,17 +39,17 @@ USER_DATA: Final[Mapping[tuple[str, Kind], Structure]] = {
     ("stream", Kind.SUBSCRIPTION): Structure("SubscriptionInfoData", "Streams subscription info"),
     ("stream", Kind.ASSIGNMENT): Structure("AssignmentInfo", "Streams assignment info"),
 }
-"""By name of the assignor, which is the protocol's. Source: Kafka Streams' StreamsPartitionAssignor."""
+"""By the assignor's name, which is the protocol name. Source: Kafka Streams' StreamsPartitionAssignor."""
 
 PROTOCOL_NAMES: Final = ("protocolName", "protocolData", "protocol", "name")
-"""What messages call the protocol: in DescribeGroups "protocolData", in GroupMetadataValue "protocol", and "name" among
-those of a JoinGroup request."""
+"""Field names of the protocol name: "protocolData" in DescribeGroups, "protocol" in GroupMetadataValue, "name" in the
+protocols of a JoinGroup request."""
 
 
 def inside(protocol_type: str | None, kind: Kind, data: Buffer) -> Structured | None:
-    """What a member's metadata or assignment in a group of this protocol type holds; None where nobody knows.
+    """A member's decoded metadata or assignment in a group of this protocol type; None if the type is unknown.
 
-    Without a protocol type it is the only structure that fits to the last byte, as a guess.
+    Without a protocol type, it is a guess: the structure that fits to the last byte, if exactly one does.
     """
     if protocol_type:
         structure = PROTOCOLS.get((protocol_type, kind))
@@ -63,7 +63,7 @@ def inside(protocol_type: str | None, kind: Kind, data: Buffer) -> Structured | 
 
 
 def member(kind: Kind, always: str | None = None) -> Reader:
-    """Reads what the scope's message says of a member of a group; `always` is the protocol type of such members."""
+    """A Reader of a member's metadata or assignment; `always` is the protocol type if the message implies it."""
 
     def of(data: Buffer, scope: Scope) -> Structured | None:
         protocol_type = always or scope.text("protocolType")
@@ -76,7 +76,7 @@ def member(kind: Kind, always: str | None = None) -> Reader:
 
 
 def user_data(kind: Kind) -> Reader:
-    """Reads what an assignor adds to a consumer's subscription or assignment."""
+    """A Reader of the user data that an assignor adds to a consumer's subscription or assignment."""
 
     def of(data: Buffer, scope: Scope) -> Structured | None:
         protocol = scope.text(*PROTOCOL_NAMES)
@@ -90,6 +90,6 @@ def user_data(kind: Kind) -> Reader:
 
 
 def connect_assignment(data: Buffer, scope: Scope) -> Structured:
-    """The assignment that a Connect worker holds and tells with its state."""
+    """The current assignment in a Connect worker's state."""
     del scope
     return read(CONNECT_ASSIGNMENT, data)

@@ -1,4 +1,4 @@
-"""What bytes turn out to hold: the one form in which every reader of bytes answers."""
+"""The decoded content of a bytes field: the interface that all its readers return."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kproxy.decoders.view import View
 
 
 class ToJson(Protocol):
-    """Values of a message to JSON: `decoders.jsonform.body_json`."""
+    """Type of `decoders.jsonform.body_json`, which turns a message's decoded values into JSON."""
 
     def __call__(
         self, values: Mapping[str, Any], message: Message, version: int, view: View, scope: Scope | None
@@ -21,11 +21,10 @@ class ToJson(Protocol):
 
 
 class Inside:
-    """What bytes hold.
+    """The decoded content of bytes.
 
-    `label` names it in a few words; `guessed` says that nothing but its fitting tells what it is. `readable` is
-    whether it has a JSON form, `wrong` whether something about it could not be read. `public` says that bytes which
-    may be secret are not.
+    `label` names it in a few words. `guessed`: its type was inferred only because it fits. `readable`: it has a JSON
+    form. `wrong`: some of it could not be decoded. `public`: the bytes of a field that can hold secrets hold none.
     """
 
     label: str
@@ -35,18 +34,18 @@ class Inside:
     public: bool = False
 
     def json(self, to_json: ToJson, scope: Scope) -> Any:
-        """Its JSON form. May set `readable` to False, and gives None then."""
+        """The JSON form; None if there is none. May set `readable` to False."""
         raise NotImplementedError
 
     def nodes(self, node: Node, buffer: Buffer, scope: Scope) -> Iterable[Node]:
-        """The nodes that hang below the bytes' own `node`, whose offsets count in `buffer`."""
+        """The nodes below the bytes' own `node`; offsets count in `buffer`."""
         raise NotImplementedError
 
 
 Reader = Callable[[Buffer, Scope], Inside | None]
-"""Says what bytes hold, None where nothing does."""
+"""Decodes bytes; None if their format is unknown."""
 
 
 def content_start(node: Node) -> int:
-    """Where the content of a bytes node begins, after its length."""
+    """Offset of a bytes node's content, after its length."""
     return node.end - len(node.value)

@@ -1,4 +1,4 @@
-"""Values that were read of bytes as a whole (JSON, Protobuf) as nodes."""
+"""Nodes for values that were decoded from bytes as a whole (JSON, Protobuf)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kproxy.decoders.tree import Node
 
 
 def json_node(name: str, value: Any, parent: Node) -> Node:
-    """A value as a node below `parent`; it has the bytes of that, for nobody tells its own."""
+    """A node below `parent` for a value; it has its parent's bytes, because its own are unknown."""
     kind = "[]" if isinstance(value, list) else "struct" if isinstance(value, dict) else "string"
     node = Node(name, kind, parent.start, parent)
     node.end = parent.end

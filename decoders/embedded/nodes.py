@@ -1,4 +1,4 @@
-"""What is inside bytes, as nodes below their own."""
+"""Add the content of bytes fields to a tree, as nodes below theirs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from kproxy.decoders.tree import Node
 
 
 def attach(root: Node, message: Message, version: int, buffer: Buffer, scope: Scope) -> None:
-    """Label the bytes below a message's node whose inside is known, and hang it below them for when it is asked for.
+    """Label the bytes fields of a message that have a known format; their content's nodes are created when asked for.
 
-    Offsets count in `buffer`, to the end of its frame.
+    Offsets count in `buffer`, which ends with the frame.
     """
     for place in places(message, version):
         for node, around in _bytes(root, place, ()):
@@ -28,7 +28,7 @@ def attach(root: Node, message: Message, version: int, buffer: Buffer, scope: Sc
 
 
 def hang(node: Node, inside: Inside | None, buffer: Buffer, scope: Scope) -> None:
-    """Label a bytes node with what it holds, where that is known, and hang it below for when it is asked for."""
+    """Label a bytes node with its content if that is known; the nodes of the content are created when asked for."""
     if inside is None:
         return
     node.label = f"{inside.label} (guess)" if inside.guessed else inside.label
@@ -44,7 +44,7 @@ def _open(inside: Inside, buffer: Buffer, scope: Scope, node: Node) -> Iterable[
 def _bytes(
     struct: Node, place: Place, above: tuple[Mapping[str, Any], ...], step: int = 0
 ) -> Iterator[tuple[Node, tuple[Mapping[str, Any], ...]]]:
-    """The bytes nodes of a place, and the plain values of the structs around each, innermost first."""
+    """The bytes nodes of a place, each with the values of the structs around it, innermost first."""
     around = ({child.name: child.value for child in struct.children}, *above)
     name = place.above[step] if step < len(place.above) else place.name
     for child in struct.children:
@@ -61,13 +61,13 @@ def _bytes(
 
 
 NO_FIELDS: Final = frozenset({"trailing", "unread"})
-"""Nodes of bytes that no field claims."""
+"""Names of nodes for bytes that belong to no field."""
 
 
 def problems(node: Node, *, inside: bool = False) -> Iterator[Problem]:
-    """What is wrong inside the bytes below a node, all of which are opened for it; records are not.
+    """Problems inside the bytes fields below a node; creates the nodes of their content, except in records fields.
 
-    Paths lead through the whole message.
+    Paths start at the message.
     """
     if node.type == "records":
         return

@@ -1,4 +1,4 @@
-"""The tokens of SASL, in their parts; what is secret of them is withheld part by part."""
+"""SASL tokens split into their parts; secret parts are withheld one by one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SaslToken(Inside):
         self.label = f"{token.mechanism} {token.step}"
 
     def json(self, to_json: ToJson, scope: Scope) -> Any:
-        """{"mechanism", "step", and the parts by name}; a JWT's "claims" beside "token"."""
+        """{"mechanism", "step", and the parts by name}; a JWT also has "claims"."""
         del to_json
         token = self.token
         whole: dict[str, Any] = {"mechanism": token.mechanism, "step": token.step}
@@ -60,7 +60,7 @@ def _text(part: Part) -> Any:
 
 
 def token(data: Buffer, scope: Scope) -> SaslToken | None:
-    """What a token holds; None where nobody knows."""
+    """A decoded SASL token; None if its mechanism is unknown."""
     del scope
     found = read(data)
     return None if found is None else SaslToken(found)

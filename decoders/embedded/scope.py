@@ -1,4 +1,4 @@
-"""What the reading of bytes inside a message may ask: what stands around them, and what came before."""
+"""The context for decoding bytes inside a message: the structs around them, and the request if it is a response."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from kproxy.decoders.schema.lookup import Definitions, definitions
 from kproxy.decoders.view import PLAIN, View
 
 DEEPEST: Final = 16
-"""Messages inside each other that are read."""
+"""How deep messages inside messages are decoded."""
 
 
 @dataclass(slots=True)
 class Found:
-    """What came to light inside: whether something could not be read, and the troubles of records, by path.
+    """Findings of the decoding: whether something could not be decoded (`wrong`), and troubles of records by path.
 
-    `left_out` is how many troubles of records were not kept.
+    `left_out` is how many troubles of records were dropped.
     """
 
     wrong: bool = False
     own: bool = False
-    """Something is wrong in records of the message itself."""
+    """Records of the message itself have a fault."""
     records: list[tuple[str, Trouble]] = field(default_factory=list)
     left_out: int = 0
 
 
 @dataclass(slots=True)
 class Scope:
-    """`around` are the structs around the bytes, innermost first; `path` is the field's own.
+    """The context of bytes: `around` are the structs around them, innermost first; `path` is their field's path.
 
-    `asked` is the body of the request that the message answers, None where it is one or was not seen; `depth` counts
-    the messages around this one.
+    `asked` is the body of the request that the message answers, None if the message is a request or its request is
+    missing. `depth` is the number of messages around this one.
     """
 
     view: View = PLAIN
@@ -49,11 +49,11 @@ class Scope:
         return replace(self, around=(*around, *self.around), path=f"{self.path}.{path}" if self.path else path)
 
     def within(self, part: str, asked: Mapping[str, Any] | None) -> Scope:
-        """The scope of a whole message inside these bytes; `part` is what it is called there ("body")."""
+        """The scope of a whole message inside these bytes; `part` is its name in their JSON form ("body")."""
         return replace(self, asked=asked, around=(), path=f"{self.path}.{part}", depth=self.depth + 1)
 
     def text(self, *names: str) -> str | None:
-        """The first text that is not empty under one of these names, from the inside out, the request last."""
+        """The first non-empty string field with one of these names: innermost struct first, the request last."""
         structs = self.around if self.asked is None else (*self.around, self.asked)
         for struct in structs:
             for name in names:

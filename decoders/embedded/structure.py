@@ -1,4 +1,4 @@
-"""A structure that begins with its version: int16 before its fields, or a field of its own."""
+"""Structures that begin with their version: an int16 before the fields, or the first field."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ from kproxy.decoders.schema.model import Message
 from kproxy.decoders.tree import Node, tree
 
 NODES: Final = 200_000
-"""Nodes that are made of a structure."""
+"""Most nodes that are created for a structure."""
 
 _SIZES: Final = {"int16": 2, "int32": 4}
 
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """A structure by the name of its definition.
+    """A structure, given by the `name` of its definition.
 
-    `newer` says that a version which nobody knows is read as the newest that is known, as Kafka reads it: its fields
-    are only added behind.
+    `newer`: unknown newer versions are read as the newest known one, as Kafka does, because they only append fields.
     """
 
     name: str
@@ -38,7 +37,7 @@ class Structure:
 
 @cache
 def _version_type(structure: Structure) -> tuple[str, bool]:
-    """The type of the version, and whether it is a field of the definition."""
+    """The version's type, and whether it is a field of the definition."""
     message = definition(structure.name, versions(structure.name).high)
     assert message is not None  # noqa: S101  # the newest version is defined
     first = message.fields[0]
@@ -46,7 +45,7 @@ def _version_type(structure: Structure) -> tuple[str, bool]:
 
 
 def read(structure: Structure, data: Buffer) -> Structured:
-    """Read `data` as a structure. Never raises; what does not fit is said by the result."""
+    """Decode `data` as a structure. Never raises; the result tells whether it fits."""
     type_, own = _version_type(structure)
     size = _SIZES[type_]
     if len(data) < size:
@@ -70,10 +69,10 @@ def read(structure: Structure, data: Buffer) -> Structured:
 
 
 class Structured(Inside):
-    """A structure as it was read; `values` are None where it was not.
+    """A decoded structure; `values` is None if it could not be decoded.
 
-    `given` is the version that the bytes name, `version` the one whose layout was taken. `whole` says that it was read
-    to the last byte.
+    `given` is the version in the bytes, `version` the one whose layout was used. `whole`: decoding ended exactly at the
+    last byte.
     """
 
     def __init__(

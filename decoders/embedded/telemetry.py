@@ -1,6 +1,6 @@
 """Metrics that clients push to brokers (KIP-714): OpenTelemetry's MetricsData in Protobuf, often compressed.
 
-Protobuf is loaded when metrics are first looked into.
+Protobuf is loaded when metrics are first decoded.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from kproxy.decoders.records.codecs import CodecError, decompress
 from kproxy.decoders.tree import Node
 
 COMPRESSION: Final = ("none", "gzip", "snappy", "lz4", "zstd")
-"""By the number in `compressionType`."""
+"""The index is the number in `compressionType`."""
 LARGEST: Final = 8 << 20
-"""Bytes of metrics that are looked into; a broker takes 1 MiB from a client unless it is told otherwise."""
+"""Most bytes of metrics that are decoded; by default, a broker accepts 1 MiB from a client."""
 
 
 class Metrics(Inside):
-    """Metrics, which are opened when somebody asks for their inside."""
+    """Metrics, which are decompressed and decoded on first use."""
 
     label = "OTLP metrics"
 
@@ -36,7 +36,7 @@ class Metrics(Inside):
         self._opened = False
 
     def open(self) -> Any:
-        """The JSON form that Protobuf gives MetricsData; None, with a `problem`, where it is none."""
+        """Protobuf's JSON form of MetricsData; None, with `problem` set, if the data cannot be decoded."""
         if not self._opened:
             self._opened = True
             try:
@@ -72,7 +72,7 @@ class Metrics(Inside):
 
 
 def _parse(data: bytes) -> Any:
-    """Raises ValueError where `data` is no MetricsData."""
+    """The JSON form of `data`. Raises ValueError if it is not a MetricsData."""
     from google.protobuf.json_format import MessageToDict
     from google.protobuf.message import DecodeError
     from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
@@ -84,6 +84,6 @@ def _parse(data: bytes) -> Any:
 
 
 def metrics(data: Buffer, scope: Scope) -> Metrics:
-    """What a client measured."""
+    """The metrics in a PushTelemetry request."""
     compression = scope.around[0].get("compressionType", 0)
     return Metrics(data, compression, scope.view.batch_limit)

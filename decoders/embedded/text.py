@@ -1,4 +1,4 @@
-"""Bytes that are text, or have a text form that everybody knows."""
+"""Bytes that are text or have a standard text form."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kproxy.decoders.tree import Node
 
 
 class Text(Inside):
-    """Bytes as `text`; where that is None, `code` and `why` say what they are not."""
+    """Bytes as `text`; if that is None, `code` and `why` are the problem."""
 
     def __init__(self, text: str | None, code: Code, why: str) -> None:
         self.text = text
@@ -37,7 +37,7 @@ class Text(Inside):
 
 
 def utf8(data: Buffer, scope: Scope) -> Text:
-    """Text that is written as bytes."""
+    """Bytes that are UTF-8 text."""
     del scope
     try:
         return Text(bytes(data).decode(), Code.BAD_UTF8, "")

@@ -1,6 +1,6 @@
-"""The fields of bodies as fields of the language: which there are in any message, and what their values are.
+"""The fields of bodies as fields of the filter language: which exist in any message, and the types of their values.
 
-A path is judged against all messages of all APIs and versions together, because a filter asks exchanges of any of them.
+A path is checked against the messages of all APIs and versions together, because a filter applies to all exchanges.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TEXTS = frozenset({"string", "uuid", "bytes"})
 _MILLISECOND = 1_000_000
 
 _TIMES = frozenset({"logAppendTimeMs", "transactionStartTimeMs"})
-"""Fields of milliseconds since the epoch whose name does not say "timestamp"."""
+"""Fields in milliseconds since the epoch without "timestamp" in their name."""
 
 
 _BRACKETS = "[] stands for every element of a list, [0] for the first"
@@ -26,9 +26,9 @@ _BRACKETS = "[] stands for every element of a list, [0] for the first"
 
 @dataclass(slots=True)
 class Node:
-    """A member that some message has: types of its values, whether they come in lists, members of its structs.
+    """A member that occurs in some message: the types of its values, and the members of its structs.
 
-    `free` says that anything may be below it.
+    `listed`: it is a list in some message; `plain`: it is not a list in some message; `free`: anything may be below it.
     """
 
     types: set[str] = field(default_factory=set)
@@ -42,9 +42,9 @@ class Node:
 
 
 class BadPath(Exception):  # noqa: N818 (a finding about the text)
-    """No message has such a field. It stands at [start, end) of the path; `near` could stand there in its place.
+    """No message has the field at [start, end) of the path; `near` are names that could replace it.
 
-    `partial` says that more typing at the end may mend it.
+    `partial`: the path may become valid if the user types on.
     """
 
     def __init__(self, message: str, start: int, end: int, near: Iterable[str] = (), *, partial: bool = False) -> None:
@@ -57,11 +57,11 @@ class BadPath(Exception):  # noqa: N818 (a finding about the text)
 
 
 _ADDED: list[tuple[str, Sequence[SchemaField]]] = []
-"""Fields that users' files define, each time with "request" or "response": of this process, as filters are."""
+"""("request" or "response", fields) of each body that users' files define; global to the process, like filters."""
 
 
 def add_fields(bodies: Iterable[tuple[str, Sequence[SchemaField]]]) -> None:
-    """Let filters know these fields of requests and responses beside those of Kafka's."""
+    """Add these fields of requests and responses to those that filters know; Kafka's are always known."""
     _ADDED.extend(bodies)
     _roots.cache_clear()
 
@@ -118,7 +118,7 @@ RECORDS: Mapping[str, object] = {
         },
     },
 }  # fmt: skip
-"""What a records field reads as (docs/exchange-json.md): members with their types, lists with "[]"."""
+"""The JSON form of a records field (docs/exchange-json.md): members with their types, lists with "[]"."""
 
 
 def _form(node: Node, members: Mapping[str, object]) -> None:
@@ -140,12 +140,12 @@ def _form(node: Node, members: Mapping[str, object]) -> None:
 
 
 def is_path(name: str) -> bool:
-    """Whether a field's name leads into a body, or is on its way there."""
+    """Whether a field's name is one of ROOTS or a path below one."""
     return any(name == root or name.startswith(f"{root}.") for root in ROOTS)
 
 
 def read(name: str) -> Field:
-    """The field that a path such as "response.body.topics[].errorCode" stands for. Raises BadPath."""
+    """The field for a path such as "response.body.topics[].errorCode". Raises BadPath."""
     root = next(root for root in ROOTS if name == root or name.startswith(f"{root}."))
     node = _roots()[root]
     if name == root:
@@ -197,7 +197,7 @@ def _spelled(node: Node, before: str) -> list[str]:
 
 
 def members(name: str) -> Iterator[tuple[str, Type]]:
-    """The paths one step further than `name`, which is one of ROOTS or the path of a struct; with their types."""
+    """The paths one step below `name` (one of ROOTS or the path of a struct), with their types."""
     node = _node(name)
     if node is not None:
         for member, below in sorted(node.members.items()):
@@ -205,7 +205,7 @@ def members(name: str) -> Iterator[tuple[str, Type]]:
 
 
 def listed(name: str) -> bool:
-    """Whether what a path leads to is a list in some message."""
+    """Whether the field at a path is a list in some message."""
     node = _node(name)
     return node is not None and node.listed
 
@@ -253,7 +253,7 @@ def _type(name: str, node: Node) -> Type:
 
 
 def _number_type(name: str) -> Type:
-    """What numbers mean is in their name."""
+    """The type of a number, derived from the field's name."""
     if name.endswith("rrorCode"):
         return Type.ERROR
     if name in {"apiKey", "apiKeys", "requestApiKey"}:

@@ -1,4 +1,4 @@
-"""What may be typed at a place of a filter: fields, operators, names, and values that the capture holds."""
+"""Completion of a filter's text: fields, operators, names, and values that the capture holds."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from kproxy.decoders.filters.parser import Expected, parse
 from kproxy.decoders.filters.values import quote
 
 Seen = Callable[[str], Iterable[tuple[str, int]]]
-"""Of a field's name the values that a capture holds, as a filter writes them but without quotes, and how often."""
+"""From a field's name to its values in a capture, written as in a filter but without quotes, and their counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One text that may stand in the place; `count` is how many exchanges have it, None where nobody counted.
+    """One completion; `count` is how many exchanges have this value, None if they were not counted.
 
-    `kind` is "field", "operator", "keyword", "value", "saved" or "example"; an example shows a form, to be
-    replaced by what is meant.
+    `kind` is "field", "operator", "keyword", "value", "saved" or "example"; an example shows the form of a value, for
+    the user to replace.
     """
 
     text: str
@@ -30,14 +30,14 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """`candidates` for the part [start, end) of the text."""
+    """The `candidates` that can replace the part [start, end) of the text."""
 
     start: int
     end: int
     candidates: tuple[Candidate, ...]
 
     def accept(self, text: str, candidate: Candidate) -> tuple[str, int]:
-        """The text with a candidate put in, and where the cursor is then."""
+        """The text with the candidate inserted, and the new position of the cursor."""
         head = text[: self.start]
         apart = head and not head[-1].isspace() and head[-1] != "(" and candidate.text not in {",", ")"}
         head += f" {candidate.text}" if apart else candidate.text
@@ -47,10 +47,10 @@ class Completion:
 def complete(
     text: str, cursor: int | None = None, seen: Seen | None = None, saved: Mapping[str, str] | None = None
 ) -> Completion:
-    """What could stand where the cursor is (at the end unless given), values that were seen first, most frequent first.
+    """Completions at the cursor (None: the end of the text). Values in the capture come first, most frequent first.
 
-    `saved` are saved filters by their names.
-    Never raises. What stands before the cursor decides; the rest of the word under it would be replaced.
+    Only the text before the cursor is considered; the rest of the word at the cursor is part of what is replaced.
+    `saved` are saved filters by name. Never raises.
     """
     at = len(text) if cursor is None else min(max(cursor, 0), len(text))
     head = text[:at]
@@ -73,7 +73,7 @@ _VALUES = frozenset({"value", "example"})
 
 
 def _values(expected: Iterable[Expected], prefix: str, seen: Seen | None) -> list[Candidate]:
-    """Values that begin so, where values are expected: those that were seen, then the other names, then an example."""
+    """Values that begin with `prefix`, if values are expected: those in the capture, other names, then examples."""
     listed = [one for one in expected if one.kind in _VALUES]
     field = next((one.field for one in listed), None)
     if field is None:

@@ -1,10 +1,10 @@
-"""A parsed filter: a tree that prints as text which parses to the same tree, and compiles to one closure.
+"""A parsed filter: a tree that compiles to one closure, and whose text parses to the same tree.
 
-Truth: a comparison with a value that the exchange does not have is false, whatever the operator. Of several values one
-must fit after `any`, each after `all`; with neither, one, but each for the operators of NEGATIVE (`!=`, `not in`, `not
-contains`), so that `topic != a` says that no topic is a. What a row cannot tell (`Unavailable`) decides nothing where
-the rest of the expression decides (false and unknown is false, true or unknown is true); otherwise the compiled filter
-raises it.
+Truth: if the exchange does not have the field, any comparison is false. If a field has several values, `any` needs one
+that fits and `all` needs all to fit. Without either word one must fit, but all for the operators of NEGATIVE (`!=`,
+`not in`, `not contains`): `topic != a` means that no topic is a. Unknown values (`Unavailable`) follow three-valued
+logic: false and unknown is false, true or unknown is true; if the whole is unknown, the compiled filter raises
+Unavailable.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kproxy.decoders.filters.values import (
 
 Predicate = Callable[[Any], bool]
 Getter = Callable[[str], Callable[[Any], Any]]
-"""From a row's attribute name to the function that reads it."""
+"""From the name of a row's attribute to the function that reads it from a row."""
 Fits = Callable[[Any], bool]
 """Whether one value of a field fits."""
 
@@ -41,9 +41,9 @@ class Expression:
     __slots__ = ()
 
     def compile(self, get: Getter = attrgetter) -> Predicate:
-        """The filter as a function of a row; `get` says how an attribute of `Row` is read from it.
+        """The filter as a function of a row; `get` makes the function that reads an attribute of `Row`.
 
-        The function raises Unavailable where the row cannot tell.
+        The compiled function raises Unavailable if the row does not have the values that decide.
         """
         raise NotImplementedError
 
@@ -52,29 +52,29 @@ class Expression:
         raise NotImplementedError
 
     def anchored(self, end: int) -> Expression:
-        """The expression with times that count back from the end of the capture as times, the end being `end` (ns)."""
+        """The expression with times relative to the capture's end made absolute; `end` is in ns since the epoch."""
         del end
         return self
 
     @property
     def relative(self) -> bool:
-        """Whether a time counts back from the end of the capture; as long as it does, nobody can tell."""
+        """Whether a time is relative to the capture's end. Evaluating it raises Unavailable until it is `anchored`."""
         return self.anchored(0) != self
 
     def attributes(self) -> Iterator[str]:
-        """The attributes of `Row` that it may ask for."""
+        """The attributes of `Row` that the compiled filter may read."""
         for field in self.fields():
             yield from field.attributes
 
     @property
     def cost(self) -> Cost:
-        """DECODE where a field needs bodies."""
+        """DECODE if any field needs bodies, else INDEX."""
         return Cost.DECODE if any(field.cost is Cost.DECODE for field in self.fields()) else Cost.INDEX
 
 
 @dataclass(frozen=True, slots=True)
 class Present(Expression):
-    """A bare field, or `has` one: the exchange has a value of it; a flag is true."""
+    """A field alone or after `has`: the exchange has a value of it; for a flag, the value is true."""
 
     field: Field
 
@@ -95,9 +95,9 @@ class Present(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Compare(Expression):
-    """field operator value; `values` holds more than one for `in` and `not in` alone.
+    """field operator value; only `in` and `not in` have more than one of `values`.
 
-    `quantifier` is ANY, ALL, or "" where the operator says how many of several values must fit.
+    `quantifier` is ANY, ALL, or "" if the operator decides how many of several values must fit.
     """
 
     field: Field
@@ -125,7 +125,7 @@ class Compare(Expression):
 
     @property
     def each(self) -> bool:
-        """Whether each of several values must fit, not just one."""
+        """Whether all of several values must fit (otherwise one must)."""
         return self.quantifier == ALL or (not self.quantifier and self.operator in NEGATIVE)
 
     def anchored(self, end: int) -> Expression:
@@ -135,7 +135,10 @@ class Compare(Expression):
         return replace(self, values=tuple(value if back is None else end - back for value, back in backs))
 
     def fits(self) -> Fits:
-        """Whether one value of the field fits; not for errors and brokers, of which the row decides."""
+        """A function that tells whether one value of the field fits.
+
+        Not for errors and brokers: their test needs the row.
+        """
         return _fits(self)
 
     def fields(self) -> Iterator[Field]:
@@ -150,12 +153,12 @@ class Compare(Expression):
 
     @property
     def _named(self) -> bool:
-        """Whether the values are meant as they are, not searched for."""
+        """Whether the operator compares whole values (the others search in them)."""
         return self.operator not in SEARCHES
 
     @property
     def _nodes(self) -> bool:
-        """Whether a broker is asked for by its node id."""
+        """Whether the comparison is with a broker's node id."""
         return self._named and any(isinstance(value, int) for value in self.values)
 
     def __str__(self) -> str:
@@ -189,7 +192,7 @@ class Not(Expression):
 
 @dataclass(frozen=True, slots=True)
 class And(Expression):
-    """All of two or more items, none of them itself an And: see `all_of`."""
+    """The conjunction of two or more items, none of them an And: see `all_of`."""
 
     items: tuple[Expression, ...]
 
@@ -213,7 +216,7 @@ class And(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Or(Expression):
-    """Any of two or more items, none of them itself an Or: see `any_of`."""
+    """The disjunction of two or more items, none of them an Or: see `any_of`."""
 
     items: tuple[Expression, ...]
 
@@ -236,13 +239,13 @@ class Or(Expression):
 
 
 def all_of(items: Sequence[Expression]) -> Expression:
-    """The items joined by `and`, flat. At least one is needed."""
+    """The conjunction of one or more items, with nested Ands flattened."""
     flat = [inner for item in items for inner in (item.items if isinstance(item, And) else (item,))]
     return flat[0] if len(flat) == 1 else And(tuple(flat))
 
 
 def any_of(items: Sequence[Expression]) -> Expression:
-    """The items joined by `or`, flat. At least one is needed."""
+    """The disjunction of one or more items, with nested Ors flattened."""
     flat = [inner for item in items for inner in (item.items if isinstance(item, Or) else (item,))]
     return flat[0] if len(flat) == 1 else Or(tuple(flat))
 
@@ -259,7 +262,7 @@ def _inner(item: Expression, *looser: type[Expression]) -> str:
 
 
 def _decided_by(decisive: bool, items: Sequence[Predicate]) -> Predicate:
-    """`or` (decisive true) or `and` (decisive false) of items that may not know."""
+    """Three-valued `or` (`decisive` is True) or `and` (`decisive` is False); items may raise Unavailable."""
 
     def pair(first: Predicate, second: Predicate) -> Predicate:
         def test(row: Any) -> bool:
@@ -281,7 +284,7 @@ def _decided_by(decisive: bool, items: Sequence[Predicate]) -> Predicate:
 
 
 def _several(field: Field) -> bool:
-    """Whether a row gives the values of a field one after the other; it may end by raising Unavailable."""
+    """Whether a row gives an iterable of a field's values; its iteration may end with Unavailable."""
     return field.many or field.path is not None
 
 
@@ -314,7 +317,7 @@ def _in_body(field: Field, get: Getter) -> Callable[[Any], Iterable[Any]]:
 
 
 def _scalars(values: Callable[[Any], Iterable[Any]], scale: int) -> Callable[[Any], Iterator[Any]]:
-    """The values of a body that can be compared, bytes as base64; Unavailable at the end where one is withheld."""
+    """The comparable values in a body, bytes as base64; raises Unavailable at the end if one was withheld."""
 
     def scalars(row: Any) -> Iterator[Any]:
         withheld = False
@@ -334,7 +337,7 @@ def _scalars(values: Callable[[Any], Iterable[Any]], scale: int) -> Callable[[An
 
 
 def _fits(test: Compare) -> Fits:
-    """Whether one value of the test's field fits; the opposite of it for the operators of NEGATIVE."""
+    """A function that tells whether one value fits; for operators of NEGATIVE, the negation of their positive form."""
     positive = NEGATIVE.get(test.operator)
     if positive is not None:
         fits = _fits(replace(test, operator=positive))
@@ -380,7 +383,7 @@ _DAY = 86_400_000_000_000
 
 
 def _clock_fits(test: Compare) -> Fits:
-    """A time of day is held to that of the row, whichever its day; a list may have both kinds."""
+    """Compare times of day with the row's time on any day; a list may also have absolute times."""
     clocks = tuple(of_day(value) for value in test.values if isinstance(value, str))
     moments = frozenset(value for value in test.values if not isinstance(value, str))
     fits = _ordered(test.operator, clocks)
@@ -390,7 +393,7 @@ def _clock_fits(test: Compare) -> Fits:
 
 
 def _scalar_fits(test: Compare) -> Fits:
-    """Numbers are held to numbers where the text is one, else text to text; truth values read true and false."""
+    """Compare as numbers if value and filter texts are numbers, else as texts; booleans as "true" and "false"."""
     numbers = [_number(str(value)) for value in test.values]
     by_text = _ordered(test.operator, [str(value) for value in test.values])
     by_number = None if None in numbers else _ordered(test.operator, [one for one in numbers if one is not None])
@@ -420,7 +423,7 @@ def _text_of(test: Compare) -> Fits:
 
 
 def _matching(kind: Type, test: Compare) -> Fits:
-    """Whether a value satisfies `~` or `contains`: by its name of today where it has one."""
+    """A function that tells whether a value satisfies `~` or `contains`; APIs and errors by their current names."""
     fits = _text_of(test)
     if kind not in {Type.API, Type.ERROR}:
         return lambda value: bool(fits(value if isinstance(value, str) else str(value)))
@@ -433,7 +436,7 @@ def _matching(kind: Type, test: Compare) -> Fits:
 
 
 def _address_names(address: str) -> tuple[str, ...]:
-    """What may stand for "host:port": itself, the host, the port; an IPv6 host with or without its brackets."""
+    """The filter values that match "host:port": itself, the host (IPv6 with and without brackets), ":port"."""
     host, colon, port = address.rpartition(":")
     if not colon:
         return (address,)
@@ -441,7 +444,7 @@ def _address_names(address: str) -> tuple[str, ...]:
 
 
 def _broker_test(test: Compare, address: Callable[[Any], Any], get: Getter) -> Predicate:
-    """By address where the row's address is among the values, else by node id, which the row may not know."""
+    """Compare the broker's address first, and its node id, which may be unavailable, only if the address differs."""
     other = test.operator in NEGATIVE
     if test.operator in SEARCHES:
         fits = _text_of(test)
@@ -457,7 +460,7 @@ def _broker_test(test: Compare, address: Callable[[Any], Any], get: Getter) -> P
 
 
 def meant_errors(codes: Callable[[Any], Any], get: Getter) -> Callable[[Any], Any]:
-    """The row's error codes; one that meant something else in the row's API and version as the name that it had."""
+    """The row's error codes; a code with another meaning in the row's API and version is given by that name."""
     meanings = error_meanings()
     api_key, version = get("api_key"), get("api_version")
 
@@ -477,7 +480,7 @@ def meant_errors(codes: Callable[[Any], Any], get: Getter) -> Callable[[Any], An
 
 
 def _error_test(test: Compare, value: Callable[[Any], Any]) -> Predicate:
-    """No error at all is the error NONE to `==` and `in`; the other operators ask for an error that is there."""
+    """For `==` and `in`, a response without errors has the error NONE; other operators need an actual error."""
     fits = _fits(test)
     none = test.operator in {"==", "in"} and 0 in test.values
     if test.each:

@@ -9,7 +9,7 @@ from kproxy.decoders.filters.path import Path
 
 
 class Type(StrEnum):
-    """What a field's values are, and so which literals and operators fit."""
+    """The type of a field's values, which decides the literals and operators that fit."""
 
     API = "api"
     CLASS = "class"
@@ -26,13 +26,13 @@ class Type(StrEnum):
     TIME = "time"
     FLAG = "flag"
     ANY = "scalar"
-    """Whatever a body holds there: text, numbers, true or false."""
+    """A scalar of a body whose type differs between messages: text, number or boolean."""
     STRUCT = "struct"
-    """What holds further fields, which is there or not."""
+    """A field with fields of its own; a filter can only test whether it is there."""
 
 
 class Cost(StrEnum):
-    """Whether a row's value is in the index or the body must be decoded for it."""
+    """Whether a row's value comes from the index or needs its body decoded."""
 
     INDEX = "index"
     DECODE = "decode"
@@ -40,10 +40,10 @@ class Cost(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One name of the language; `attributes` are those of the row, added up where there are several.
+    """One field of the language; its value is the sum of the row's `attributes`.
 
-    `many` says that an exchange may have several values (see `decoders.filters.expression`). `path` is the way into a
-    body, and `scale` what a value there is multiplied with.
+    `many`: an exchange may have several values (see `decoders.filters.expression`). `path` is the path of a field in a
+    body, and `scale` the factor for its value.
     """
 
     name: str
@@ -141,10 +141,10 @@ FIELDS: tuple[Field, ...] = (
 )  # fmt: skip
 
 REQUEST = ("api", "class", "version", "client.id", "client", "broker")
-"""Fields that a connection's addresses and a request's header tell, before anything else of the exchange is known."""
+"""Fields that are known from a connection's addresses and a request's header alone."""
 
 REQUEST_ATTRIBUTES = frozenset({"api_key", "api_class", "api_version", "client_id", "client", "broker"})
-"""The row's attributes behind them; a broker's node id is not among them."""
+"""The row's attributes for the fields of REQUEST; a broker's node id is not included."""
 
 BY_NAME: dict[str, Field] = {field.name: field for field in FIELDS}
 BY_SYMBOL: dict[str, Operator] = {operator.symbol: operator for operator in OPERATORS}
@@ -156,9 +156,9 @@ HAS = "has"
 ALL = "all"
 ANY = "any"
 SAVED = "$"
-"""Stands before the name of a saved filter."""
+"""Prefix of a saved filter's name."""
 KEYWORDS = frozenset({"and", "or", "not", "in", "contains"})
-"""Words that a literal must quote."""
+"""Words that must be quoted as literals."""
 
 PREFIXES: dict[str, str] = {
     HAS: "the exchange has a value of the field that follows",

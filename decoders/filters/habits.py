@@ -1,6 +1,6 @@
-"""What people write who have another filter language in their fingers, and what it is called here.
+"""Translate words of other filter languages to this one, for hints.
 
-Wireshark, SQL, Lucene and programming languages; and names that Kafka's own tools and definitions use.
+They come from Wireshark, SQL, Lucene, programming languages, and Kafka's own tools and definitions.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ FIELDS: Final[Mapping[str, str]] = {
     }.items()
     for name in names.split()
 }
-"""By the names that fields have elsewhere, our own; or what to write, in words."""
+"""Field names of other languages to this language's name, or to words that say what to write."""
 
 OPERATORS: Final[Mapping[str, str]] = {
     "is": "==", "eq": "==", "equals": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
     "matches": "~", "like": "~", "contain": "contains", "includes": "contains",
 }  # fmt: skip
-"""By the words that operators are elsewhere, our own."""
+"""Operators of other languages to this language's operator."""
 
 _NUMBER: Final = re.compile(r"-?[0-9]")
 
 
 def instead_of_field(word: str) -> str | None:
-    """What to write where an unknown field stands; None where there is no telling."""
+    """A hint what to write instead of an unknown field; None if there is none."""
     folded = word.casefold()
     if folded in KEYWORDS or folded in PREFIXES:
         return f"write {folded}, in small letters"
@@ -77,7 +77,7 @@ def instead_of_field(word: str) -> str | None:
 
 
 def comparison_with(word: str) -> str | None:
-    """What asks for the API, or the error, of this name; None where it is none."""
+    """The comparison with the API or error of this name ("api == Fetch"); None if there is no such name."""
     for kind in (Type.API, Type.ERROR):
         for name in choices(kind):
             if name.casefold() == word.casefold():
@@ -86,7 +86,7 @@ def comparison_with(word: str) -> str | None:
 
 
 def instead_of_operator(word: str, field: str) -> str | None:
-    """What to write where a word stands that is no operator."""
+    """A hint what to write instead of a word that is not an operator; None if there is none."""
     folded = word.casefold()
     if folded in KEYWORDS:
         return f"write {folded}, in small letters"

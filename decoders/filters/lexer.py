@@ -1,4 +1,4 @@
-"""Text of a filter to tokens. Every character belongs to a token or to white space; nothing is refused here."""
+"""Split a filter's text into tokens. Never fails: every character belongs to a token or to white space."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 class Kind(StrEnum):
     WORD = "word"
     TEXT = "text"
-    """A quoted literal; `value` is what stands between the quotes."""
+    """A quoted literal; `value` is the text between the quotes, unescaped."""
     UNCLOSED = "unclosed"
     SYMBOL = "symbol"
     BAD = "bad"
@@ -38,7 +38,7 @@ _ESCAPE = re.compile(r"""\\(["'\\])""")
 
 
 def tokens(text: str) -> list[Token]:
-    """The tokens of `text`, the last of kind END at its end."""
+    """The tokens of `text`; the last has kind END."""
     found: list[Token] = []
     position = 0
     while match := _TOKEN.match(text, position):

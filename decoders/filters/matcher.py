@@ -1,4 +1,4 @@
-"""A filter over the exchanges of a reading."""
+"""Apply a filter to the exchanges of a reading."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from kproxy.decoders.schema import Definitions
 
 _LEARNING = frozenset({"topics", "node"})
-"""Attributes whose values other exchanges tell: names of topic ids, node ids of addresses."""
+"""Attributes that need facts from other exchanges: the name of a topic id, the node id of an address."""
 
 
 def learns(expression: Expression) -> bool:
-    """Whether what a filter says of an exchange depends on those before it."""
+    """Whether a filter's result for an exchange depends on earlier exchanges."""
     return not _LEARNING.isdisjoint(expression.attributes())
 
 
 class Matcher:
-    """Asks a filter of exchanges, in the order of a reading.
+    """Evaluates a filter for exchanges in the order of a reading.
 
-    What one of them tells of the others (names of topic ids, brokers' node ids) is kept for those that follow, where
-    the filter needs it: `learns` says so. `unknown` counts the exchanges that could not be told, by reason.
+    If the filter needs facts from other exchanges (names of topic ids, brokers' node ids), `learns` is true and they
+    are kept for later exchanges. `unknown` counts by reason the exchanges for which the filter had no result.
     """
 
     def __init__(self, expression: Expression, source: Source, definitions: Definitions) -> None:
@@ -38,7 +38,7 @@ class Matcher:
         self.unknown: Counter[Why] = Counter()
 
     def matches(self, exchange: Exchange) -> bool | None:
-        """Whether the exchange matches; None where it cannot tell. Never raises on bad bytes."""
+        """Whether the exchange matches; None if that cannot be decided. Never raises on bad bytes."""
         self.learn(exchange)
         try:
             return self._matches(ExchangeRow(exchange, self._source, self._definitions, self._learnt))
@@ -47,6 +47,6 @@ class Matcher:
             return None
 
     def learn(self, exchange: Exchange) -> None:
-        """Take in an exchange that is left out for another reason."""
+        """Learn from an exchange without evaluating the filter, for exchanges that are left out for other reasons."""
         if self.learns:
             self._learnt.learn(exchange, self._source, self._definitions)

@@ -1,4 +1,4 @@
-"""The filter language's parser: text to a `Result` that says what is meant, what is wrong and what could follow."""
+"""The filter language's parser: text to a `Result` with the expression, or what is wrong, and what could follow."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ _UNITS = frozenset(unit for unit, _ in (*DURATIONS, *SIZES))
 class Status(StrEnum):
     OK = "ok"
     UNFINISHED = "unfinished"
-    """More typing at the end may make it right."""
+    """The text may become valid if the user types on."""
     ERROR = "error"
     EMPTY = "empty"
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """One thing that could stand at the end of the text.
+    """One thing that could come next in the text.
 
-    `kind` is "field", "operator", "keyword", "value", "saved" (a saved filter) or "example" (of an open-ended value;
-    `text` shows its form); `field` is the field whose operators or values are meant.
+    `kind` is "field", "operator", "keyword", "value", "saved" (a saved filter) or "example" (`text` shows the form of
+    a value); `field` is the name of the field that an operator, value or example belongs to.
     """
 
     kind: str
@@ -72,10 +72,10 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a filter's text means.
+    """The result of parsing a filter's text.
 
-    `span` [start, end) is the part that `message` is about (the whole text where all is well); `expected` is what
-    could stand in place of the word that begins at `word` (the text's end, where none is being typed).
+    `span` [start, end) is the part that `message` is about (the whole text if it is valid). `expected` is what could
+    replace the word that begins at `word`, the word being typed (the text's end if there is none).
     """
 
     status: Status
@@ -86,8 +86,9 @@ class Result:
     word: int
 
     def pointer(self, text: str) -> tuple[str, ...]:
-        """Two lines for a terminal: the part of the filter's `text` around the place that `message` is about, and
-        carets under that place. None for an empty filter.
+        """Two lines for a terminal: the part of the filter's `text` around `span`, and carets under `span`.
+
+        An empty tuple for an empty filter.
         """
         if not text.strip():
             return ()
@@ -101,7 +102,7 @@ class Result:
 
 
 _AROUND = 60
-"""Characters of a filter that are shown on each side of the place that is wrong."""
+"""Characters of a filter that are shown on each side of an error."""
 
 
 def _one_line(text: str) -> str:
@@ -110,13 +111,13 @@ def _one_line(text: str) -> str:
 
 
 def _width(text: str) -> int:
-    """Cells that a text takes: wide characters two, combining ones none."""
+    """Terminal cells that a text takes: two for each wide character, none for combining ones."""
     wide = sum(unicodedata.east_asian_width(character) in {"W", "F"} for character in text)
     return len(text) + wide - sum(unicodedata.combining(character) > 0 for character in text)
 
 
 def parse(text: str, saved: Mapping[str, str] | None = None) -> Result:
-    """Read a filter, in which `$name` stands for one of `saved`. Never raises: what is wrong is in the result."""
+    """Parse a filter, in which `$name` refers to one of `saved`. Never raises: errors are in the result."""
     saved = saved or {}
     if not text.strip():
         return Result(Status.EMPTY, (0, len(text)), "", tuple(_operands(saved)), None, len(text))
@@ -182,7 +183,7 @@ def _values(field: Field) -> Iterator[Expected]:
 
 
 def _longer(path: str, field: Field) -> list[Expected]:
-    """The paths that a path could become."""
+    """Longer paths that begin with a path."""
     begun = path.rpartition(".")[0]
     further = [one for one, _ in bodies.members(path)] if field.type is Type.STRUCT else []
     beside = [one for one, _ in bodies.members(begun) if one != path and one.startswith(path)]
@@ -190,7 +191,7 @@ def _longer(path: str, field: Field) -> list[Expected]:
 
 
 def _wanted(expected: Iterable[Expected]) -> str:
-    """What could stand in a place, in words."""
+    """What is expected at a place, in words."""
     operators = [item.text for item in expected if item.kind == "operator"]
     if operators:
         return f"an operator ({' '.join(operators)})"
@@ -220,7 +221,7 @@ class _Parser:
         self._depth = 0
         self._open = 0
         self._last: tuple[Token, list[Expected]] | None = None
-        """The last operand's token and what else could have begun with its letters."""
+        """The last operand's token, and the other operands that begin with its letters."""
         self._after: list[Expected] = []
 
     @property
@@ -291,7 +292,7 @@ class _Parser:
         return inner
 
     def _named(self) -> Expression:
-        """The saved filter that the token names; saved filters name no others."""
+        """The expression of the saved filter that the token names; saved filters cannot refer to other ones."""
         token = self._take()
         span = (token.start, token.end)
         text = self._saved.get(token.value.removeprefix(SAVED))
@@ -379,7 +380,7 @@ class _Parser:
             ) from bad
 
     def _operator(self) -> Token:
-        """The operator that follows, `not in` and `not contains` as one token."""
+        """Take the next operator; `not in` and `not contains` are one token."""
         token = self._take()
         if token.value != "not" or token.kind is not Kind.WORD:
             return token
@@ -468,18 +469,18 @@ class _Parser:
         return [*joins, Expected("keyword", ")")] if self._open else joins
 
     def _extensions(self) -> tuple[list[Expected], int]:
-        """What the word at the very end could still become, and where it begins."""
+        """Longer words that the last word, at the text's end, could become, and where that word begins."""
         if self._last is not None and self._last[1] and self._last[0].end == self._length:
             return self._last[1], self._last[0].start
         return [], self._length
 
     def following(self) -> tuple[list[Expected], int]:
-        """What could stand at the end of a text that is complete as it is."""
+        """What could follow a text that is already complete, and where that begins."""
         others, word = self._extensions()
         return (others, word) if others else (self._after or self._joins(), word)
 
     def _hint(self, token: Token) -> str | None:
-        """What somebody who wrote the token probably meant."""
+        """A hint about what the user probably meant by an unexpected token; None if there is none."""
         before = self._tokens[self._next - 1] if self._next else token
         if token.value == ")" and (self._open or before.value in {"(", ","}):
             return None
@@ -499,7 +500,7 @@ class _Parser:
         return _HINTS.get(token.value)
 
     def _unexpected(self, expected: Iterable[Expected], what: str = "") -> _Stop:
-        """The stop for a token that nothing expects here; at the end of the text it is only unfinished."""
+        """The stop for an unexpected token: UNFINISHED if typing on may repair it at the text's end, else ERROR."""
         token = self._token
         listed = list(expected)
         wanted = what or _wanted(listed)

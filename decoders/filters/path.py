@@ -1,4 +1,4 @@
-"""A way into a body as the exchange JSON shows it: "response.body.topics[].partitions[0].errorCode"."""
+"""Paths into a body of the exchange JSON, such as "response.body.topics[].partitions[0].errorCode"."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 
 ROOTS = ("request.body", "response.body")
 OPENED = "records"
-"""The member of a batch that is there only where the batch was opened."""
+"""The member of a batch that exists only if the batch was opened."""
 DECODED = "decoded"
-"""The member that holds what is inside bytes whose inside is known."""
+"""The member that holds the decoded content of a bytes field whose format is known."""
 
 _STEP = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)(?:\[(\d{0,9})\])?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A member of an object; of a list every element (`each`), or the one at `index`."""
+    """The member `name` of an object; if that is a list, with `each` all its elements, or the one at `index`."""
 
     name: str
     each: bool = False
@@ -37,17 +37,17 @@ class Path:
 
     @property
     def opens(self) -> bool:
-        """Whether record batches must be opened for it."""
+        """Whether the path needs record batches to be opened."""
         names = [step.name for step in self.steps]
         return any(one == "batches" and OPENED in names[at + 1 :] for at, one in enumerate(names))
 
     @property
     def inside(self) -> bool:
-        """Whether it leads into bytes whose inside is known."""
+        """Whether the path leads into the decoded content of a bytes field."""
         return any(step.name == DECODED for step in self.steps)
 
     def find(self, body: Any) -> Iterator[Any]:
-        """The values that are there, null left out; a value may be a list or an object."""
+        """The values at the path in `body`, without nulls; a value may be a list or an object."""
         return _find(body, self.steps, 0)
 
 
@@ -72,7 +72,7 @@ def _find(value: Any, steps: tuple[Step, ...], at: int) -> Iterator[Any]:
 
 
 def read_step(text: str) -> Step | None:
-    """One step of a path; None where the text is none."""
+    """The text as one step of a path; None if it is not one."""
     match = _STEP.fullmatch(text)
     if match is None:
         return None

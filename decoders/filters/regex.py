@@ -1,4 +1,4 @@
-"""Regular expressions of filters, in time that grows with the text alone: none backtracks, however it is written."""
+"""Regular expressions of filters. RE2 never backtracks, so matching time is linear in the text's length."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Final
 import re2
 
 LARGEST: Final = 4000
-"""Instructions of an expression: a character of the text costs each of them at most once, some ten nanoseconds."""
+"""Most instructions of an expression: each runs at most once per character of text, about ten nanoseconds."""
 
 
 class BadRegex(Exception):  # noqa: N818 (a finding about the text)
-    """The text is no regular expression, or too large a one; the message says why."""
+    """The text is not a regular expression, or is too large; the message says why."""
 
 
 def searcher(pattern: str) -> Callable[[str], bool]:
-    """Whether a text has what matches the expression (RE2's syntax). Raises BadRegex."""
+    """A function that tells whether a text contains a match of `pattern` (RE2 syntax). Raises BadRegex."""
     options = re2.Options()
     options.log_errors = False
     options.never_capture = True

@@ -1,9 +1,9 @@
-"""What a filter asks of a row: an exchange, wherever it is kept.
+"""The interface between a filter and a row, which is an exchange in any representation.
 
-A row is any object with the attributes of `Row`; each is read only when an expression needs it, so make those that
-cost something lazy. A value that the exchange does not have is None; one that it has but that cannot be told (bytes
-that are gone, a body that cannot be decoded) raises `Unavailable`, which the caller counts and shows. Several values
-come one after the other, and `Unavailable` may come after those that can be told.
+A row is any object with the attributes of `Row`. Each is read only when an expression needs it, so make the expensive
+ones lazy. A value that the exchange does not have is None. A value that exists but is unknown (bytes are gone, a body
+is undecodable) raises `Unavailable`, which the caller counts and shows. An iterable of several values gives the known
+ones first and may then raise `Unavailable`.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 KAFKA = "kafka"
-"""What `protocol` is where no dialect is spoken."""
+"""`protocol` of an exchange that is not in a dialect."""
 LENGTH = 4
-"""Bytes of the field in front of a frame that gives its length, which it does not count."""
+"""Bytes of the length field before a frame, which the length excludes."""
 _MILLISECOND = 1_000_000
 
 
 class Why(StrEnum):
-    """Why a row cannot tell whether it matches, in words that a count follows."""
+    """Why a row's value is unknown; the text is followed by a count in messages."""
 
     ORPHAN = "request not captured"
     TLS = "TLS"
@@ -50,7 +50,7 @@ class Why(StrEnum):
 
 
 class Unavailable(Exception):  # noqa: N818 (a state of the row, not an error of the filter)
-    """The row cannot tell whether it matches; `why` says what prevents it."""
+    """A value of the row is unknown, for the reason `why`, so the filter may have no result."""
 
     def __init__(self, why: Why) -> None:
         super().__init__(why.value)
@@ -58,7 +58,7 @@ class Unavailable(Exception):  # noqa: N818 (a state of the row, not an error of
 
 
 def left_out(counts: Mapping[Why, int]) -> str | None:
-    """A sentence about the exchanges that a filter could not tell, and why; None where there are none."""
+    """A sentence about the exchanges for which a filter had no result, with reasons; None if there are none."""
     total = sum(counts.values())
     if not total:
         return None
@@ -66,13 +66,13 @@ def left_out(counts: Mapping[Why, int]) -> str | None:
 
 
 def reasons(counts: Mapping[Why, int]) -> str:
-    """How many rows could not tell for each reason, the most frequent first: "TLS (4), secret withheld (2)"."""
+    """The number of undecided rows for each reason, most frequent first: "TLS (4), secret withheld (2)"."""
     found = sorted(((count, why) for why, count in counts.items() if count), key=lambda one: (-one[0], one[1]))
     return ", ".join(f"{why} ({count:,})" for count, why in found)
 
 
 class Row(Protocol):
-    """One exchange as the filter sees it; times and durations are nanoseconds, sizes bytes of a whole frame."""
+    """One exchange as a filter sees it. Times and durations are in nanoseconds; sizes are bytes of a whole frame."""
 
     @property
     def number(self) -> int: ...
@@ -80,7 +80,7 @@ class Row(Protocol):
     def connection(self) -> int: ...
     @property
     def client(self) -> str:
-        """The address "host:port" of the side that opened the connection; `broker` the other."""
+        """The address "host:port" of the side that opened the connection; `broker` is that of the other side."""
         ...
 
     @property
@@ -94,7 +94,7 @@ class Row(Protocol):
     def api_key(self) -> int | None: ...
     @property
     def api_class(self) -> str | None:
-        """The class of an API of Kafka's (`decoders.schema.apis.Api.klass`)."""
+        """The class of a Kafka API (`decoders.schema.apis.Api.klass`)."""
         ...
 
     @property
@@ -103,7 +103,7 @@ class Row(Protocol):
     def correlation_id(self) -> int | None: ...
     @property
     def client_id(self) -> str | None:
-        """None for the empty one as well."""
+        """The client id; None also if it is empty."""
         ...
 
     @property
@@ -113,7 +113,7 @@ class Row(Protocol):
 
     @property
     def topics(self) -> Iterable[str]:
-        """What the exchange names, each once (`decoders.subjects`); so are `groups` and `txns`."""
+        """The topics that the exchange names, each once (`decoders.subjects`); likewise `groups` and `txns`."""
         ...
 
     @property
@@ -131,29 +131,29 @@ class Row(Protocol):
 
     @property
     def status_seen(self) -> str:
-        """The same before bodies are looked at: what is "ok" here may be one of DECODED_STATUSES."""
+        """The status before bodies are decoded: "ok" here may become any of DECODED_STATUSES."""
         ...
 
     @property
     def error_codes(self) -> Sequence[int]:
-        """The response's non-zero error codes, each once, in order of appearance; as far as it can be read."""
+        """The response's non-zero error codes, each once, in order of appearance, as far as it can be decoded."""
         ...
 
     @property
     def retriable(self) -> bool | None:
-        """Whether clients try again after one of the errors; None where there is none."""
+        """Whether clients retry after at least one of the errors; None if there is no error."""
         ...
 
     @property
     def time(self) -> int:
-        """When the request's last byte passed (the response's, where no request was seen)."""
+        """When the request's last byte passed (the response's if there is no request)."""
         ...
 
     @property
     def latency(self) -> int | None: ...
     @property
     def throttle(self) -> int | None:
-        """None where the client was not asked to wait."""
+        """How long the broker asked the client to wait; None if it did not."""
         ...
 
     @property
@@ -172,7 +172,7 @@ class Row(Protocol):
     def commented(self) -> bool: ...
     @property
     def record_keys(self) -> Iterable[str]:
-        """Keys of all records that are no control records, nulls left out; so are the others of `record_`."""
+        """The non-null keys of all records except control records; likewise the other `record_` attributes."""
         ...
 
     @property
@@ -184,30 +184,30 @@ class Row(Protocol):
     @property
     def record_timestamps(self) -> Iterable[int]: ...
     def at(self, path: Path) -> Iterable[Any]:
-        """The values at a path of a body as the exchange JSON has it."""
+        """The values at a path in a body of the exchange JSON."""
         ...
 
 
 DECODED_STATUSES = frozenset({Status.OK.value, Status.UNDECODABLE.value, Status.CUT.value})
-"""What an exchange that is "ok" so far may turn out to be once its bodies are decoded."""
+"""The possible statuses, after decoding its bodies, of an exchange whose `status_seen` is "ok"."""
 
 
 class Learnt:
-    """What some exchanges tell of others: names of topic ids, node ids of addresses."""
+    """Facts from exchanges that help to read others: names of topic ids, node ids of addresses."""
 
     def __init__(self, knowledge: Knowledge | None = None, nodes: Nodes | None = None) -> None:
         self.knowledge = knowledge or Knowledge()
         self.nodes = Nodes() if nodes is None else nodes
 
     def learn(self, exchange: Exchange, source: Source, definitions: Definitions) -> None:
-        """Take in what an exchange tells. Never raises on bad bytes."""
+        """Add the facts of an exchange. Never raises on bad bytes."""
         from kproxy.decoders.learning import learn
 
         learn(exchange, source, definitions, self.knowledge, self.nodes)
 
 
 def retriable(codes: Sequence[int], api_key: int | None, api_version: int | None) -> bool | None:
-    """Whether clients try again after one of a response's errors; None where there is none."""
+    """Whether clients retry after at least one of a response's errors; None if there is no error."""
     from kproxy.decoders.schema import errors, irregular
 
     if not codes:
@@ -220,13 +220,13 @@ def retriable(codes: Sequence[int], api_key: int | None, api_version: int | None
 
 
 def api_class(api_key: int | None, protocol: str | None, definitions: Definitions) -> str | None:
-    """The class of an API; None for one that is not known, and in a dialect."""
+    """The class of an API; None if it is unknown or belongs to a dialect."""
     api = None if api_key is None or protocol is not None else definitions.api(api_key)
     return None if api is None else str(api.klass)
 
 
 def topics_of(subject: Subject, knowledge: Knowledge) -> Iterator[str]:
-    """The topics of a subject by name. Raises Unavailable at the end where the name of one is not known."""
+    """The topics of a subject by name. Raises Unavailable at the end if a topic id has no known name."""
     yield from subject.topics
     unknown = False
     for topic_id in subject.ids:
@@ -240,7 +240,7 @@ def topics_of(subject: Subject, knowledge: Knowledge) -> Iterator[str]:
 
 
 class ExchangeRow:
-    """An `Exchange` as a row; its frames are decoded only for a filter that asks for what they hold."""
+    """An `Exchange` as a row; its frames are decoded only if the filter needs their bodies."""
 
     __slots__ = ("_bodies", "_codes", "_decoded", "_definitions", "_learnt", "_source", "exchange")
 
@@ -471,12 +471,12 @@ class ExchangeRow:
         return len(frame.data(self._source)) < frame.size + LENGTH
 
     def _known(self) -> None:
-        """Raises Unavailable for an exchange of which nothing tells what it asks."""
+        """Raises Unavailable if the exchange's API is unknown because its request was not captured."""
         if self.exchange.api_key is None and not self.exchange.token:
             raise Unavailable(Why.ORPHAN)
 
     def _try(self, where: Where) -> Decoded | Unavailable | None:
-        """A side decoded, None where it is not there; what prevents that as a value."""
+        """The decoded request or response; None if there is none; the Unavailable as a value if it is undecodable."""
         if where not in self._decoded:
             try:
                 self._decoded[where] = self._decode(where)
@@ -507,7 +507,7 @@ class ExchangeRow:
         return decoded
 
     def _side(self, where: Where) -> Decoded | None:
-        """A side that has a body; None where the side is not there. Raises Unavailable."""
+        """The decoded request or response with a body; None if there is none. Raises Unavailable."""
         found = self._try(where)
         if isinstance(found, Unavailable):
             raise found
@@ -533,7 +533,7 @@ class ExchangeRow:
         return self._bodies.get(key)
 
     def _subject(self) -> tuple[Subject, Unavailable | None]:
-        """What the exchange names as far as it is known, and why that may not be all."""
+        """The known topics, groups and transactional ids of the exchange, and the reason if they may be incomplete."""
         from kproxy.decoders.subjects import Subject, subject
 
         if self.exchange.protocol is not None:
@@ -557,8 +557,9 @@ class ExchangeRow:
         return subject(self.exchange.api_key, self._side("request"))
 
     def _texts(self, part: str, of: Callable[[Record], Sequence[str]]) -> Iterator[str]:
-        """A part ("key", "value", "header") of each record that has it. Raises Unavailable at the end where one is
-        withheld.
+        """A part ("key", "value", "header") of each record that has it.
+
+        Raises Unavailable at the end if one was withheld.
         """
         from kproxy.decoders.records.internal import content_withheld
 
@@ -573,8 +574,9 @@ class ExchangeRow:
             raise Unavailable(Why.SECRET)
 
     def _records(self) -> Iterator[tuple[Record, str | None]]:
-        """Its records with their topic, control records left out. Raises Unavailable at the end where some cannot be
-        read.
+        """The exchange's records, except control records, with their topics.
+
+        Raises Unavailable at the end if some are unreadable.
         """
         from kproxy.decoders.records.content import contents
         from kproxy.decoders.records.places import PLACES
@@ -597,5 +599,5 @@ class ExchangeRow:
 
 
 def text(data: bytes | str) -> str:
-    """A part of a record as text, whatever its bytes."""
+    """A part of a record as text; bytes that are not UTF-8 are replaced."""
     return data if isinstance(data, str) else str(data, "utf-8", "replace")

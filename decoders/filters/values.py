@@ -1,4 +1,4 @@
-"""Literals of the filter language, both ways: text to value and value to text that reads back as the same value."""
+"""Literals of the filter language: text to value, and value to text that reads back as the same value."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DURATIONS: tuple[tuple[str, int], ...] = (
     ("us", 1_000),
     ("ns", 1),
 )
-"""Units in nanoseconds, the largest first; a bare number is milliseconds."""
+"""Units in nanoseconds, largest first; a number without a unit is milliseconds."""
 
 SIZES: tuple[tuple[str, int], ...] = (
     ("GiB", 1 << 30),
@@ -34,7 +34,7 @@ SIZES: tuple[tuple[str, int], ...] = (
     ("kB", 10**3),
     ("B", 1),
 )
-"""Units in bytes, the largest first; a bare number is bytes. k, M and G alone are powers of 1000."""
+"""Units in bytes, largest first; a number without a unit is bytes. k, M and G alone are powers of 1000."""
 
 _MORE_UNITS = {"\u00b5s": 1_000, "\u03bcs": 1_000, "min": 60_000_000_000}
 _MORE_SIZES = {"b": 1, "k": 10**3, "kb": 10**3, "m": 10**6, "g": 10**9}
@@ -53,11 +53,11 @@ _WORD = re.compile(r"""[^\s()!=<>~&|,"']+""")
 
 
 LONGEST_GUESS = 60
-"""Letters of a word that are compared with what it may have been meant to be."""
+"""Characters of a misspelt word that are compared with the known names."""
 
 
 class BadLiteral(Exception):  # noqa: N818 (a finding about the text)
-    """The text is no value of its type; `message` says what is, `partial` that more typing may mend it."""
+    """The text is not a value of its type; `message` shows one. `partial`: it may become one if the user types on."""
 
     def __init__(self, message: str, *, partial: bool = False) -> None:
         super().__init__(message)
@@ -69,11 +69,11 @@ class BadLiteral(Exception):  # noqa: N818 (a finding about the text)
 
 
 _ADDED: dict[str, frozenset[int]] = {}
-"""Names of APIs that users' files define, to their keys: of this process, as filters are."""
+"""Names of APIs that users' files define, to their keys; global to the process, like filters."""
 
 
 def add_api_names(names: Mapping[str, frozenset[int]]) -> None:
-    """Let filters know these names of APIs beside Kafka's; two dialects may use one name for keys of their own."""
+    """Add these API names to those that filters know; a name in two dialects stands for the keys of both."""
     for name, keys in names.items():
         _ADDED[name] = _ADDED.get(name, frozenset()) | keys
     api_names.cache_clear()
@@ -81,13 +81,13 @@ def add_api_names(names: Mapping[str, frozenset[int]]) -> None:
 
 
 def api_keys(value: Value) -> frozenset[int]:
-    """The keys that a value of the language stands for: its own, or all of a name that users' files define."""
+    """The API keys that a value stands for: a number itself, a name of users' files all keys defined for it."""
     return frozenset((value,)) if isinstance(value, int) else _ADDED.get(value, frozenset())
 
 
 @cache
 def api_names() -> Mapping[str, Value]:
-    """Every name and older name of an API to its key, today's names first; one that was added stands for itself."""
+    """Every API name to its key, current names before older ones; a name of users' files maps to itself."""
     from kproxy.decoders.schema.apis import all_apis
 
     names: dict[str, Value] = {api.name: key for key, api in all_apis().items()}
@@ -101,7 +101,7 @@ def api_names() -> Mapping[str, Value]:
 
 @cache
 def error_meanings() -> Mapping[int, tuple[tuple[int, Versions, str], ...]]:
-    """Codes that meant something else in some API's versions: (api key, versions, name) of each."""
+    """Error codes with another meaning in some API's versions, to (API key, versions, name) of each such meaning."""
     from kproxy.decoders.schema.irregular import IRREGULARITIES
 
     found: dict[int, tuple[tuple[int, Versions, str], ...]] = {}
@@ -113,7 +113,7 @@ def error_meanings() -> Mapping[int, tuple[tuple[int, Versions, str], ...]]:
 
 @cache
 def error_names() -> Mapping[str, Value]:
-    """Every name of today of an error to its code; one that only some API's versions knew stands for itself."""
+    """Every current error name to its code; a name used only in some API's versions maps to itself."""
     from kproxy.decoders.schema.errors import all_errors
 
     names: dict[str, Value] = {error.name: code for code, error in all_errors().items()}
@@ -152,7 +152,7 @@ def _older_name(kind: Type, text: str) -> int | None:
 
 
 def choices(kind: Type) -> Mapping[str, Value]:
-    """The closed list of names of a type; {} where its values are open."""
+    """All names of a type with a closed list of values, to their values; {} for other types."""
     tables: dict[Type, Callable[[], Mapping[str, Value]]] = {
         Type.API: api_names,
         Type.ERROR: error_names,
@@ -165,7 +165,7 @@ def choices(kind: Type) -> Mapping[str, Value]:
 
 
 def todays_names(kind: Type) -> Mapping[str, Value]:
-    """The same without the older names of APIs, which only ask for an API by its whole name."""
+    """`choices` without older API names, which `~` and `contains` do not search."""
     names = choices(kind)
     if kind is not Type.API:
         return names
@@ -176,7 +176,7 @@ def todays_names(kind: Type) -> Mapping[str, Value]:
 
 
 def meaning(kind: Type, name: str) -> str:
-    """A few words on a name of a closed list; "" where it says all itself."""
+    """A few words that explain a name of a closed list; "" if the name explains itself."""
     from kproxy.decoders.schema import apis, errors
 
     value = choices(kind).get(name)
@@ -196,13 +196,13 @@ def _folded(kind: Type) -> Mapping[str, Value]:
 
 
 def nearest(word: str, names: Iterable[object]) -> str | None:
-    """The name that somebody who typed `word` probably meant."""
+    """The name that is most similar to a misspelt `word`; None if none is similar enough."""
     import difflib
 
     folded = word.casefold()[:LONGEST_GUESS]
 
     def likeness(name: str) -> float:
-        # The beginning of a long name is as good as the whole of a short one.
+        # Match the beginning of a long name almost as well as a whole short name.
         whole = difflib.SequenceMatcher(None, folded, name.casefold()).ratio()
         start = difflib.SequenceMatcher(None, folded, name.casefold()[: len(folded) + 1]).ratio()
         return max(whole, 0.95 * start)
@@ -238,7 +238,7 @@ def _int(text: str) -> int:
 
 def _quantity(text: str, units: Mapping[str, int], bare: int, example: str) -> int:
     if _NEGATIVE.fullmatch(text):
-        # Bodies have them: -1 for "none" or "for ever".
+        # Fields of bodies can be negative: -1 means "none" or "for ever".
         return int(text) * bare
     match = _QUANTITY.fullmatch(text)
     if match is None or len(text) > 40:
@@ -256,7 +256,7 @@ def _quantity(text: str, units: Mapping[str, int], bare: int, example: str) -> i
 
 
 def duration(text: str) -> int:
-    """Nanoseconds of "50ms", "1.5s", "2m"; a bare number is milliseconds. Raises BadLiteral."""
+    """Nanoseconds of "50ms", "1.5s" or "2m"; a number without a unit is milliseconds. Raises BadLiteral."""
     units = {**dict(DURATIONS), **_MORE_UNITS}
     return _quantity(text, units, 1_000_000, "a duration such as 50ms, 1.5s or 2m")
 
@@ -268,7 +268,7 @@ def size(text: str) -> int:
 
 
 def time(text: str) -> int:
-    """Nanoseconds since the epoch of an RFC 3339 time or date (UTC unless it says otherwise) or of epoch seconds.
+    """Nanoseconds since the epoch of an RFC 3339 time or date (UTC if it has no zone) or of epoch seconds.
 
     Raises BadLiteral.
     """
@@ -299,8 +299,11 @@ def time(text: str) -> int:
 
 
 def moment(text: str) -> Value:
-    """A time as `time` has it, a time of day ("12:01", "12:01:30.5") as "12:01:30.5", or how long before the end of
-    the capture ("-60s", "-1.5m") as "-1m", "-90s". Raises BadLiteral.
+    """The value of any time literal. Raises BadLiteral.
+
+    A time of day ("12:01", "12:01:30.5") becomes a text with seconds ("12:01:00", "12:01:30.5"). A time before the end
+    of the capture ("-60s", "-1.5m") becomes a normalised text ("-1m", "-90s"). Any other is the number that `time`
+    returns.
     """
     if _BACK.fullmatch(text):
         return "-" + _scaled(duration(text[1:]), DURATIONS)
@@ -315,12 +318,12 @@ def moment(text: str) -> Value:
 
 
 def before_end(value: Value) -> int | None:
-    """Nanoseconds before the end of the capture of such a time that `moment` gave; None of others."""
+    """How many nanoseconds before the capture's end a value of `moment` is; None if it does not count from the end."""
     return duration(value[1:]) if isinstance(value, str) and value.startswith("-") else None
 
 
 def of_day(clock: str) -> int:
-    """Nanoseconds since midnight of a time of day that `moment` gave."""
+    """Nanoseconds since midnight of a time of day that `moment` returned."""
     hour, minute, second = clock.split(":")
     whole, _, fraction = second.partition(".")
     return (int(hour) * 3600 + int(minute) * 60 + int(whole)) * _SECOND + int(fraction.ljust(9, "0") or 0)
@@ -349,14 +352,14 @@ def _time_text(value: Value) -> str:
 
 
 def quote(text: str) -> str:
-    """The text as a literal: bare where that reads back as the same, else in quotes."""
+    """The text as a literal: without quotes if that reads back as the same, else in quotes."""
     if _WORD.fullmatch(text) and text not in KEYWORDS:
         return text
     return in_quotes(text)
 
 
 def in_quotes(text: str) -> str:
-    """The text as a literal that no word of the language can be taken for."""
+    """The text as a quoted literal, which cannot be mistaken for a word of the language."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
@@ -406,26 +409,26 @@ def _ipv6(host: str, text: str) -> str:
 
 
 def _port(text: str, whole: str) -> str:
-    """The port with its colon, as it is; "" of nothing."""
+    """The port with its colon, unchanged; "" if there is none. Raises BadLiteral."""
     if text and not (_PORT.fullmatch(text[1:]) and int(text[1:]) <= 65_535):
         raise BadLiteral(f"{whole!r} has no port from 0 to 65535 after the colon", partial=text == ":")
     return text
 
 
 def _broker(text: str) -> Value:
-    """A node id as a number, or an address."""
+    """A node id as a number, or an address as text. Raises BadLiteral."""
     return int(text) if re.fullmatch(r"\d{1,9}", text, re.ASCII) else address(text)
 
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """How values of a type are read (raising BadLiteral) and written."""
+    """Functions that read (raising BadLiteral) and write values of a type, and an example."""
 
     read: Callable[[str], Value]
     write: Callable[[Value], str]
     example: str
     more: tuple[str, ...] = ()
-    """Further examples, of other forms."""
+    """Examples of other forms."""
 
 
 def _closed(kind: Type, example: str) -> Literal:
@@ -456,7 +459,7 @@ LITERALS: dict[Type, Literal] = {
 
 
 def pattern(text: str) -> str:
-    """A regular expression that compiles. Raises BadLiteral."""
+    """The text, checked to be a valid regular expression. Raises BadLiteral."""
     from kproxy.decoders.filters.regex import BadRegex, searcher
 
     try:

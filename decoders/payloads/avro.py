@@ -1,7 +1,7 @@
-"""Avro by a schema.
+"""Decode Avro with a schema.
 
-fastavro checks the schema; the values are read here, because a payload may claim any number of items without bytes and
-any depth, which has to end somewhere.
+fastavro checks the schema. The values are decoded here, with bounds, because a payload may claim any depth and any
+number of items that take no bytes.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from kproxy.decoders.plurals import counted
 
 LEAST_VALUES: Final = 10_000
 VALUES_A_BYTE: Final = 16
-"""A payload may come to this many values a byte, and LEAST_VALUES: a null and an empty record take none."""
+"""A payload may have LEAST_VALUES values plus this many per byte; the limit exists because nulls take no bytes."""
 
 Read = Callable[["Cursor"], Any]
 
 
 class Cursor:
-    """Where reading stands in a payload, and how much it may still give."""
+    """The position in a payload, the depth, and how many more values it may have."""
 
     __slots__ = ("at", "data", "depth", "left")
 
@@ -66,7 +66,7 @@ class Cursor:
         return (value >> 1) ^ -(value & 1)
 
     def count(self, number: int = 1) -> None:
-        """Count values. Raises ViewError where there are too many."""
+        """Count values. Raises ViewError if there are too many."""
         self.left -= number
         if self.left < 0:
             raise ViewError(f"more values than {counted(len(self.data), 'byte')} may come to")
@@ -97,7 +97,7 @@ class AvroViewer(CompilingViewer[Read]):
 
 @lru_cache(maxsize=1000)
 def reader_of(schema: Schema) -> Read | ViewError:
-    """What reads a value of the schema; ViewError where it is no Avro schema."""
+    """The function that decodes a value of the schema; a ViewError, returned, if it is not an Avro schema."""
     try:
         names: dict[str, Any] = {}
         root = _parse(schema.parts, names)
@@ -109,7 +109,7 @@ def reader_of(schema: Schema) -> Read | ViewError:
 
 
 def _parse(parts: Sequence[Part], names: dict[str, Any]) -> Any:
-    """The last part with full names; the others' types are added to `names`, in whatever order they stand."""
+    """The last part, parsed with full names. Adds the types of the other parts, in any order, to `names`."""
     from fastavro.schema import UnknownType, parse_schema
 
     texts = [_json(part.content) for part in parts]
@@ -152,14 +152,14 @@ def _json(content: bytes) -> Any:
 
 
 class _Readers:
-    """Makes a function for each type of a schema; a named type's is made once, so that it may hold itself."""
+    """Makes a decoding function for each type of a schema; that of a named type is made once, so types can recurse."""
 
     def __init__(self, names: Mapping[str, Any]) -> None:
         self._names = names
         self._made: dict[str, Read] = {}
 
     def of(self, schema: Any) -> Read:
-        """Raises ViewError, KeyError where the schema is none."""
+        """The function for a parsed schema. Raises ViewError or KeyError if the schema is invalid."""
         if isinstance(schema, list):
             return _union([self.of(one) for one in schema])
         if isinstance(schema, str):

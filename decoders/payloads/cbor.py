@@ -12,11 +12,11 @@ from kproxy.decoders.payloads.viewer import Content, Payload, ViewError
 from kproxy.decoders.plurals import counted
 
 SELF_DESCRIBED: Final = b"\xd9\xd9\xf7"
-"""The tag that says nothing but that this is CBOR."""
+"""The tag that marks data as CBOR and has no other meaning."""
 
 AS_TAGS: Final = (4, 5, 25, 28, 29, 30, 35, 36, 256, 258, 260, 261, 43000)
-"""Tags whose values are shown beside them: shared values can refer to themselves or multiply, a bigfloat takes as many
-digits as it claims, a regular expression would be compiled."""
+"""Tags that are shown as tag and value instead of being interpreted: shared values can refer to themselves or multiply,
+a bigfloat takes as many digits as it claims, a regular expression would be compiled."""
 
 
 class CborViewer:
@@ -26,7 +26,7 @@ class CborViewer:
     plain = False
 
     def guess(self, payload: Payload, schemas: Schemas) -> str | None:
-        """What says so itself, and maps with text as keys: of almost any bytes the beginning is some other value."""
+        """Accepts only CBOR's own tag and maps with string keys, because almost any bytes begin with some value."""
         del schemas
         data = payload.data
         described = data.startswith(SELF_DESCRIBED)

@@ -1,7 +1,7 @@
-"""Which viewer shows a payload, and the JSON form of what it shows.
+"""Choose the viewer for a payload, and convert its output to JSON.
 
-A viewer is chosen by rule for a topic, or by the user; otherwise the one with the highest priority that recognises the
-payload. Nothing is remembered from one payload to the next.
+A rule for the topic or the user chooses a viewer; otherwise it is the one with the highest priority that recognises the
+payload. The choice for one payload does not depend on earlier payloads.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from kproxy.decoders.records.record import NO_HEADERS, Header
 
 PARTS = ("key", "value", "header")
 CHOSEN = "chosen"
-"""The reason where a rule or the user chose the viewer."""
+"""The reason if a rule or the user chose the viewer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`topic` may have the wildcards * and ?; * holds where the topic is unknown too.
+    """A viewer for the payloads of topics. `topic` may have the wildcards * and ?; * also matches an unknown topic.
 
-    Without `part` it holds for keys and values.
+    Without `part` the rule applies to keys and values.
     """
 
     topic: str
@@ -37,7 +37,7 @@ class Rule:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Of "TOPIC=VIEWER" or "TOPIC.value=VIEWER" (key, value, header). Raises ValueError."""
+        """The rule in "TOPIC=VIEWER" or "TOPIC.value=VIEWER" (key, value, header). Raises ValueError."""
         place, equals, viewer = text.rpartition("=")
         if not (equals and place and viewer):
             raise ValueError(f"{text!r} is not TOPIC[.key|.value|.header]=VIEWER")
@@ -51,10 +51,10 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """How a payload is shown: by which viewer and why, and what it says.
+    """A shown payload: its viewer, the reason for that viewer, and its `value` in JSON types.
 
-    `value` is as JSON has it. `error` ("avro: schema 42 not found (404)") says why there is none, or what is wrong with
-    it. `automatic` where nobody chose the viewer.
+    `error` ("avro: schema 42 not found (404)") is why there is no value (`failed`), or what is wrong with it.
+    `automatic`: the viewer was not chosen by a rule or the user.
     """
 
     viewer: str
@@ -67,7 +67,7 @@ class Shown:
     plain: bool = False
 
     def to_json(self, data: bytes) -> Any:
-        """The form that the exchange JSON has; plain text stays a string."""
+        """The form in the exchange JSON; plain text stays a string."""
         if self.plain and self.automatic:
             plain = text_or_base64(data)
             if self.error is None:
@@ -87,9 +87,9 @@ class Shown:
 
 
 class Chooser:
-    """Shows payloads (a `decoders.view.Payloads`); later rules win. `viewers` has the highest priority first.
+    """Shows payloads (a `decoders.view.Payloads`); later rules win. `viewers` is sorted by priority, highest first.
 
-    Raises ValueError where a rule names a viewer that is not there.
+    Raises ValueError if a rule names an unknown viewer.
     """
 
     def __init__(self, viewers: Iterable[Viewer], rules: Sequence[Rule] = (), schemas: Schemas = NONE) -> None:
@@ -103,7 +103,7 @@ class Chooser:
 
     @property
     def names(self) -> Sequence[str]:
-        """What `look` and rules can choose from."""
+        """Names of the viewers, for `look` and rules."""
         return tuple(self._by_name)
 
     def show(self, topic: str | None, part: str, data: bytes, headers: Sequence[Header]) -> Any:
@@ -117,7 +117,7 @@ class Chooser:
         headers: Sequence[Header] = NO_HEADERS,
         viewer: str | None = None,
     ) -> Shown:
-        """A payload as the viewer of that name shows it, None for what the rules say. Never raises on any bytes."""
+        """A payload as the viewer of that name shows it; None: rules or guesses choose. Never raises on any bytes."""
         payload = Payload(topic, part, data, headers)
         chosen = viewer or self.rule(topic, part)
         if chosen is not None:
@@ -139,7 +139,7 @@ class Chooser:
         why = missing(payload, self._schemas)
         if why is None:
             return shown
-        # It names a schema that is not to be had, unless that is chance: then the viewer's reading says more.
+        # The payload seems to name a schema that is missing. That may be chance, so the viewer's output is kept.
         if shown.plain:
             return replace(shown, error=why)
         return replace(shown, reason=f"{reason}; {why}")

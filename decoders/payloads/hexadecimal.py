@@ -1,4 +1,4 @@
-"""Bytes as they are: the viewer of what no other one reads."""
+"""Bytes in base 16: the viewer for payloads that no other viewer recognises."""
 
 from __future__ import annotations
 

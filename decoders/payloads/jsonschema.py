@@ -1,7 +1,7 @@
 """JSON that is checked against its JSON Schema.
 
-Schemas are never fetched from where they point to: what a schema comes with is all there is. Regular expressions are
-not tried, because one can take forever.
+Referenced schemas are never fetched; only those that come with a schema are used. Regular expressions are ignored,
+because one can take forever.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from kproxy.decoders.payloads.schemas import Schema, SchemaType
 from kproxy.decoders.payloads.viewer import Content
 
 LARGEST: Final = 1 << 20
-"""Bytes of a document that is checked; larger ones are only shown."""
+"""Most bytes of a document that is checked; larger ones are only shown."""
 MOST_STEPS: Final = 500_000
-"""Keywords that are tried on one document: schemas that refer to each other many times over come to any number."""
+"""Most keywords that are evaluated for one document; nested references could multiply them without bound."""
 _COMPARED: Final = 100
 """Comparisons of two elements that cost as much as a step."""
 
@@ -30,7 +30,7 @@ class JsonSchemaViewer(SchemaViewer):
     type = SchemaType.JSON
 
     def read(self, reading: Reading) -> Content:
-        """A document that breaks its schema is shown all the same."""
+        """The document, even if it violates its schema; the violation is then the complaint."""
         value = plain_json.parse(reading.body)
         if len(reading.body) > LARGEST:
             return Content(value, reading.schema, f"more than {LARGEST} bytes: not checked against the schema")
@@ -42,7 +42,7 @@ class JsonSchemaViewer(SchemaViewer):
 
 
 def _breach(schema: Schema, value: Any) -> str | None:
-    """Where a document first breaks its schema, and how."""
+    """The first violation of the schema in a document, with its place; None if there is none."""
     try:
         error = check_of(schema).first_error(value)
     except _TooMuchError:

@@ -1,4 +1,4 @@
-"""What viewers give as values that JSON can hold."""
+"""Convert the values that viewers return to values that JSON can hold."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from kproxy.decoders.jsonform import base64, float_json
 DEPTH: Final = 100
 """How deep values may nest."""
 VALUES: Final = 1_000_000
-"""How many values a payload may come to."""
+"""Most values that a payload may have."""
 BITS: Final = 4096
-"""Longer integers are text in base 16: to print them in base 10 takes time with the square of their length."""
+"""Longer integers become text in base 16, because printing them in base 10 takes quadratic time."""
 
 
 class NotJsonError(Exception):
@@ -21,11 +21,10 @@ class NotJsonError(Exception):
 
 
 def json_value(value: Any) -> Any:
-    """The same in what `json.dumps` takes.
+    """The value in types that `json.dumps` accepts. Raises NotJsonError.
 
-    Bytes are {"base64": "…"}; floats that are no numbers, dates, decimals and all that JSON does not know are text. A
-    map with keys other than text has those as text; where two would be the same, it is a list of {"key", "value"}.
-    Raises NotJsonError.
+    Bytes become {"base64": "…"}; non-finite floats, dates, decimals and other types unknown to JSON become text. Keys
+    of maps become text; if two would then be equal, the map becomes a list of {"key", "value"}.
     """
     return _Conversion().value(value, 0)
 

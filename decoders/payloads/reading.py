@@ -1,4 +1,4 @@
-"""From a payload to the schemas that may read it: by the number that it carries, or by the name of its topic."""
+"""Find the schemas for a payload: by the id in its framing, or by the name of its topic."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kproxy.decoders.payloads.wire import Framing, framing
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A schema for the bytes of a payload; `framed` is how the schema's number stands before or beside them."""
+    """A schema to decode `body` with; `framed` is the payload's framing, None if `body` is the whole payload."""
 
     schema: Schema
     body: bytes
@@ -22,8 +22,10 @@ class Reading:
 
 
 def readings(payload: Payload, schemas: Schemas) -> Iterator[Reading]:
-    """The most likely first: the schema that the payload names, then its topic's, for what follows a number and for
-    the whole.
+    """The ways to decode a payload, most likely first.
+
+    If the schema of its id is found, this is the only one. Otherwise the topic's schema, for the body after the framing
+    (if there is one), then for the whole payload.
     """
     framed = framing(payload)
     if framed is not None:
@@ -41,7 +43,7 @@ def readings(payload: Payload, schemas: Schemas) -> Iterator[Reading]:
 
 
 def missing(payload: Payload, schemas: Schemas) -> str | None:
-    """Why the schema that a payload names is not there; None where it names none, or it is."""
+    """Why the schema of a payload's id is missing; None if it is found or the payload has no id."""
     framed = framing(payload)
     if framed is None:
         return None
@@ -50,7 +52,7 @@ def missing(payload: Payload, schemas: Schemas) -> str | None:
 
 
 class SchemaViewer:
-    """What viewers have in common that read by a schema of one type."""
+    """Base of viewers that decode payloads with a schema of one type."""
 
     name: str
     title: str
@@ -63,7 +65,7 @@ class SchemaViewer:
         return first.why if first is not None and first.schema.type is self.type else None
 
     def show(self, payload: Payload, schemas: Schemas) -> Content:
-        """By the first schema that reads it; the first one's complaint where none does."""
+        """Decode with the first schema that fits. Raises the first schema's ViewError if none does."""
         wrong: ViewError | None = None
         for reading in readings(payload, schemas):
             try:
@@ -78,11 +80,11 @@ class SchemaViewer:
         return self.read(reading)
 
     def read(self, reading: Reading) -> Content:
-        """Raises ViewError."""
+        """Decode the body with its schema. Raises ViewError."""
         raise NotImplementedError
 
     def problem(self, schema: Schema) -> str | None:
-        """Why a schema of the viewer's type cannot be used; None where it can."""
+        """Why a schema of the viewer's type is unusable; None if it is usable."""
         raise NotImplementedError
 
 
@@ -90,10 +92,10 @@ Made = TypeVar("Made")
 
 
 class CompilingViewer(SchemaViewer, Generic[Made]):
-    """A viewer that makes something of a schema, once, and reads by that."""
+    """A viewer that compiles each schema once and decodes payloads with the result."""
 
     def compile(self, schema: Schema) -> Made | ViewError:
-        """What payloads are read by; the error, not raised as it is remembered, where the schema cannot be used."""
+        """The compiled schema, or the error if it is unusable: returned, not raised, so that it can be cached."""
         raise NotImplementedError
 
     def compiled(self, schema: Schema) -> Made:

@@ -1,4 +1,4 @@
-"""Schemas of payloads, and how viewers ask for them; files and registries give them (kproxy/schemas)."""
+"""Schemas of payloads, and the interface to get them; kproxy/schemas implements it for files and registries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class SchemaType(StrEnum):
-    """As schema registries call them."""
+    """Types of schemas, named as in schema registries."""
 
     AVRO = "AVRO"
     PROTOBUF = "PROTOBUF"
@@ -17,7 +17,7 @@ class SchemaType(StrEnum):
 
 
 class IdKind(StrEnum):
-    """What a schema's number is: Confluent's id or GUID, Apicurio's global id or content id."""
+    """The kind of a schema's id: Confluent's id or GUID, Apicurio's global id or content id."""
 
     ID = "id"
     GUID = "guid"
@@ -29,7 +29,7 @@ class IdKind(StrEnum):
 class Part:
     """One file of a schema: JSON text, or a serialised FileDescriptorProto.
 
-    `name` is what other files refer to it by, "" where none does.
+    Other files refer to it by `name`, which is "" if none does.
     """
 
     name: str
@@ -38,10 +38,10 @@ class Part:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Schema:
-    """A schema with everything that it refers to; the same object for the same schema, so that readers are kept by it.
+    """A schema with all schemas that it refers to. Compiled readers are cached by its identity, so reuse the object.
 
-    The last of `parts` is the schema itself. `id` is its number or GUID where it was asked for by that. `origin` is
-    "registry" or a file's name. `message` is the Protobuf message where the origin names one.
+    The last of `parts` is the schema itself. `id` is its id or GUID if it was looked up by that. `origin` is "registry"
+    or a file's name. `message` is the name of the Protobuf message if the origin gives one.
     """
 
     type: SchemaType
@@ -53,24 +53,24 @@ class Schema:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """No schema, and why ("schema 42 not found (404)"). `pending`: it may be there when it is asked for again."""
+    """Why a schema is missing ("schema 42 not found (404)"). `pending`: a later look-up may find it."""
 
     reason: str
     pending: bool = False
 
 
 class Schemas(Protocol):
-    """Where viewers get schemas from. Never raises, and never waits longer than whoever made it allows."""
+    """A source of schemas. Its methods never raise, and wait at most as long as its creator allows."""
 
     def by_id(self, kind: IdKind, value: int | str) -> Schema | Missing:
-        """The schema that a payload names; a GUID is text in lower case with hyphens."""
+        """The schema with an id from a payload; a GUID is lower-case text with hyphens."""
 
     def by_name(self, topic: str, part: str) -> Schema | Missing:
         """The schema of all keys or values of a topic."""
 
 
 class Chain:
-    """Asks one after the other; the last one's reason where none has it."""
+    """Asks several sources in order. If none has a schema, the result is the last one's reason."""
 
     def __init__(self, members: Sequence[Schemas] = ()) -> None:
         self._members = members
@@ -96,5 +96,5 @@ NONE = Chain()
 
 
 def named(kind: IdKind, value: int | str) -> str:
-    """A schema in a sentence: "schema 42", "schema globalId 7"."""
+    """A schema's id for messages: "schema 42", "schema globalId 7"."""
     return f"schema {value}" if kind in {IdKind.ID, IdKind.GUID} else f"schema {kind} {value}"

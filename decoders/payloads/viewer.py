@@ -1,6 +1,6 @@
-"""The door for viewers: what one is given, what it gives back, and how it says that it cannot.
+"""The interface of viewers: their input, their output, and their error.
 
-A viewer comes in as an entry point of the group `kproxy.viewers`: a class without arguments, or an object.
+A viewer is registered as an entry point of the group `kproxy.viewers`: a class without arguments, or an object.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ GROUP: Final = "kproxy.viewers"
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """`topic` is None where it is unknown; `part` is "key", "value" or "header"; `headers` are the record's."""
+    """Bytes to show. `topic` is None if unknown; `part` is "key", "value" or "header"; `headers` are the record's."""
 
     topic: str | None
     part: str
@@ -27,9 +27,9 @@ class Payload:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a payload says. `value` may hold bytes, decimals, dates and the like: the chooser turns them into JSON.
+    """A decoded payload. `value` may contain bytes, decimals, dates and so on: the chooser converts them to JSON.
 
-    `complaint` is what is wrong with it all the same, such as the rule of a JSON Schema that it breaks.
+    `complaint` is a fault despite which the payload was decoded, such as a violated rule of a JSON Schema.
     """
 
     value: Any
@@ -38,15 +38,14 @@ class Content:
 
 
 class ViewError(Exception):
-    """A payload that the viewer cannot show; the message says why, without the viewer's name."""
+    """The viewer cannot show a payload; the message says why, without the viewer's name."""
 
 
 class Viewer(Protocol):
-    """Reads one format.
+    """Decodes one format.
 
-    `name` is what the user chooses it by. Of the viewers whose `guess` is not None the one with the highest `priority`
-    shows a payload for which none was chosen. `plain`: what it shows is what the JSON has without viewers, text or
-    base64.
+    The user chooses it by `name`. If no viewer was chosen for a payload, the one with the highest `priority` whose
+    `guess` is not None shows it. `plain`: its output is the same as the JSON without viewers (text or base64).
     """
 
     name: str
@@ -55,7 +54,7 @@ class Viewer(Protocol):
     plain: bool
 
     def guess(self, payload: Payload, schemas: Schemas) -> str | None:
-        """Why this payload is of the viewer's format ("schema id 12, registry"); None where it does not look so."""
+        """Why this payload seems to have the viewer's format ("schema id 12, registry"); None if it does not."""
 
     def show(self, payload: Payload, schemas: Schemas) -> Content:
-        """Raises ViewError where the payload is not of the format."""
+        """The decoded payload. Raises ViewError if it does not have the viewer's format."""

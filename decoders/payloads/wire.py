@@ -1,4 +1,4 @@
-"""How a payload says which schema it has: Confluent's and Apicurio's framing, in front of it or in a header."""
+"""Read a payload's schema id: Confluent's and Apicurio's framing, before the payload or in a record header."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from kproxy.decoders.payloads.viewer import Payload, ViewError
 MAGIC_ID: Final = 0
 """First byte before a schema's id."""
 MAGIC_GUID: Final = 1
-"""First byte before a schema's GUID, which stands in a header."""
+"""First byte before a schema's GUID, which is in a record header."""
 DEEPEST: Final = 100
-"""How deep Protobuf messages are declared in each other at most."""
+"""Greatest nesting of Protobuf message declarations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Framing:
-    """`body` is the payload without its framing.
+    """The schema id of a payload, and `body`, the payload without its framing.
 
-    `indexes` are the bytes that begin with the Protobuf message's indexes where these stand in a header; None where
-    they stand at the beginning of the body. `in_header` where the schema's number is in one.
+    `in_header`: the id is in a record header. `indexes` are the bytes after the id in the header, which begin with the
+    Protobuf message indexes; None if these are at the beginning of the body.
     """
 
     kind: IdKind
@@ -33,9 +33,9 @@ class Framing:
 
 
 def framing(payload: Payload) -> Framing | None:
-    """What the payload says of its schema; None where it says nothing.
+    """The framing of a payload; None if it has none.
 
-    An id is positive, so that four bytes of zero after the magic byte begin one of Apicurio's eight-byte ids.
+    Ids are positive, so four zero bytes after the magic byte are the beginning of Apicurio's eight-byte id.
     """
     if payload.part == "header":
         return None
@@ -75,9 +75,9 @@ def _in_header(payload: Payload) -> Framing | None:
 
 
 def message_indexes(data: bytes) -> tuple[list[int], int]:
-    """The path to a message in its file, outermost first, and where what follows it begins. Raises ViewError.
+    """The indexes that lead to a message in its file, outermost first, and the position after them. Raises ViewError.
 
-    A count and that many indexes, zigzag varints; a count of 0 stands for the first message.
+    They are encoded as a count and that many indexes, all zigzag varints; a count of 0 means the first message.
     """
     count, at = _varint(data, 0)
     if not 0 <= count <= DEEPEST:

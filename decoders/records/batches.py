@@ -1,7 +1,7 @@
-"""What a records field holds, down to the headers of its batches.
+"""Split a records field into batches and read their headers.
 
-Batches of magic 2 and message sets of magic 0 and 1, whose outer messages each count as a batch, as in Kafka's
-`MemoryRecords.batches()`. The records inside are read by `decoders.records.opening`.
+Handles batches of magic 2 and message sets of magic 0 and 1. Each outer message of a set counts as a batch, as in
+Kafka's `MemoryRecords.batches()`. `decoders.records.opening` reads the records inside.
 Source: Kafka's `DefaultRecordBatch`, `LegacyRecord`; KIP-98, KIP-32.
 """
 
@@ -20,21 +20,21 @@ from kproxy.decoders.problems import Code
 COMPRESSION = ("none", "gzip", "snappy", "lz4", "zstd")
 
 _PREFIX = struct.Struct(">qiIb")
-"""baseOffset, size of what follows, (leader epoch or CRC), magic: in this place in every format."""
+"""baseOffset, size of what follows, (leader epoch or CRC), magic: the same in every format."""
 _V2 = struct.Struct(">qiibIhiqqqhii")
 _HEAD = struct.Struct(">qi4xb4xh20xqhii")
-"""What `heads` takes of a batch of magic 2."""
+"""The fields of a magic 2 header that `heads` reads."""
 V2_HEADER = _V2.size
-"""Bytes of a batch of magic 2 before its records."""
+"""Size of a magic 2 header; the records follow it."""
 _LEGACY = struct.Struct(">qiIbb")
 _TIMESTAMP = struct.Struct(">q")
 
 _CRC = struct.Struct(">I")
 _SEARCHED = 16
-"""How often a search may compute the CRC of all bytes before it gives up."""
+"""A search gives up after it computed CRCs over this many times the length of the data."""
 
 _LOG_OVERHEAD = 12
-"""Bytes of offset and size, which the size does not count."""
+"""Bytes of the offset and size fields, which a batch's size excludes."""
 _CHECKED_V2 = 21
 _CHECKED_LEGACY = 16
 _MINIMUM_LEGACY = 14
@@ -42,7 +42,7 @@ _MINIMUM_V1 = 22
 
 
 class Batch(NamedTuple):
-    """One batch: `header` as the exchange JSON names it, and its bytes [start, end) in the field."""
+    """One batch: its `header` with the names of the exchange JSON, and its bytes [start, end) in the field."""
 
     start: int
     end: int
@@ -51,10 +51,10 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What is wrong in a records field.
+    """A fault in a records field.
 
-    `offset` counts from the field's first byte; what lies in decompressed bytes has the offset of the compressed ones.
-    `path` is what it concerns below the field ("batches[1].records[3].value"), "" for the field as a whole.
+    `offset` counts from the field's first byte; a fault in decompressed bytes has the offset of the compressed ones.
+    `path` is the path of the faulty part below the field ("batches[1].records[3].value"), "" for the whole field.
     """
 
     offset: int
@@ -66,7 +66,7 @@ class Trouble:
 Head: TypeAlias = tuple[
     int | None, int, int | None, int, str, int | None, int | None, int | None, bool | None, bool | None
 ]
-"""What the header of a batch says, None where it does not tell:
+"""A summary of a batch's header; None for what the header does not tell:
 
 (base offset, bytes, records, magic, codec, producer id, producer epoch, base sequence, transactional, control).
 """
@@ -75,8 +75,8 @@ Head: TypeAlias = tuple[
 class Batches(NamedTuple):
     """The batches of a records field.
 
-    `truncated_tail` is how many bytes at the end belong to a batch that is not whole (normal at the end of a Fetch) or
-    follow one that cannot be read, which `troubles` then tells.
+    `truncated_tail` is the number of bytes after the last batch: an incomplete batch (normal at the end of a Fetch), or
+    an unreadable one and all that follows, in which case `troubles` has the reason.
     """
 
     batches: list[Batch]
@@ -94,7 +94,8 @@ def compression_name(attributes: int) -> str:
 def parse(records: Buffer, *, check: bool = True) -> Batches:
     """Read the headers of all batches; never raises on any bytes.
 
-    Without `check` no CRC is computed and headers have no `crcValid`: a batch costs its header only, whatever its size.
+    Without `check` no CRC is computed and headers have no `crcValid`: the cost of a batch is then independent of its
+    size.
     """
     batches: list[Batch] = []
     troubles: list[Trouble] = []
@@ -122,7 +123,7 @@ def parse(records: Buffer, *, check: bool = True) -> Batches:
 
 
 def heads(records: Buffer) -> list[Head]:
-    """What the headers of all batches say of them in short; never raises on any bytes."""
+    """Summaries of the headers of all batches; never raises on any bytes."""
     found: list[Head] = []
     position, end = 0, len(records)
     while end - position >= V2_HEADER:
@@ -148,20 +149,20 @@ def _head(batch: Batch) -> Head:
 
 
 def parse_unaligned(records: Buffer) -> tuple[int, Batches]:
-    """Read the headers of batches in bytes that may begin within one (a piece of a snapshot, KIP-630).
+    """Read the headers of batches in bytes that may begin in the middle of one (a piece of a snapshot, KIP-630).
 
-    Returns how many bytes belong to a batch that began before, and the batches with places that count from there.
+    Returns how many leading bytes belong to an earlier batch, and the batches, whose positions count from there.
     """
     start = first_whole(records)
     parsed = parse(records[start:] if start else records)
     if start is None and parsed.troubles:
-        # A piece from the middle of a batch, which does not reach the next.
+        # The piece lies wholly within one batch.
         return len(records), Batches([], 0, [])
     return start or 0, parsed
 
 
 def first_whole(records: Buffer) -> int | None:
-    """Where the first whole batch of magic 2 begins in bytes that may begin within one; None where there is none."""
+    """Start of the first whole batch of magic 2 with a valid CRC in bytes that may begin within one; None if none."""
     data = bytes(records)
     end = len(data)
     budget = _SEARCHED * end
@@ -180,7 +181,7 @@ def first_whole(records: Buffer) -> int | None:
 
 
 def crc_valid(records: Buffer, batch: Batch) -> bool:
-    """Whether the CRC of a batch of these records matches: CRC32C of magic 2, CRC32 of the others."""
+    """Whether the CRC of a batch of these records matches: CRC32C for magic 2, CRC32 for magic 0 and 1."""
     checked, crc = records[batch.start : batch.end], batch.header["crc"]
     if batch.header["magic"] == 2:
         return bool(google_crc32c.value(bytes(checked[_CHECKED_V2:])) == crc)
@@ -218,7 +219,7 @@ def _v2(records: Buffer, position: int, end: int, check: bool) -> dict[str, Any]
     header["lastOffsetDelta"] = last_offset_delta
     header["baseTimestamp"] = base_timestamp
     if attributes & 64:
-        # KIP-534: the log cleaner keeps here until when tombstones stay; records count from it.
+        # KIP-534: the log cleaner stores here until when tombstones stay; timestamp deltas still count from it.
         header["deleteHorizon"] = base_timestamp
     header["maxTimestamp"] = max_timestamp
     header["producerId"] = producer_id
@@ -230,7 +231,7 @@ def _v2(records: Buffer, position: int, end: int, check: bool) -> dict[str, Any]
 
 
 def _legacy(records: Buffer, position: int, end: int, check: bool) -> dict[str, Any]:
-    """An outer message. What only its inner messages tell (first offset, count) is there where it has none."""
+    """The header of an outer message. Only an uncompressed one has base offset and count: else they are inside."""
     offset, _, crc, magic, attributes = _LEGACY.unpack_from(records, position)
     compression = compression_name(attributes)
     header: dict[str, Any] = {"baseOffset": offset} if compression == "none" else {}

@@ -1,4 +1,4 @@
-"""Decompression of record batches, never to more bytes than a limit, whatever the compressed bytes claim.
+"""Decompression of record batches, bounded by a limit whatever size the compressed bytes claim.
 
 Source: Kafka's `CompressionType` and its streams: gzip members, snappy in xerial's framing (some clients send a bare
 block), one LZ4 frame, zstd frames. The libraries are loaded when a batch first needs them.
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     import zstandard
 
 DEFAULT_LIMIT: Final = 64 << 20
-"""Bytes that a batch may have once it is decompressed."""
+"""Most bytes that a batch may have when it is decompressed."""
 
 _PIECE: Final = 256 << 10
-"""Bytes asked for at a time: what a codec may reserve before it has anything to show for it."""
+"""Most bytes asked for at a time: a codec may reserve them before it has decompressed anything."""
 _LEAST_PIECE: Final = 4 << 10
 _USUAL_RATIO: Final = 8
 _GZIP: Final = 31
 _ZSTD_WINDOW: Final = 1 << 27
-"""The largest window that Kafka's own reader takes (zstd's default limit)."""
+"""The largest window that Kafka's own reader accepts (zstd's default limit)."""
 _SNAPPY_RATIO: Final = 64
-"""No snappy block grows further: three bytes copy at most 64."""
+"""No snappy block grows by a larger factor: a copy of 64 bytes takes at least three."""
 _XERIAL: Final = b"\x82SNAPPY\0"
 _XERIAL_HEADER: Final = 16
 _INT32: Final = struct.Struct(">i")
@@ -36,7 +36,7 @@ _MASK: Final = 0xFFFFFFFF
 
 
 class CodecError(Exception):
-    """Compressed bytes that are not decompressed: `code` is decompression_failed or decompression_limit."""
+    """Bytes were not decompressed: `code` is decompression_failed or decompression_limit."""
 
     def __init__(self, code: Code, message: str) -> None:
         super().__init__(message)
@@ -45,9 +45,9 @@ class CodecError(Exception):
 
 
 def decompress(codec: str, data: Buffer, *, limit: int = DEFAULT_LIMIT, magic: int = 2) -> bytes:
-    """Decompress what a batch of this magic holds in `codec` ("gzip", "snappy", "lz4", "zstd"; "none" is a copy).
+    """Decompress the data of a batch of this magic. `codec`: "gzip", "snappy", "lz4", "zstd", or "none" for a copy.
 
-    Raises CodecError where the bytes are damaged, the codec is unknown, or they come to more than `limit` bytes.
+    Raises CodecError if the bytes are damaged, the codec is unknown, or the result would exceed `limit` bytes.
     """
     if codec == "none":
         return bytes(data)
@@ -68,11 +68,11 @@ def decompress(codec: str, data: Buffer, *, limit: int = DEFAULT_LIMIT, magic: i
 
 _lz4_idle: Final[list[Any]] = []
 _zstd_idle: Final[list[zstandard.ZstdDecompressor]] = []
-"""Decompressors that nobody uses: making one takes a quarter of a batch's time, and no two threads may share one."""
+"""Idle decompressors for reuse: creating one takes a quarter of a batch's time, and threads cannot share one."""
 
 
 def _piece(data: Buffer) -> int:
-    """Bytes to ask for at a time: enough for what mostly comes out of so many, so that little is reserved in vain."""
+    """Bytes to ask for at a time: enough for the usual compression ratio, so that little memory is reserved in vain."""
     return min(_PIECE, _LEAST_PIECE + _USUAL_RATIO * len(data))
 
 
@@ -85,7 +85,7 @@ def _failed(codec: str, why: object) -> CodecError:
 
 
 def _gzip(data: Buffer, limit: int) -> Iterator[bytes]:
-    """Members one after the other, as Java's GZIPInputStream reads them."""
+    """Decompress all gzip members one after the other, as Java's GZIPInputStream does."""
     del limit
     from isal import isal_zlib
 
@@ -147,9 +147,9 @@ def _zstd(data: Buffer, limit: int) -> Iterator[bytes]:
 
 
 def _zstd_frames(data: memoryview) -> int:
-    """How many frames there are, of whatever kind, the last of which ends where the bytes end.
+    """Number of zstd frames, skippable ones included. Raises CodecError unless the last ends where the bytes end.
 
-    The library says nothing where the last one is cut (RFC 8878, 3.1.1).
+    This check is needed because the library accepts a truncated last frame (RFC 8878, 3.1.1).
     """
     position, end, frames = 0, len(data), 0
     while position < end:
@@ -177,7 +177,7 @@ def _zstd_frames(data: memoryview) -> int:
 
 
 def _snappy(data: Buffer, limit: int) -> Iterator[bytes]:
-    """Block by block; what a block claims to hold is checked before the library reserves as much."""
+    """Decompress block by block; a block's claimed size is checked before the library reserves that much memory."""
     import snappy
 
     for block in _snappy_blocks(memoryview(data)):
@@ -194,7 +194,7 @@ def _snappy(data: Buffer, limit: int) -> Iterator[bytes]:
 
 
 def _snappy_blocks(data: memoryview) -> Iterator[memoryview]:
-    """Blocks in xerial's framing (SnappyOutputStream), else one bare block."""
+    """The blocks in xerial's framing (SnappyOutputStream); without that framing, all data as one bare block."""
     if bytes(data[: len(_XERIAL)]) != _XERIAL:
         yield data
         return
@@ -217,7 +217,7 @@ def _snappy_blocks(data: memoryview) -> Iterator[memoryview]:
 
 
 def _snappy_size(block: memoryview, limit: int) -> int:
-    """How many bytes a block claims to hold: no more than `limit`, and than a block of its size can."""
+    """Decompressed size that a block claims. Raises CodecError if that exceeds `limit` or what the block can hold."""
     try:
         size, _ = read_unsigned_varint(block, 0)
     except (DecodeError, IndexError):
@@ -238,10 +238,10 @@ _READERS: Final[dict[str, Callable[[Buffer, int], Iterator[bytes]]]] = {
 
 
 def with_right_header_checksum(frame: Buffer) -> bytes:
-    """An LZ4 frame with the checksum of its descriptor as the format defines it.
+    """The LZ4 frame with the descriptor checksum that the format defines.
 
-    In message sets of magic 0 Kafka took it over the frame's magic number as well, and ignores it when it reads
-    (KAFKA-3160).
+    In message sets of magic 0, Kafka computed the checksum over the frame's magic number as well, and ignores it when
+    reading (KAFKA-3160).
     """
     data = bytearray(frame)
     if len(data) > 6:
@@ -253,7 +253,7 @@ def with_right_header_checksum(frame: Buffer) -> bytes:
 
 
 def xxh32(data: bytes) -> int:
-    """xxHash32, seed 0, of less than 16 bytes: what the descriptor of an LZ4 frame has."""
+    """xxHash32 with seed 0 of less than 16 bytes, such as the descriptor of an LZ4 frame."""
     value = 374761393 + len(data)
     whole = len(data) & ~3
     for (word,) in struct.iter_unpack("<I", data[:whole]):

@@ -15,16 +15,16 @@ from kproxy.decoders.schema.lookup import Definitions
 from kproxy.decoders.view import PLAIN, View
 
 HARMLESS = frozenset({Code.CRC_MISMATCH})
-"""Troubles despite which the records can be read."""
+"""Troubles that do not prevent the records from being read."""
 
 
 def contents(
     api_key: int | None, asked: Any, answered: Any, definitions: Definitions, knowledge: Knowledge, view: View = PLAIN
 ) -> Iterator[tuple[Record, str | None] | None]:
-    """The records in the bodies of an exchange (None for a half that is not there), control records left out.
+    """The records of an exchange except control records: (record, topic name or None if unknown).
 
-    Each comes with the name of its topic, None where that is not known. None stands for records that cannot be read or
-    are beyond the view's limit. Batches are opened one by one, as far as somebody asks.
+    `asked` and `answered` are the bodies, None if missing. An item None stands for records that are unreadable or
+    exceed the view's limit. Batches are opened one by one as the iteration reaches them.
     """
     found = places(api_key, asked, answered, knowledge, definitions)
     allowance = Allowance(view, sum(len(place.records) for place in found))

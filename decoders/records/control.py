@@ -1,8 +1,8 @@
 """Keys and values of control records, read by their definitions.
 
 Source: Kafka's `ControlRecordType`, `ControlRecordUtils`, `EndTransactionMarker`; KIP-98, KIP-595, KIP-630, KIP-853.
-A key is a version (int16) and a type (int16). Values begin with their version as well; where the definition has it as
-a field of its own it is that field.
+A key is a version (int16) and a type (int16). A value begins with its version as well; some definitions declare
+this version as their first field.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kproxy.decoders.view import PLAIN, View
 
 
 class ToJson(Protocol):
-    """Values of a message in a version to JSON: `decoders.jsonform.body_json`."""
+    """Type of `decoders.jsonform.body_json`, which turns a message's decoded values into JSON."""
 
     def __call__(
         self,
@@ -45,14 +45,14 @@ TYPES: Final = (
     ("KRAFT_VERSION", "KRaftVersionRecord"),
     ("KRAFT_VOTERS", "VotersRecord"),
 )
-"""Name of each control record type, in order of its number, and the message that its value is."""
+"""(name, message of the value) of each control record type; the index is the type's number."""
 
 _KEY: Final = struct.Struct(">hh")
 _VERSION: Final = struct.Struct(">h")
 
 
 def type_of(key: bytes | None) -> int | None:
-    """The control record type that a key names; None where it is none."""
+    """The control record type (a number) in a key; None for a null or short key."""
     return None if key is None or len(key) < _KEY.size else _KEY.unpack_from(key)[1]
 
 
@@ -61,7 +61,7 @@ def type_name(number: int) -> str:
 
 
 def key_json(key: bytes) -> tuple[dict[str, Any], bool]:
-    """What a control record's key says, and whether that is all of it. Raises RecordsError."""
+    """A control record's key as JSON, and whether that covers all its bytes. Raises RecordsError."""
     if len(key) < _KEY.size:
         text = f"a control record's key of {counted(len(key), 'byte')}"
         raise RecordsError(Code.TRUNCATED, text, len(key), part="key")
@@ -70,9 +70,9 @@ def key_json(key: bytes) -> tuple[dict[str, Any], bool]:
 
 
 def value_json(number: int, value: bytes, to_json: ToJson) -> tuple[dict[str, Any], bool] | None:
-    """What the value of a control record of this type says, and whether that is all of it; None for an unknown type.
+    """A control record's value as JSON, and whether that covers all its bytes; None for an unknown type.
 
-    A newer version may say more than is known. Raises RecordsError.
+    A version newer than the known ones may have more fields. Raises RecordsError.
     """
     found = _definition(number, value)
     if found is None:
@@ -92,7 +92,10 @@ def value_json(number: int, value: bytes, to_json: ToJson) -> tuple[dict[str, An
 
 
 def value_tree(number: int, value: bytes) -> Node | None:
-    """The same as nodes, whose offsets count in the value. Raises RecordsError."""
+    """A control record's value as a tree of nodes, with offsets from the value's start; None for an unknown type.
+
+    Raises RecordsError.
+    """
     found = _definition(number, value)
     if found is None:
         return None
@@ -106,14 +109,14 @@ def value_tree(number: int, value: bytes) -> Node | None:
 
 
 def _definition(number: int, value: bytes) -> tuple[Message, int, int, int] | None:
-    """The message that the value is, its version, the one to read it with, and where its fields begin."""
+    """(message of the value, its version, the version to decode it with, where its fields begin); None if unknown."""
     if not 0 <= number < len(TYPES):
         return None
     name = TYPES[number][1]
     if len(value) < _VERSION.size:
         raise RecordsError(Code.TRUNCATED, f"a {name} of {counted(len(value), 'byte')}", len(value), part="value")
     (version,) = _VERSION.unpack_from(value)
-    # A newer version is read as the newest that we know, as Kafka reads it: fields are only added behind.
+    # A newer version is read as the newest known one, as Kafka does: new versions only append fields.
     known = next((v for v in range(min(version, 15), -1, -1) if definitions().message(name, v) is not None), None)
     message = None if known is None else definitions().message(name, known)
     if known is None or message is None:

@@ -1,4 +1,4 @@
-"""How many records a message carries: batch headers tell, but for compressed message sets (magic 0 and 1)."""
+"""Count the records of a message: from batch headers, and by decompressing message sets of magic 0 and 1."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ _COUNT_AT: Final = 57
 _ATTRIBUTES_AT: Final = 17
 _CODEC: Final = 7
 INFLATED: Final = 1 << 20
-"""Bytes that the message sets of a field may come to decompressed, beside 16 times the field's size."""
+"""The message sets of a field may decompress to this many bytes plus 16 times the field's size."""
 
 
 def counted(api_key: int | None, asked: Any, answered: Any) -> tuple[int | None, bool]:
-    """Records in the half that carries them, and whether any end within a batch; None where there are none to count.
+    """Number of records in an exchange, and whether any records field ends within a batch.
 
-    The halves are bodies, None for one that is not known.
+    `asked` and `answered` are the bodies of request and response, None if unknown. The number is None if the API
+    carries no whole batches, or the body that carries them is unknown.
     """
     where = None if api_key is None else PLACES.get(api_key)
     if where is None or where.field == UNALIGNED:
@@ -40,10 +41,10 @@ def counted(api_key: int | None, asked: Any, answered: Any) -> tuple[int | None,
 
 
 def record_count(records: Any) -> tuple[int, bool]:
-    """Records in a `records` field, and whether it ends within a batch, which counts not.
+    """Number of records in a `records` field, and whether the field ends within a batch, which is not counted.
 
-    Batches of magic 2 are not opened. Compressed messages of magic 0 and 1 are, because their headers do not tell; one
-    counts as one record where it cannot be read, or where the field would come to more than INFLATED allows.
+    Batches of magic 2 tell the number in their header. Compressed messages of magic 0 and 1 are decompressed, because
+    theirs do not; such a message counts as one record if it is unreadable or INFLATED is used up.
     """
     size = len(records)
     position = count = 0
@@ -66,7 +67,7 @@ def record_count(records: Any) -> tuple[int, bool]:
 
 
 def _inside(message: bytes, left: int) -> tuple[int, int]:
-    """Records in a compressed message of magic 0 or 1, and how much of `left` bytes to decompress remains."""
+    """Number of records in a compressed message of magic 0 or 1, and how many of the `left` bytes it did not use."""
     from kproxy.decoders.records.legacy import Inside, read_message
     from kproxy.decoders.records.record import RecordsError
 

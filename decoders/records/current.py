@@ -16,16 +16,16 @@ from kproxy.decoders.records.compiled import CommonRecords
 from kproxy.decoders.records.record import Header, Record, RecordsError
 
 _FAR: Final = 1 << 62
-"""Bases of offsets and timestamps that are nearer to zero are common."""
+"""CommonRecords takes only base offsets and timestamps that are nearer to zero than this."""
 
 
 def stretches(
     data: bytes, count: int, base_offset: int, base_timestamp: int, append_time: int | None
 ) -> Iterator[Iterable[Record]]:
-    """The `count` records that fill `data`, in stretches, each to be used up before the next is asked for.
+    """Iterate over the `count` records in `data`, in stretches. Exhaust each stretch before you ask for the next.
 
-    `append_time`, where given, is the timestamp of them all. Raises RecordsError at the first that is damaged, after
-    those before it, and where `count` records do not fill the bytes.
+    `append_time`, if given, replaces every record's timestamp. Raises RecordsError at the first damaged record, after
+    all records before it came, and if bytes follow the last record.
     """
     if count < 0:
         raise RecordsError(Code.BAD_LENGTH, f"a batch of {counted(count, 'record')}", 0)
@@ -47,12 +47,12 @@ def stretches(
 
 
 def _long(number: int) -> int:
-    """What Java's long makes of a sum."""
+    """A sum that wraps at 64 bits as a Java long does."""
     return (number + (1 << 63) & (1 << 64) - 1) - (1 << 63)
 
 
 class _Careful:
-    """Reads one record part by part, and says of a damaged one which part does not fit."""
+    """Reads one record part by part, and names the faulty part of a damaged record."""
 
     def __init__(self, data: bytes, position: int, index: int, count: int) -> None:
         self.data, self.position, self.index, self.count = data, position, index, count
@@ -97,7 +97,7 @@ class _Careful:
         return name or b"", self.sized(f"{part}.value")
 
     def record(self, base_offset: int, base_timestamp: int, append_time: int | None) -> Record:
-        """The record; `stop` is then where it ends."""
+        """The record. Sets `stop` to the record's end. Raises RecordsError."""
         start = self.position
         if start == self.stop:
             raise self.fail(Code.TRUNCATED, "there are no more bytes", start, "")

@@ -20,13 +20,13 @@ from kproxy.decoders.records.skipped import ABORT
 from kproxy.decoders.view import PLAIN, Payloads, View
 
 GROWTH: Final = 64
-"""How many times its size the batches of a message may grow to, where that is more than one batch may."""
+"""The batches of a message may decompress to this many times its size, or to one batch's limit if that is more."""
 
 
 class Allowance:
-    """Bytes that a message's compressed batches may still be decompressed to; many small ones can hold a lot together.
+    """How many more bytes the compressed batches of one message may decompress to: many small ones add up to a lot.
 
-    `troubles` is how many more of them are kept: there may be one a record.
+    `troubles` is how many more troubles are kept for the message, because each record may have one.
     """
 
     def __init__(self, view: View, size: int) -> None:
@@ -35,7 +35,7 @@ class Allowance:
         self.troubles = MOST
 
     def open(self, records: Buffer, batch: Batch) -> Iterator[Opened]:
-        """Open a batch piece by piece within what is left, and within what one may have."""
+        """Open a batch piece by piece, within the limit of one batch and what is left for the message."""
         left = self.left
         compressed = batch.header["compression"] != "none"
         size = count = 0
@@ -57,7 +57,7 @@ def unaligned_records(records: Buffer) -> RecordsForm:
 
 
 class RecordsText:
-    """The records of a batch as JSON `text`; where somebody looks at their forms, these stand in its place."""
+    """The records of a batch as JSON `text`. The first use of `forms` makes the JSON forms and drops the text."""
 
     __slots__ = ("_forms", "_records", "text")
 
@@ -78,10 +78,11 @@ class RecordsText:
 
 
 class RecordsForm(dict[str, Any]):
-    """The JSON form of a records field; `troubles` are for the exchange's problems, as far as they are kept.
+    """The JSON form of a records field. Its batches have no records until `open` is called.
 
-    `left_out` is how many are not. Its batches have no records until `open` is called. Where the field is not `aligned`
-    to batches (a piece of a snapshot, KIP-630), "truncatedHead" is how many bytes belong to one that began before.
+    `troubles` become problems of the exchange; `left_out` counts those beyond the message's allowance, which are
+    dropped. Where the field is not `aligned` to batches (a piece of a snapshot, KIP-630), "truncatedHead" is the number
+    of leading bytes that belong to a batch of the piece before.
     """
 
     troubles: list[Trouble]
@@ -102,10 +103,10 @@ class RecordsForm(dict[str, Any]):
     def open(
         self, to_json: ToJson, view: View = PLAIN, topic: str | None = None, allowance: Allowance | None = None
     ) -> None:
-        """Give every batch its records; what is wrong in them is added to `troubles`. Lets go of the bytes.
+        """Give every batch its records and release the bytes. What is wrong in the records is added to `troubles`.
 
-        `topic` is the name of the records' topic, None where it is unknown; `allowance` is the message's, where that
-        may have further fields.
+        `topic` is the name of the records' topic, None where it is unknown. `allowance` is shared by all records fields
+        of a message; without it the field gets one of its own.
         """
         for index, records in self.pieces(to_json, view, topic, allowance):
             batch = self["batches"][index]
@@ -119,9 +120,9 @@ class RecordsForm(dict[str, Any]):
     def pieces(
         self, to_json: ToJson, view: View = PLAIN, topic: str | None = None, allowance: Allowance | None = None
     ) -> Iterator[tuple[int, list[dict[str, Any]] | RecordsText]]:
-        """The same piece by piece, once: the index of a batch, and records of it that follow those before.
+        """Open the batches piece by piece, once: (index of the batch, its next records). Parameters as in `open`.
 
-        Each batch comes at least once, however empty. It is then complete but for "records".
+        Each batch comes at least once, even an empty one. After its last piece it is complete except for "records".
         """
         if self._parsed is None:
             return
@@ -140,14 +141,14 @@ class RecordsForm(dict[str, Any]):
         self._records, self._parsed = b"", None
 
     def is_abort(self, index: int) -> bool:
-        """Whether the control batch with an index aborts its transaction; before the batches are opened."""
+        """Whether the control batch at `index` aborts its transaction. False once the batches were opened."""
         if self._parsed is None:
             return False
         records = open_batch(self._records, self._parsed.batches[index], most=1).records
         return bool(records) and type_of(records[0][2]) == ABORT
 
     def _keep(self, troubles: list[Trouble], path: str, allowance: Allowance) -> None:
-        """Keep the troubles of a batch, up to the number that its message is allowed."""
+        """Keep the troubles of a batch, up to the number left to its message, and count the others."""
         kept = troubles[: allowance.troubles]
         allowance.troubles -= len(kept)
         self.left_out += len(troubles) - len(kept)
@@ -160,7 +161,7 @@ class RecordsForm(dict[str, Any]):
 def _forms(
     batch: Batch, opened: Opened, first: int, to_json: ToJson, view: View, topic: str | None
 ) -> tuple[list[dict[str, Any]] | RecordsText, list[Trouble]]:
-    """The JSON forms of records of a batch, `first` of which came before, and what is wrong inside."""
+    """The JSON forms of a batch's opened records and what is wrong inside; `first` is the index of the first record."""
     header = batch.header
     records, troubles = opened.records, opened.troubles
     hidden = topic in secrets.TOPICS and not view.show_secrets
@@ -181,14 +182,14 @@ def _forms(
         _show_payloads(view.payloads, topic, records, shown)
     if hidden:
         _withhold_undecoded(records, shown)
-    # A header key is text by its type, so that one that is not cannot be shown as it is.
+    # A header key is a string by its type, so the JSON form cannot hold the bytes of one that is not UTF-8.
     text = "a header's key is not UTF-8"
     odd = [Trouble(batch.start, Code.BAD_UTF8, text, f"records[{first + one}].headers[{at}].key") for one, at in bad]
     return shown, [*troubles, *odd]
 
 
 def _plain(opened: Opened, header: dict[str, Any], view: View, topic: str | None) -> bool:
-    """Whether nothing but the records of a batch decides what they look like, and all of them are here."""
+    """Whether the JSON of these records follows from their bytes alone, and `opened` holds all records of the batch."""
     return (
         view.payloads is None
         and topic not in internal.TOPICS
@@ -200,7 +201,7 @@ def _plain(opened: Opened, header: dict[str, Any], view: View, topic: str | None
 
 
 def _complete(header: dict[str, Any], records: list[Record]) -> None:
-    """Give the header of a compressed set what its messages tell, in its place."""
+    """Add to the header of a message set what only its messages tell: base offset and record count, in JSON order."""
     rest = dict(header)
     size = rest.pop("sizeInBytes")
     header.clear()
@@ -226,7 +227,7 @@ def _show_payloads(payloads: Payloads, topic: str | None, records: list[Record],
 
 
 def _withhold_undecoded(records: list[Record], shown: list[dict[str, Any]]) -> None:
-    """Withhold what could not be read of records that can hold a secret: damage moves one to anywhere."""
+    """Withhold all undecoded parts of records that can hold secrets: in damaged ones a secret may be anywhere."""
     for (_, _, key, value, headers), form in zip(records, shown, strict=True):
         for part, data in (("key", key), ("value", value)):
             if not (isinstance(form[part], dict) and "decoded" in form[part]):
@@ -248,7 +249,7 @@ def _message_v0(record: Record) -> dict[str, Any]:
 def _control(
     batch: Batch, records: list[Record], first: int, shown: list[dict[str, Any]], to_json: ToJson, *, hidden: bool
 ) -> list[Trouble]:
-    """Show the keys and values of control records decoded as well; bytes that say more are withheld where `hidden`."""
+    """Add the decoded keys and values of control records. `hidden` withholds bytes that are not decoded completely."""
     troubles = []
     for index, (record, form) in enumerate(zip(records, shown, strict=True), first):
         key, value = record[2], record[3]
@@ -267,7 +268,7 @@ def _control(
 
 
 def _with_inside(data: bytes, inside: tuple[dict[str, Any], bool] | None, *, hidden: bool) -> dict[str, Any]:
-    """The form of bytes, and what is known to be inside: (decoded, whether that is all of it)."""
+    """The JSON form of bytes with what is decoded from them. `inside` is (decoded, whether that covers all bytes)."""
     plain: dict[str, Any] = in_base64(data)
     if inside is None:
         return plain
@@ -284,7 +285,7 @@ def _internal(
     view: View,
     topic: str,
 ) -> list[Trouble]:
-    """Show the keys and values of an internal topic's records decoded as well."""
+    """Add the decoded keys and values of an internal topic's records."""
     troubles = []
     for index, (record, form) in enumerate(zip(records, shown, strict=True), first):
         key, value = record[2], record[3]
@@ -298,7 +299,7 @@ def _internal(
 def internal_part(
     topic: str, part: str, key: bytes | None, data: bytes, to_json: ToJson, view: View
 ) -> tuple[dict[str, Any], list[tuple[Code, str, str]]]:
-    """The form of a key or value of an internal topic's record, and what is wrong: (code, message, path)."""
+    """The JSON form of a key or value of an internal topic's record, and what is wrong: (code, message, path)."""
     body = values = None
     found = []
     try:

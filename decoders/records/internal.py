@@ -35,7 +35,7 @@ _LARGEST: Final = 0x7FFF
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What a key or value holds: a message in `version`, from the byte `start` to the end."""
+    """The message in a key or value: its definition, its `version` and its first byte; it extends to the last byte."""
 
     message: Message
     version: int
@@ -43,7 +43,7 @@ class Body:
 
 
 def key_body(topic: str, key: Buffer) -> Body | None:
-    """Where the body of a key of an internal topic is; None where its keys mean nothing. Raises RecordsError."""
+    """The body of an internal topic's key; None where the topic's keys have no definition. Raises RecordsError."""
     if topic not in COORDINATORS:
         return None
     number = _int16(key, "key")
@@ -51,9 +51,9 @@ def key_body(topic: str, key: Buffer) -> Body | None:
 
 
 def value_body(topic: str, key: Buffer | None, value: Buffer) -> Body | None:
-    """Where the body of a value of an internal topic is. Raises RecordsError.
+    """The body of an internal topic's value. Raises RecordsError.
 
-    None where a coordinator's record has a key that does not say what the value is, which is the key's problem.
+    None where the key of a coordinator's record does not tell the value's type: that problem is reported for the key.
     """
     if topic in METADATA:
         return _metadata_body(topic, value)
@@ -78,7 +78,7 @@ def value_body(topic: str, key: Buffer | None, value: Buffer) -> Body | None:
 
 
 def read(body: Body, data: Buffer, part: str) -> tuple[dict[str, Any], list[Problem]]:
-    """The values of a key or value, and what is odd about their text. Raises RecordsError."""
+    """The decoded fields of a record's key or value, and problems that do not stop decoding. Raises RecordsError."""
     problems: list[Problem] = []
     name = body.message.name
     try:
@@ -95,10 +95,10 @@ def read(body: Body, data: Buffer, part: str) -> tuple[dict[str, Any], list[Prob
 def decoded_json(
     body: Body, data: Buffer, values: dict[str, Any], to_json: ToJson, view: View
 ) -> tuple[dict[str, Any], list[Problem]]:
-    """What a key or value says: {"type", "name", "version", "data"}, without the version of a key, which has none.
+    """A decoded key or value as {"type", "name", "version", "data"} (keys have no version), and problems inside it.
 
-    And what is wrong inside its bytes fields. The view's knowledge learns from it: the cluster's metadata name its
-    topics.
+    The problems are those inside its bytes fields. The view's knowledge learns from the values, for example topic names
+    from the cluster's metadata.
     """
     message = body.message
     view.knowledge.learn(message, body.version, values)
@@ -115,7 +115,7 @@ def decoded_json(
 
 
 def withheld(topic: str, body: Body | None, values: dict[str, Any] | None, view: View) -> bool:
-    """Whether the bytes of a key or value are to be withheld; `values` are None where it cannot be read."""
+    """Whether the bytes of a key or value are withheld because of secrets. `values` is None where it is unreadable."""
     if view.show_secrets:
         return False
     if body is None or values is None:
@@ -124,8 +124,9 @@ def withheld(topic: str, body: Body | None, values: dict[str, Any] | None, view:
 
 
 def content_withheld(topic: str | None, part: str, record: Record) -> bool:
-    """Whether a record's "key", "value" or "header" is withheld: of topics with secrets all but the values that can be
-    read to their end and hold none.
+    """Whether a record's "key", "value" or "header" (`part`) is withheld.
+
+    Topics with secrets show only values that decode to their end and contain no secret.
     """
     if topic not in secrets.TOPICS:
         return False
@@ -140,7 +141,7 @@ def content_withheld(topic: str | None, part: str, record: Record) -> bool:
 
 
 def fits(topic: str, key: Buffer | None, value: Buffer | None) -> bool:
-    """Whether a value reads to its end as one of an internal topic's records."""
+    """Whether a value decodes to its end as a value of the internal topic."""
     try:
         body = None if value is None else value_body(topic, key, value)
     except RecordsError:

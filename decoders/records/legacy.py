@@ -1,8 +1,8 @@
-"""The messages of sets of magic 0 and 1, down into compressed ones.
+"""Read the messages of message sets of magic 0 and 1, those inside compressed messages included.
 
-Source: Kafka's `LegacyRecord` and `AbstractLegacyRecordBatch`; KIP-31 (relative offsets), KIP-32 (timestamps). A
-compressed message holds a set of messages in its value. Their offsets are absolute in magic 0; in magic 1 they count
-from the first, and the outer message has the offset of the last.
+Source: Kafka's `LegacyRecord` and `AbstractLegacyRecordBatch`; KIP-31 (relative offsets), KIP-32 (timestamps). The
+value of a compressed message is a message set. Inner offsets are absolute in magic 0; in magic 1 they are relative to
+the first inner message, and the outer message has the offset of the last.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from kproxy.decoders.records.codecs import CodecError, decompress
 from kproxy.decoders.records.record import NO_HEADERS, Record, RecordsError
 
 MOST_NESTED: Final = 16
-"""Sets within sets that are followed."""
+"""How deep message sets within message sets are read."""
 
 RECORD_COSTS: Final = 64
-"""Bytes that a decompressed record counts for at least against the limit of its batch: what it takes as an object."""
+"""Least number of bytes that a decompressed record counts against its batch's limit: the size of its Python object."""
 
 _OUTER: Final = struct.Struct(">qi")
 _MESSAGE: Final = struct.Struct(">Ibb")
@@ -33,10 +33,10 @@ _CRC: Final = 4
 
 @dataclass(slots=True)
 class Inside:
-    """What the messages of one batch share while they are read.
+    """State that the messages of one batch share while they are read.
 
-    `left` is how many bytes may still be decompressed for it, whatever the nesting. What is wrong with a message that
-    can be read all the same is in `troubles`.
+    `left` is how many more bytes may be decompressed for the batch, over all levels of nesting. `troubles` are faults
+    that do not stop the reading of the batch.
     """
 
     limit: int
@@ -48,10 +48,11 @@ class Inside:
 def read_message(
     data: bytes, start: int, end: int, out: list[Record], inside: Inside, append_time: int | None = None, depth: int = 0
 ) -> None:
-    """Append the record of the message at [start, end), offset and size included, or those of the set that it holds.
+    """Append to `out` the record of the message at [start, end), or the records of the message set in its value.
 
-    `append_time`, where given, is the timestamp of them all (the outer message's, where that has LogAppendTime).
-    Raises RecordsError at what cannot be read, after the records before it were appended.
+    The range includes the message's offset and size. `append_time`, if given, replaces every timestamp (it is that of
+    an outer message with LogAppendTime). Raises RecordsError at the first unreadable message; `out` then has the
+    records before it.
     """
     (offset, _) = _OUTER.unpack_from(data, start)
     position = start + _OUTER.size
@@ -108,7 +109,7 @@ def read_message(
 def _read_set(
     data: bytes, offset: int, magic: int, out: list[Record], inside: Inside, append_time: int | None, depth: int
 ) -> None:
-    """Read the set that a message of this offset and magic holds."""
+    """Read the decompressed set `data` of an outer message with this offset and magic; append its records to `out`."""
     before = len(out)
     damage: RecordsError | None = None
     position, end, last = 0, len(data), None
@@ -134,10 +135,10 @@ def _read_set(
         damage = error
     if magic and len(out) > before:
         if damage is not None or last is None:
-            # Offsets count back from the last message: without it they would be guessed.
+            # Absolute offsets are computed from the last message, so without it they are unknown.
             del out[before:]
         elif offset:
-            # Some versions of librdkafka produced with 0 as outer offset: inner offsets then are what they are.
+            # Some versions of librdkafka wrote 0 as the outer offset: the inner offsets are then kept unchanged.
             base = offset - last
             if base < 0:
                 text = f"a set of offset {offset} ends with the relative offset {last}"

@@ -1,8 +1,8 @@
-"""The loop over the records of a batch of magic 2: fast, and silent about what is wrong.
+"""The fast loop over the records of a batch of magic 2. It reports no faults.
 
-It reads what every producer writes and stops at anything else, damaged or only rare; decoders.records.current goes on
-from there. Plain Python, and where there is a C compiler the source of the extension `_loop` as well: setup.py compiles
-it with the C types of loop.pxd.
+It reads records as producers commonly write them and stops at any other, whether damaged or merely rare;
+decoders.records.current reads that one. This is plain Python; if there is a C compiler, setup.py also compiles it, with
+the C types of loop.pxd, to the extension `_loop`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from kproxy.decoders.records.tuples import header_tuple, record_tuple  # not in 
 
 
 class CommonRecords:
-    """Iterator over up to `count` records from `position` on, as far as they are common.
+    """Iterator over up to `count` records from `position` on, up to the first that is not common.
 
-    `position` is always where the first that was not read begins, and `left` how many of `count` were not read. The
-    other parameters are those of `decoders.records.current.stretches`. Bases must lie within 62 bits, so that with the
-    deltas that are read here they do not leave 64.
+    `position` is always the start of the first unread record, and `left` the number of unread records. The other
+    parameters are those of `decoders.records.current.stretches`. Bases must fit into 62 bits, so that base plus delta
+    never overflows 64.
     """
 
     def __init__(
@@ -36,11 +36,12 @@ class CommonRecords:
         self.base_offset = base_offset
         self.base_timestamp = base_timestamp
         self.relative = append_time is None
-        # Of the record before, which mostly are those of the next as well.
+        # The values of the previous record, which the next one mostly repeats.
         self.delta = 0
         self.timestamp = base_timestamp if append_time is None else append_time
         self.name = b""
-        # What may be used again. Headers take turns: who loops over records lets go of those before when the next come.
+        # Tuples to reuse. Two headers alternate: a loop over records releases a record's headers only when it has the
+        # next record's.
         self.record: Record | None = None
         self.header: tuple[Header] | None = None
         self.header_before: tuple[Header] | None = None
@@ -55,14 +56,14 @@ class CommonRecords:
         return record
 
     def read(self) -> Record | None:
-        """The next record; None where it is not common."""
-        # In C `raw` has no bounds. Behind it stands a NUL, which ends any number that runs past the end; and a part is
-        # read only where a byte is left for each that must follow it. In Python the NUL is an IndexError.
+        """The next record; None if it is not common."""
+        # In C, access to `raw` is not bounds-checked. The NUL byte after it ends any number that runs past the end, and
+        # a part is read only if at least one byte is left for each part after it. Python raises IndexError at the NUL.
         data = self.data
         raw = data
         end = len(data)
         try:
-            # The common case of each number is one byte; a call for each would take half of the time.
+            # Most numbers are one byte and are read inline: a function call for each would take half of the time.
             position = self.position
             if position >= end:
                 return None
@@ -71,7 +72,7 @@ class CommonRecords:
             if number >= 0x80:
                 number, position = _number(raw, position, number, 4)
             stop = position + (number >> 1)
-            # Six parts of a byte at least: attributes, both deltas, the sizes of key and value, the number of headers.
+            # At least six bytes, one for each of: attributes, both deltas, key size, value size, number of headers.
             if number & 1 or number < 12 or stop > end:
                 return None
             position += 1
@@ -137,7 +138,7 @@ class CommonRecords:
                 after = position + (number >> 1)
                 if number & 1 or after >= stop:
                     return None
-                # Mostly the name that the record before has.
+                # Mostly the name that the previous header had.
                 name = self.name
                 if number >> 1 != len(name) or not data.startswith(name, position):
                     name = raw[position:after]
@@ -177,9 +178,9 @@ class CommonRecords:
 
 
 def _number(raw: bytes, position: int, first: int, most: int) -> tuple[int, int]:
-    """The unsigned number whose `first` byte stands before `position`, and where it ends.
+    """An unsigned varint, whose `first` byte is just before `position`, and the position after it.
 
-    Beyond any end where it has more than `most` bytes.
+    If the number has more than `most` bytes, that position lies beyond the end of any data.
     """
     byte = raw[position]
     if byte < 0x80:

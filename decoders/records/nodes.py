@@ -1,8 +1,8 @@
-"""Records as nodes: what hangs below a records field in the tree of a frame.
+"""The nodes below a records field in the tree of a frame.
 
-A batch has its header's fields as nodes, named as in the JSON form, and "records", each with its own fields. Offsets
-count in the frame; those of compressed records in the bytes that they were decompressed to (`Node.buffer`), and so do
-the offsets of problems there. Everything is made when it is first asked for.
+A batch has nodes for the fields of its header, named as in the JSON form, and "records", each with its own fields.
+Offsets count in the frame, except those of compressed records and of problems in them, which count in the decompressed
+bytes (`Node.buffer`). Nodes are created when they are first asked for.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from kproxy.decoders.tree import Node, tree
 from kproxy.decoders.view import View
 
 MOST: Final = 10_000
-"""Records of a batch, and messages of a set, that become nodes."""
+"""Most records of a batch, or messages of a set, that become nodes."""
 
 PREVIEW: Final = 80
-"""Bytes of a key or value of which the label shows the text."""
+"""Bytes of a key or value that a label shows as text."""
 
 SHOWN: Final = 1_000
-"""Characters of what a viewer makes of a payload."""
+"""Most characters of a viewer's output that a label shows."""
 
 BITS: Final = "bits"
-"""Type of the nodes that say what bits of attributes mean; their bytes are those of the attributes."""
+"""Type of the nodes that explain single bits of attributes; their bytes are those of the attributes."""
 
 _decoder: Final = codecs.getincrementaldecoder("utf-8")
 
@@ -65,9 +65,9 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def attach(body: Node, view: View, places: Iterable[Place]) -> None:
-    """Hang batches and records below the records fields of a message, to be made when they are asked for.
+    """Add batches and records below the records fields of a message; they are created when they are asked for.
 
-    `places` tells what the rest of the exchange says of their records, as far as it is known.
+    `places` has the known facts about the records from elsewhere in the exchange.
     """
     known = {place.path: place for place in places}
     for node in body.walk():
@@ -77,12 +77,12 @@ def attach(body: Node, view: View, places: Iterable[Place]) -> None:
 
 
 def topic_of(node: Node, knowledge: Knowledge) -> str | None:
-    """The topic of a records field; None where it is unknown, and of any other node."""
+    """The topic of a records field; None if it is unknown or the node is another field."""
     return _alone(node, knowledge).topic if node.type == "records" else None
 
 
 def _alone(node: Node, knowledge: Knowledge) -> Place:
-    """What the fields around a records field say of it."""
+    """The Place of a records field, derived from the fields around it in the same message only."""
     around: dict[str, Any] = {}
     above = node.parent
     while above is not None:
@@ -97,7 +97,7 @@ def _alone(node: Node, knowledge: Knowledge) -> Place:
 
 
 def moment(milliseconds: int) -> str:
-    """A record's timestamp for people; "" where it is none."""
+    """A record's timestamp as ISO 8601 text; "" if it is negative or beyond datetime's range."""
     if milliseconds < 0:
         return ""
     try:
@@ -108,7 +108,7 @@ def moment(milliseconds: int) -> str:
 
 
 def _field(place: Place, view: View, node: Node) -> Iterator[Node]:
-    """What a records field holds: what began before it, its batches, and what of one is not whole."""
+    """The nodes of a records field: the end of an earlier batch, the batches, and an incomplete or unreadable tail."""
     found = PartitionRecords(place, view)
     data = memoryview(node.value)
     at = node.end - len(data)
@@ -130,7 +130,7 @@ def _field(place: Place, view: View, node: Node) -> Iterator[Node]:
 
 
 def _secret(place: Place, view: View) -> bool:
-    """Whether bytes of a records field that cannot be told apart may hold a secret."""
+    """Whether undecoded bytes of a records field are withheld because they may hold a secret."""
     return place.topic in secrets.TOPICS and not view.show_secrets
 
 
@@ -172,7 +172,10 @@ def _batch_label(inside: _InBatch) -> str:
 
 
 class _InBatch:
-    """A batch of a field whose first byte stands at `at` of the frame; `before` records precede those of the batch."""
+    """A batch with its context. `at` is the frame offset that batch positions count from.
+
+    `before` is the number of records in the batches before it, None if unknown.
+    """
 
     def __init__(self, found: PartitionRecords, index: int, at: int, before: int | None, view: View) -> None:
         self.found = found
@@ -184,7 +187,7 @@ class _InBatch:
         self.batch = found.batches[index]
 
     def label(self, offset: int, timestamp: int | None, number: int) -> str:
-        """What tells a record from its neighbours."""
+        """Label of a record: offset, offset that the broker assigned, timestamp, why a client skips it."""
         words = [f"offset {offset}"]
         assigned = None if self.before is None else self.found.assigned(self.before + number)
         if assigned is not None:
@@ -195,7 +198,7 @@ class _InBatch:
         return "  ".join(filter(None, words))
 
     def tell(self, key: Node, value: Node, headers: Sequence[Header] = NO_HEADERS) -> None:
-        """Say what the key and value of a record are that is no control record."""
+        """Label or decode the key and value of a record that is not a control record."""
         topic = self.found.place.topic
         if topic in internal.TOPICS:
             _internal(topic, key, value, self.view)
@@ -203,7 +206,7 @@ class _InBatch:
             key.label, value.label = self.payload("key", key, headers), self.payload("value", value, headers)
 
     def payload(self, part: str, node: Node, headers: Sequence[Header] = NO_HEADERS) -> str | None:
-        """What a key, value or header value says: as the view's viewers show it, else the beginning of its text."""
+        """Label of a key, value or header value: the output of the view's viewers, else the beginning of its text."""
         payloads = self.view.payloads
         if node.value is None or payloads is None:
             return _preview(node)
@@ -267,13 +270,13 @@ def _records(inside: _InBatch, node: Node) -> Iterator[Node]:
 
 
 def _record_end(data: memoryview, start: int) -> int:
-    """Where a record ends that is known to be whole: it begins with its size."""
+    """Where a complete record ends; it begins with its size."""
     size, position = read_unsigned_varint(data, start)
     return position + (size >> 1)
 
 
 def _damage(opened: Opened, data: memoryview, start: int, at: int, node: Node) -> Iterator[Node]:
-    """What could not be read of a batch: the bytes from `start` on, or the batch as a whole."""
+    """Report a batch's troubles: as nodes of the unread bytes from `start` on, or on `node` if no byte was read."""
     for trouble in opened.troubles:
         if opened.uncompressed_size is None or not data:
             node.problem = _problem(trouble, 0)
@@ -294,7 +297,7 @@ def _record(
     carried: Sequence[Header],
     node: Node,
 ) -> Iterator[Node]:
-    """The fields of a record that is known to be whole."""
+    """The fields of a complete record."""
     fields = _Varints(data, start, at, node)
     yield fields.number("length")
     yield fields.fixed("attributes", "int8")
@@ -364,12 +367,12 @@ class _Varints:
         return node
 
     def bytes(self, name: str) -> Node:
-        """A size and as many bytes."""
+        """Bytes with a varint size before them, null if that is negative."""
         node = self.number(name)
         return self._sized(node, node.value)
 
     def bytes32(self, name: str) -> Node:
-        """The same with a size of four bytes. Raises RecordsError."""
+        """Bytes with an int32 size before them, null if that is negative. Raises RecordsError."""
         node = self.fixed(name, "int32")
         left = len(self.data) - self.position
         if node.value > left:
@@ -378,7 +381,7 @@ class _Varints:
         return self._sized(node, node.value)
 
     def done(self) -> None:
-        """Raises RecordsError where bytes are left over."""
+        """Raises RecordsError if bytes are left."""
         left = len(self.data) - self.position
         if left:
             raise RecordsError(Code.TRAILING_BYTES, f"{counted(left, 'byte')} after the last field", self.position)
@@ -395,7 +398,7 @@ class _Varints:
 
 
 def _control(key: Node, value: Node) -> None:
-    """Say what a control record is; its key and value are read when they are unfolded."""
+    """Label a control record; its key and value are decoded when their nodes are unfolded."""
     if key.value is None:
         key.problem = Problem("", key.start, key.path, "a control record without key", Code.TRUNCATED)
         return
@@ -429,7 +432,7 @@ def _control_value(number: int, value: Node) -> Iterable[Node]:
 
 
 def _internal(topic: str, key: Node, value: Node, view: View) -> None:
-    """Say what a record of an internal topic is; its key and value are read when they are unfolded."""
+    """Label a record of an internal topic; the nodes below its key and value are created when they are unfolded."""
     name = None if key.value is None else bytes(key.value)
     for node in (key, value):
         if node.value is None:
@@ -452,7 +455,7 @@ def _internal(topic: str, key: Node, value: Node, view: View) -> None:
 def _internal_fields(body: internal.Body, data: bytes, view: View, node: Node) -> list[Node]:
     found = tree(body.message, body.version, data, body.start, len(data))
     embedded.attach(found, body.message, body.version, memoryview(data), Scope(view))
-    # What is inside bytes is made with its offsets in `data`, so that it must be there before it is moved.
+    # Lazily created children get offsets within `data`, so create them all before _moved shifts the offsets.
     closed = [found]
     while closed:
         closed += closed.pop().children
@@ -460,7 +463,7 @@ def _internal_fields(body: internal.Body, data: bytes, view: View, node: Node) -
 
 
 def _moved(found: Node, by: int, parent: Node) -> list[Node]:
-    """The children of a node that was read from bytes of its own, put where these bytes are."""
+    """The children of `found`, with offsets shifted by `by` and `parent` as their parent."""
     for node in found.walk():
         node.start += by
         node.end += by
@@ -483,9 +486,10 @@ def _message(inside: _InBatch, node: Node) -> Iterator[Node]:
 
 
 class _Message:
-    """Reads the fields of a message. `shift` is what its offset and those inside are to be raised by.
+    """Reads the fields of a message of magic 0 or 1.
 
-    `left` is how many bytes may still be decompressed below it, `append_time` what rules over the timestamps inside.
+    `shift` is added to its offset and to those inside, None if that is unknown. `left` is how many bytes may still be
+    decompressed below it. `append_time`, if given, replaces its timestamp and those inside.
     """
 
     def __init__(
@@ -563,7 +567,7 @@ class _Message:
         spans, count, last, damage = _messages(inner, self.inside.view.batch_limit)
         shift = self.shift
         if magic and damage is not None:
-            # Offsets count back from the last message: without it they would be guessed.
+            # Absolute offsets are computed from the last message, so without it they are unknown.
             shift = None
         elif magic and offset and shift is not None:
             shift += offset - last
@@ -597,7 +601,7 @@ class _Message:
 
 
 def _messages(data: bytes, limit: int) -> tuple[list[tuple[int, int]], int, int, RecordsError | None]:
-    """Where the messages of a set are, MOST at most; how many there are, the last one's offset, and what ends them."""
+    """The messages of a decompressed set: ([start, end) of the first MOST, count, last offset, error that ended it)."""
     spans: list[tuple[int, int]] = []
     position = count = last = 0
     end = len(data)
@@ -656,7 +660,7 @@ def _legacy_attributes(magic: int, attributes: int) -> dict[str, Any]:
 
 
 def _fixed(fields: Iterable[tuple[str, str]], data: Buffer, position: int, at: int, parent: Node) -> Iterator[Node]:
-    """Fields of fixed size, one after the other; `data[0]` stands at `at`."""
+    """Nodes of adjoining fields of fixed size; `at` is the offset of `data[0]`."""
     for name, type_ in fields:
         node = Node(name, type_, at + position, parent)
         (node.value,) = _FORMATS[type_].unpack_from(data, position)
@@ -673,7 +677,7 @@ def _check(crc: Node, valid: bool) -> None:
 
 
 def _bits(attributes: Node, bits: Mapping[str, Any]) -> None:
-    """Say below the attributes what their bits mean."""
+    """Add a node below the attributes for the meaning of each bit."""
     for name, value in bits.items():
         node = Node(name, BITS, attributes.start, attributes)
         node.end, node.value = attributes.end, value
@@ -687,7 +691,7 @@ def _bytes(name: str, data: memoryview, start: int, end: int, at: int, parent: N
 
 
 def _preview(node: Node) -> str | None:
-    """The beginning of bytes that are text."""
+    """The beginning of bytes as quoted text; None if they are not printable UTF-8."""
     if not node.value:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Opening a batch: from its header to its records."""
+"""Open a batch: decompress it and read its records."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from kproxy.decoders.records.legacy import RECORD_COSTS, Inside, read_message
 from kproxy.decoders.records.record import Record, RecordsError
 
 AT_ONCE: Final = 10_000
-"""Records that are held at a time where they are read piece by piece."""
+"""Records that are held at a time when they are read piece by piece."""
 
 
 class Opened(NamedTuple):
-    """The records of a batch, as far as they can be read, and what is wrong with the rest.
+    """The readable records of a batch, and what is wrong with the rest.
 
-    `data` is what the records of magic 2 were read from, one after the other; empty for message sets.
-    `uncompressed_size` is what the batch would take without compression, None where it cannot be decompressed. The
-    offsets of `troubles` count from the first byte of the records field, their paths from the batch ("records[2].key").
+    `data` is the decompressed bytes of the records of magic 2; empty for message sets. `uncompressed_size` is the size
+    of the batch without compression, None if it cannot be decompressed. In `troubles`, offsets count from the first
+    byte of the records field, and paths begin below the batch ("records[2].key").
     """
 
     records: list[Record]
@@ -33,10 +33,10 @@ class Opened(NamedTuple):
 
 
 def open_batch(records: Buffer, batch: Batch, *, limit: int = DEFAULT_LIMIT, most: int | None = None) -> Opened:
-    """Read the records of one batch of a records field, `most` at most of magic 2; never raises on any bytes.
+    """Read the records of one batch of a records field, at most `most` if it has magic 2; never raises on any bytes.
 
-    A compressed batch that comes to more than `limit` bytes, or to so many records that as objects they would, is not
-    opened: problem decompression_limit.
+    A compressed batch is not opened (problem decompression_limit) if it decompresses to more than `limit` bytes, or if
+    its records would take more as Python objects.
     """
     return next(open_pieces(records, batch, limit=limit, at_once=most))
 
@@ -44,9 +44,10 @@ def open_batch(records: Buffer, batch: Batch, *, limit: int = DEFAULT_LIMIT, mos
 def open_pieces(
     records: Buffer, batch: Batch, *, limit: int = DEFAULT_LIMIT, at_once: int | None = AT_ONCE
 ) -> Iterator[Opened]:
-    """The same, `at_once` records at a time where the batch is of magic 2; one at least, however empty.
+    """Read the records of one batch in pieces of `at_once` records; an empty batch gives one empty piece.
 
-    Only the last can have troubles, whose paths count all records of the batch.
+    A message set of magic 0 or 1 is one piece. Only the last piece can have troubles; the record indexes in their paths
+    count from the first record of the batch. `limit` as in `open_batch`.
     """
     if batch.header["magic"] != 2:
         yield _open_legacy(records, batch, limit)
@@ -70,9 +71,9 @@ def open_pieces(
 def iterate_batch(
     records: Buffer, batch: Batch, troubles: list[Trouble], *, limit: int = DEFAULT_LIMIT
 ) -> Iterator[Record]:
-    """The same records one by one, for who looks at each once: quicker than all of them in a list.
+    """Iterate over the records of one batch: for a single pass, faster than a list.
 
-    What is wrong is in `troubles` when they have come to their end.
+    When the iterator is exhausted, `troubles` has what is wrong.
     """
     if batch.header["magic"] != 2:
         opened = _open_legacy(records, batch, limit)
@@ -83,11 +84,11 @@ def iterate_batch(
 
 
 def _decompressed(records: Buffer, batch: Batch, limit: int, troubles: list[Trouble]) -> bytes | None:
-    """The bytes of the records of a batch of magic 2; None where they cannot be had, for which a trouble is added."""
+    """The decompressed records of a batch of magic 2; None, with the reason added to `troubles`, if that fails."""
     header = batch.header
     start, count = batch.start + V2_HEADER, header["recordCount"]
     if not count:
-        # A compacted batch: what would decompress to nothing is not looked at, as in Kafka.
+        # Compaction emptied the batch: like Kafka, do not decompress what is there.
         return b""
     if header["compression"] != "none" and count * RECORD_COSTS > limit:
         text = f"{count} compressed records are more than the {limit} bytes of a batch hold: not opened"

@@ -1,4 +1,4 @@
-"""The records of one partition, opened batch by batch, with what the rest of their exchange says of them."""
+"""The records of one partition, opened batch by batch, with facts about them from elsewhere in the exchange."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from kproxy.decoders.view import PLAIN, View
 
 
 class PartitionRecords:
-    """The batches of a records field; their places count from `start`, how many bytes of another stand before them.
+    """The batches of a records field, which are decompressed when they are opened.
 
-    Nothing is decompressed until a batch is opened.
+    Their positions count from `start`, the number of leading bytes that belong to an earlier batch.
     """
 
     def __init__(self, place: Place, view: View = PLAIN) -> None:
@@ -26,7 +26,7 @@ class PartitionRecords:
         self._aborted: frozenset[int] | None = None
 
     def open(self, index: int, *, most: int | None = None) -> Opened:
-        """Read the records of the batch with an index, `most` at most of magic 2; never raises on any bytes."""
+        """Read the records of the batch at `index`, at most `most` if it has magic 2; never raises on any bytes."""
         return open_batch(self.records, self.batches[index], limit=self._limit, most=most)
 
     @property
@@ -39,18 +39,18 @@ class PartitionRecords:
         return self._aborted
 
     def skipped(self, index: int, offset: int) -> str | None:
-        """Why a client drops the record at an offset of the batch with an index, None where it takes it."""
+        """Why a client drops the record at `offset` in the batch at `index`; None if the client uses it."""
         asked = self.place.fetch_offset
         if asked is not None and offset < asked:
             return skipped.BELOW
         return skipped.ABORTED if index in self.aborted else None
 
     def assigned(self, before: int) -> int | None:
-        """The offset that the broker gave to a record which `before` records precede in the request."""
+        """The offset that the broker gave to the record after the first `before` of the request; None if unknown."""
         return None if self.place.assigned is None else self.place.assigned + before
 
     def tail_size(self) -> int | None:
-        """Bytes that the batch at the end would have as a whole, None where its size is cut off or wrong."""
+        """Full size in bytes of the incomplete batch at the end; None if its size field is cut off or wrong."""
         if self.troubles and self.troubles[-1].path == "":
             return None
         rest = self.records[len(self.records) - self.tail :]
@@ -64,4 +64,4 @@ class PartitionRecords:
 
 
 _SIZE_ENDS = 12
-"""Bytes of offset and size, in every format."""
+"""Where the size field ends in every format: after the offset (8 bytes) and the size (4 bytes)."""

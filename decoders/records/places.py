@@ -18,7 +18,7 @@ Values = Mapping[str, Any]
 
 
 class Lists(NamedTuple):
-    """The lists and the field that lead to the records of a message; `in_request` says in which half it is."""
+    """The names of the lists and the field that lead to a message's records; `in_request` is False for a response."""
 
     in_request: bool
     topics: str
@@ -32,7 +32,7 @@ PLACES: Final[Mapping[int, Lists]] = {
     59: Lists(False, "topics", "partitions", "unalignedRecords"),
     78: Lists(False, "responses", "partitions", "records"),
 }
-"""API key (Produce, Fetch, FetchSnapshot, ShareFetch) to where its records are."""
+"""Where the records are, by API key (Produce, Fetch, FetchSnapshot, ShareFetch)."""
 
 """API key of the message that may hold any of these (KIP-590)."""
 
@@ -42,11 +42,11 @@ UNALIGNED: Final = "unalignedRecords"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A records field, the partition that it belongs to, and what the rest of the exchange says of its records.
+    """A records field, its partition, and facts about its records from elsewhere in the exchange.
 
-    `path` is where it stands in its message. `topic` is None where only an id is known, `topic_id` (16 bytes) where
-    there is none. Of a Fetch `fetch_offset` is where reading was to begin, `aborted` are the aborted transactions
-    that the response names; of a Produce `assigned` is the offset that the first record was given.
+    `path` is the field's path in its message. `topic` is None if only the id is known, `topic_id` (16 bytes) is None if
+    the message has none. Fetch: `fetch_offset` is the requested offset, `aborted` are the aborted transactions in the
+    response. Produce: `assigned` is the offset that the broker gave to the first record.
     """
 
     path: str
@@ -70,9 +70,9 @@ def places(
     knowledge: Knowledge,
     definitions: Definitions,
 ) -> list[Place]:
-    """The records fields of an exchange that are not null; either half may be missing.
+    """The records fields of an exchange that are not null; request or response may be missing.
 
-    Those of an Envelope are those of the message inside.
+    For an Envelope, these are the records fields of the message inside.
     """
     depth = 0
     while api_key == api_keys.ENVELOPE and depth < DEEPEST:
@@ -120,7 +120,7 @@ def _places(
 
 
 def assigned_offsets(response: Any) -> dict[tuple[Any, int], int]:
-    """The first offset that a Produce response gives to each partition's records; takes values or their JSON."""
+    """The base offset by (topic id or name, partition) in a Produce response, given as decoded values or JSON."""
     if not response:
         return {}
     return {

@@ -1,4 +1,4 @@
-"""What a record is here, and what stops the reading of records."""
+"""The type of a record, and the error of bytes that are not records."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ Header = tuple[bytes, bytes | None]
 Record = tuple[int, int | None, bytes | None, bytes | None, Sequence[Header]]
 """(offset, timestamp in milliseconds, key, value, headers).
 
-A plain tuple, because millions are made. The timestamp is None in magic 0.
+A plain tuple for speed: there are millions of them. The timestamp is None in magic 0.
 """
 
 NO_HEADERS: Sequence[Header] = ()
 
 
 class RecordsError(Exception):
-    """Bytes that are no records.
+    """Bytes cannot be read as records.
 
-    `position` counts in the bytes that were read, `index` is the record that it concerns (None for all of them), `part`
-    what of it ("key", "headers[2].value", "" for the whole).
+    `position` is an offset in the bytes that were read, `index` the faulty record (None for the batch as a whole),
+    `part` the faulty part of it ("key", "headers[2].value", "" for the whole record).
     """
 
     def __init__(self, code: Code, message: str, position: int, index: int | None = None, part: str = "") -> None:

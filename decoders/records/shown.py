@@ -12,7 +12,7 @@ from kproxy.decoders.records.record import Record
 _CONTROL: Final = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]").search
 _PLAIN: Final = bytes([*b"\t\r\n", *range(0x20, 0x7F)])
 _LONG: Final = 64
-"""Bytes from which on deleting all that is plain, to see whether anything is left, is quicker than other ways."""
+"""From this length on, the fastest check for plain text is to delete all plain bytes and see whether any are left."""
 
 
 def text_or_base64(data: bytes | None) -> str | dict[str, str] | None:
@@ -35,7 +35,7 @@ def in_base64(data: bytes) -> dict[str, str]:
 
 
 def record_forms(records: list[Record]) -> tuple[list[dict[str, Any]], list[tuple[int, int]]]:
-    """The forms of records, and which of their headers (record, header) have a key that is not UTF-8."""
+    """The JSON forms of records, and the (record index, header index) of each header key that is not UTF-8."""
     forms: list[dict[str, Any]] = []
     bad: list[tuple[int, int]] = []
     last = b""
@@ -44,7 +44,7 @@ def record_forms(records: list[Record]) -> tuple[list[dict[str, Any]], list[tupl
         offset, timestamp, key, value, headers = record
         shown: list[dict[str, Any]] = []
         for name, content in headers:
-            # Mostly the same object again: see decoders.records.loop.
+            # Consecutive records mostly share the object of a header's name: decoders.records.loop reuses it.
             if name is not last:
                 last = name
                 try:

@@ -16,11 +16,11 @@ ABORT: Final = 0
 
 
 def mark(request: Any, response: Any) -> None:
-    """Give "skipped" to the records of a Fetch that its client drops; takes and changes the JSON of both bodies.
+    """Mark the records of a Fetch that its client drops with "skipped". Changes the response's JSON in place.
 
-    Records below the offset that was asked for come where it lies within a batch. A request within a fetch session may
-    leave a partition out: what was asked for is then unknown, and nothing said of it. The response names the aborted
-    transactions to those who read committed records only.
+    A response has records below the fetch offset if that offset lies within a batch. A request within a fetch session
+    (KIP-227) may omit a partition; its fetch offset is then unknown and its records below it stay unmarked. Responses
+    list aborted transactions only for clients that read committed records.
     """
     if not isinstance(response, dict):
         return
@@ -44,12 +44,12 @@ def mark(request: Any, response: Any) -> None:
 
 
 def topic_key(topic: Mapping[str, Any]) -> Any:
-    """What a topic of a Fetch is known by: its id where the version has ids, else its name."""
+    """The key of a topic in a Fetch: its id if the version has ids, else its name."""
     return topic.get("topicId", topic.get("topic"))
 
 
 def fetch_offsets(request: Any) -> dict[tuple[Any, int], int]:
-    """From where each partition of a Fetch was asked for, by topic and partition; takes values or their JSON."""
+    """The fetch offset by (topic key, partition) of a Fetch request, given as decoded values or JSON."""
     if not isinstance(request, dict):
         return {}
     return {
@@ -64,9 +64,10 @@ def aborted(
     transactions: Sequence[Mapping[str, Any]],
     is_abort: Callable[[int], bool],
 ) -> list[int]:
-    """Which batches of a partition belong to aborted transactions, as its response names these.
+    """Indexes of a partition's batches that belong to aborted transactions.
 
-    `is_abort` says of the control batch with an index whether it ends a transaction by aborting it.
+    `transactions` are the aborted transactions that the response lists. `is_abort` tells for the index of a control
+    batch whether that aborts its transaction.
     """
     waiting = [(one["firstOffset"], one["producerId"]) for one in transactions]
     heapq.heapify(waiting)

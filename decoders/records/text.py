@@ -1,6 +1,6 @@
-"""The JSON text of records of magic 2 whose bytes are plain: what their forms would read as, without the forms.
+"""The JSON text of records of magic 2 whose bytes are plain, written directly instead of through JSON forms.
 
-setup.py compiles this, with the C types of text.pxd, to `_text`. Byte by byte it is worth it in C alone.
+setup.py compiles this, with the C types of text.pxd, to `_text`. It works byte by byte, so it is fast only in C.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ _ESCAPED: Final = {ord('"'): '"', ord("\\"): "\\", ord("\t"): "t", ord("\n"): "n
 _KINDS: Final = bytes(
     ord(_ESCAPED[byte]) if byte in _ESCAPED else 0 if 0x20 <= byte < 0x7F else 1 for byte in range(256)
 )
-"""What each byte of text becomes: 0 where itself, 1 where that takes a closer look, else what follows a backslash."""
+"""For each byte: 0 if it is copied, 1 if it is not plain, else the character that follows the backslash."""
 _ROOM: Final = 128
-"""Bytes that a record takes at most beside its key, value and headers, and a header beside its two."""
+"""Most bytes that a record needs besides its key, value and headers; likewise a header besides its key and value."""
 _FAR: Final = 1 << 62
 
 
 def records_text(records: list[Record]) -> bytes | None:
-    """The records as a JSON array; None where bytes are not plain, or a number is large."""
+    """The records as a JSON array; None if any bytes are not plain or a number exceeds 62 bits."""
     room = 2
     for _, _, key, value, headers in records:
         room += _ROOM
@@ -32,7 +32,7 @@ def records_text(records: list[Record]) -> bytes | None:
             room += _ROOM + 2 * len(name)
             if content is not None:
                 room += 2 * len(content)
-    # In C `raw` and `kinds` have no bounds.
+    # In C, access to `raw` and `kinds` is not bounds-checked.
     out = bytearray(room)
     raw = out
     table = _KINDS
@@ -74,7 +74,7 @@ def records_text(records: list[Record]) -> bytes | None:
 
 
 def _literal(raw: bytearray, at: int, text: bytes) -> int:
-    """Put text as it is; where it ends."""
+    """Write `text` unchanged at `at`; returns the position after it."""
     source = text
     for index in range(len(text)):
         raw[at + index] = source[index]
@@ -82,7 +82,7 @@ def _literal(raw: bytearray, at: int, text: bytes) -> int:
 
 
 def _number(raw: bytearray, at: int, number: int) -> int:
-    """Put a number; where it ends."""
+    """Write a number in decimal at `at`; returns the position after it."""
     if number < 0:
         raw[at] = 0x2D
         at += 1
@@ -101,7 +101,7 @@ def _number(raw: bytearray, at: int, number: int) -> int:
 
 
 def _payload(raw: bytearray, at: int, data: bytes | None, kinds: bytes) -> int:
-    """Put bytes as text; where that ends, -1 where they are not plain."""
+    """Write bytes as a JSON string at `at`, None as null; returns the position after it, -1 if they are not plain."""
     if data is None:
         return _literal(raw, at, b"null")
     source = data

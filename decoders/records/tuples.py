@@ -1,4 +1,4 @@
-"""The tuples that a record is made of. In C loop.pxd has others in their place, which fill anew what is let go."""
+"""Make the tuples of a record. In C, loop.pxd replaces these functions by others that reuse released tuples."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ def record_tuple(
     value: bytes | None,
     headers: tuple[Header, ...],
 ) -> Record:
-    """A record; in C the `last` one, where nobody else holds it."""
+    """A record; in C, the `last` one refilled if nothing else refers to it."""
     del last
     return offset, timestamp, key, value, headers
 
 
 def header_tuple(last: tuple[Header] | None, name: bytes, content: bytes | None) -> tuple[Header]:
-    """The only header of a record; in C the `last` one, where nobody else holds it or its header."""
+    """A record's headers if there is only one; in C, `last` refilled if nothing else refers to it or its header."""
     del last
     return ((name, content),)

@@ -1,1 +1,1 @@
-"""SASL: what its tokens hold (`tokens`), and what they make of a connection (`session`)."""
+"""SASL: the content of its tokens (`tokens`), and the authentication state of a connection (`session`)."""

@@ -1,7 +1,7 @@
-"""What each SASL exchange of a connection changes in its `Session`.
+"""Update a connection's `Session` with each of its SASL exchanges.
 
-Bodies are decoded for it where conversations are made, so that live views, exports and indexes see the same; a
-connection has a handful of them.
+This happens while conversations are built, so that live views, exports and indexes agree. It decodes bodies, but a
+connection has only a few SASL exchanges.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from kproxy.decoders.schema.lookup import Definitions
 _API_KEYS: Final = frozenset({SASL_HANDSHAKE, SASL_AUTHENTICATE})
 MOST_OFFERED: Final = 100
 _LAST_STEPS: Final = frozenset({"server-final", "token"})
-"""What a broker's last message may be where it lets a client in: SCRAM's signature, or something of GSSAPI."""
+"""Steps of tokens with which a broker can accept a client: SCRAM's signature, or any token of GSSAPI."""
 
 
 def concerns(exchange: Exchange) -> bool:
-    """Whether an exchange is one of SASL's."""
+    """Whether an exchange belongs to SASL."""
     return exchange.protocol is None and (exchange.token or exchange.api_key in _API_KEYS)
 
 
 def follow(before: Session | None, exchange: Exchange, source: Source, definitions: Definitions) -> Session:
-    """The session after an exchange that is complete. Never raises on bad bytes."""
+    """The session after a completed exchange. Never raises on bad bytes."""
     session = before or Session()
     request, response = _bytes(exchange.request, source), _bytes(exchange.response, source)
     if exchange.token:
@@ -59,7 +59,7 @@ def follow(before: Session | None, exchange: Exchange, source: Source, definitio
 
 
 def _chosen(session: Session, asked: Mapping[str, Any] | None, answer: Mapping[str, Any] | None) -> Session:
-    """After a SaslHandshake, which begins everything anew; how often the client was let in stays."""
+    """The session after a SaslHandshake: a new one, but the count of authentications is kept."""
     mechanism = None if asked is None else asked.get("mechanism")
     offered = () if answer is None else tuple(answer.get("mechanisms") or ())[:MOST_OFFERED]
     new = Session(State.AUTHENTICATING, mechanism, offered, authentications=session.authentications)
@@ -68,7 +68,7 @@ def _chosen(session: Session, asked: Mapping[str, Any] | None, answer: Mapping[s
 
 
 def _asked(session: Session, token: Token | None) -> Session:
-    """After a message of the client."""
+    """The session after a token of the client."""
     if token is None or session.state is State.FAILED:
         return session
     state = State.AUTHENTICATING if session.state is State.CHOOSING else session.state
@@ -77,7 +77,10 @@ def _asked(session: Session, token: Token | None) -> Session:
 
 
 def _answered(session: Session, frame: Frame | None, token: Token | None, lifetime: int | None = None) -> Session:
-    """After an answer without an error code. Of a mechanism that cannot be read the first one counts."""
+    """The session after a broker's token without an error code.
+
+    If the mechanism's tokens cannot be read, the first such response counts as success.
+    """
     if token is not None and token.refused is not None:
         return replace(session, state=State.FAILED, error=token.refused)
     goes_on = _talks(session) if token is None else token.step not in _LAST_STEPS
@@ -94,12 +97,12 @@ def _answered(session: Session, frame: Frame | None, token: Token | None, lifeti
 
 
 def _talks(session: Session) -> bool:
-    """Whether the mechanism's last message is never empty."""
+    """Whether the mechanism's last message is never empty, so that an unreadable token does not complete it."""
     return (session.mechanism or "").startswith("SCRAM")
 
 
 def _bytes(frame: Frame | None, source: Source) -> bytes | None:
-    """A frame's bytes, None where they are not all there."""
+    """A frame's bytes; None if any are missing."""
     if frame is None or frame.missing:
         return None
     data = bytes(frame.data(source))

@@ -9,7 +9,7 @@ from typing import Any
 
 
 class State(StrEnum):
-    """How far a connection's authentication is. REFUSED stands for the mechanism, FAILED for what the client showed."""
+    """Progress of a connection's authentication. REFUSED: mechanism not accepted; FAILED: credentials not accepted."""
 
     CHOOSING = "choosing"
     AUTHENTICATING = "authenticating"
@@ -41,11 +41,11 @@ class Session:
 
     @property
     def ends(self) -> int | None:
-        """When the session ends (ns since the epoch), None where no end is set."""
+        """When the session ends (ns since the epoch); None if it has no end."""
         return None if self.since is None or not self.lifetime_ms else self.since + self.lifetime_ms * 1_000_000
 
     def in_words(self) -> str:
-        """In one line: "alice by SCRAM-SHA-256, authenticated 2 times, for 60 s"."""
+        """The session in one line: "alice by SCRAM-SHA-256, authenticated 2 times, for 60 s"."""
         who = self.principal or "somebody"
         words = f"{who} by {self.mechanism or 'a mechanism that was not seen'}, {self.state.value}"
         if self.authentications > 1:
@@ -55,13 +55,13 @@ class Session:
         return words + "".join(f": {text}" for text in (self.error, self.message) if text)
 
     def to_json(self) -> dict[str, Any]:
-        """All but what is not known; times in nanoseconds since the epoch. `from_json` reads it."""
+        """The known values, for `from_json`; `since` in nanoseconds since the epoch."""
         values = {name: getattr(self, name) for name in self.__slots__}
         known = {name: value for name, value in values.items() if value not in {None, ()}}
         return {**known, "state": self.state.value, **({"offered": list(self.offered)} if self.offered else {})}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Session:
-        """Raises TypeError and ValueError on what is no session."""
+        """The session that `to_json` wrote. Raises KeyError, TypeError or ValueError if `values` is not one."""
         read = {**values, "state": State(values["state"]), "offered": tuple(values.get("offered", ()))}
         return cls(**read)

@@ -1,10 +1,10 @@
-"""The messages of SASL mechanisms, in parts of which some are secret.
+"""Split the messages of SASL mechanisms into parts, some of which are secret.
 
 PLAIN (RFC 4616), SCRAM (RFC 5802, with Kafka's extension "tokenauth" of KIP-48) and OAUTHBEARER (RFC 7628, with the
-extensions of KIP-342) are read; of GSSAPI only the name is known. The mechanism is told by the message's own form,
-because a capture may lack the handshake that named it. What has no such form is not read at all.
+extensions of KIP-342) are decoded; GSSAPI is only recognised. The mechanism is inferred from the message's form,
+because a capture may lack the handshake that named it. A message of any other form is not decoded.
 
-Which parts are secret says `decoders.secrets`; an attribute of SCRAM that nobody knows is.
+`decoders.secrets` defines which parts are secret; an unknown attribute of SCRAM is.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OAUTHBEARER: Final = "OAUTHBEARER"
 GSSAPI: Final = "GSSAPI"
 
 LONGEST: Final = 1 << 18
-"""Bytes of a token that is looked into; brokers take half a mebibyte before they know who speaks."""
+"""Most bytes of a token that is decoded; brokers accept 512 KiB from unauthenticated clients."""
 MOST_PARTS: Final = 100
 
 _SCRAM_NAMES: Final = {
@@ -49,7 +49,7 @@ _SCRAM_STEPS: Final = (
     ("v", "server-final"),
     ("e", "server-final"),
 )
-"""The attributes that a message has at least, in this order, and what the message is called."""
+"""(letters of a message's attributes in order, name of the message); optional ones (m, tokenauth) are not listed."""
 _ATTRIBUTE: Final = re.compile(r"([A-Za-z]\w*)=([^,\0]*)")
 _GS2_HEADER: Final = re.compile(r"(?:n|y|p=[\w.-]+),(?:a=([^,\0\1]*))?,")
 _BEARER: Final = re.compile(r"bearer +", re.IGNORECASE)
@@ -59,7 +59,7 @@ _SPNEGO_OR_KERBEROS: Final = 0x60
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a message: bytes [start, end) of it, and what they say (bytes where they are secret)."""
+    """A part of a message: its bytes [start, end), and its value (bytes if it is secret)."""
 
     name: str
     start: int
@@ -70,7 +70,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A message of a mechanism; `step` is what the mechanism calls it. `claims` are those of a JWT in it."""
+    """A message of a mechanism; `step` is the mechanism's name for it, `claims` those of a JWT in it."""
 
     mechanism: str
     step: str
@@ -82,20 +82,20 @@ class Token:
 
     @property
     def principal(self) -> str | None:
-        """Whom the client says to be."""
+        """The name that the client gives itself; None if the message has none."""
         claimed = None if self.claims is None else self.claims.get("sub")
         name = self.get("authzid") or self.get("username") or claimed
         return name if isinstance(name, str) else None
 
     @property
     def refused(self) -> str | None:
-        """Why the broker refuses, where the message says so."""
+        """The broker's reason for refusing the client; None if the message is no refusal."""
         refused = self.get({"server-final": "error", "error": "status"}.get(self.step, ""))
         return None if refused is None else str(refused)
 
 
 def read(data: Buffer) -> Token | None:
-    """What a token holds; None where it has the form of no mechanism that is known. Never raises."""
+    """The decoded token; None if it has the form of no known mechanism. Never raises."""
     raw = bytes(data[: LONGEST + 1])
     if not raw or len(raw) > LONGEST:
         return None
@@ -111,7 +111,7 @@ def read(data: Buffer) -> Token | None:
 
 
 def masked(data: Buffer) -> bytes:
-    """The token with "*" in place of its secrets, as long as it was; all of it where nobody knows what they are."""
+    """The token with "*" for each secret byte, same length; all bytes are masked if the token is not decoded."""
     token = read(data)
     if token is None or token.mechanism == GSSAPI:
         return b"*" * len(data)
@@ -143,7 +143,7 @@ def _plain(text: str) -> Token | None:
 
 
 def _scram(text: str) -> Token | None:
-    """Attributes "x=value" between commas; the first message of a client has a header before them."""
+    """Attributes "x=value" separated by commas; the client's first message has a header before them."""
     header = _GS2_HEADER.match(text)
     parts = []
     at, rest = 0, text
@@ -181,7 +181,7 @@ def _unescaped(name: str) -> str:
 
 
 def _oauthbearer(text: str) -> Token | None:
-    """A header as SCRAM's, then "key=value" between octets 1; "auth" has the token."""
+    """A header as in SCRAM, then "key=value" pairs separated by bytes 0x01; "auth" has the bearer token."""
     header = _GS2_HEADER.match(text)
     if header is None or text[header.end() : header.end() + 1] != "\1" or not text.endswith("\1\1"):
         return None
@@ -209,7 +209,7 @@ def _oauthbearer(text: str) -> Token | None:
 
 
 def _refusal(text: str) -> Token | None:
-    """The JSON by which a broker refuses a token (RFC 7628, 3.2.2)."""
+    """The JSON with which a broker refuses a token (RFC 7628, 3.2.2)."""
     found = _object(text) if text[:1] == "{" else None
     if found is None or not isinstance(found.get("status"), str):
         return None
@@ -220,7 +220,7 @@ def _refusal(text: str) -> Token | None:
 
 
 def _claims(token: str) -> dict[str, Any] | None:
-    """The claims to be shown of a JWT in its compact form; None where it is none."""
+    """The claims that may be shown of a JWT in compact form; None if the token is not a JWT."""
     pieces = token.split(".")
     if len(pieces) != 3:
         return None
@@ -241,7 +241,7 @@ def _object(text: str) -> dict[str, Any] | None:
 
 
 def _plain_value(value: Any) -> bool:
-    """Whether it is text or a number, or a list of such."""
+    """Whether a value is a string or a finite number, or a list of these."""
     if isinstance(value, list):
         return len(value) <= MOST_PARTS and not any(isinstance(one, list) or not _plain_value(one) for one in value)
     return isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))

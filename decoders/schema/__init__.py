@@ -1,4 +1,4 @@
-"""Kafka's message definitions as data: what every API, version, field and error code is called and looks like."""
+"""Kafka's message definitions as data: APIs, versions, fields and error codes with their names and types."""
 
 from __future__ import annotations
 

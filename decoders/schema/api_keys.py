@@ -1,4 +1,4 @@
-"""API keys that the program itself knows, by the names of Kafka's definitions (a test holds them equal)."""
+"""API keys that the code refers to, named as in Kafka's definitions (a test compares them)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The APIs: their names then and now, what they are for and which releases speak them."""
+"""The APIs: their current and older names, classes, and the releases that support them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kproxy.decoders.schema.names import folded, lookup
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """`releases` are the first and the last that speak it, the last None while it lives ("0.8.0", "3.9").
+    """An API. `releases` are the first and last release that support it ("0.8.0", "3.9"); last is None if not ended.
 
-    It is of class "given" where a user's file defines it; no release speaks it then, and `releases` is ("", None).
-    `spoken` gives the versions that a release knows whose definitions we hold; `unstable` those of them that its
-    newest does not serve unless `unstable.api.versions.enable` is set; `stable` says that there are none.
+    An API that a user's file defines has the class "given" and `releases` ("", None). `spoken` has the versions that
+    each release knows, for releases whose definitions kproxy holds. `unstable` are versions that the newest of these
+    does not serve unless `unstable.api.versions.enable` is set; `stable` is true if there are none.
     """
 
     key: int
@@ -37,7 +37,7 @@ class Api:
 
 @cache
 def all_apis(release: str | None = None) -> dict[int, Api]:
-    """Every API by key; names and stability are those of `release` (as in `store.releases`) where it knows the API."""
+    """Every API by key, with the name and stability of `release` (as in `store.releases`) if that knows the API."""
     apis = {}
     for facts in store.apis():
         key = facts["key"]
@@ -69,5 +69,5 @@ def _by_name() -> dict[str, int]:
 
 
 def by_name(name: str) -> int | None:
-    """The key of an API by its name of today or of an earlier release; FETCH, FetchRequest and FetchKey are Fetch."""
+    """The key of an API by its current or an older name; None if unknown. FETCH, FetchRequest, FetchKey mean Fetch."""
     return lookup(_by_name(), name, ("request", "response", "key"))

@@ -1,6 +1,6 @@
-"""What a message looks like over its versions: fields with their types and since when, and what two versions differ in.
+"""Describe a message over its versions: fields with types and versions, and differences between two versions.
 
-Everything is read off the layouts, so that it says what the decoders do.
+The descriptions are derived from the layouts that the decoders use.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from kproxy.decoders.schema.model import Message
 class FieldRow:
     """A field over the versions that have it.
 
-    `path` names the structs around it ("topics[].partitions[].index"). `types` are by version, as the definition writes
-    them, "struct" and "[]struct" for what has fields of its own; `nullable` and `tagged` are the versions in which it
-    is so.
+    `path` includes the structs around it ("topics[].partitions[].index"). `types` has the type in each version, as the
+    definition writes it, or "struct" or "[]struct". `nullable` has the versions in which the field is nullable,
+    `tagged` the tag in each version in which it is tagged.
     """
 
     path: str
@@ -29,14 +29,14 @@ class FieldRow:
     nullable: frozenset[int]
     tagged: Mapping[int, int]
     slot: Slot
-    """In the newest version that has it."""
+    """The field in the newest version that has it."""
 
     @property
     def versions(self) -> list[int]:
         return sorted(self.types)
 
     def to_json(self, every: Sequence[int]) -> dict[str, object]:
-        """`every` are all versions of the message."""
+        """The row as JSON; `every` is all versions of the message."""
         field = self.slot.field
         line: dict[str, object] = {
             "path": self.path,
@@ -70,7 +70,7 @@ def type_text(slot: Slot) -> str:
 
 
 def runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """Sorted numbers as (first, last) of what follows without a gap."""
+    """Sorted numbers as (first, last) of each run of consecutive ones."""
     found: list[tuple[int, int]] = []
     for number in numbers:
         if found and found[-1][1] == number - 1:
@@ -86,7 +86,7 @@ def ranges(numbers: Sequence[int]) -> str:
 
 
 def since(versions: Sequence[int], every: Sequence[int]) -> str:
-    """Some of a message's versions as a definition writes them: "2+" up to the newest, "0-4", "3"."""
+    """Some of a message's versions as a definition writes them: "2+" if up to the newest, "0-4", "3"."""
     if not versions or not every or versions[-1] != every[-1]:
         return ranges(versions)
     *before, (low, _) = runs(versions)
@@ -122,7 +122,7 @@ def _fields(slots: Mapping[int, list[Slot]], above: str, depth: int) -> Iterator
 
 
 def _order(lists: list[list[str]]) -> list[str]:
-    """The names of all lists, each in a place that agrees with the first list that has it."""
+    """The names of all lists merged; each name follows the name before it in the first list that has it."""
     order: list[str] = []
     for names in lists:
         at = 0
@@ -140,7 +140,7 @@ def _order(lists: list[list[str]]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """`kind` is "added", "removed" or "changed"; `before` and `after` say what the field, or the message, is like."""
+    """`kind` is "added", "removed" or "changed"; `before` and `after` describe the field or message, "" if absent."""
 
     kind: str
     path: str
@@ -152,9 +152,9 @@ class Change:
 
 
 def differences(before: tuple[Message, int], after: tuple[Message, int]) -> list[Change]:
-    """What is written differently in two versions of a message, in wire order; the path "" is the message itself.
+    """Differences in the encoding of two versions of a message, in wire order; the path "" is the message itself.
 
-    That compact lengths replace the others everywhere is one change, of the message.
+    A version that becomes flexible has one change for the whole message, instead of one for each compact length.
     """
     old, new = (layout_of(message, version) for message, version in (before, after))
     changes = []
@@ -190,7 +190,7 @@ def _differences(old: Layout, new: Layout, above: str) -> Iterator[Change]:
 
 
 def _all(slot: Slot, path: str, kind: str) -> Iterator[Change]:
-    """A field that is in one version only, and all that is in it."""
+    """Changes for a field that only one version has, and for all fields below it."""
     text = _written(slot)
     yield Change(kind, path, "", text) if kind == "added" else Change(kind, path, text, "")
     if slot.layout is not None:
@@ -200,7 +200,7 @@ def _all(slot: Slot, path: str, kind: str) -> Iterator[Change]:
 
 
 def _written(slot: Slot) -> str:
-    """How a field is written, apart from what a flexible version changes everywhere."""
+    """How a field is encoded (type, nullable, tag), without what flexible versions change in every field."""
     notes = [type_text(slot)]
     if slot.nullable:
         notes.append("nullable")

@@ -12,8 +12,8 @@ from kproxy.decoders.schema.names import folded, lookup
 class KafkaError(NamedTuple):
     """A row of Kafka's `Errors`; `exception` is the Java class that a client raises for it, None for NONE.
 
-    `refresh_metadata` says that it is one of the exceptions after which a client asks for metadata before it tries
-    again (`InvalidMetadataException`).
+    `refresh_metadata`: a client refreshes its metadata before it retries (the exception is an
+    `InvalidMetadataException`).
     """
 
     code: int
@@ -29,30 +29,30 @@ def all_errors() -> dict[int, KafkaError]:
 
 
 def name(code: int) -> str:
-    """As Kafka's `Errors` spells it; "UNKNOWN(12345)" for a code that it does not know."""
+    """The name of an error code in Kafka's `Errors`; "UNKNOWN(12345)" for an unknown code."""
     error = all_errors().get(code)
     return f"UNKNOWN({code})" if error is None else error.name
 
 
 def name_in(api_key: int, api_version: int, code: int) -> str:
-    """What the code means in this API's messages: as `name` except where a release meant something else."""
+    """The name of a code in this API and version, which differs from `name` if it had another meaning there."""
     return irregular.error_meaning(api_key, api_version, code) or name(code)
 
 
 def retriable(code: int) -> bool:
-    """Whether Kafka's clients may try again; False for an unknown code."""
+    """Whether Kafka's clients may retry; False for an unknown code."""
     error = all_errors().get(code)
     return error is not None and error.retriable
 
 
 def refresh_metadata(code: int) -> bool:
-    """Whether Kafka's clients ask for metadata before they try again; False for an unknown code."""
+    """Whether Kafka's clients refresh their metadata before they retry; False for an unknown code."""
     error = all_errors().get(code)
     return error is not None and error.refresh_metadata
 
 
 def older_names(code: int) -> tuple[str, ...]:
-    """What earlier releases called the error."""
+    """Names of the error in earlier releases."""
     return history.ERRORS.get(code, ())
 
 
@@ -64,8 +64,8 @@ def _by_name() -> dict[str, int]:
 
 
 def by_name(name_or_older: str) -> int | None:
-    """The code of an error by its name of today, of an earlier release, or of the Java exception.
+    """The code of an error by its current name, its name in an earlier release, or its Java exception; None if unknown.
 
-    NOT_LEADER_FOR_PARTITION, NotLeaderForPartition and NotLeaderForPartitionException are the same.
+    NOT_LEADER_FOR_PARTITION, NotLeaderForPartition and NotLeaderForPartitionException give the same code.
     """
     return lookup(_by_name(), name_or_older, ("exception", "error", "code"))

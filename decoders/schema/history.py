@@ -1,7 +1,7 @@
-"""What the definitions of the newest releases no longer say: since when an API is spoken and what things were called.
+"""Facts that the newest definitions do not hold: the first and last release of each API, older names, API classes.
 
-Kept by hand; the updater asks for a row where a new API has none. Sources: `ApiKeys`, `Errors` and the message
-definitions of each release, and for 0.8 `RequestKeys` and `ErrorMapping` of its broker.
+Maintained by hand; the updater asks for a row if a new API has none. Sources: `ApiKeys`, `Errors` and the message
+definitions of each release; for 0.8, `RequestKeys` and `ErrorMapping` of its broker.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Klass = Literal[
 
 
 class ApiHistory(NamedTuple):
-    """`first` is the first release whose brokers or controllers know the key; `last` the last, None where it lives."""
+    """`first` and `last` are the first and last release whose brokers or controllers know the key (None: still do)."""
 
     klass: Klass
     first: str
@@ -137,4 +137,4 @@ ERRORS: Final[dict[int, tuple[str, ...]]] = {
     30: ("GroupAuthorization",),
     31: ("ClusterAuthorization",),
 }
-"""By code: names of earlier releases, those of the 0.8 broker without the ending Code (`NotLeaderForPartitionCode`)."""
+"""Names in earlier releases by error code; 0.8 names are without their suffix Code (`NotLeaderForPartitionCode`)."""

@@ -1,4 +1,4 @@
-"""What the message definitions do not say: one table, a reason each, and the questions that are asked of it."""
+"""Exceptions that the message definitions do not state: one table with a reason for each row, and its look-ups."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Kind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Irregularity:
-    """`value` depends on the kind: a header version, an error code, or 0 where it says nothing."""
+    """One exception. `value` depends on the kind: a header version, an error code, acks, or 0 if it has no meaning."""
 
     kind: Kind
     api_key: int
@@ -25,7 +25,7 @@ class Irregularity:
     value: int
     reason: str
     name: str = ""
-    """The field's or the error's name, for the kinds that are about one."""
+    """The name of the field or error that the row is about, if any."""
 
 
 IRREGULARITIES: Final = (
@@ -102,47 +102,47 @@ def _find(kind: Kind, api_key: int, version: int, value: int | None = None) -> I
 
 
 def request_header_version(api_key: int, version: int) -> int | None:
-    """The header version of a request that does not follow the rule (flexible: 2, else 1)."""
+    """The header version of a request that is an exception to the rule (flexible: 2, else 1), else None."""
     row = _find("request header", api_key, version)
     return None if row is None else row.value
 
 
 def response_header_version(api_key: int, version: int) -> int | None:
-    """The header version of a response that does not follow the rule (flexible: 1, else 0)."""
+    """The header version of a response that is an exception to the rule (flexible: 1, else 0), else None."""
     row = _find("response header", api_key, version)
     return None if row is None else row.value
 
 
 def expects_no_reply(api_key: int, version: int, acks: object) -> bool:
-    """Whether a request with this `acks` (None for an API that has none) is never answered."""
+    """Whether a request with this `acks` (None if its API has no such field) never gets a response."""
     row = _find("no reply", api_key, version)
     return row is not None and acks == row.value
 
 
 def may_expect_no_reply(api_key: int) -> bool:
-    """Whether the body of such a request decides if an answer comes."""
+    """Whether some requests of this API never get a response, which depends on their body."""
     return ("no reply", api_key) in _ROWS
 
 
 def bare_tokens_follow(api_key: int, version: int) -> bool:
-    """Whether the frames after this request's answer are SASL tokens without a Kafka header."""
+    """Whether the frames after this request's response are SASL tokens without a Kafka header."""
     return _find("bare tokens", api_key, version) is not None
 
 
 def v0_answer_error(api_key: int) -> int | None:
-    """The error code that comes in the layout of v0 whatever the request's version."""
+    """The error code with which a response has the layout of v0 whatever the request's version; None if none."""
     row = _find("v0 answer", api_key, 0)
     return None if row is None else row.value
 
 
 def error_meaning(api_key: int, version: int, code: int) -> str | None:
-    """The name of an error code where it meant something else than it does today."""
+    """The name of an error code that had another meaning in this API and version than now, else None."""
     row = _find("error meaning", api_key, version, code)
     return None if row is None else row.name
 
 
 def with_extra_field(message: Message, version: int) -> Message | None:
-    """The layout that some clients sent instead of the request `message`; to be tried only where that does not fit."""
+    """The layout that some clients wrongly sent for the request `message`, else None; try it if that does not fit."""
     if message.kind != "request" or message.api_key is None:
         return None
     row = _find("extra field", message.api_key, version)

@@ -1,4 +1,4 @@
-"""JSON with `//` comments, as Kafka writes its definitions, in which every value knows its line."""
+"""Parse JSON with `//` comments, the format of Kafka's definitions, into values that know their lines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 DEEPEST = 64
-"""Objects and arrays inside each other."""
+"""Greatest nesting of objects and arrays."""
 
 _SKIP = re.compile(r"(?:[ \t\r\n]+|//[^\n]*)*")
 _SCALAR = re.compile(
@@ -18,9 +18,9 @@ _SCALAR = re.compile(
 
 
 class DefinitionError(ValueError):
-    """A definition file that is refused.
+    """A definition file is invalid.
 
-    `line` counts from 1 and is 0 where it is about the file as a whole; `file` is its name, "" until it is known.
+    `line` counts from 1; 0 means the file as a whole. `file` is its name, "" until it is known.
     """
 
     def __init__(self, message: str, line: int, file: str = "") -> None:
@@ -36,7 +36,7 @@ class DefinitionError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """A value of the text with the line that it begins in; what is inside it are Elements too."""
+    """A JSON value with the line where it begins; members and elements inside it are Elements too."""
 
     value: Any
     line: int
@@ -44,10 +44,10 @@ class Element:
     def error(self, message: str) -> DefinitionError:
         return DefinitionError(message, self.line)
 
-    # Each of these raises DefinitionError where the value is of another kind.
+    # Each of these methods raises DefinitionError if the value has another type.
 
     def object(self, what: str, required: Collection[str] = (), optional: Collection[str] = ()) -> dict[str, Element]:
-        """The members of an object that has all of `required` and nothing but these and `optional`."""
+        """The members of an object. Raises DefinitionError unless it has all `required` and only `optional` others."""
         if not isinstance(self.value, dict):
             raise self.error(f"{what} is no object")
         members: dict[str, Element] = self.value
@@ -85,7 +85,7 @@ class Element:
         return str(self.value)
 
     def plain(self) -> Any:
-        """The value without lines, as `json.loads` gives it."""
+        """The value without lines, as `json.loads` returns it."""
         if isinstance(self.value, dict):
             return {name: element.plain() for name, element in self.value.items()}
         if isinstance(self.value, list):
@@ -94,7 +94,7 @@ class Element:
 
 
 class _Scan:
-    """One reading of a text."""
+    """A parser's state in a text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -103,7 +103,7 @@ class _Scan:
         self.depth = 0
 
     def skip(self) -> str:
-        """Step over blanks and comments; the next character, "" at the end."""
+        """Skip white space and comments; returns the next character, "" at the end."""
         match = _SKIP.match(self.text, self.position)
         if match is not None:
             self.line += match[0].count("\n")
@@ -180,7 +180,7 @@ class _Scan:
 
 
 def parse(text: str) -> Element:
-    """Read one value. Raises DefinitionError with the line of what is wrong."""
+    """Parse a text that holds one value. Raises DefinitionError with the line of the fault."""
     scan = _Scan(text.removeprefix("\ufeff"))
     element = scan.value()
     if scan.skip():

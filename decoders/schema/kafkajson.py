@@ -1,6 +1,6 @@
-"""Message definitions in the form in which Kafka writes its own, checked: from an Element of a file to a `Message`.
+"""Check and convert a message definition in Kafka's own JSON form: from an Element of a file to a `Message`.
 
-Source: the message definition files of Apache Kafka and what their generator insists on (`apiKey`, `type`, `name`,
+Source: the message definition files of Apache Kafka and the rules of their generator (`apiKey`, `type`, `name`,
 `validVersions`, `flexibleVersions`, `fields`, `commonStructs`).
 """
 
@@ -19,7 +19,7 @@ from kproxy.decoders.schema.reading import PRIMITIVES
 KINDS: Final = ("request", "response", "data")
 HIGHEST_KEY: Final = 32767
 MOST_FIELDS: Final = 5_000
-"""Fields of a message, those of a struct counted wherever it is used; Kafka's largest message has some 100."""
+"""Most fields of a message; a struct's fields count at each use. Kafka's largest message has about 100."""
 FIELD_REQUIRED: Final = frozenset({"name", "type", "versions"})
 FIELD_OPTIONAL: Final = frozenset(
     {
@@ -35,7 +35,10 @@ _NULLABLE = frozenset({"string", "bytes", "records"})
 
 
 def message(element: Element) -> Message:
-    """Raises DefinitionError on what Kafka's own generator would refuse, and on an API key that is no int16."""
+    """The message that an Element defines.
+
+    Raises DefinitionError if Kafka's own generator would refuse it, or the API key is not an int16 of 0 or more.
+    """
     if isinstance(element.value, dict) and "type" in element.value:
         element.value["type"].choice("a message's type", KINDS)
     members = element.object("a message", _MESSAGE_REQUIRED, _MESSAGE_OPTIONAL)
@@ -90,7 +93,7 @@ def versions(element: Element, what: str) -> Versions:
 
 
 class Fields:
-    """Reads the fields of one message that has these versions, and its shared structs."""
+    """Reads the fields and shared structs of one message, which has the versions `valid` and `flexible`."""
 
     required = FIELD_REQUIRED
     optional = FIELD_OPTIONAL
@@ -100,7 +103,7 @@ class Fields:
         self.flexible = flexible
         self._shared: dict[str, dict[str, Element]] = {}
         self._open: list[str] = []
-        """Names of the shared structs that are being read, the outermost first."""
+        """Names of the structs that are being read, outermost first."""
         self._count = 0
         for one in shared.items("commonStructs") if shared is not None else ():
             members = one.object("a common struct", ("name", "versions", "fields"), ("about",))
@@ -112,7 +115,7 @@ class Fields:
             self._struct(name, members["fields"], versions(members["versions"], "versions"))
 
     def read(self, element: Element, around: Versions, owner: str) -> tuple[Field, ...]:
-        """The fields of the struct or message `owner` that is present in the versions `around`."""
+        """The fields of `owner`, a struct or message that is present in the versions `around`."""
         fields: list[Field] = []
         names: set[str] = set()
         tags: set[int] = set()
@@ -165,7 +168,7 @@ class Fields:
         return versions(members[name], name) if name in members else usual
 
     def _type(self, members: Mapping[str, Element], kind: str, present: Versions) -> Struct | None:
-        """The struct of a field, None where it has a primitive type."""
+        """The struct of a field; None if its type is primitive."""
         element = members["type"]
         if kind in PRIMITIVES:
             if "fields" in members:
@@ -209,7 +212,7 @@ def _flag(members: Mapping[str, Element], name: str) -> bool:
 
 
 def _default(element: Element, field: Field) -> str | bool | int:
-    """A default in the form of `Field.default`."""
+    """A default value in the form of `Field.default`. Raises DefinitionError."""
     value: Any = element.value
     if value == "null" or value is None:
         if not field.nullable:

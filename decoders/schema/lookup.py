@@ -1,4 +1,4 @@
-"""Finding the definition of a message: by API key and version, or by name and version."""
+"""Find the definition of a message by API key and version, or by name and version."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class Definitions:
-    """All message definitions, read with the eyes of one release.
+    """All message definitions as one `release` has them.
 
-    The newest release rules; for what it no longer knows, and in the eyes of an older release for all that release
-    knows, the older definition is used. `additions` are what a user's files define beside it.
+    Definitions of `release` take precedence, then those of the newest release, then, for versions that it no longer
+    has, those of older releases. `additions` are definitions of users' files.
     """
 
     def __init__(self, release: str, additions: Additions | None = None) -> None:
@@ -41,7 +41,7 @@ class Definitions:
             for dialect in self.dialects.values()
             for number, request in dialect.among_kafka.items()
         }
-        """Request types of dialects that stand among Kafka's own requests."""
+        """Request types of dialects that are sent among Kafka's own requests, by API key."""
         self._newest = store.releases()[0]
         self._requests: dict[tuple[int, int], Definition] = {}
         self._responses: dict[tuple[int, int], Definition] = {}
@@ -99,17 +99,17 @@ class Definitions:
         return None if definition is None else definition.message
 
     def record(self, topic: str, kind: Kind, record_type: int, version: int) -> Message | None:
-        """The key, value or metadata record that this number stands for in an internal topic."""
+        """The definition of a key, value or metadata record of an internal topic, by its record type's number."""
         definition = self._records.get((topic, kind, record_type), {}).get(version)
         return None if definition is None else definition.message
 
     def older(self, message_name: str, version: int) -> Message | None:
-        """The other layout that an older release gave the same version; None in the eyes of that release."""
+        """The different layout that an older release had for the same version; None if `release` is that release."""
         definition = self._older.get((message_name, version))
         return None if definition is None else definition.message
 
     def quirk(self, message: Message, version: int) -> Message | None:
-        """The layout that some clients wrongly sent for this message, to be tried where the right one does not fit."""
+        """The layout that some clients wrongly sent for this message; try it if the right one does not fit."""
         return irregular.with_extra_field(message, version)
 
     def versions(self, api_key: int) -> Versions:
@@ -129,7 +129,7 @@ class Definitions:
         return None if request is None else request.name
 
     def error_name(self, code: int, key: int | None, version: int | None, protocol: str | None = None) -> str:
-        """What an error code is called in responses to that key and version, or in a dialect's."""
+        """The name of an error code in responses of an API key and version, or of a dialect (`protocol`)."""
         if protocol is not None:
             dialect = self.dialects.get(protocol)
             named = None if dialect is None else dialect.response_header.names.get(code)
@@ -137,20 +137,23 @@ class Definitions:
         return errors.name(code) if key is None or version is None else errors.name_in(key, version, code)
 
     def dialect_at(self, port: int) -> Dialect | None:
-        """The dialect that is all that this port speaks."""
+        """The dialect whose port this is; None if no dialect has a port of its own here."""
         return next((one for one in self.dialects.values() if one.port == port), None)
 
     def nearest(self, api_key: int, version: int) -> int:
-        """The known version next to `version`. Raises KeyError for an unknown key."""
+        """The known version nearest to `version`. Raises KeyError for an unknown key."""
         known = self._versions[api_key]
         return min(max(version, known.low), known.high)
 
     def request_header_version(self, api_key: int, version: int) -> int:
-        """Of an unknown version as of the nearest; 1 for an unknown key, whose client id is readable all the same."""
+        """The request header's version; for an unknown version, that of the nearest; for an unknown key, 1.
+
+        The client id is readable with header version 1 in any case.
+        """
         return self._header_versions(api_key, version)[0]
 
     def response_header_version(self, api_key: int, version: int) -> int:
-        """Of an unknown version as of the nearest; 0 for an unknown key."""
+        """The response header's version; for an unknown version, that of the nearest; for an unknown key, 0."""
         return self._header_versions(api_key, version)[1]
 
     def _header_versions(self, api_key: int, version: int) -> tuple[int, int]:
@@ -183,12 +186,12 @@ class Definitions:
         ]
 
     def messages(self) -> Iterator[Message]:
-        """Every definition that we hold, both where two are kept for one version."""
+        """Every definition; both if there are two for one version."""
         return (definition.message for definition in self._all)
 
 
 def resolve(release: str | None) -> str:
-    """The full name of a release: None is the newest, "3.9" is "3.9.2". Raises ValueError on one we do not hold."""
+    """The full name of a release: None is the newest, "3.9" is "3.9.2". Raises ValueError if it is unknown."""
     known = store.releases()
     if release is None:
         return known[0]
@@ -204,8 +207,5 @@ def _definitions(exact: str) -> Definitions:
 
 
 def definitions(release: str | None = None) -> Definitions:
-    """All definitions in the eyes of a release ("3.9", "4.4.0"; None for the newest).
-
-    Raises ValueError on a release that we do not hold.
-    """
+    """All definitions as a release ("3.9", "4.4.0"; None for the newest) has them. Raises ValueError if unknown."""
     return _definitions(resolve(release))

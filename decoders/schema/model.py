@@ -69,15 +69,15 @@ class Field:
     flexible: Versions | None = None
     """Overrides the message's flexible versions for this field alone (RequestHeader.clientId)."""
     default: str | bool | int | None = None
-    """As the definition writes it ("null" is the string); None where it says nothing."""
+    """As written in the definition (null is the string "null"); None if the definition has no default."""
     map_key: bool = False
     entity: str | None = None
     ignorable: bool = False
     struct: Struct | None = None
     count: Literal["int16", "int32"] = "int32"
-    """Type of an array's count where it is not compact; Kafka's is int32."""
+    """Type of an array's count if the array is not compact; always int32 in Kafka's definitions."""
     names: tuple[tuple[str | int, str], ...] = ()
-    """What single values are called; Kafka's definitions name none."""
+    """(value, name) of values that have names; empty in Kafka's definitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +93,8 @@ class Struct:
 class Message:
     """A whole message of one release.
 
-    `versions` are those that this definition is to be used for; `flexible` those that are written with compact
-    lengths and tagged fields (KIP-482). `release` is the Kafka release whose definition it is ("4.4.0").
+    `versions` are the versions that this definition is used for, `flexible` those with compact lengths and tagged
+    fields (KIP-482). `release` is the Kafka release that the definition comes from ("4.4.0").
     """
 
     name: str
@@ -108,9 +108,9 @@ class Message:
     unstable: Versions = NEVER
     """Versions that the release does not serve unless `unstable.api.versions.enable` is set."""
     topic: str | None = None
-    """The internal topic that holds it, for keys and values of records."""
+    """For keys and values of records: the internal topic that holds them."""
     record_type: int | None = None
-    """Its number among the records of that topic, which Kafka's definition calls `apiKey`."""
+    """The record type's number in that topic; Kafka's definition calls it `apiKey`."""
 
     def __hash__(self) -> int:
         # Decoders are cached by message; walking all fields at each look-up would cost more than decoding.

@@ -1,4 +1,4 @@
-"""Names of Kafka's things as people write them: `NotLeaderForPartition` and `NOT_LEADER_FOR_PARTITION` are one."""
+"""Look up names in any spelling: `NotLeaderForPartition` and `NOT_LEADER_FOR_PARTITION` are the same."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ def folded(name: str) -> str:
 
 
 def lookup(table: dict[str, int], name: str, endings: tuple[str, ...]) -> int | None:
-    """The number of a name in a table of folded names, tried whole and then without one of the endings."""
+    """The number of a name in a table of folded names; tries the whole name, then the name without each ending."""
     key = folded(name)
     if key in table:
         return table[key]

@@ -1,9 +1,9 @@
-"""From a line of the data files to a `Message`.
+"""Parse a line of the data files into a `Message`.
 
 A line is a JSON object: name, kind, key (requests and responses), topic and record (records of internal topics),
-release, versions, flexible, listeners, unstable, because (see `store.Definition`), fields, structs. A field has name
-and type, and of the others those that differ from the defaults of `Field`; an inline struct has its fields inside, a
-shared one stands in structs.
+release, versions, flexible, listeners, unstable, because (see `store.Definition`), fields, structs. A field has name,
+type, and the attributes of `Field` that differ from their defaults. An inline struct has its fields in the field, a
+shared one has them in structs.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ PRIMITIVES = frozenset(
 
 
 def message(line: str | bytes) -> Message:
-    """Raises ValueError or KeyError on a line that is not of the form above."""
+    """The message in a line. Raises ValueError or KeyError if the line does not have the form above."""
     return from_facts(json.loads(line))
 
 
 def from_facts(facts: dict[str, Any]) -> Message:
-    """What a line says once it is parsed."""
+    """The message in a parsed line."""
     shared: dict[str, Any] = {struct["name"]: struct for struct in facts.get("structs", ())}
     return Message(
         name=facts["name"],

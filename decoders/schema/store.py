@@ -1,4 +1,4 @@
-"""The data files, read once: every message definition as a line that is parsed when somebody asks for it."""
+"""The data files, read once; the line of a message definition is parsed on first use."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _FIELDS: Final = b',"fields":'
 
 
 class Definition:
-    """A line of a messages file: its head is read at once, its fields on first use.
+    """A line of a messages file: its head is parsed at once, its fields on first use.
 
-    `because` says why an older release's definition is kept beside the newest: "gone" (the newest has not these
-    versions), "layout" (another layout or other names there) or "name" (only the message was called differently);
-    None for the newest release's own.
+    `because` is the reason why an older release's definition is kept beside the newest one: "gone" (the newest does not
+    have these versions), "layout" (the layout or field names differ) or "name" (only the message's name differs). It is
+    None for a definition of the newest release.
     """
 
     __slots__ = (
@@ -70,7 +70,7 @@ class Definition:
 
     @classmethod
     def given(cls, message: Message) -> Definition:
-        """One that a user's file defines: it rules."""
+        """The definition of a user's file, which takes precedence."""
         return cls(message.name, message.kind, message.api_key, message.release, message.versions, message=message)
 
     @property
@@ -86,7 +86,7 @@ def read(name: str) -> bytes:
 
 @cache
 def releases() -> tuple[str, ...]:
-    """The releases whose definitions we hold, the newest first."""
+    """The releases whose definitions are in the data files, newest first."""
     return tuple(json.loads(read("releases.json")))
 
 
