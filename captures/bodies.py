@@ -1,4 +1,4 @@
-"""The bodies of an exchange, for whoever wants values and not text."""
+"""The decoded bodies of an exchange, as values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Values = Mapping[str, Any]
 
 
 class Bodies:
-    """The two frames of an exchange, decoded once; `cut` and `undecoded` say why one may be missing."""
+    """The frames of an exchange, decoded once. If a body is missing, `cut` and `undecoded` (a count) say why."""
 
     __slots__ = ("cut", "problems", "request", "response", "undecoded")
 

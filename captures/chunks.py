@@ -1,4 +1,4 @@
-"""Batches of items in parts of bounded size, each for one process."""
+"""Divides batches of items into chunks of bounded size, each for one process."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from kproxy.decoders.exchange import Exchange, StreamProblem
 
 CHUNK_ITEMS: Final = 256
 CHUNK_BYTES: Final = 1 << 20
-"""A chunk ends with the item that reaches either: items, or bytes of their frames."""
+"""A chunk ends with the item that reaches CHUNK_ITEMS items or CHUNK_BYTES bytes of frames."""
 
 AnItem = TypeVar("AnItem", bound=Exchange | StreamProblem)
 
 
 def chunks(batch: Sequence[AnItem]) -> Iterator[Sequence[AnItem]]:
-    """The parts of a batch, each for one process."""
+    """The chunks of a batch, in order."""
     start = size = 0
     for index, item in enumerate(batch):
         if isinstance(item, Exchange):

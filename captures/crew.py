@@ -1,11 +1,11 @@
-"""Forked processes that answer messages; the answers come in the order in which the messages were dealt.
+"""Forked processes that answer messages; the answers come in the order of the messages.
 
 crew = Crew(answer, jobs=3)
 for message in messages:
-for reply in crew.deal(message):
-...
+    for reply in crew.deal(message):
+        ...
 for reply in crew.rest():
-...
+    ...
 crew.close()
 """
 
@@ -26,19 +26,19 @@ from typing import Final, NoReturn
 from kproxy.captures.pipes import ready
 
 _PIPE: Final = 1 << 20
-"""Bytes that a pipe should hold, where the system allows: then nobody waits for who writes or reads."""
+"""Buffer of a pipe in bytes, if the system allows it: large enough that writer and reader rarely wait."""
 _LENGTH: Final = struct.Struct("=Q")
 
 
 class Lost(Exception):  # noqa: N818
-    """A process has died before it answered, or could not be begun."""
+    """A process died before it answered, or could not be started."""
 
 
 class Crew:
-    """`jobs` processes, forked at once, in each of which `answer` makes replies of messages.
+    """`jobs` processes, forked immediately, which call `answer` to make the reply to each message.
 
-    They are dealt messages in turn; each has `ahead` at most that it has not answered. Makes no thread, and minds none
-    that only wait. Raises Lost where the system allows no more processes or pipes.
+    Messages go to the processes in turn; each process has at most `ahead` unanswered messages. Starts no threads;
+    threads that only wait do no harm. Raises Lost if the system allows no more processes or pipes.
     """
 
     def __init__(self, answer: Callable[[bytes], bytes], jobs: int, *, ahead: int = 2) -> None:
@@ -54,12 +54,13 @@ class Crew:
             raise Lost from None
 
     def __len__(self) -> int:
-        """Processes."""
+        """The number of processes."""
         return len(self._members)
 
     def deal(self, message: bytes) -> Iterator[bytes]:
-        """Give a message to the process whose turn it is; yields answers: those that are there, and those that have to
-        make room for it. Raises Lost where an answer will never come.
+        """Send a message to the process whose turn it is; yields the answers that are ready.
+
+        Waits for answers until the number of unanswered messages is within its bound. Raises Lost if a process died.
         """
         self._exchange(wait=False)
         while self._dealt > self._replied:
@@ -71,18 +72,18 @@ class Crew:
         self._dealt += 1
 
     def rest(self) -> Iterator[bytes]:
-        """The answers to all messages that have none yet. Raises Lost as `deal`."""
+        """The answers to all unanswered messages. Raises Lost if a process died."""
         while self._dealt > self._replied:
             yield self._reply(self._turn(self._replied))
 
     def close(self) -> None:
-        """End the processes, whatever they do."""
+        """Kill the processes, even if they are busy."""
         members, self._members = self._members, []
         for member in members:
             member.end()
 
     def _turn(self, number: int) -> _Member:
-        """Whose message a message is."""
+        """The process that message `number` belongs to."""
         return self._members[number % len(self._members)]
 
     def _reply(self, member: _Member) -> bytes:
@@ -94,7 +95,7 @@ class Crew:
         return member.reply()
 
     def _exchange(self, *, wait: bool) -> None:
-        """Send and receive what can be, with all processes at once, so that no two wait for each other for ever."""
+        """Send to and receive from all processes as far as possible without blocking, which avoids deadlocks."""
         talking = [member for member in self._members if not member.lost]
         replies = {member.replies: member for member in talking}
         asks = {member.asks: member for member in talking if member.unsent}
@@ -110,12 +111,12 @@ class Crew:
             for end in chain(*pipes):
                 opened.callback(os.close, end)
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which only wait
+                warnings.simplefilter("ignore", DeprecationWarning)  # it warns of threads; ours only wait
                 pid = os.fork()
             opened.pop_all()
         (asked, asks), (replies, replied) = pipes
         if not pid:
-            # A pipe ends with the process that writes to it, so no other one may hold it open.
+            # A pipe reaches its end once no process holds its writing end, so other members must not inherit one.
             for end in (asks, replies, *(end for member in self._members for end in member.ends)):
                 os.close(end)
             _serve(self._answer, asked, replied)
@@ -132,7 +133,7 @@ class Crew:
 
 @dataclass(slots=True)
 class _Member:
-    """A process, as the one that forked it sees it: its messages go into one pipe, its replies come from another."""
+    """The parent's view of a process: one pipe for its messages, one for its replies."""
 
     pid: int
     asks: int
@@ -157,21 +158,21 @@ class _Member:
         except BlockingIOError:
             return
         except BrokenPipeError:
-            self.unsent.clear()  # its replies end where it died
+            self.unsent.clear()  # it died: `receive` will find the end of its replies
 
     def receive(self) -> None:
-        """Take what the pipe has, of which there is something."""
+        """Read from the pipe, which must be readable."""
         piece = os.read(self.replies, _PIPE)
         self.received += piece
         self.lost = not piece
 
     @property
     def answered(self) -> bool:
-        """A whole reply is there."""
+        """Whether a whole reply was received."""
         return len(self.received) >= _LENGTH.size and len(self.received) >= _LENGTH.size + self._length
 
     def reply(self) -> bytes:
-        """The next reply, which is there."""
+        """The next reply; `answered` must be true."""
         end = _LENGTH.size + self._length
         reply = bytes(memoryview(self.received)[_LENGTH.size : end])
         del self.received[:end]
@@ -192,11 +193,11 @@ class _Member:
 
 
 def _serve(answer: Callable[[bytes], bytes], asked: int, replied: int) -> NoReturn:
-    """Answer until there are no more messages, then end this process."""
+    """Answer messages until the pipe ends, then end this process."""
     try:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # who forked this process gets it too, and ends this one
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it too, and ends this process
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        gc.freeze()  # who looks for garbage in what is inherited, copies it
+        gc.freeze()  # garbage collection would write to inherited objects, and so copy their pages
         while head := _exactly(asked, _LENGTH.size):
             reply = answer(_exactly(asked, _LENGTH.unpack(head)[0]))
             rest = memoryview(_LENGTH.pack(len(reply)) + reply)
@@ -207,7 +208,7 @@ def _serve(answer: Callable[[bytes], bytes], asked: int, replied: int) -> NoRetu
 
 
 def _exactly(pipe: int, size: int) -> bytes:
-    """So many bytes, or none where the pipe ends before."""
+    """`size` bytes, or none if the pipe ends before."""
     data = bytearray()
     while len(data) < size:
         piece = os.read(pipe, min(size - len(data), _PIPE))

@@ -1,4 +1,4 @@
-"""Captures that may hold TLS, opened with whatever secrets there are of it."""
+"""Opens captures that may hold TLS, with the secrets that are available."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ def open_capture(
     spooling: Spooling | None = None,
     names: Mapping[Path, str] | None = None,
 ) -> FileSource:
-    """As captures.opening.open_source, decrypted where there are secrets: given, in the key log `log` or in the files.
+    """The source of captures (see captures.opening.open_source), decrypted if there are TLS secrets.
 
-    Raises CaptureError where a capture or the key log cannot be opened.
+    Secrets are given, in the key log `log`, or in the files. Raises CaptureError if a capture or the key log cannot be
+    opened.
     """
     secrets = {**(secrets or {}), **({} if log is None else keylog.read(Path(log)))}
     source = open_source(paths, live=live, spooling=spooling, names=names)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final, Self
 
 WARNING: Final = "kproxy: warning: "
-"""What begins a line that a process of ours writes to standard error and that is no reason for its end."""
+"""Prefix of a line that a process of ours writes to standard error and that does not explain its exit."""
 
 
 class FormatError(Exception):

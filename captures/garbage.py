@@ -1,4 +1,4 @@
-"""What becomes of memory while a capture is read: how often Python looks for garbage, and what the system gets back."""
+"""Memory while a capture is read: how often garbage collection runs, and which freed memory returns to the system."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from typing import Final
 _LARGE: Final = 256 << 10
 _TRIM_THRESHOLD: Final = -1
 _MMAP_THRESHOLD: Final = -3
-"""What glibc's malloc.h calls them."""
+"""M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of glibc's malloc.h."""
 
 
 @contextmanager
 def few_collections() -> Iterator[None]:
-    """A reading makes many objects and no cycles worth looking for, and now and then a large one."""
+    """Run garbage collection rarely: a reading creates many objects, almost no cycles, and now and then a large object.
+
+    Objects that exist already are frozen: no collection examines them.
+    """
     gc.freeze()
     try:
         with seldom_collections():
@@ -27,7 +30,7 @@ def few_collections() -> Iterator[None]:
 
 @contextmanager
 def seldom_collections() -> Iterator[None]:
-    """The same in a process that has frozen for good what was there before."""
+    """As `few_collections`, for a process that has frozen its existing objects for good."""
     held = gc.get_threshold()
     _return_large()
     gc.set_threshold(200_000, 50, 1000)
@@ -39,8 +42,9 @@ def seldom_collections() -> Iterator[None]:
 
 @contextmanager
 def one_collection() -> Iterator[None]:
-    """For work that makes many objects which last as long as it does, and whose memory has a bound: garbage is looked
-    for when it is done, among what is left of them.
+    """Run garbage collection once, at the end, on the youngest generation.
+
+    For work in bounded memory whose many objects live as long as the work does.
     """
     before = gc.isenabled()
     gc.disable()
@@ -53,11 +57,12 @@ def one_collection() -> Iterator[None]:
 
 
 def _return_large() -> None:
-    """Have large blocks go back to the system when they are freed, in this process and those it forks.
+    """Make glibc return large blocks to the system when they are freed, in this process and those it forks.
 
-    Otherwise glibc takes the largest that was ever freed for usual, and keeps what a few long messages took for good.
+    By default glibc raises its threshold to the largest block ever freed, and so keeps the memory of a few long
+    messages.
     """
-    with suppress(AttributeError, OSError, TypeError):  # another C library
+    with suppress(AttributeError, OSError, TypeError):  # not glibc
         mallopt = ctypes.CDLL(None).mallopt
         for name in (_MMAP_THRESHOLD, _TRIM_THRESHOLD):
             mallopt(name, _LARGE)

@@ -1,4 +1,4 @@
-"""Giving back the disk space of what lies at the beginning of a file, whose addresses stay what they are."""
+"""Freeing the disk space of a file's beginning; positions in the file stay valid."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ KEEP_SIZE_AND_PUNCH_HOLE = 3
 
 
 BLOCK = 65_536
-"""Bytes that a file system gives back at once, at most."""
+"""Largest unit, in bytes, in which file systems free space."""
 
 
 def punch(descriptor: int, start: int, done: int, end: int) -> bool:
-    """Make the bytes [start, end) zeros that take no space; False where the system or the file system cannot.
+    """Free the disk space of bytes [start, end), which then read as zeros; False if the system cannot.
 
-    Those before `done` are zeros already; the last block of them may have been left because it was not all zeros.
+    Bytes before `done` were freed already, except perhaps their last block, which was only partly within the range.
     """
     fallocate = _fallocate()
     start = max(start, done // BLOCK * BLOCK)

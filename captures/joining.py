@@ -1,7 +1,7 @@
-"""Several captures as one, in the order of time, however they are named or given.
+"""Several captures as one, in the order of their times, whatever their names and the order in which they are given.
 
-Files that follow one another (a rotated ring) are read so. Those whose times overlap (of two interfaces, two hosts, the
-two directions of a tap) are merged into a temporary pcapng file, because addresses must grow with time.
+Files that follow one another (a rotated ring) are read one after the other. Files whose times overlap (two interfaces,
+two hosts, the two directions of a tap) are merged into a temporary pcapng file, because addresses must grow with time.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from kproxy.captures.tls import keylog
 
 BATCH: Final = 32_768
 DISORDER: Final = 1_000_000
-"""Nanoseconds by which a file may reach into the one that follows it: packets are out of order by as much in one."""
+"""Overlap of consecutive files, in nanoseconds, up to which they are not merged: packets within one file are out of
+order by as much."""
 PIECE: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """When the packets of a file were captured, nanoseconds since the epoch; `index` is its place among those given."""
+    """Times of a file's first and last packet, in nanoseconds since the epoch; `index` is its place among the files."""
 
     first: int
     last: int
@@ -40,17 +41,17 @@ class Span:
 
 
 class JoinedSource(FileSource):
-    """Several files as one. Raises CaptureError where one cannot be opened."""
+    """Several files as one. Raises CaptureError if a file cannot be opened."""
 
     def __init__(
         self, paths: Sequence[Path], spooling: Spooling | None = None, names: Mapping[Path, str] | None = None
     ) -> None:
         """`names` as for FileSource."""
-        # before they are opened: what grows meanwhile is then kept under a name that nobody asks for
+        # stamped before opening: if a file grows meanwhile, its cache entry gets a name that is never looked up
         self._stamps = {(names or {}).get(path, str(path)): stamp(path) for path in paths}
         super().__init__(paths, spooling, names)
         self.secrets = keylog.embedded(part.view for part in self.parts)
-        """TLS secrets that the files hold, which a merged one does not."""
+        """TLS secrets in the files; merging leaves them out."""
         spans = [span(self.view(part), index) for index, part in enumerate(self.parts)]
         groups = overlapping([one for one in spans if one is not None])
         given, self.parts, self._bases = self.parts, [], []
@@ -61,7 +62,7 @@ class JoinedSource(FileSource):
             else:
                 self._merge(together)
         for part, found in zip(given, spans, strict=True):
-            if found is None:  # the reader says what is wrong with it
+            if found is None:  # no packets, or no capture: the reader reports it
                 self._append(part)
         for part in self.parts:
             part.final = part is not self.parts[-1] and (part.spool is None or part.spool.error is None)
@@ -84,7 +85,7 @@ class JoinedSource(FileSource):
 
 
 def span(view: memoryview, index: int) -> Span | None:
-    """The times in a file; None where it has no packet or is no capture."""
+    """The times of a file's packets; None if it has no packets or is not a capture."""
     stream = Stream(view)
     first = last = None
     while stream.fill():
@@ -95,7 +96,7 @@ def span(view: memoryview, index: int) -> Span | None:
 
 
 def overlapping(spans: Sequence[Span]) -> list[list[Span]]:
-    """The files in the order of their first packets; those that must be merged together in one list."""
+    """The files in the order of their first packets, grouped: files that must be merged are in one group."""
     groups: list[list[Span]] = []
     last = 0
     for one in sorted(spans, key=lambda one: one.first):
@@ -108,10 +109,9 @@ def overlapping(spans: Sequence[Span]) -> list[list[Span]]:
 
 
 def merged(parts: Sequence[Part]) -> Iterator[bytes]:
-    """The packets of several files in the order of time, as a pcapng file.
+    """The packets of several files in the order of time, as pieces of a pcapng file.
 
-    No packet overtakes one of its own file. Raises CaptureError at the end where one of them could not be read to its
-    end.
+    Packets of one file keep their order. Raises CaptureError at the end if a file could not be read to its end.
     """
     streams = [Stream(part.view) for part in parts]
     interfaces: dict[tuple[int, int, bool], int] = {}
@@ -152,7 +152,7 @@ def merged(parts: Sequence[Part]) -> Iterator[bytes]:
 
 
 class Stream:
-    """The packets of one file; `keys` are their times, each not before the one before it."""
+    """The packets of one file; `keys` are their times in nanoseconds, raised if needed so that they never decrease."""
 
     def __init__(self, view: memoryview) -> None:
         self.keys: Ints = np.empty(0, np.int64)
@@ -177,7 +177,7 @@ class Stream:
         return 0 if self.reading is None else self.reading.dropped
 
     def fill(self) -> bool:
-        """Whether there are packets (still)."""
+        """Whether packets are left; reads the next batch if needed."""
         while not len(self.keys) and self.reading is not None and self.error is None:
             try:
                 self._records = self.reading.walk(self._view, BATCH)
@@ -192,7 +192,7 @@ class Stream:
         return len(self.keys) > 0
 
     def drop(self, count: int) -> None:
-        """Let go of the first `count` packets."""
+        """Drop the first `count` packets."""
         self.keys = self.keys[count:]
         self._taken += count
 

@@ -1,4 +1,4 @@
-"""Opens captures: files, folders of recording segments, and standard input."""
+"""Opens captures: files, rings, and standard input."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def open_source(
     """The source of one capture or of several read as one; `live` as for RingSource.
 
     A path is a file, a directory of recording segments (alone), or "-" (alone) for standard input. Several files are
-    joined in the order of time, unless they are `ordered`: the parts of another source, as they are. What cannot be
-    read as it is goes where `spooling` says; `names` are what the user calls files that were put elsewhere. Raises
-    CaptureError where one of them cannot be opened or is empty (a stream may still be).
+    joined in the order of time, unless they are `ordered`, which means that they are the parts of another source.
+    `spooling` says where captures are spooled that cannot be read in place; `names` maps paths to the names that the
+    user knows, if they differ. Raises CaptureError if a capture cannot be opened or is empty; a stream may be empty.
     """
     named = [paths] if isinstance(paths, str | Path) else list(paths)
     if not named:
@@ -50,7 +50,7 @@ def open_source(
                 raise CaptureError("a directory cannot be read together with other captures", path)
             return RingSource(path, spooling, live=live)
     if len(files) > 1 and not ordered:
-        from kproxy.captures.joining import JoinedSource  # which needs numpy, unlike a single file
+        from kproxy.captures.joining import JoinedSource  # imported late: it needs numpy, a single file does not
 
         return JoinedSource(files, spooling, names)
     seekable = _frames(files[0]) if len(files) == 1 and not names else None
@@ -60,13 +60,13 @@ def open_source(
 
 
 def _frames(path: Path) -> Frames | None:
-    """The frames of a seekable file."""
+    """The frames of a seekable zstd file; None for any other file."""
     try:
         if not path.is_file():
             return None
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return None  # which is told when it is opened
+        return None  # reported when the source opens it
     if is_compressed(os.pread(file, MAGIC_SIZE, 0)) and (found := frames(file)) is not None:
         return found
     os.close(file)

@@ -1,4 +1,4 @@
-"""Which side of a connection is the client, where its opening was not captured."""
+"""Finds which side of a connection is the client, if the capture lacks its handshake."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ SEGMENTS = 64
 """Segments after which the ports decide."""
 KNOWN_PORTS = (9092, 9093, 9094, 19092)
 NOT_GIVEN = range(32768)
-"""Ports that Linux gives to no client that does not ask for one."""
+"""Ports below Linux's default range of ephemeral ports."""
 
 
 class Orientation:
-    """Keeps a connection's events until it can be told which of its sides, 0 or 1, asks.
+    """Keeps a connection's events until it is known which side, 0 or 1, is the client.
 
-    The capture's own bytes decide, then the ports. Looks at one segment after the other in the order in which they were
-    captured, so that the answer does not depend on how many came at once.
+    The captured bytes decide, then the ports. Segments are examined one by one in the order of capture, so that the
+    result does not depend on the sizes of batches.
     """
 
     def __init__(self, source: Source, definitions: Definitions, ports: tuple[int, int], wanted: Ports | None) -> None:
@@ -40,7 +40,7 @@ class Orientation:
         self.events += events
         owned = [self._definitions.dialect_at(port) is not None for port in self._ports]
         if owned[0] != owned[1]:
-            # Nothing but its port tells a dialect; who listens there is the broker.
+            # A dialect is recognised by its port only; the side that listens there is the broker.
             return 1 if owned[0] else 0
         segments: list[tuple[int, int, int, int]] = []
         for event in events:

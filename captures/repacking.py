@@ -1,7 +1,6 @@
-"""Packets of captures into other files, as they are: several captures into one, one into several.
+"""Copies packets of captures into other files: several captures into one, or one into several.
 
-Whatever the packets carry, link layer and comments included, stays; only the file around them is made anew (pcapng,
-times in nanoseconds).
+The packets keep their bytes, link layers and comments. The files are pcapng with times in nanoseconds.
 """
 
 from __future__ import annotations
@@ -28,16 +27,16 @@ from kproxy.captures.tcp.packets import endpoints, turned
 
 _BATCH: Final = 8192
 _OPEN: Final = 64
-"""Files that are open at a time."""
+"""Maximum number of open files."""
 APPLICATION: Final = "kproxy"
 COMPRESSED: Final = frozenset({".gz", ".zst", ".lz4", ".xz"})
 CAPTURES: Final = frozenset({".pcap", ".pcapng", ".cap", ".dmp"})
-"""Ends of file names that say a capture's form."""
+"""Suffixes of capture files' names."""
 
 
 @dataclass(slots=True)
 class Packet:
-    """One packet; `wire` is its length on the wire, `flow` names its connection where that was asked for."""
+    """One packet; `wire` is its length on the wire, `flow` the key of its connection if flows were asked for."""
 
     time: int
     link: int
@@ -48,14 +47,14 @@ class Packet:
 
 
 class Packets:
-    """The packets of a source, in order; `error` then says why it could not be read to its end, where it could not."""
+    """The packets of a source, in order. Afterwards `error` says why the source could not be read to its end, if so."""
 
     def __init__(self, source: FileSource, *, flows: bool = False) -> None:
         self.error: CaptureError | None = None
         self.dropped = 0
-        """Packets that the capturing program says it lost."""
+        """Packets that the capturing program reports as lost."""
         self.untimed = 0
-        """Packets whose time does not fit; they have that of the packet before."""
+        """Packets whose time is out of range; they get the time of the packet before."""
         self._source = source
         self._links = LinkLayers() if flows else None
 
@@ -139,7 +138,7 @@ class PacketFile:
         self.packets += 1
 
     def close(self, dropped: int = 0) -> None:
-        """Write what ends the file: how many packets the captures lost."""
+        """End the file with the number of packets that the captures lost."""
         if not self._interfaces:
             self._write(file_header(APPLICATION, "none"))
         if dropped:
@@ -147,7 +146,7 @@ class PacketFile:
         self._out.flush()
 
     def to(self, out: BinaryIO) -> None:
-        """Go on writing to another handle of the same file."""
+        """Continue with another handle of the same file."""
         self._out = out
 
     def _write(self, *parts: bytes | memoryview) -> None:
@@ -156,9 +155,9 @@ class PacketFile:
 
 
 def merge(readings: Sequence[Packets], out: BinaryIO) -> int:
-    """Write the packets of several captures into one, in the order of their times; how many there were.
+    """Write the packets of several captures into one file, in the order of their times; the number of packets.
 
-    Within a capture the order stays.
+    Packets of one capture keep their order.
     """
     file = PacketFile(out)
     for one in heapq.merge(*readings, key=attrgetter("time")):
@@ -168,11 +167,11 @@ def merge(readings: Sequence[Packets], out: BinaryIO) -> int:
 
 
 Choose = Callable[[Packet, PacketFile | None], str | None]
-"""Which file a packet belongs to, by name; None where it is the one before."""
+"""The name of the file that a packet belongs to; None for the same file as the packet before."""
 
 
 def by_size(stem: str, most: int) -> Choose:
-    """Files of at most `most` bytes, or of one packet."""
+    """Files of at most `most` bytes; larger only if a single packet is."""
     number = 0
 
     def choose(one: Packet, current: PacketFile | None) -> str | None:
@@ -201,10 +200,10 @@ def by_time(stem: str, span: int) -> Choose:
 
 
 def by_connection(stem: str) -> Choose:
-    """A file for the two addresses of each connection; "…-other" has what is no TCP segment."""
+    """A file for each flow; "…-other" holds the packets that are not TCP segments."""
     numbers: dict[bytes, str] = {}
 
-    def choose(one: Packet, current: PacketFile | None) -> str:  # noqa: ARG001 (each packet says itself)
+    def choose(one: Packet, current: PacketFile | None) -> str:  # noqa: ARG001 (a packet's flow alone decides)
         if one.flow is None:
             return f"{stem}-other"
         name = numbers.get(one.flow)
@@ -217,7 +216,7 @@ def by_connection(stem: str) -> Choose:
 
 
 def stem_of(name: str) -> str:
-    """A capture's file name without what says its form: "kafka-3.9.2.pcap.gz" is "kafka-3.9.2"."""
+    """A capture's file name without its suffixes: "kafka-3.9.2" for "kafka-3.9.2.pcap.gz"."""
     for suffixes in (COMPRESSED, CAPTURES):
         suffix = Path(name).suffix
         if suffix.lower() in suffixes:
@@ -226,10 +225,9 @@ def stem_of(name: str) -> str:
 
 
 def split(packets: Iterable[Packet], directory: Path, choose: Choose, *, overwrite: bool = False) -> dict[str, int]:
-    """Write packets into files of a directory as `choose` says; how many packets each has, by its file's name.
+    """Write packets into the files of a directory that `choose` names; the number of packets by file name.
 
-    Raises OutputExists where a file is there already, unless `overwrite`, and other OSErrors where they cannot be
-    written.
+    Raises OutputExists if a file exists already, unless `overwrite`, and other OSErrors if a file cannot be written.
     """
     private.place(directory)
     files: dict[str, PacketFile] = {}
@@ -257,7 +255,7 @@ def split(packets: Iterable[Packet], directory: Path, choose: Choose, *, overwri
 def _open(
     directory: Path, name: str, files: dict[str, PacketFile], handles: OrderedDict[str, BinaryIO], *, overwrite: bool
 ) -> None:
-    """Open a file, for the first time or again; the one that was opened first is closed where there are many."""
+    """Open a file, for the first time or again; if _OPEN files are open, close the one that was opened first."""
     while len(handles) >= _OPEN:
         handles.popitem(last=False)[1].close()
     path = directory / name

@@ -1,7 +1,7 @@
 """Kafka's log segments and snapshots: files that hold record batches and nothing else, as brokers store them.
 
-A segment is named by its first offset, its directory by topic and partition: orders-0/00000000000000000042.log. It is a
-source of batches, not of exchanges. Indexes beside it are not needed and not looked at.
+A segment is named by its first offset, its directory by topic and partition: orders-0/00000000000000000042.log.
+Segments hold batches, not exchanges. The index files beside them are ignored.
 """
 
 from __future__ import annotations
@@ -27,27 +27,28 @@ from kproxy.decoders.view import View
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 _NAME: Final = re.compile(r"\d{20}(?:-\d{10})?\.(?:log|checkpoint)(?:\.\w+)*", re.ASCII)
-"""A snapshot (.checkpoint) has its epoch in its name; what is compressed, or about to be deleted, a further suffix."""
+"""The name of a snapshot (.checkpoint) holds its epoch. Compressed files, and files about to be deleted, have a further
+suffix."""
 _DIRECTORY: Final = re.compile(r"([\w.-]+)-(\d+)(?:\.[0-9a-f]+-(?:delete|future|stray))?", re.ASCII)
 _PREFIX: Final = struct.Struct(">qiIb")
-"""Base offset, size of what follows it, four bytes, magic: in this place in every format."""
+"""Base offset, size of the rest, four bytes, magic: at the same place in every format of batches."""
 _OVERHEAD: Final = 12
-"""Bytes of base offset and size, which the size does not count."""
+"""Bytes of base offset and size field, which the size does not include."""
 _LARGEST: Final = 64 << 20
-"""Bytes of a first batch by which a stream is still recognised."""
+"""Maximum size, in bytes, of a first batch by which a stream is recognised."""
 _LOOKED_AT: Final = 64
-"""Batches of which one tells that a file holds the cluster's metadata."""
+"""How many of a file's first batches are searched for a record of the cluster's metadata."""
 _ZEROS: Final = bytes(1 << 20)
 
 
 @dataclass(slots=True)
 class Segment:
-    """One file, and what its batches came to once they were read.
+    """One file; its totals are complete once its batches were read.
 
-    `topic` and `partition` are its directory's, None where that has no such name. `first`, `last` are offsets, `times`
-    the lowest base and the highest timestamp in milliseconds, None where there are none; `uncompressed` is None where a
-    batch cannot be decompressed. `tail` is how many bytes at the end are no whole batch; zeros, which brokers write in
-    advance, are not counted.
+    `topic` and `partition` are from the directory's name, None if it has another form. `first` and `last` are offsets,
+    `times` the lowest base timestamp and the highest timestamp in milliseconds; all are None if there are none.
+    `uncompressed` is in bytes, None if a batch cannot be decompressed. `tail` is the number of bytes at the end that
+    are not a whole batch, without the zeros that brokers write in advance.
     """
 
     file: str
@@ -63,7 +64,7 @@ class Segment:
     compression: Counter[str] = field(default_factory=Counter)
     tail: int = 0
     troubles: list[Trouble] = field(default_factory=list)
-    """What ended the reading; offsets count in the file, paths are empty."""
+    """What ended the reading; offsets are positions in the file, paths are empty."""
 
     def _add(self, header: dict[str, Any]) -> None:
         self.batches += 1
@@ -87,7 +88,7 @@ class Segment:
 class StoredBatch:
     """A batch at byte `position` of a segment, in its JSON form.
 
-    Offsets of `troubles` count in the file; `left_out` is how many are not among them, because there may be very many.
+    Offsets of `troubles` are positions in the file; `left_out` counts the troubles beyond the bound on their number.
     """
 
     segment: Segment
@@ -98,7 +99,7 @@ class StoredBatch:
 
 
 def partition_files(paths: Sequence[Path]) -> list[Path]:
-    """The same paths, with the segments of a partition's directory in its place, in the order of their offsets."""
+    """The paths, in which a partition's directory is replaced by its segments in the order of their offsets."""
     found: list[Path] = []
     for path in paths:
         inside = sorted(each for each in path.glob("*.log") if _NAME.fullmatch(each.name)) if path.is_dir() else []
@@ -107,7 +108,7 @@ def partition_files(paths: Sequence[Path]) -> list[Path]:
 
 
 def holds_segments(source: FileSource) -> bool:
-    """Whether a source's files are log segments; takes up of a stream what it needs to tell."""
+    """Whether a source's files are log segments; of a stream, reads as much as it needs to decide."""
     part = source.parts[0]
     if _NAME.fullmatch(_name(part)):
         return not is_capture(bytes(source.view(part)[:4]))
@@ -131,7 +132,7 @@ def _grow(source: FileSource) -> bool:
     try:
         return source.grow(wait=True)
     except CaptureError:
-        return False  # it is told when the source is read
+        return False  # reported when the source is read
 
 
 def _name(part: Part) -> str:
@@ -139,10 +140,10 @@ def _name(part: Part) -> str:
 
 
 class SegmentReader:
-    """The batches of a source's segments, file after file, and each file once it was read.
+    """Iterates over the batches of a source's segments, file after file; a file's Segment follows its last batch.
 
-    Afterwards `error` says what could not be read to its end. The cluster's metadata are known by what is in them where
-    no directory names the topic, because they may hold secrets.
+    Afterwards `error` holds the first error, if a file could not be read to its end. If no directory names the topic,
+    the cluster's metadata are recognised by their content, because they may hold secrets.
     """
 
     def __init__(self, source: FileSource, view: View) -> None:
@@ -181,7 +182,7 @@ class SegmentReader:
         yield segment
 
     def _stop(self, segment: Segment, view: memoryview, position: int, troubles: list[Trouble]) -> None:
-        """What stands at `position` is no whole batch."""
+        """Record that the bytes at `position` are not a whole batch."""
         if _is_zero(view, position):
             return
         segment.tail = len(view) - position
@@ -192,14 +193,14 @@ class SegmentReader:
 
 
 def _end(view: memoryview, position: int) -> int:
-    """Where the batch at `position` ends, as it says itself."""
+    """End of the batch at `position`, by its own size field; at most the end of `view`."""
     if position + _PREFIX.size > len(view):
         return len(view)
     return min(position + max(_OVERHEAD + int(_PREFIX.unpack_from(view, position)[1]), _PREFIX.size), len(view))
 
 
 def _is_metadata(view: memoryview) -> bool:
-    """Whether the first record of one of the first batches reads as the cluster's metadata do."""
+    """Whether the first record of one of the first _LOOKED_AT batches decodes as cluster metadata."""
     position = 0
     for _ in range(_LOOKED_AT):
         data = view[position : _end(view, position)]
@@ -219,7 +220,7 @@ def _moved(trouble: Trouble, position: int) -> Trouble:
 
 
 def _is_zero(view: memoryview, position: int) -> bool:
-    """Whether nothing but zeros follows."""
+    """Whether all bytes from `position` on are zero."""
     return all(
         view[start : start + len(_ZEROS)] == _ZEROS[: len(view) - start]
         for start in range(position, len(view), len(_ZEROS))

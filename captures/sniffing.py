@@ -1,7 +1,7 @@
-"""Packets from a network device, by libpcap: tcpdump's own library, through scapy's bindings.
+"""Packets from a network device, by libpcap (tcpdump's library) through scapy's bindings.
 
-libpcap filters in the kernel, keeps what nobody has fetched yet in a buffer of BUFFER_BYTES there, counts what finds no
-room in it, and shows what passes the loopback device once.
+libpcap filters packets in the kernel and buffers BUFFER_BYTES of them there until they are fetched. It counts packets
+dropped because the buffer is full, and delivers each packet of the loopback device once.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from kproxy.captures.formats.pcapng_writer import LINKTYPE_RAW
 
 BUFFER_BYTES = 32 << 20
 LONGEST = 262_144
-"""Bytes of a packet that are captured; offloading joins segments to packets of more than 64 KiB."""
+"""Snap length in bytes; offloading joins segments to packets of more than 64 KiB."""
 WAITING_MS = 10
-"""How long the kernel gathers packets before it shows them."""
+"""How long the kernel gathers packets before it delivers them, in milliseconds."""
 
 _ERROR_BYTES = 256
 _NO_SUCH_DEVICE, _NO_PERMISSION, _PROMISC_NO_PERMISSION, _NO_MORE_PACKETS = -5, -8, -11, 0
 _DIFFERENT = {12: LINKTYPE_RAW, 14: LINKTYPE_RAW}
-"""Where libpcap's number of a link layer (DLT_) is not the one in files (LINKTYPE_)."""
+"""Link layers whose number in libpcap (DLT_) differs from the number in files (LINKTYPE_)."""
 _COOKED, _COOKED2 = 113, 276
 _NANOSECONDS = 1
 
 
 class SniffError(Exception):
-    """A device that cannot be listened to, or no longer; the message says why."""
+    """A device cannot be listened to, or cannot be any longer; the message says why."""
 
 
 class NotPermittedError(SniffError):
-    """The user may not listen."""
+    """The user lacks the permission to listen."""
 
 
 def _library() -> Any:
-    """Scapy's bindings to libpcap. Raises SniffError where either is not installed."""
+    """Scapy's bindings to libpcap. Raises SniffError if either is not installed."""
     try:
         from scapy.libs import winpcapy
     except ImportError:
@@ -46,7 +46,7 @@ def _library() -> Any:
 
 
 def devices() -> list[str]:
-    """Names of the devices that there are. Raises SniffError."""
+    """Names of the available devices. Raises SniffError."""
     pcap = _library()
     first = ctypes.POINTER(pcap.pcap_if_t)()
     why = ctypes.create_string_buffer(_ERROR_BYTES)
@@ -61,7 +61,9 @@ def devices() -> list[str]:
 
 
 class Device:
-    """A device that is listened to; close it. Nothing here waits: select `fileno()`, which may be ready early."""
+    """A device that is listened to; call `close` at the end. No method blocks: select on `fileno()`, which may be ready
+    before there are packets.
+    """
 
     def __init__(self, name: str, bpf: str, *, promiscuous: bool = False) -> None:
         """`bpf` is a filter as tcpdump takes it, "" for everything.
@@ -93,7 +95,7 @@ class Device:
         if status < 0:
             raise self._refused(status)
         self._unit_ns = 1 if calls.pcap_get_tstamp_precision(handle) == _NANOSECONDS else 1000
-        if pcap.pcap_datalink(handle) == _COOKED:  # several devices at once: the newer form says which it was
+        if pcap.pcap_datalink(handle) == _COOKED:  # several devices at once: the newer form names the device
             pcap.pcap_set_datalink(handle, _COOKED2)
         number = pcap.pcap_datalink(handle)
         self.link: int = _DIFFERENT.get(number, number)
@@ -123,9 +125,9 @@ class Device:
         return int(self._pcap.pcap_get_selectable_fd(self._handle))
 
     def packets(self) -> Iterator[tuple[int, bytes, int]]:
-        """What has arrived: time (ns since the epoch), the captured bytes, how many the packet had.
+        """The packets that arrived: time (ns since the epoch), captured bytes, length on the wire.
 
-        Ends when nothing is left. Raises SniffError where the device is gone.
+        Ends when the buffer is empty. Raises SniffError if the device is gone.
         """
         pcap, handle = self._pcap, self._handle
         header = ctypes.POINTER(pcap.pcap_pkthdr)()
@@ -141,10 +143,10 @@ class Device:
 
     @property
     def missed(self) -> int:
-        """Packets for which there was no room in the buffer, since it was opened."""
+        """Packets dropped since the device was opened because the buffer was full."""
         counters = self._pcap.pcap_stat()
         if not self._pcap.pcap_stats(self._handle, ctypes.byref(counters)):
-            now = counters.ps_drop & 0xFFFFFFFF  # a number of 32 bits, which begins again
+            now = counters.ps_drop & 0xFFFFFFFF  # a counter of 32 bits, which wraps
             self._missed += (now - self._last_missed) & 0xFFFFFFFF
             self._last_missed = now
         return self._missed

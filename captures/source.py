@@ -290,7 +290,7 @@ class FileSource:
 
 
 class ViewedSource(FileSource):
-    """Files that another process reads or has read; a file that was overwritten since reads as empty."""
+    """Files that another process reads or has read; a file that was overwritten since then reads as empty."""
 
     def read(self, start: int, end: int) -> bytes | memoryview:
         i = bisect_right(self._bases, start) - 1
@@ -300,10 +300,10 @@ class ViewedSource(FileSource):
 
 
 class SeekableSource(FileSource):
-    """A seekable zstd file, read where it is.
+    """A seekable zstd file, read in place: any address can be read at any time.
 
-    While it is viewed the last of what was decompressed lies in a temporary file, whose beginning goes with
-    `done_with`; everything can be read at any time. Where it is only `read` it holds what it is from the first.
+    If it is `viewed`, the bytes decompressed last are in a temporary file, and `done_with` frees the beginning of that
+    file. Otherwise the source supports `read` only, and has its full size from the start.
     """
 
     def __init__(self, path: Path, frames: Frames, spooling: Spooling | None = None, *, viewed: bool = True) -> None:
@@ -351,12 +351,12 @@ class SeekableSource(FileSource):
 
 
 class RingSource(FileSource):
-    """A directory of segments (`captures.ring`), written one after the other, the oldest deleted in time.
+    """A ring: a directory of segments (`captures.ring`), written one after the other, of which the oldest are deleted.
 
-    A segment that is complete may be replaced by a compressed one. `ring.json` beside them, where there is one, says
-    the base address of segments whose predecessors are gone, and which segment was the first of the run that writes:
-    `{"bases": {"seg-00000007-20261121T183638Z.pcapng": 100663296}, "began": 7}`. Raises CaptureError where the
-    directory holds no segment.
+    A complete segment may be replaced by its compressed form. `ring.json` beside the segments, if it exists, holds the
+    base addresses of segments whose predecessors were deleted, and the number of the writing run's first segment:
+    `{"bases": {"seg-00000007-20261121T183638Z.pcapng": 100663296}, "began": 7}`. Raises CaptureError if the directory
+    holds no segment.
     """
 
     def __init__(self, directory: Path, spooling: Spooling | None = None, *, live: bool = False) -> None:
@@ -381,7 +381,7 @@ class RingSource(FileSource):
         return view[start - part.base : end - part.base]
 
     def view(self, part: Part) -> memoryview:
-        """The bytes of a part; raises CaptureError where a compressed one cannot be decompressed."""
+        """The bytes of a part. Raises CaptureError if it is compressed and cannot be decompressed."""
         if not part.packed:
             return part.view
         return self._unpacked.view(part.path, part.size) or _NOTHING
@@ -398,7 +398,7 @@ class RingSource(FileSource):
             compressed = part.path.with_name(part.path.name + PACKED)
             replaced = compressed.exists()
             if replaced and not part.final:
-                continue  # its size is known once its successor is
+                continue  # its size is final only once its successor is listed
             os.close(self._files.pop(part.path))
             part.view = _NOTHING
             if replaced:
@@ -408,7 +408,7 @@ class RingSource(FileSource):
         self.grow()
 
     def written(self) -> int:
-        # the last segment, which is listed before it exists
+        # the writer lists the last segment in ring.json before it creates the file
         last = max(self._ring_bases().items(), key=itemgetter(1), default=None)
         if last is None:
             return super().written()
@@ -443,18 +443,18 @@ class RingSource(FileSource):
             }
         except OSError as error:
             raise CaptureError(error.strerror or str(error), self.directory) from None
-        # The listing came first: a segment that has a successor in it has its final size by now.
+        # The directory was listed before this: a segment with a successor in the listing has its final size.
         grown = self._remap(self.parts[-1]) if self.parts else False
         bases = self._ring_bases() if found else {}
         for _, name in sorted(found.items()):
             if self.parts:
                 self.parts[-1].final = True
-            # Segments may have come and gone unseen: then the next one's base is not where the last one ends.
+            # Segments may have been written and deleted unseen: the next base is then beyond the end of the last part.
             grown |= self._open_segment(name, max(bases.get(name, 0), self.size))
         return grown
 
     def _open_segment(self, name: str, base: int) -> bool:
-        """Open a segment, or the compressed one in its place; False where it has been deleted since it was listed."""
+        """Open a segment or its compressed form; False if it was deleted after it was listed."""
         path, compressed = self.directory / name, self.directory / (name + PACKED)
         try:
             self._open(path, base)
@@ -462,7 +462,7 @@ class RingSource(FileSource):
             if path.exists():
                 raise
         else:
-            # mapped memory keeps this lock too: it tells the writer that a deleted segment still takes up space
+            # this lock lasts as long as the mapping: it tells the writer that a deleted segment still takes up space
             with contextlib.suppress(OSError):
                 fcntl.flock(self._files[path], fcntl.LOCK_SH | fcntl.LOCK_NB)
             return True
@@ -495,7 +495,7 @@ class RingSource(FileSource):
 
 
 class SpoolSource(FileSource):
-    """A stream (standard input), spooled as it comes, and decompressed where it is compressed."""
+    """A stream (standard input), spooled as it arrives, and decompressed if it is compressed."""
 
     streams = True
 
@@ -511,7 +511,7 @@ class SpoolSource(FileSource):
 
 
 def _of_file(descriptor: int) -> Iterator[bytes]:
-    """What a file holds, decompressed; closes it at the end."""
+    """The decompressed content of a file, in pieces; closes the descriptor at the end."""
     try:
         yield from pieces(descriptor)
     finally:
@@ -519,7 +519,7 @@ def _of_file(descriptor: int) -> Iterator[bytes]:
 
 
 def _size(path: Path) -> int:
-    """Bytes of a file, 0 where it is gone."""
+    """Size of a file in bytes, 0 if it was deleted."""
     try:
         return path.stat().st_size
     except OSError:
@@ -532,7 +532,7 @@ def _close(files: dict[Path, int]) -> None:
 
 
 def check(paths: Sequence[Path]) -> None:
-    """Raise CaptureError where one of these files or directories cannot be opened; nothing is read."""
+    """Raise CaptureError if one of these files or directories cannot be opened. Packets are not read."""
     for path in paths:
         if path.is_dir():
             RingSource(path).close()

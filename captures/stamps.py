@@ -1,4 +1,4 @@
-"""Whether files are still those that something was made of."""
+"""Stamps of files, by which a later change is noticed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 ENDS: Final = 65_536
-"""Bytes at the beginning and at the end of a file that are looked at."""
+"""Bytes at the beginning and at the end of a file that the digest covers."""
 
 
 def stamp(path: Path) -> list[Any] | None:

@@ -37,7 +37,7 @@ RESULTS: dict[Status, str] = {
     Status.CUT: "cut",
     Status.TLS: "TLS",
 }
-"""What became of an exchange, in a word or two."""
+"""The status of an exchange in a word or two."""
 
 
 def api_text(

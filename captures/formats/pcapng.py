@@ -22,7 +22,7 @@ SMALLEST = {SECTION: 28, INTERFACE: 20, OLD_PACKET: 32, SIMPLE_PACKET: 16, STATI
 APART = frozenset({SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, STATISTICS})
 HUGE = 256 << 20
 LATEST = (1 << 63) - 1
-"""The last time that nanoseconds since the epoch can say here, in the year 2262; the first is 0, of 1970."""
+"""The latest time, in nanoseconds since the epoch (year 2262); the earliest is 0 (1970)."""
 PACKET_HEADER = 28
 SIMPLE_HEADER = 12
 OPT_END, OPT_COMMENT, IF_TSRESOL, IF_TSOFFSET, ISB_IFDROP, ISB_OSDROP = 0, 1, 9, 14, 5, 7
@@ -39,7 +39,7 @@ class Interface:
     dropped: int = 0
 
     def nanoseconds(self, high: Ints, low: Ints) -> Ints:
-        """Times since the epoch from the two halves of the packets' timestamps; -1 for one that does not fit."""
+        """Nanoseconds since the epoch from the two halves of the packets' timestamps; -1 for a time out of range."""
         start = self.offset * 1_000_000_000
         if self.ticks <= 1_000_000_000 and 1_000_000_000 % self.ticks == 0:
             factor = 1_000_000_000 // self.ticks
@@ -117,7 +117,7 @@ class PcapngWalker:
         return None
 
     def _check(self, view: memoryview) -> None:
-        """Raise FormatError where the block at `position` is wrong rather than not yet whole."""
+        """Raise FormatError if the block at `position` is malformed; return if it is only incomplete."""
         position = self.position
         if position + 8 > len(view):
             return
@@ -146,7 +146,7 @@ class PcapngWalker:
         return number, struct.unpack_from(self._order + "I", view, position + 20)[0]
 
     def _section(self, view: memoryview, position: int) -> int:
-        """Take a section header up; its length, or 0 where it is not whole."""
+        """Read a section header; its length, or 0 if it is incomplete."""
         if position + 12 > len(view):
             return 0
         magic = bytes(view[position + 8 : position + 12])
@@ -171,7 +171,7 @@ class PcapngWalker:
         return length
 
     def _other(self, view: memoryview, block: int, position: int, length: int) -> None:
-        """Take up a block that is no packet."""
+        """Read a block that holds no packet."""
         order, end = self._order, position + length - 4
         if block == INTERFACE:
             link, _, snap = struct.unpack_from(order + "HHI", view, position + 8)
@@ -261,7 +261,7 @@ class PcapngWalker:
         return records, count
 
     def _time(self, times: Ints) -> None:
-        """Give packets whose time does not fit that of the packet before."""
+        """Give packets whose time is out of range the time of the packet before."""
         for i in np.flatnonzero(times < 0).tolist():
             times[i] = times[i - 1] if i else self._last_time
             self.untimed += 1

@@ -15,7 +15,7 @@ UNDER_ETHERNET = TRANSPARENT_ETHERNET
 FRAMED = (MPLS, MPLS_MULTICAST, PPPOE)
 """EtherTypes that carry IP one level further down."""
 LONGEST_LLC = 1500
-"""What stands for an EtherType is the length of an LLC frame up to here (IEEE 802.3)."""
+"""Up to this value, the EtherType field is the length of an LLC frame (IEEE 802.3)."""
 _SNAP = (b"\xaa\xaa\x03\0\0\0", b"\xaa\xaa\x03\0\0\xf8")
 """LLC and SNAP headers before an EtherType (RFC 1042; IEEE 802.1H between bridges)."""
 TCP, UDP, IP_IN_IP, IPV6_IN_IP, GRE = 6, 17, 4, 41, 47
@@ -26,7 +26,7 @@ EXTENSIONS = (HOP_BY_HOP, ROUTING, FRAGMENT, AUTHENTICATION, DESTINATION, MOBILI
 VXLAN, VXLAN_LINUX, VXLAN_GPE, GENEVE, MPLS_IN_UDP, GTP_U = 4789, 8472, 4790, 6081, 6635, 2152
 TUNNEL_PORTS = (VXLAN, VXLAN_LINUX, VXLAN_GPE, GENEVE, MPLS_IN_UDP, GTP_U)
 GPE_PROTOCOLS = {1: 0x0800, 2: 0x86DD, 3: 0x6558, 4: 0x894F, 5: 0x8847}
-"""What VXLAN-GPE calls an EtherType (draft-ietf-nvo3-vxlan-gpe)."""
+"""VXLAN-GPE's protocol numbers to EtherTypes (draft-ietf-nvo3-vxlan-gpe)."""
 GTP_USER_DATA = 0xFF
 """The type of a GTP-U message that carries a packet."""
 ERSPAN, ERSPAN_3 = 0x88BE, 0x22EB
@@ -34,14 +34,14 @@ ERSPAN, ERSPAN_3 = 0x88BE, 0x22EB
 _PSEUDOWIRE = -1
 """Stands for the EtherType of what follows MPLS labels and is no IP (RFC 4385)."""
 DEEPEST = 8
-"""Layers of encapsulation followed."""
+"""Maximum depth of encapsulation."""
 FIN = 0x01
 MOST_FRAGMENTED = 1024
-"""Fragmented packets of which something is remembered."""
+"""Maximum number of fragmented packets that are remembered."""
 LONGEST_WAIT = 60_000_000_000
 """Nanoseconds after which a fragment with the same identification is another packet's (RFC 1122)."""
 MOST_PIECES = 64
-"""Later fragments kept until the first one comes; 65,535 bytes in pieces of an MTU are 45."""
+"""Maximum number of fragments kept until the first one arrives; 65,535 bytes in pieces of an MTU are 45."""
 
 Row: TypeAlias = "tuple[int, bytes, int, int, int, int, int, int, int]"
 """Position among the records, key, time, seq, ack, flags, payload address, payload length, stored length."""

@@ -1,7 +1,7 @@
-"""The rows of some exchanges as bytes, which a process makes that knows nothing of the other rows of an index.
+"""The index rows of some exchanges as bytes, made by a process that does not know the other rows of the index.
 
-In them a string's id is its place in the block, and a details offset counts from the block's beginning: the writer puts
-in what they are in its files.
+In a block a string's id is its position in the block, and a details offset counts from the block's beginning. The
+writer replaces both by those of its files.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _PROBLEMS, _TOKEN, _NO_CORRELATION, _PARTIAL, _COMMENTED, _MODIFIED = map(
 
 
 class Block:
-    """Rows with what they point at, in the order in which they are to be written."""
+    """Rows, and the strings and details that they refer to, in the order of writing."""
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
-        """The exchange of each row."""
+        """The number of each row's exchange."""
         self.undecoded = 0
-        """Frames of exchanges that are over whose body no definition fits."""
+        """Number of frames, of complete exchanges, whose body fits no definition."""
         self._rows = bytearray()
         self.details = bytearray()
         self._strings: dict[str, int] = {"": 0}
@@ -87,14 +87,14 @@ class Block:
 
     @property
     def strings(self) -> list[str]:
-        """The strings that the rows name, by their ids in the block."""
+        """The strings that the rows refer to, by their ids in the block."""
         return list(self._strings)
 
     def rows(self, ids: Sequence[int], details: int) -> Iterator[tuple[int, bytes]]:
-        """The rows, those of adjoining numbers as one: the number of the first, and the bytes. Of several rows of an
-        exchange the newest is last.
+        """Runs of rows with adjoining numbers: (number of the first, bytes). The newest of an exchange's rows is last.
 
-        `ids` are the ids of the strings, `details` is where the details begin (divided by 8, as in `format`).
+        `ids` are the ids of the strings in the files, `details` is where the block's details begin, divided by 8 (see
+        `format`).
         """
         if not self.numbers:
             return
@@ -114,9 +114,9 @@ class Block:
     def join(
         self, other: Block, numbers: Sequence[int], connections: Mapping[int, int], labels: Mapping[int, str]
     ) -> None:
-        """Append the rows of another block, its exchanges and connections numbered anew.
+        """Append the rows of another block with new numbers of exchanges and connections.
 
-        `labels` are texts by place for rows whose own is none to be written.
+        `labels` are texts, by row of `other`, that replace that row's own label.
         """
         keep = {place: self._string(text) for place, text in labels.items()}
         own = set(np.frombuffer(other._rows, _TYPE)["label"][list(labels)].tolist()) if labels else set()
@@ -144,12 +144,12 @@ class Block:
         return self._strings.setdefault(text, len(self._strings))
 
     def pack(self) -> bytes:
-        """For another process."""
+        """The block as bytes, for another process."""
         return marshal.dumps((self.numbers, self.undecoded, self._rows, self.details, self._strings))
 
     @classmethod
     def unpack(cls, packed: bytes) -> Self:
-        """What `pack` made."""
+        """The block that `pack` made bytes of."""
         block = cls()
         block.numbers, block.undecoded, block._rows, block.details, block._strings = marshal.loads(packed)  # noqa: S302 (ours)
         return block
@@ -229,7 +229,7 @@ def _extra(exchange: Exchange, summary: Summary) -> dict[str, Any]:
 
 
 def _flags(exchange: Exchange, summary: Summary) -> int:
-    flags = int(summary.flags)  # a number is quicker than what names its bits
+    flags = int(summary.flags)  # an int is faster than an IntFlag
     if exchange.problems or summary.problems:
         flags |= _PROBLEMS
     if exchange.token:

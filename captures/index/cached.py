@@ -1,4 +1,4 @@
-"""Indexes that are kept in the cache directory and used again, with the spools that hold their bytes."""
+"""Indexes kept in the cache directory for later use, with the spools that hold the captures' bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kproxy.captures.spool import Spool, Spooling
 from kproxy.captures.stamps import stamp
 
 MOST: Final = 2 << 30
-"""Bytes of indexes that are kept; the one that was made last may be larger."""
+"""Maximum size of all kept indexes, in bytes; the newest may be larger by itself."""
 FILES: Final = (
     layout.ROWS,
     layout.STRINGS,

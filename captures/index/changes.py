@@ -1,4 +1,4 @@
-"""Which rows of an index a step of a reading changes."""
+"""The index rows that one step of a reading changes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from kproxy.decoders.exchange import Exchange, Status
 
 
 class Changed(NamedTuple):
-    """Exchanges whose rows are to be written, in this order; each has a number."""
+    """Numbered exchanges whose rows must be written, in this order."""
 
     began: list[Exchange]
-    """Those that began and are not complete."""
+    """Exchanges that began and are incomplete."""
     done: list[Exchange]
-    """The complete ones."""
+    """Exchanges that became complete."""
     known: list[Exchange]
-    """Those of which before only a header was known."""
+    """Incomplete exchanges of which only a header was known until now."""
 
 
 class Changes:
@@ -24,10 +24,10 @@ class Changes:
 
     def __init__(self) -> None:
         self.headers_only: dict[int, Exchange] = {}
-        """Exchanges of which no more is known, by their numbers."""
+        """Exchanges of which only a header is known, by number."""
 
     def of(self, started: Sequence[Exchange], done: Sequence[Exchange]) -> Changed:
-        """What changed in a step in which these exchanges began and these became complete."""
+        """The changes of a step in which the `started` exchanges began and the `done` ones became complete."""
         held = self.headers_only
         complete = {exchange.number for exchange in done}
         began = [exchange for exchange in started if exchange.number not in complete]

@@ -1,8 +1,8 @@
-"""Display filters over an index: its columns answer what they can, chunk by chunk; bodies are opened for the rest.
+"""Display filters over an index: evaluated on its columns, chunk by chunk; rows that need their bodies open them.
 
-A test is asked once for each distinct value of the columns that it depends on, and what it says holds for all rows
-with that value. Three-valued: 0 is no, 3 is yes, 1 is what the columns cannot tell, so that `and` is the bitwise and
-of a whole chunk at once, `or` the or.
+A test runs once for each distinct value of the columns that it depends on; its result holds for all rows with that
+value. Results have three values: 0 is no, 3 is yes, 1 is unknown from the columns. So `and` and `or` are the bitwise
+operations on whole chunks.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from kproxy.decoders.schema import Definitions
 from kproxy.decoders.subjects import Subject
 
 CHUNK: Final = 16_384
-"""Rows that are held in columns at a time."""
+"""Rows per chunk of columns."""
 
 _NO, _UNTOLD, _YES = 0, 1, 3
 _OPPOSITE: Final = bytes([_YES, _UNTOLD, 2, _NO]) + bytes(252)
 
 HALF_READ: Final = frozenset({State.UNDECODABLE, State.CUT, State.ORPHAN_RESPONSE, State.TLS})
-"""Rows of exchanges of which a body was not decoded."""
+"""States of rows for whose exchanges a body was not decoded."""
 _MILLISECOND: Final = 1_000_000
 
 
 NEARLY: Final = 1_024
-"""Rows at the end, among which the newest is."""
+"""How many of the last rows are searched for the newest request."""
 NUMBER: Final = "number"
-"""The column of the exchanges' numbers, which no row holds."""
+"""The column of exchange numbers, which follow from the positions of rows."""
 SIZE: Final = "size"
-"""The column of the bytes of both frames added up, NO_SIZE where no side was seen."""
+"""The column of the bytes of both frames together, NO_SIZE if neither side was seen."""
 
 
 class Columns:
@@ -244,8 +244,8 @@ NUMBERS: Final[Mapping[str, tuple[str, int, int]]] = {
     "correlation": ("correlation", 0, 0),
     "exchange": (NUMBER, 0, 0),
 }
-"""Fields whose values differ from row to row: the column, the number of which the row's tail tells what it is, and by
-how much a value exceeds its number.
+"""High-cardinality fields: column; its "absent" number, whose meaning the row's tail decides; and how much the field's
+value exceeds the column's number.
 """
 
 

@@ -15,17 +15,17 @@ An index is a directory:
 exchange wait before it sees its answer. `strings`, `details`, `problems` and `knowledge` are only appended to. A row is
 written after everything that it points at.
 
-An index of a ring lets go of what cannot be opened any more: rows whose exchange began in a file that is gone, and
-what only such rows point at. The header of `rows` says how many rows that are; they, and their strings and details,
-are zeros from then on, which take no space where the file system knows holes. Numbers and offsets stay what they were.
-`problems` begins at "problems_from" of meta.json. Connections, 32 bytes each, stay.
+An index of a ring drops rows whose exchange began in a deleted file, and what only such rows refer to. The header of
+`rows` holds the number of dropped rows; these rows, their strings and details read as zeros, and take no space if the
+file system supports holes. Numbers and offsets stay the same. `problems` begins at "problems_from" of meta.json.
+Connections, 32 bytes each, are kept.
 
-A writer never cuts or reuses the files of another: it makes new ones, and `generation` in meta.json tells a reader to
-map those.
+A writer never truncates or reuses the files of another writer: it creates new ones, and a changed `generation` in
+meta.json tells readers to map those.
 
-Extending the format: the reserved bytes are zero and mean "not known" in whatever they become; a further column is a
-further file with the same row numbering; details carry a JSON object in which a reader ignores unknown members. A
-change that an old reader would misread raises VERSION, and an index of another version is built again.
+Extending the format: reserved bytes are zero, which must mean "not known" in any later use; a new column is a new file
+with the same row numbers; readers ignore unknown members of the JSON object in details. A change that an old reader
+would misread raises VERSION, and an index of another version is built again.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ PROBLEMS = "problems"
 KNOWLEDGE = "knowledge"
 META = "meta.json"
 STOP = "stop"
-"""A file that is put there for the writer to read no further; its state in meta.json is "stopped" then."""
+"""Creating this file tells the writer to stop reading; the state in meta.json is "stopped" then."""
 VIEWS = "views"
-"""Directory in that of an index, for captures.analysis.snapshots."""
+"""Subdirectory of an index, for captures.analysis.snapshots."""
 
 ROWS_MAGIC = b"KPXROWS\0"
 STRINGS_MAGIC = b"KPXSTRS\0"
@@ -72,11 +72,11 @@ SHORT_HEADER = struct.Struct("<8sHHI")
 """magic, version, reserved, reserved: of `strings` and `details`."""
 
 MOST_PROTOCOLS = 255
-"""Dialects that are told apart."""
+"""Maximum number of dialects with a number of their own."""
 NO_SIZE = 0xFFFFFFFF
 """Size of a side that was not seen."""
 LENGTH = 4
-"""Bytes of a frame's length field, which a row's sizes do not count."""
+"""Bytes of a frame's length field, which a row's sizes exclude."""
 NO_LATENCY = -(2**63)
 NO_NUMBER = -(2**15)
 """API key or version of an exchange that has none (orphan response, bare token)."""
@@ -112,7 +112,7 @@ STATUS_OF = {state: status for status, state in STATE_OF.items()}
 
 
 UNSETTLED = frozenset({State.EMPTY, State.WAITING})
-"""Of rows whose exchange is not over."""
+"""States of rows whose exchange is incomplete."""
 
 
 class Flag(IntFlag):
@@ -127,9 +127,9 @@ class Flag(IntFlag):
     THROTTLED = 1 << 3
     """The response's throttle time is above 0."""
     WAITED = 1 << 4
-    """A Fetch that was held by the broker because there was too little data."""
+    """A Fetch for which the broker waited because there was too little data (long poll)."""
     COMMENTED = 1 << 5
-    """Packet comments lie on its frames."""
+    """Its frames have packet comments."""
     GUESSED = 1 << 6
     """Decoded with another version than its own."""
     OLDER_LAYOUT = 1 << 7
@@ -180,7 +180,7 @@ class Row(NamedTuple):
     protocol: int
     """[58] uint8: 0 Kafka; a dialect's place in "protocols" of meta.json, counted from 1."""
     details_high: int
-    """[59] uint8: the bits of `details` above those."""
+    """[59] uint8: the high 8 bits of the offset in `details`."""
     subject: int
     """[60] uint32: string id of what the exchange names (`decoders.subjects.Subject.to_text`); 0 where that is not
     known, or longer than SUBJECT_LIMIT."""
@@ -201,7 +201,7 @@ def _columns() -> dict[str, tuple[str, int, int]]:
 
 
 COLUMNS: dict[str, tuple[str, int, int]] = _columns()
-"""Of each column the format character (of the struct module), its offset in the row and its size in bytes."""
+"""For each column: format character (of the struct module), offset in the row, size in bytes."""
 
 
 class ConnectionEntry(NamedTuple):
@@ -219,12 +219,12 @@ class ConnectionEntry(NamedTuple):
 
 
 SUBJECT_LIMIT = 1024
-"""Bytes of a subject that are kept; whoever asks for a longer one decodes the bodies."""
+"""Maximum size of a stored subject, in bytes; a longer one is obtained by decoding the bodies."""
 
 STRING_LENGTH = struct.Struct("<I")
 """Before each string's UTF-8 bytes; entries are padded with zeros to a multiple of 4. Id 0 is the empty string."""
 STRING_LIMIT = 4096
-"""Bytes of a string that are kept; a longer one ends in an ellipsis. A client id may have 32767."""
+"""Maximum size of a stored string, in bytes; longer ones are cut and end in an ellipsis. A client id may have 32767."""
 
 DETAIL = struct.Struct("<IBBHII")
 """Head of a record of `details`, which starts at a multiple of 8: bytes that follow the head, sides (bit 0 request,

@@ -36,9 +36,9 @@ from kproxy.decoders.exchange_json import problem_json
 from kproxy.decoders.knowledge import Fact, Knowledge
 
 POLL_SECONDS = 0.05
-"""How often a followed capture is asked for more: what a row adds to the age of what is seen."""
+"""Interval at which a followed capture is polled: the delay that it adds before a row is shown."""
 META_SECONDS = 0.25
-"""How often progress and health are written while rows come."""
+"""Interval at which progress and health are written while rows are added."""
 PARENT_SECONDS = 1.0
 BEGIN_SECONDS = 10.0
 INDEXING, STOPPED = "indexing", "stopped"
@@ -129,7 +129,7 @@ class Indexer:
         return self.reader.finished
 
     def step(self, *, wait: bool = False) -> bool:
-        """Take in a batch; False where there was nothing new. `wait` lets a pipe block until there is."""
+        """Index a batch; False if nothing was new. With `wait`, reading a pipe blocks until there is something."""
         try:
             done = self.reader.poll(wait=wait)
             self._mark()
@@ -147,11 +147,11 @@ class Indexer:
 
     @property
     def _whole(self) -> bool:
-        """The size of what is read is known."""
+        """Whether the size of the capture is known."""
         return not self.streaming and all(part.spool is None or part.spool.ended for part in self.reader.source.parts)
 
     def stop(self) -> None:
-        """Take in what is left and end the reading where it is."""
+        """Index what is left and end the reading there."""
         while not self.reader.finished and self.step():
             pass
         if not self.reader.finished:
@@ -160,13 +160,13 @@ class Indexer:
 
     @property
     def told_to_stop(self) -> bool:
-        """Whether somebody has had enough of a capture whose end is known."""
+        """Whether a viewer asked to stop reading a capture whose end is known."""
         return (
             self.writer.meta["state"] == INDEXING and self._directory is not None and (self._directory / STOP).exists()
         )
 
     def cut(self) -> None:
-        """End the reading where it is; what was read stays."""
+        """End the reading at once; the rows so far stay."""
         self.writer.meta["state"] = STOPPED
         self._take(self.reader.cut())
         self._write_meta()
@@ -332,7 +332,7 @@ def run(
 
 
 def _open(begin: Callable[[], Indexer], stopping: threading.Event, *, follow: bool) -> Indexer:
-    """An indexer; one that follows waits a while for a recording that is about to begin."""
+    """An indexer; with `follow`, waits a while for a recording that is about to begin."""
     deadline = time.monotonic() + BEGIN_SECONDS
     while True:
         try:
@@ -367,7 +367,7 @@ def main(arguments: list[str] | None = None) -> int:
 def serve(
     options: argparse.Namespace, stopping: threading.Event, *, watch: Watch | None = None, index: bool = True
 ) -> int:
-    """What `parser` has read, until `stopping` is set or SIGTERM comes; returns an exit code."""
+    """Index as the options from `parser` say, until `stopping` is set or SIGTERM arrives; returns an exit code."""
     live_with(stopping, os.getppid() if options.with_parent else None)
     try:
         with few_collections():
@@ -395,19 +395,19 @@ def serve(
 
 
 def live_with(stopping: threading.Event, parent: int | None) -> None:
-    """Set `stopping` when SIGTERM comes; end when the process `parent` is ours no more."""
+    """Set `stopping` on SIGTERM; end when `parent` is no longer the parent process."""
     _stop_on_signal(stopping)
-    # ctrl+c in the terminal is for whoever started us
+    # ctrl+c in the terminal is meant for the parent process
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if parent is not None:
         threading.Thread(target=_watch_parent, args=(stopping, parent), daemon=True).start()
 
 
 def _stop_on_signal(stopping: threading.Event) -> None:
-    """Set `stopping` when SIGTERM comes.
+    """Set `stopping` on SIGTERM.
 
-    A thread does it: a handler runs between any two steps of the main thread, which may hold the lock of `stopping`
-    just then, and would wait for it for ever.
+    A thread sets it: a signal handler interrupts the main thread, which may hold the lock of `stopping` at that moment,
+    and would deadlock.
     """
     ours, handlers = os.pipe()
 

@@ -1,9 +1,9 @@
-"""An index that several processes make: each reads some of the connections and makes their rows; one joins them.
+"""An index made by several processes: each reads a part of the connections and makes their rows; one joins the rows.
 
-The process that joins finds the packets, and deals those of each batch out to the others by the part that a connection
-is in (captures.tcp.reassembly). No connection has anything to do with another but for two things, which therefore are
-the business of the one that joins: the numbers of exchanges and connections, which count all that began, and what is
-learnt, which rows may say from then on. Until then a row names a topic id by a text that no capture can hold.
+The joining process finds the packets, and deals those of each batch to the others by the part that their connection is
+in (captures.tcp.reassembly). Connections depend on each other in two ways only, which the joining process handles: the
+numbers of exchanges and connections, which count all that began, and facts learnt, such as topic names, which later
+rows use. Until it is resolved, a topic id in a row is a text that no capture can hold.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from kproxy.decoders.knowledge import Fact, Knowledge, Nodes
 from kproxy.decoders.primitives import Buffer
 
 SMALL: Final = 16 << 20
-"""Bytes of captures below which further processes would cost more than they save."""
+"""Size of captures, in bytes, below which further processes cost more than they save."""
 MOST: Final = 4
 AHEAD: Final = 32
-"""Batches that a process may be behind: traffic is often one connection's for a while."""
+"""Maximum number of unanswered batches of a process: traffic often belongs to one connection for a while."""
 REMEMBERED: Final = 65_536
-"""Directions whose part is remembered."""
+"""Number of directions whose part is remembered."""
 _VERSION: Final = 2
 """Of marshal: later ones look for objects that repeat, which takes longer than writing them again."""
 _COUNTS: Final = tuple(one.name for one in fields(Health) if one.name != "unread")
 """What members count; links are read by the process that finds packets."""
 _OPEN, _CLOSE = "\ud800", "\ud801"
-"""Halves of characters, which no bytes decode to."""
+"""Lone surrogates, which no bytes decode to."""
 _UNRESOLVED: Final = re.compile(f"{_OPEN}([0-9a-f]*){_CLOSE}")
 _NODE: Final = "node"
 
@@ -204,7 +204,7 @@ class _Member:
     connections: dict[int, int] = field(init=False)
     """Numbers of connections by their numbers there."""
     open: dict[int, int] = field(default_factory=dict)
-    """Numbers of exchanges that were not complete when their batch was over."""
+    """Numbers of exchanges that were incomplete at the end of their batch, by their numbers there."""
     first: int = field(init=False)
     """The number there of the first exchange that began in this batch."""
     own: Ints = field(init=False)

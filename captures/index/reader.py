@@ -1,4 +1,4 @@
-"""Reads an index while it grows: mapped files, one row unpacked at a time, nothing kept per row."""
+"""Reads an index while it grows: maps its files and unpacks one row at a time, so memory is independent of the rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 STRINGS_CACHED = 16_384
 UNKNOWN_PROTOCOL = "?"
-"""A dialect whose name is not read yet."""
+"""Stands for a dialect whose name was not read yet."""
 
 
 class IndexUnreadableError(Exception):
@@ -32,7 +32,7 @@ class IndexUnreadableError(Exception):
 
 @dataclass(slots=True)
 class Detail:
-    """Where an exchange's bytes lie and what was noticed about it."""
+    """The spans of an exchange, its problems and further details."""
 
     request: Frame | None = None
     response: Frame | None = None
@@ -40,7 +40,7 @@ class Detail:
     reason: str | None = None
     throttle_ms: int = 0
     errors: list[int] = field(default_factory=list)
-    """All error codes where there is more than the row's one."""
+    """All error codes, if there are more than the one in the row."""
     asked_by: Side = Side.CLIENT
     told: str = ""
     """As in `Exchange`."""
@@ -49,7 +49,7 @@ class Detail:
 
 
 class _Mapped:
-    """A file mapped for reading, mapped again when it has grown."""
+    """A file mapped for reading; `grow` maps it again if it has grown."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -58,7 +58,7 @@ class _Mapped:
         self.size = 0
 
     def grow(self) -> bool:
-        """Map what the file holds now; True where that is more than before."""
+        """Map the file's present content; True if it has grown."""
         if self._file is None:
             try:
                 self._file = self._path.open("rb")
@@ -91,9 +91,9 @@ class _Mapped:
 class IndexReader:
     """An index directory as rows, strings, connections and details.
 
-    `count` is how many rows there are, `knowledge` what was learnt up to them; `refresh` looks for more. Row numbers
-    here count from 0: row i is exchange i + 1. The rows before `first` were let go and are empty. Raises
-    IndexUnreadableError where the directory holds no index of this format version.
+    `count` is the number of rows, `knowledge` the facts learnt up to the last row; `refresh` looks for more. Row
+    numbers count from 0 here: row i is exchange i + 1. The rows before `first` were dropped and are empty. Raises
+    IndexUnreadableError if the directory holds no index of this format version.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -123,12 +123,12 @@ class IndexReader:
 
     @property
     def generation(self) -> str | None:
-        """Which writing of the index this is: another one numbers its rows anew."""
+        """Identifies the writer of the index; another writer's rows have other numbers."""
         generation = self.meta.get("generation")
         return None if generation is None else str(generation)
 
     def refresh(self) -> bool:
-        """Take in what was written since; True where rows were added or changed or the state is another."""
+        """Read what was written since the last call; True if rows were added or changed, or the state changed."""
         generation = self.generation
         meta_changed = self._read_meta()
         if generation is not None and self.generation != generation:
@@ -143,7 +143,7 @@ class IndexReader:
         first = min(first, count)
         if (count, changes, first) == (self.count, self.changes, self.first):
             return meta_changed
-        # what rows point at was flushed before them, so mapping it after them misses nothing
+        # the writer flushes what rows refer to before the rows, so mapping it after the rows misses nothing
         self._strings.grow()
         self._connections.grow()
         self._details.grow()
@@ -154,7 +154,7 @@ class IndexReader:
         return True
 
     def stop_writer(self) -> None:
-        """Have the writer read no further. Raises OSError."""
+        """Tell the writer to stop reading. Raises OSError."""
         private.touch(self.directory / layout.STOP)
 
     def row(self, index: int) -> Row:
@@ -164,7 +164,7 @@ class IndexReader:
         return Row._make(layout.ROW.unpack_from(self._rows.data, (index + 1) * layout.ROW_SIZE))
 
     def rows(self, start: int, stop: int) -> Iterator[Row]:
-        """Rows [start, stop) in order, as fast as plain Python goes."""
+        """Rows [start, stop) in order."""
         return map(Row._make, layout.ROW.iter_unpack(self.raw(start, stop)))
 
     def raw(self, start: int, stop: int) -> bytes:
@@ -175,7 +175,7 @@ class IndexReader:
         return self._rows.data[(start + 1) * layout.ROW_SIZE : (stop + 1) * layout.ROW_SIZE]
 
     def string(self, identifier: int) -> str:
-        """The text of a string id; "" where there is none."""
+        """The text of a string id; "" if it is unknown."""
         text = self._cache.get(identifier)
         if text is not None:
             return text
@@ -198,7 +198,7 @@ class IndexReader:
         return str(names[row.protocol - 1]) if row.protocol <= len(names) else UNKNOWN_PROTOCOL
 
     def connection(self, number: int) -> ConnectionEntry:
-        """The entry of connection `number` (from 1); an empty one where it is not known."""
+        """The entry of connection `number` (from 1); an empty one if it is unknown."""
         entry = self._entries.get(number)
         if entry is not None:
             return entry
@@ -233,7 +233,7 @@ class IndexReader:
         return detail
 
     def problems(self) -> Iterator[dict[str, Any]]:
-        """The kproxy.problem/1 objects that are there; a line that is being written is left for later."""
+        """The kproxy.problem/1 objects written so far; an incomplete line is left for a later call."""
         with contextlib.suppress(FileNotFoundError), (self.directory / layout.PROBLEMS).open("rb") as file:
             file.seek(self.meta.get("problems_from", 0))
             for line in file:
@@ -251,7 +251,7 @@ class IndexReader:
             mapped.close()
 
     def _forget(self) -> None:
-        """The files are a new writer's: map those."""
+        """Map the files of a new writer."""
         self.close()
         self.count = self.changes = self.first = 0
         self._cache = {0: ""}

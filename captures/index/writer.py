@@ -1,4 +1,4 @@
-"""The only writer of an index: appends rows, completes them in place, keeps meta.json whole."""
+"""The only writer of an index: appends rows, completes them in place, replaces meta.json atomically."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from kproxy.decoders.exchange import Connection, Exchange
 from kproxy.decoders.knowledge import Fact
 
 INTERNED = 65_536
-"""Strings remembered so as not to be written twice; beyond it the oldest are forgotten, which only costs bytes."""
+"""Number of strings remembered so that each is written once; the oldest are forgotten, and may be written again."""
 NAMED = 16_384
-"""Connections that are remembered, to name their broker once its node id is learnt; those used last."""
+"""Number of the newest connections remembered, to write their broker's node id once it is known."""
 
 
 class Mark(NamedTuple):
-    """How much there was of each file when a part of the recording began."""
+    """The size of each file, in its own unit, when a part of the recording began."""
 
     rows: int
     strings: int
@@ -33,7 +33,7 @@ class Mark(NamedTuple):
 
 
 class _Appended:
-    """A file that only grows, buffered until flush; `end` counts what is buffered too."""
+    """An append-only file, buffered until flush; `end` includes buffered bytes."""
 
     def __init__(self, path: Path, header: bytes) -> None:
         self._fd = _create(path)
@@ -53,7 +53,7 @@ class _Appended:
             self._pending.clear()
 
     def let_go(self, end: int) -> None:
-        """What lies before `end` is needed no more."""
+        """Free the space of the bytes before `end`."""
         punch(self._fd, self._header, self._gone, end)
         self._gone = max(self._gone, end)
 
@@ -71,7 +71,7 @@ class _Table:
         self._entry = entry
         self._written = 0
         self.first = 0
-        """Entries that were let go: nothing may be put to them."""
+        """Entries before this one were freed and must not be written."""
         self._tail = bytearray()
         self._patches: dict[int, bytes] = {}
         self.changes = 0
@@ -82,7 +82,7 @@ class _Table:
         return self._written + len(self._tail) // self._entry
 
     def put(self, index: int, data: bytes) -> None:
-        """Set entries from `index` on; entries before that were never set are zero."""
+        """Set entries from `index` on; preceding entries that were never set are zero."""
         while data and index < self._written:
             self._patches[index] = data[: self._entry]
             index, data = index + 1, data[self._entry :]
@@ -99,13 +99,13 @@ class _Table:
         self.changes += len(self._patches)
         self._patches.clear()
         if self._tail:
-            # lseek is where the last append ended: pwrite does not move it
+            # the file offset is where the last append ended: pwrite does not move it
             _write_all(self._fd, self._tail)
             self._written += len(self._tail) // self._entry
             self._tail.clear()
 
     def let_go(self, first: int) -> None:
-        """Entries before `first` are needed no more; all of them are flushed."""
+        """Free the space of the entries before `first`, all of which must be flushed."""
         punch(self._fd, self._header, self._at(self.first), self._at(first))
         self.first = max(self.first, first)
 
@@ -121,14 +121,14 @@ class _Table:
 
 
 class IndexWriter:
-    """Writes one index directory; call `flush` for readers to see what was put.
+    """Writes one index directory; `flush` makes what was put visible to readers.
 
-    `sources` are the paths of the capture as given, recorded so that a viewer can read bytes from them; with
-    `ports`, `release` and `given` (see captures.reader.read) they can be read again alike. `node_of` gives
-    the node id of the broker at "host:port", where it is known; call `name_brokers` when it knows more.
+    `sources` are the paths of the capture as given, stored so that a viewer can read bytes from them; with `ports`,
+    `release` and `given` (see captures.reader.read) they can be read again in the same way. `node_of` returns the node
+    id of the broker at "host:port", None if unknown; call `name_brokers` when it has learnt more.
 
-    Of a recording whose parts go one after the other, `mark` each part's beginning and `let_go` of what lies before
-    the mark of the oldest that is still there.
+    For a ring, whose files are deleted one after the other, `mark` the beginning of each file, and `let_go` of the mark
+    of the oldest file that exists.
     """
 
     def __init__(
@@ -197,14 +197,14 @@ class IndexWriter:
         self.put_all([(exchange, summary or Summary())])
 
     def put_all(self, exchanges: Sequence[tuple[Exchange, Summary]]) -> None:
-        """The same of several."""
+        """Write the rows of several exchanges as they are now."""
         block = Block()
         for exchange, summary in exchanges:
             block.add(exchange, summary, self._protocol(exchange.protocol))
         self.take(block, (exchange.connection for exchange, _ in exchanges))
 
     def take(self, block: Block, connections: Iterable[Connection]) -> None:
-        """Write the rows of a block, of whose exchanges these are the connections."""
+        """Write the rows of a block; `connections` are those of its exchanges."""
         for connection in connections:
             self._connection(connection)
         ids = [self.string(text) for text in block.strings]
@@ -213,7 +213,7 @@ class IndexWriter:
             self._rows.put(number - 1 + gone, rows[gone * layout.ROW_SIZE :])
 
     def _protocol(self, name: str | None) -> int:
-        """The number of a dialect; meta.json names it before a row has it."""
+        """The number of a dialect; meta.json lists it before a row uses it."""
         if name is None:
             return 0
         names: list[str] = self.meta["protocols"]
@@ -230,27 +230,27 @@ class IndexWriter:
         self.meta["problems"] += 1
 
     def fact(self, fact: Fact, about: str, known: str) -> None:
-        """Append what was learnt (`Knowledge.tell`)."""
+        """Append a fact (`Knowledge.tell`)."""
         line = json.dumps({"fact": fact.value, "about": about, "known": known}, separators=(",", ":"))
         self._knowledge.append(line.encode() + b"\n")
 
     def name_brokers(self) -> None:
-        """Write the node ids that are known by now of the connections that are remembered."""
+        """Write the node ids that are known now to the remembered connections."""
         for connection, entry in list(self._entries.values()):
             node = self._node(connection)
             if node not in {entry.node, layout.NO_NODE}:
                 self._set_connection(connection, entry._replace(node=node))
 
     def mark(self) -> Mark:
-        """A part of the recording begins: what is put from here on points at nothing that was written before."""
+        """Begin a part of the recording: rows put from now on refer to nothing written earlier."""
         self._interned = {"": 0}
         self._entries.clear()
         return Mark(self._rows.count, self._strings.end, self._details.end, self._problems.end)
 
     def let_go(self, mark: Mark) -> None:
-        """Give back the space of what was put before `mark`; rows of before are not completed any more."""
+        """Free the space of what was put before `mark`; rows before it are no longer completed."""
         self.flush()
-        # readers are told first, so that none takes the zeros for rows
+        # written first, so that no reader takes the zeros for rows
         self._rows.overwrite(layout.FIRST.pack(mark.rows), layout.FIRST_OFFSET)
         self.write_meta(problems_from=mark.problems)
         self._rows.let_go(mark.rows)
@@ -275,7 +275,7 @@ class IndexWriter:
         return at // 4
 
     def flush(self) -> None:
-        """Hand everything to the files: first what rows point at, then the rows."""
+        """Write all buffers to the files: first what rows refer to, then the rows."""
         self._strings.flush()
         self._connections.flush()
         self._details.flush()
@@ -319,7 +319,7 @@ class IndexWriter:
 
 
 class NoIndex:
-    """Takes what an `IndexWriter` takes and keeps nothing, for a reading that nobody looks at."""
+    """Stands in for an `IndexWriter` and discards everything, for a reading without a viewer."""
 
     def __init__(self) -> None:
         self.meta: dict[str, Any] = {"state": "following"}
@@ -347,7 +347,7 @@ class NoIndex:
 
 
 def _joined(entries: dict[int, bytes]) -> Iterator[tuple[int, bytes]]:
-    """Entries by index, those that adjoin as one."""
+    """Entries by index; adjoining entries are joined."""
     indexes = sorted(entries)
     start = 0
     for end in range(1, len(indexes) + 1):
@@ -357,7 +357,7 @@ def _joined(entries: dict[int, bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def _create(path: Path) -> int:
-    """A new file, never the old one cut: who has that one mapped would die of reading beyond its end."""
+    """Create a file in place of an old one. Truncating would kill (SIGBUS) a reader that has the old one mapped."""
     path.unlink(missing_ok=True)
     return private.create(path, os.O_WRONLY)
 

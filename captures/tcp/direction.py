@@ -1,17 +1,17 @@
 """One direction of a TCP connection: segments in any order in, contiguous runs and gaps out.
 
-Everything is counted in stream offsets: offset 0 is the first byte after SYN (or the first byte seen, where the capture
-starts later), and sequence numbers are unwrapped around the offset expected next, so that their 32 bits may wrap as
-often as they like.
+Positions are stream offsets: offset 0 is the first byte after the SYN, or the first byte seen if the capture starts
+later. Sequence numbers are unwrapped around the next expected offset, so their 32 bits may wrap any number of times.
 
-Bytes are never held, only where they lie. What was seen first wins; a later copy with other bytes is reported.
+A direction stores the addresses of bytes, never the bytes. The first copy of a byte wins; a later copy that differs is
+reported.
 
-A hole, bytes that were passed over, waits for the segment that fills it, and is declared lost (a Gap) when the first of
-these is true, each a matter of the connection's packets alone:
+A hole in the stream waits for the segment that fills it. It is declared lost (a Gap) as soon as one of these is true;
+each depends on the packets of this connection only:
 
-- the receiver has acknowledged it, so that no sender will repeat it (packets that acknowledge what is not there have
-  waited for it, as a capture may be a little out of order itself: captures/tcp/waiting.py);
-- more than MOST_BYTES or MOST_SEGMENTS lie beyond it, or OLDEST of the capture's time passes;
+- the receiver has acknowledged it, so the sender will not retransmit it (a packet that acknowledges missing bytes has
+  already waited for them, because a capture may be slightly out of order: captures/tcp/waiting.py);
+- more than MOST_BYTES bytes or MOST_SEGMENTS segments wait behind it, or OLDEST nanoseconds of capture time passed;
 - the connection ends: RST, a new connection on the same ports, the end of the capture.
 """
 
@@ -34,12 +34,12 @@ MOST_COPIES = 64
 REMEMBERED = 256
 """Delivered segments kept for comparing retransmissions with them."""
 UNRELATED = 1 << 28
-"""A sequence number this far from the expected one is another connection's, whose SYN was not captured."""
+"""A sequence number further than this from the expected one belongs to another connection, whose SYN is missing."""
 HALF = 1 << 31
 WHOLE = 1 << 32
 
 Same: TypeAlias = Callable[[int, int, int], bool]
-"""same(a, b, n): the source's n bytes at addresses a and b are equal."""
+"""same(a, b, n): whether the n bytes at address a of the source equal those at address b."""
 
 
 _Offsets: TypeAlias = "array[int]"
@@ -48,7 +48,7 @@ _none: Callable[[], _Offsets] = partial(array, "q")
 
 @dataclass(slots=True)
 class Piece:
-    """Bytes [start, end) of the stream at address `at`, of which the first `stored` are in the capture."""
+    """Bytes [start, end) of the stream. The capture holds the first `stored` of them, at address `at`."""
 
     start: int
     end: int
@@ -60,39 +60,39 @@ class Piece:
 
 @dataclass(slots=True)
 class Direction:
-    """State of one direction; `next` is the offset expected next and `base` the sequence number of offset 0."""
+    """State of one direction; `next` is the next expected offset, `base` the sequence number of offset 0."""
 
     side: Side
     base: int | None = None
     soft: bool = False
-    """`base` was taken from a packet without data: the first data seen starts the stream."""
+    """`base` is from a packet without data, so the first packet with data will replace it."""
     next: int = 0
     pending: list[Piece] = field(default_factory=list)
     pending_bytes: int = 0
     acked: int = 0
-    """Highest offset of this direction that the other side has acknowledged."""
+    """Highest offset of this direction that the receiver has acknowledged."""
     fin: int | None = None
     ended: bool = False
     hole_time: int = 0
     overlaps: list[tuple[int, int]] = field(default_factory=list)
-    """Overlaps in bytes not delivered yet."""
+    """Offset ranges in which copies differ, of bytes not delivered yet."""
     copies: list[Copy] = field(default_factory=list)
-    """The later copies of these, MOST_COPIES at most."""
+    """The later copies of the bytes in `overlaps`, at most MOST_COPIES."""
     recent_starts: _Offsets = field(default_factory=_none)
     recent_ends: _Offsets = field(default_factory=_none)
     recent_at: _Offsets = field(default_factory=_none)
     recent_held: _Offsets = field(default_factory=_none)
-    """Up to which offset each segment's bytes are in the capture."""
+    """The offset at which the captured bytes of each segment end."""
     run: Run | None = None
-    """The run of this batch that delivery goes on in."""
+    """The run of this batch to which the next piece is appended if it adjoins."""
 
     @property
     def held(self) -> int:
-        """Grows with every byte that was not there yet."""
+        """Delivered and pending bytes; grows with every new byte."""
         return self.next + self.pending_bytes
 
     def offset(self, seq: int) -> int:
-        """Stream offset of a sequence number, the nearest to the one expected next."""
+        """Stream offset of a sequence number: of all that fit, the nearest to the next expected one."""
         assert self.base is not None  # noqa: S101
         return self.next + ((seq - self.base - self.next + HALF) % WHOLE) - HALF
 
@@ -100,7 +100,7 @@ class Direction:
         self.base, self.soft = seq, soft
 
     def settle(self, seq: int) -> int:
-        """Stream offset of a segment with data; the first one starts the stream where no SYN did."""
+        """Stream offset of a segment with data. If there was no SYN, the first such segment starts the stream."""
         if self.base is None:
             self.begin(seq)
         elif self.soft:
@@ -110,14 +110,12 @@ class Direction:
 
     def acknowledge(self, ack: int) -> None:
         if self.base is not None:
-            ahead = (
-                ack - self.base - self.next + HALF
-            ) % WHOLE - HALF  # `offset` written out: most packets acknowledge
+            ahead = (ack - self.base - self.next + HALF) % WHOLE - HALF  # `offset` inlined: most packets acknowledge
             if self.acked - self.next < ahead <= UNRELATED:
                 self.acked = self.next + ahead
 
     def remember(self, starts: Ints, ends: Ints, at: Ints, stored: Ints) -> None:
-        """Keep what was delivered last, for later comparison."""
+        """Keep the segments delivered last, to compare retransmissions with them."""
         for recent, more in zip(self._recent, (starts, ends, at, starts + stored), strict=True):
             recent.frombytes(more[-REMEMBERED:].tobytes())
         self._trim()
@@ -140,11 +138,11 @@ class Direction:
                 del recent[:-REMEMBERED]
 
     def forget(self) -> None:
-        """Let go of what was delivered: nothing will be compared with it."""
+        """Drop the remembered segments: no retransmission will be compared with them."""
         self.recent_starts, self.recent_ends, self.recent_at, self.recent_held = _none(), _none(), _none(), _none()
 
     def take(self, piece: Piece, now: int, same: Same, out: list[Event]) -> None:
-        """One segment with data; appends what it makes deliverable. `now` is the address reached in the capture."""
+        """Take a segment with data; append the events it completes to `out`. `now` is the highest address so far."""
         if piece.start < self.next:
             self._compare_delivered(piece, now, same, out)
             if piece.end <= self.next:
@@ -159,15 +157,15 @@ class Direction:
         self._release(now, piece.time, out)
 
     def look_for_loss(self, now: int, time: int, out: list[Event]) -> None:
-        """Declare lost what the rule says is lost, after a packet of the connection at `time`."""
+        """Declare holes lost by the rules of this module, after a packet of the connection at capture time `time`."""
         while self.pending and self._lost(time):
             self._skip(now, time, out)
 
     def flush(self, now: int, time: int, out: list[Event]) -> None:
-        """Nothing will fill the holes any more."""
+        """Declare all holes lost, because the connection or the capture ended."""
         while self.pending:
             self._skip(now, time, out)
-        # A FIN counts as one: a single byte acknowledged beyond the last one seen is likelier that.
+        # A FIN takes one sequence number: one byte acknowledged beyond the last one seen is probably an unseen FIN.
         if self.base is not None and not self.soft and not self.ended and self.acked > self.next + 1:
             out.append(Gap(self.side, self.next, self.acked, now, time))
             self.run = None
@@ -206,7 +204,7 @@ class Direction:
             self.hole_time = time
 
     def _deliver(self, piece: Piece, now: int, out: list[Event]) -> None:
-        """Append one piece, to the last run where that goes on."""
+        """Deliver a piece: extend the last run if the piece adjoins it, else begin a run."""
         released = now if piece.at < now else 0
         run = self.run
         if run is None or run.released != released or run.ends[-1] != piece.start:
@@ -234,7 +232,7 @@ class Direction:
         self._remember(piece)
 
     def _insert(self, piece: Piece, same: Same) -> None:
-        """Put what is new of a segment among the pending ones; what was there first stays."""
+        """Add the new bytes of a segment to the pending pieces; bytes that are pending already stay."""
         pending = self.pending
         i = bisect_right(pending, piece.start, key=_end_of)
         while piece.start < piece.end:
@@ -262,7 +260,7 @@ class Direction:
             i += 1
 
     def _compare_delivered(self, piece: Piece, now: int, same: Same, out: list[Event]) -> None:
-        """Report bytes that differ from those delivered earlier, as far as those are remembered."""
+        """Report bytes that differ from the remembered ones delivered at the same offsets."""
         end = min(piece.end, self.next, piece.start + piece.stored)
         if piece.end - piece.start == 1 and piece.start == self.next - 1:
             return  # a keep-alive may carry any byte
@@ -281,11 +279,14 @@ class Direction:
 
 
 def _differing(same: Same, start: int, end: int, a: int, b: int) -> list[tuple[int, int]]:
-    """From the first to the last offset in [start, end) whose bytes differ, which begin at addresses `a` and `b`."""
+    """Where two copies of [start, end), at addresses `a` and `b`, differ: one range of offsets, none if they are equal.
+
+    It reaches from the first differing byte to the last.
+    """
     if end <= start or same(a, b, end - start):
         return []
     size = end - start
-    low, high = 0, size - 1  # the first that differs is among these, and so is the last
+    low, high = 0, size - 1  # bounds of both the first and the last byte that differ
     while low < high:
         middle = (low + high) // 2
         if same(a + low, b + low, middle + 1 - low):
@@ -307,7 +308,7 @@ def _end_of(piece: Piece) -> int:
 
 
 def _trim(piece: Piece, start: int) -> None:
-    """Drop what lies before `start`."""
+    """Drop the bytes before offset `start`."""
     cut = start - piece.start
     piece.start = start
     held = min(cut, piece.stored)

@@ -1,4 +1,4 @@
-"""TCP packets of a capture as columns, which is how they travel from the link layers to reassembly."""
+"""TCP packets of a capture as columns: the form in which the link layers give them to reassembly."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ import numpy.typing as npt
 Ints: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Where: TypeAlias = "Ints | slice"
-"""Positions in a batch; a slice copies nothing."""
+"""Positions in a batch; selecting by a slice makes no copy."""
 
 COLUMNS = ("time", "seq", "ack", "flags", "at", "length", "stored")
-"""Those of Packets but `direction`."""
+"""The columns of Packets except `direction`."""
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 
 
 @dataclass(slots=True)
 class Packets:
-    """A batch of TCP segments in capture order; every column has one entry a segment.
+    """A batch of TCP segments in capture order; every column has one entry per segment.
 
-    `directions` are keys, each once: source address, destination address (4 or 16 bytes each), source port, destination
-    port, as they stand in the packet. `direction` is the number of the segment's one among them; of some there may be
-    no segment. `at` is the payload's address in the source, `length` its length on the wire, `stored` how much of it
-    the capture holds. `time` is nanoseconds since the epoch. `comments` are packet comments by position in the batch.
+    `directions` are distinct keys: source address, destination address (4 or 16 bytes each), source port, destination
+    port, as in the packet. `direction` is each segment's index into them; a direction may have no segments. `at` is the
+    payload's address in the source, `length` its bytes on the wire, `stored` its bytes in the capture. `time` is in
+    nanoseconds since the epoch. `comments` are packet comments by position in the batch.
     """
 
     directions: list[bytes]
@@ -47,13 +47,13 @@ class Packets:
 
     @property
     def keys(self) -> list[bytes]:
-        """Each segment's direction."""
+        """Each segment's key in `directions`."""
         directions = self.directions
         return [directions[number] for number in self.direction.tolist()]
 
     @property
     def first(self) -> list[int]:
-        """The position of each direction's first segment; where it has none, as many as there are segments."""
+        """The position of each direction's first segment; the length of the batch if it has none."""
         count = len(self)
         found = np.full(len(self.directions), count)
         found[self.direction[::-1]] = np.arange(count)[::-1]
@@ -61,7 +61,7 @@ class Packets:
         return positions
 
     def some(self, positions: Where) -> Packets:
-        """The segments at these positions, which grow, as a batch of their own."""
+        """A batch of the segments at these ascending positions."""
         return Packets(
             self.directions,
             self.direction[positions],
@@ -86,14 +86,14 @@ def nothing() -> Packets:
 
 
 def numbered(keys: Iterable[bytes]) -> tuple[list[bytes], Ints]:
-    """The directions of segments with these keys, and the number of each segment's one: what Packets begin with."""
+    """`directions` and `direction` of Packets, for segments with these keys."""
     numbers: dict[bytes, int] = {}
     direction = [numbers.setdefault(key, len(numbers)) for key in keys]
     return list(numbers), np.array(direction, np.int64)
 
 
 def joined(batches: Sequence[Packets]) -> Packets:
-    """Batches as one."""
+    """One batch of the segments of all batches, in their order."""
     starts = [0, *accumulate(map(len, batches))]
     columns = {name: np.concatenate([getattr(one, name) for one in batches]) for name in COLUMNS}
     directions, numbers = numbered(key for one in batches for key in one.directions)
@@ -109,17 +109,17 @@ def joined(batches: Sequence[Packets]) -> Packets:
 
 
 def where(mask: Mask) -> Where:
-    """Where it is true."""
+    """The positions at which the mask is true; a slice if all are."""
     return slice(None) if mask.all() else np.flatnonzero(mask)
 
 
 def together(numbers: Ints, count: int) -> Ints:
-    """Positions of `numbers`, each less than `count`: equal ones together, the smallest first, else as they are."""
+    """The positions that sort `numbers`, which are less than `count`; stable."""
     return np.argsort(numbers.astype(np.uint16) if count <= 1 << 16 else numbers, kind="stable")  # 16 bits: radix sort
 
 
 def turned(key: bytes) -> bytes:
-    """The key of the other direction."""
+    """The key of the opposite direction."""
     n = (len(key) - 4) // 2
     return key[n : 2 * n] + key[:n] + key[-2:] + key[-4:-2]
 
@@ -127,7 +127,7 @@ def turned(key: bytes) -> bytes:
 def endpoints(key: bytes) -> tuple[str, str]:
     """Source and destination of a direction as "10.0.0.1:51234" or "[::1]:9092".
 
-    An IPv4 address mapped into IPv6 is shown as such: our recorder writes it where only the client came by IPv6.
+    An IPv4 address mapped into IPv6 is shown as IPv4: our recorder writes such addresses if only the client uses IPv6.
     """
     n = (len(key) - 4) // 2
     source, destination = ports(key)
@@ -136,7 +136,7 @@ def endpoints(key: bytes) -> tuple[str, str]:
 
 def _host(address: bytes) -> str:
     if len(address) == 4:
-        return ".".join(map(str, address))  # several times as quick as ipaddress
+        return ".".join(map(str, address))  # several times as fast as ipaddress
     long = IPv6Address(address)
     return f"[{long}]" if long.ipv4_mapped is None else str(long.ipv4_mapped)
 
