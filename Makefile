@@ -12,6 +12,9 @@ MUTATION_SAMPLE ?= 100
 MUTATION_SEED ?= 1
 PYTEST ?= $(BIN)/python -m pytest --durations 20
 
+# Processes that tests start would compile their modules each time.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo test unit test-system bench soak fuzz mutation schema schema-check docs lint types format coverage lock clean

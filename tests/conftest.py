@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Generator
 
@@ -13,6 +14,17 @@ from tests.support.homes import homes
 # How long an example takes says what else the machine does; `make fuzz` tries many more.
 hypothesis.settings.register_profile("kproxy", deadline=None, max_examples=40)
 hypothesis.settings.load_profile("kproxy")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collected tests live to the end: without garbage collection over them, collecting takes a quarter less time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
