@@ -14,15 +14,15 @@ from setuptools import Extension, setup
 BUILD = Path("build", "cython")
 PACKAGE = Path("kproxy")
 CONVERSATION = PACKAGE / "decoders" / "conversation"
-RECORDS = PACKAGE / "decoders" / "records"
+BATCHES = PACKAGE / "decoders" / "batches"
 SHARED = PACKAGE / "decoders" / "exchange.pxd"
 """C types of a module that is not compiled."""
 MODULES = (
     CONVERSATION / "loop",
     CONVERSATION / "pairing",
-    RECORDS / "loop",
-    RECORDS / "shown",
-    RECORDS / "text",
+    BATCHES / "loop",
+    BATCHES / "shown",
+    BATCHES / "text",
     PACKAGE / "captures" / "formats" / "block",
     PACKAGE / "captures" / "formats" / "starts",
     PACKAGE / "captures" / "spark" / "checks",

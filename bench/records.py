@@ -27,10 +27,10 @@ from aiokafka.record import default_records as aiokafka_records
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords as AiokafkaRecords
 
-from kproxy.decoders.records import current, loop
-from kproxy.decoders.records.batches import COMPRESSION, Trouble, parse
-from kproxy.decoders.records.compiled import COMPILED
-from kproxy.decoders.records.opening import iterate_batch
+from kproxy.decoders.batches import current, loop
+from kproxy.decoders.batches.batch import COMPRESSION, Trouble, parse
+from kproxy.decoders.batches.compiled import COMPILED
+from kproxy.decoders.batches.opening import iterate_batch
 
 with warnings.catch_warnings():
     # kafka-python reads its definitions in a deprecated way while it is imported.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kproxy.decoders.conversation.stream import Source
 from kproxy.decoders.dialects.decoding import Where
 from kproxy.decoders.exchange import Exchange, Frame, Status
 from kproxy.decoders.frames import decode_frame
 from kproxy.decoders.message import Decoded
 from kproxy.decoders.problems import Problem
 from kproxy.decoders.schema import Definitions
+from kproxy.decoders.stream import Source
 
 Values = Mapping[str, Any]
 

@@ -16,7 +16,7 @@ from kproxy.decoders.schema import Definitions
 from kproxy.decoders.schema.jsontext import DefinitionError
 
 if TYPE_CHECKING:
-    from kproxy.decoders.additions import Additions
+    from kproxy.decoders.schema.additions import Additions
 
 SUFFIX = ".json"
 

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 from kproxy.captures.errors import CaptureError
 from kproxy.captures.source import FileSource
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.exchange import Connection, Exchange
+from kproxy.decoders.stream import Side
 
 HEAD: Final = 1 << 16
 """Bytes of a capture that name it: a file header and some packets with their times."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kproxy.captures.ports import Ports
 from kproxy.decoders.conversation.recognition import which_side_asks
-from kproxy.decoders.conversation.stream import End, Event, Run, Source
 from kproxy.decoders.schema import Definitions
+from kproxy.decoders.stream import End, Event, Run, Source
 
 LOOKED_AT = 256
 """Bytes of each side."""

@@ -35,11 +35,11 @@ from kproxy.captures.tcp.packets import ports as ports_of
 from kproxy.captures.tcp.reassembly import Reassembler, Share, TcpConnection, part_of
 from kproxy.captures.tcp.waiting import LIVE_TIME, LONGEST_TIME
 from kproxy.decoders.conversation.conversation import Conversation, Limits, has_copies
+from kproxy.decoders.conversation.dialect import DialectConversation
 from kproxy.decoders.conversation.numbering import Numbering
-from kproxy.decoders.conversation.stream import End, Event, Run, Side
-from kproxy.decoders.dialects.conversation import DialectConversation
 from kproxy.decoders.exchange import Connection, Exchange, Health, StreamProblem
 from kproxy.decoders.schema import Definitions
+from kproxy.decoders.stream import End, Event, Run, Side
 
 Item: TypeAlias = Exchange | StreamProblem
 Done: TypeAlias = "list[tuple[int, Item]]"

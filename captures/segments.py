@@ -17,12 +17,12 @@ from typing import Any, Final
 from kproxy.captures.errors import CaptureError
 from kproxy.captures.formats.magic import is_capture
 from kproxy.captures.source import FileSource, Part
+from kproxy.decoders.batches.batch import Trouble, parse
+from kproxy.decoders.batches.opening import open_batch
 from kproxy.decoders.jsonform import body_json
 from kproxy.decoders.plurals import are, counted
-from kproxy.decoders.records.batches import Trouble, parse
 from kproxy.decoders.records.form import RecordsForm
 from kproxy.decoders.records.internal import fits
-from kproxy.decoders.records.opening import open_batch
 from kproxy.decoders.view import View
 
 METADATA_TOPIC: Final = "__cluster_metadata"

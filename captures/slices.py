@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from kproxy.captures.tcp.reassembly import TcpConnection
-from kproxy.decoders.conversation.stream import Event, Run
+from kproxy.decoders.stream import Event, Run
 
 SLICE_BYTES = 2 << 20
 """Maximum size of a slice. A batch is bounded equally (captures.reader.BATCH_BYTES), so it is usually one slice."""

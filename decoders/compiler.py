@@ -14,10 +14,10 @@ from collections.abc import Callable
 from itertools import repeat
 from typing import Any, Final, Protocol
 
-from kproxy.decoders.layout import UNKNOWN_TAGS, Layout, Shape, Slot, per_version
-from kproxy.decoders.layout import layout as layout_of
 from kproxy.decoders.primitives import Buffer, read_unsigned_varint, text, text_as_java
 from kproxy.decoders.problems import Code, DecodeError, Problem
+from kproxy.decoders.schema.layout import UNKNOWN_TAGS, Layout, Shape, Slot, per_version
+from kproxy.decoders.schema.layout import layout as layout_of
 from kproxy.decoders.schema.model import Message
 from kproxy.decoders.tree import TooLong, first_error
 

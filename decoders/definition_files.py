@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from kproxy.decoders import schema
-from kproxy.decoders.additions import Additions
-from kproxy.decoders.dialects.model import Dialect
 from kproxy.decoders.dialects.reading import DIALECT, dialect
 from kproxy.decoders.schema import kafkajson
+from kproxy.decoders.schema.additions import Additions
+from kproxy.decoders.schema.dialect import Dialect
 from kproxy.decoders.schema.jsontext import DefinitionError, Element, parse
 from kproxy.decoders.schema.model import Message
 from kproxy.decoders.schema.names import folded

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kproxy.decoders.layout import Layout, Shape, Slot, per_version
-from kproxy.decoders.layout import layout as layout_of
+from kproxy.decoders.schema.layout import Layout, Shape, Slot, per_version
+from kproxy.decoders.schema.layout import layout as layout_of
 from kproxy.decoders.schema.model import Message
 
 SUFFIX = "rrorCode"

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from kproxy.decoders.conversation.stream import Side, Source
 from kproxy.decoders.problems import Code, Problem
 from kproxy.decoders.sasl.session import Session
+from kproxy.decoders.stream import Side, Source
 
 
 class Status(StrEnum):

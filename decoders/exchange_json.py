@@ -12,24 +12,25 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from kproxy.decoders import embedded, secrets
-from kproxy.decoders.conversation.stream import Side, Source
 from kproxy.decoders.dialects.decoding import names, supposed
 from kproxy.decoders.embedded import Scope
 from kproxy.decoders.exchange import Exchange, Frame, Health, Status, StreamProblem
 from kproxy.decoders.frames import codes, decode_frame, where_of
 from kproxy.decoders.guessing import guess
+from kproxy.decoders.inner_problems import problems_inside, record_problems
 from kproxy.decoders.jsonform import base64, body_json, uuid_json, with_records
 from kproxy.decoders.knowledge import concerns, topic_ids
-from kproxy.decoders.layout import per_version
-from kproxy.decoders.message import Decoded, may_tell_a_secret, problems_inside, record_problems
+from kproxy.decoders.message import Decoded, may_tell_a_secret
 from kproxy.decoders.plurals import are, counted
 from kproxy.decoders.primitives import Buffer
 from kproxy.decoders.problems import Code, Problem, limited
 from kproxy.decoders.records import skipped
 from kproxy.decoders.sasl.session import Session
 from kproxy.decoders.schema import api_keys
+from kproxy.decoders.schema.layout import per_version
 from kproxy.decoders.schema.lookup import Definitions
 from kproxy.decoders.schema.model import Message
+from kproxy.decoders.stream import Side, Source
 from kproxy.decoders.view import PLAIN, View
 
 EXCHANGE = "kproxy.exchange/1"

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.dialects import decoding
 from kproxy.decoders.dialects.decoding import Where
 from kproxy.decoders.embedded import Scope, hang, token
+from kproxy.decoders.errorcodes import error_codes
 from kproxy.decoders.exchange import Exchange, Frame
-from kproxy.decoders.message import Decoded, decode_request, decode_response, error_codes, frame_root
-from kproxy.decoders.message import frame_tree as kafka_tree
+from kproxy.decoders.frame_tree import frame_root
+from kproxy.decoders.frame_tree import frame_tree as kafka_tree
+from kproxy.decoders.message import Decoded, decode_request, decode_response
 from kproxy.decoders.primitives import Buffer
 from kproxy.decoders.records.places import Place
 from kproxy.decoders.schema.lookup import Definitions
+from kproxy.decoders.stream import Side
 from kproxy.decoders.tree import Node
 from kproxy.decoders.view import PLAIN, View
 
@@ -74,7 +76,7 @@ def frame_tree(
     request: Buffer | None = None,
     places: Sequence[Place] = (),
 ) -> Node:
-    """A frame as nodes (see `decoders.message.frame_tree`).
+    """A frame as nodes (see `decoders.frame_tree.frame_tree`).
 
     `side` CLIENT means the request, even where a broker sent it.
     """

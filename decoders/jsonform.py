@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 from kproxy.decoders import embedded, secrets
 from kproxy.decoders.embedded import Scope
 from kproxy.decoders.knowledge import Knowledge
-from kproxy.decoders.layout import UNKNOWN_TAGS, Layout, Shape, Slot, per_version
-from kproxy.decoders.layout import layout as layout_of
 from kproxy.decoders.primitives import Buffer
 from kproxy.decoders.records.form import Allowance, RecordsForm, unaligned_records
+from kproxy.decoders.schema.layout import UNKNOWN_TAGS, Layout, Shape, Slot, per_version
+from kproxy.decoders.schema.layout import layout as layout_of
 from kproxy.decoders.schema.model import Message
 from kproxy.decoders.view import PLAIN, View
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from kproxy.decoders.layout import Layout, Shape, per_version
-from kproxy.decoders.layout import layout as layout_of
 from kproxy.decoders.primitives import Buffer
 from kproxy.decoders.schema import api_keys
+from kproxy.decoders.schema.layout import Layout, Shape, per_version
+from kproxy.decoders.schema.layout import layout as layout_of
 from kproxy.decoders.schema.model import Message
 
 RESERVED: Final = {bytes(15) + b"\1": "__cluster_metadata"}

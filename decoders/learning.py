@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kproxy.decoders.conversation.stream import Source
 from kproxy.decoders.exchange import Exchange, Frame
 from kproxy.decoders.knowledge import TEACHING, Knowledge, Nodes
 from kproxy.decoders.message import Decoded, decode_request, decode_response
 from kproxy.decoders.schema.lookup import Definitions
+from kproxy.decoders.stream import Source
 
 
 def learn(

@@ -9,47 +9,24 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
 
-from kproxy.decoders import embedded, secrets
+from kproxy.decoders import secrets
 from kproxy.decoders.compiler import STRICT, Decode, Values, decoder
-from kproxy.decoders.conversation.stream import Side
-from kproxy.decoders.embedded import Scope
-from kproxy.decoders.errorcodes import error_codes
-from kproxy.decoders.jsonform import records_forms
-from kproxy.decoders.knowledge import TOPIC_ID, Knowledge
-from kproxy.decoders.layout import layout as layout_of
-from kproxy.decoders.plurals import are, counted
+from kproxy.decoders.plurals import counted
 from kproxy.decoders.primitives import Buffer
-from kproxy.decoders.problems import Code, DecodeError, Problem, limited
-from kproxy.decoders.records import nodes
-from kproxy.decoders.records.places import Place
+from kproxy.decoders.problems import Code, DecodeError, Problem
 from kproxy.decoders.schema import irregular
 from kproxy.decoders.schema.errors import all_errors
+from kproxy.decoders.schema.layout import layout as layout_of
 from kproxy.decoders.schema.lookup import Definitions
 from kproxy.decoders.schema.model import Message, Versions
-from kproxy.decoders.tree import Node, tree
-from kproxy.decoders.view import PLAIN, View
+from kproxy.decoders.stream import Side
+from kproxy.decoders.tree import tree
 
-__all__ = [
-    "Decoded",
-    "decode_request",
-    "decode_response",
-    "error_codes",
-    "frame_tree",
-    "may_tell_a_secret",
-    "parts",
-    "problems_inside",
-    "record_problems",
-    "response_fits",
-]
-
-_KEY_AND_VERSION = struct.Struct(">hh")
-_SIZE = 4
-NODES = 200_000
-"""Default limit of nodes in a tree."""
+KEY_AND_VERSION = struct.Struct(">hh")
+SIZE = 4
 _COPY = 1 << 16
 """Frames up to this size are copied once: slices of bytes decode faster than those of a memoryview."""
 
@@ -89,7 +66,7 @@ class _Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class Plan:
     """How to read the frames of one API and version in one direction."""
 
     header: Message
@@ -100,15 +77,15 @@ class _Plan:
     """Problem of the API key or version itself, if it is unknown."""
 
 
-class _Plans:
+class Plans:
     """Plans by API key and version for one set of definitions, made on first use."""
 
     def __init__(self, definitions: Definitions) -> None:
         self.definitions = definitions
-        self.requests: dict[tuple[int, int], _Plan] = {}
-        self.responses: dict[tuple[int, int], _Plan] = {}
+        self.requests: dict[tuple[int, int], Plan] = {}
+        self.responses: dict[tuple[int, int], Plan] = {}
 
-    def get(self, side: Side, key: int, version: int) -> _Plan:
+    def get(self, side: Side, key: int, version: int) -> Plan:
         known = self.requests if side is Side.CLIENT else self.responses
         plan = known.get((key, version))
         if plan is None:
@@ -118,7 +95,7 @@ class _Plans:
                 known[key, version] = plan
         return plan
 
-    def _make(self, side: Side, key: int, version: int) -> _Plan:
+    def _make(self, side: Side, key: int, version: int) -> Plan:
         definitions = self.definitions
         request = side is Side.CLIENT
         if request:
@@ -149,7 +126,7 @@ class _Plans:
             attempts = tuple(self._attempts(key, known, guess, request=request))
             if not attempts and problem is None:
                 problem = Problem(where, 0, "", f"nothing defines version {version} of API {key}", Code.UNKNOWN_VERSION)
-        return _Plan(header, header_version, decoder(header, header_version), attempts, problem)
+        return Plan(header, header_version, decoder(header, header_version), attempts, problem)
 
     def _attempts(self, key: int, version: int, guess: int | None, *, request: bool) -> Iterator[_Attempt]:
         definitions = self.definitions
@@ -171,27 +148,28 @@ class _Plans:
 
 
 @cache
-def _plans(definitions: Definitions) -> _Plans:
-    return _Plans(definitions)
+def plans(definitions: Definitions) -> Plans:
+    """How frames are read by these definitions."""
+    return Plans(definitions)
 
 
 def decode_request(data: Buffer, definitions: Definitions) -> Decoded:
     """Read a request frame, its length field included. Malformed bytes give problems in the result, never an error."""
-    if len(data) < _SIZE + _KEY_AND_VERSION.size:
+    if len(data) < SIZE + KEY_AND_VERSION.size:
         return _too_short(data, "request")
-    key, version = _KEY_AND_VERSION.unpack_from(data, _SIZE)
-    plans = _plans(definitions)
-    plan = plans.requests.get((key, version)) or plans.get(Side.CLIENT, key, version)
-    return _decode(data, plan, version, "request")
+    key, version = KEY_AND_VERSION.unpack_from(data, SIZE)
+    known = plans(definitions)
+    plan = known.requests.get((key, version)) or known.get(Side.CLIENT, key, version)
+    return decode(data, plan, version, "request")
 
 
 def decode_response(data: Buffer, api_key: int, api_version: int, definitions: Definitions) -> Decoded:
     """Read a response frame, its length field included, to a request of this key and version."""
-    if len(data) < _SIZE:
+    if len(data) < SIZE:
         return _too_short(data, "response")
-    plans = _plans(definitions)
-    plan = plans.responses.get((api_key, api_version)) or plans.get(Side.BROKER, api_key, api_version)
-    return _decode(data, plan, api_version, "response")
+    known = plans(definitions)
+    plan = known.responses.get((api_key, api_version)) or known.get(Side.BROKER, api_key, api_version)
+    return decode(data, plan, api_version, "response")
 
 
 def may_tell_a_secret(data: Buffer, definitions: Definitions) -> bool:
@@ -208,12 +186,12 @@ def response_fits(data: Buffer, api_key: int, api_version: int, definitions: Def
 
     Stops at the first byte that does not fit, so it is cheap enough to call for every message.
     """
-    plan = _plans(definitions).get(Side.BROKER, api_key, api_version)
+    plan = plans(definitions).get(Side.BROKER, api_key, api_version)
     end = len(data)
-    if end < _SIZE or plan.problem is not None:
+    if end < SIZE or plan.problem is not None:
         return False
     try:
-        _, start = plan.decode_header(data, _SIZE, end, STRICT)
+        _, start = plan.decode_header(data, SIZE, end, STRICT)
     except DecodeError:
         return False
     return any(_fits(attempt, data, start, end) for attempt in plan.attempts)
@@ -238,7 +216,8 @@ def _too_short(data: Buffer, where: str) -> Decoded:
     return Decoded(None, -1, {}, None, [problem], body_start=end)
 
 
-def _decode(data: Buffer, plan: _Plan, version: int, where: str, start: int = _SIZE) -> Decoded:
+def decode(data: Buffer, plan: Plan, version: int, where: str, start: int = SIZE) -> Decoded:
+    """Read a frame by a plan; its header begins at `start`, and `where` names it in problems."""
     end = len(data)
     if type(data) is not bytes and end <= _COPY:
         data = bytes(data)
@@ -279,7 +258,7 @@ def _attempt(attempt: _Attempt, data: Buffer, start: int, end: int) -> _Outcome:
 
 
 def _settle(
-    data: Buffer, plan: _Plan, where: str, header: Values, start: int, problems: list[Problem], outcome: _Outcome
+    data: Buffer, plan: Plan, where: str, header: Values, start: int, problems: list[Problem], outcome: _Outcome
 ) -> Decoded:
     """Take the first layout that reads to the last byte, else the one that leaves the fewest bytes, else none.
 
@@ -316,7 +295,7 @@ def _settle(
     return decoded
 
 
-def _problems(plan: _Plan, found: list[Problem], where: str) -> list[Problem]:
+def _problems(plan: Plan, found: list[Problem], where: str) -> list[Problem]:
     """Problems of the API key, version and header."""
     return [*([] if plan.problem is None else [plan.problem]), *_placed(found, where)]
 
@@ -330,198 +309,7 @@ def _placed(problems: list[Problem], where: str) -> Iterator[Problem]:
     return (Problem(where, p.offset, p.path, p.message, p.code) for p in problems)
 
 
-def _partial_header(data: Buffer, plan: _Plan, start: int, end: int) -> Values:
+def _partial_header(data: Buffer, plan: Plan, start: int, end: int) -> Values:
     names = {slot.name for slot in layout_of(plan.header, plan.header_version).slots}
     node = tree(plan.header, plan.header_version, data, start, end)
     return {child.name: child.value for child in node.children if child.name in names and child.problem is None}
-
-
-def record_problems(data: Buffer, decoded: Decoded, body: Any, where: str) -> list[Problem]:
-    """Problems in the records of a frame.
-
-    `decoded` was read from `data`, and `body` is what `body_json` returned for it.
-    """
-    if decoded.message is None:
-        return []
-    wrong = [place for place in records_forms(body, decoded.message, decoded.version) if place.form.troubles]
-    if not wrong:
-        return []
-    node = tree(decoded.message, decoded.version, data, decoded.body_start, len(data))
-    places = {
-        one.path: one.end - len(one.value) for one in node.walk() if one.type == "records" and one.value is not None
-    }
-    found = [
-        Problem(
-            where,
-            places[place.path] + trouble.offset,
-            f"{place.path}.{trouble.path}" if trouble.path else place.path,
-            trouble.message,
-            trouble.code,
-        )
-        for place in wrong
-        for trouble in place.form.troubles
-    ]
-    return limited(found, sum(place.form.left_out for place in wrong))
-
-
-def problems_inside(data: Buffer, decoded: Decoded, scope: Scope, where: str) -> list[Problem]:
-    """Problems inside the bytes fields of a frame; empty unless `scope.found` has entries."""
-    if decoded.message is None or not (scope.found.wrong or scope.found.records):
-        return []
-    end = len(data)
-    root = tree(decoded.message, decoded.version, data, decoded.body_start, end, limit=NODES)
-    embedded.attach(root, decoded.message, decoded.version, memoryview(data), scope)
-    found = [replace(problem, where=where) for problem in embedded.problems(root)]
-    for path, trouble in scope.found.records:
-        node = next((node for node in root.walk() if node.type == "records" and path.startswith(f"{node.path}.")), None)
-        if node is not None:
-            offset = node.end - len(node.value) + trouble.offset
-            found.append(Problem(where, offset, path, trouble.message, trouble.code))
-    return limited(found, scope.found.left_out)
-
-
-def frame_tree(
-    data: Buffer,
-    side: Side,
-    api_key: int | None,
-    api_version: int | None,
-    definitions: Definitions,
-    *,
-    view: View = PLAIN,
-    request: Buffer | None = None,
-    places: Sequence[Place] = (),
-    limit: int | None = NODES,
-) -> Node:
-    """Read a frame, its length field included, into nodes: "size", "header" and "body" below the frame.
-
-    Offsets count from the frame's first byte. Nodes that were read before an error are kept; other bytes become nodes
-    "unread" (not decoded) and "trailing" (after the body). A request's key and version are read from its header; a
-    response without them gets its correlation id and "unread" bytes. After `limit` nodes of the body the rest is
-    "unread", and the last node has `more`. Known contents of bytes fields become nodes below them, made on demand;
-    those of a response may depend on the frame of its `request`. `places` describes records by what the rest of the
-    exchange says about them.
-    """
-    buffer = memoryview(data)
-    end = len(buffer)
-    where = "request" if side is Side.CLIENT else "response"
-    root = frame_root(data, where)
-    if end < _SIZE:
-        return root
-    if side is Side.CLIENT:
-        if end < _SIZE + _KEY_AND_VERSION.size:
-            unread = _bytes(root, "unread", buffer, _SIZE, end)
-            text = f"a request of {counted(end, 'byte')} has no header"
-            unread.problem = Problem(where, end, "", text, Code.TRUNCATED)
-            return root
-        api_key, api_version = _KEY_AND_VERSION.unpack_from(buffer, _SIZE)
-    # No API has a negative key: an orphan's header is the plainest one.
-    key, version = (-1 if number is None else number for number in (api_key, api_version))
-    answer = definitions.response(key, version) if side is Side.BROKER else None
-    asked = None
-    if request is not None and answer is not None and embedded.places(answer, version):
-        asked = decode_request(request, definitions).body
-    scope = Scope(view, definitions, asked)
-    problem = parts(root, buffer, _SIZE, side, key, version, scope, places=places, limit=limit)
-    if api_key is not None:
-        root.problem = problem
-    return root
-
-
-def parts(
-    root: Node,
-    buffer: memoryview,
-    start: int,
-    side: Side,
-    api_key: int,
-    api_version: int,
-    scope: Scope,
-    *,
-    places: Sequence[Place] = (),
-    limit: int | None = NODES,
-) -> Problem | None:
-    """Add nodes "header", "body" and any unread rest of the message in `buffer[start:]` below `root`.
-
-    Returns the problem of the API key or version, if any. `places` describes records by what the rest of the exchange
-    says about them.
-    """
-    where = "request" if side is Side.CLIENT else "response"
-    plan = _plans(scope.definitions).get(side, api_key, api_version)
-    decoded = _decode(buffer, plan, api_version, where, start)
-    body = grow(root, buffer, start, plan.header, plan.header_version, decoded, limit=limit)
-    if body is not None and decoded.message is not None:
-        _name_topics(body, scope.view.knowledge)
-        embedded.attach(body, decoded.message, decoded.version, buffer, scope)
-        nodes.attach(body, scope.view, places)
-    return plan.problem
-
-
-def grow(
-    root: Node, buffer: memoryview, start: int, header: Message, version: int, decoded: Decoded, *, limit: int | None
-) -> Node | None:
-    """Add nodes "header", "body" and any unread rest of the message in `buffer[start:]` below `root`.
-
-    `decoded` names the body's definition. Returns the body's node, None if there is none.
-    """
-    end = len(buffer)
-    head = _adopt(root, "header", tree(header, version, buffer, start, end))
-    position = head.end
-    body = None
-    if decoded.message is not None and not any(node.problem for node in head.walk() if _stops(node)):
-        body = _adopt(root, "body", tree(decoded.message, decoded.version, buffer, position, end, limit=limit))
-        position = body.end
-        stopped = any(node.more or _stops(node) for node in body.walk())
-        if position < end:
-            rest = _bytes(root, "unread" if stopped else "trailing", buffer, position, end)
-            if not stopped:
-                rest.problem = next((p for p in decoded.problems if p.code is Code.TRAILING_BYTES), None)
-    elif position < end:
-        _bytes(root, "unread", buffer, position, end)
-    return body
-
-
-def frame_root(data: Buffer, where: str) -> Node:
-    """A frame's root node with its length field; a truncated length field has a problem."""
-    end = len(data)
-    root = Node("frame", where, 0)
-    root.end = end
-    size = _child(root, "size", "int32", 0, min(_SIZE, end))
-    if end < _SIZE:
-        size.problem = Problem(where, 0, "size", f"a length takes {_SIZE} bytes, {end} {are(end)} left", Code.TRUNCATED)
-    else:
-        (size.value,) = struct.unpack_from(">i", data, 0)
-    return root
-
-
-def _name_topics(body: Node, knowledge: Knowledge) -> None:
-    for node in body.walk():
-        if node.name == TOPIC_ID and node.type == "uuid" and node.value is not None:
-            node.label = knowledge.topic(node.value)
-
-
-def _stops(node: Node) -> bool:
-    return node.problem is not None and node.problem.code is not Code.BAD_UTF8
-
-
-def _child(parent: Node, name: str, type_: str, start: int, end: int) -> Node:
-    node = Node(name, type_, start, parent)
-    node.end = end
-    parent.children.append(node)
-    return node
-
-
-def _bytes(parent: Node, name: str, view: memoryview, start: int, end: int) -> Node:
-    node = _child(parent, name, "bytes", start, end)
-    node.value = view[start:end]
-    return node
-
-
-def _adopt(root: Node, name: str, node: Node) -> Node:
-    """Add a message's root below the frame's; paths of its nodes still begin at the message.
-
-    If the frame itself is embedded in a message, paths begin at that outer message.
-    """
-    node.name = name
-    if root.parent is not None:
-        node.parent = root
-    root.children.append(node)
-    return node

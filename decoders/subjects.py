@@ -15,10 +15,10 @@ from functools import lru_cache
 from typing import Any, Final
 
 from kproxy.decoders.knowledge import TOPIC_ID
-from kproxy.decoders.layout import Layout, Shape, Slot, per_version
-from kproxy.decoders.layout import layout as layout_of
 from kproxy.decoders.message import Decoded
 from kproxy.decoders.schema import api_keys
+from kproxy.decoders.schema.layout import Layout, Shape, Slot, per_version
+from kproxy.decoders.schema.layout import layout as layout_of
 from kproxy.decoders.schema.model import Message
 
 _NO_ID: Final = bytes(16)

@@ -14,11 +14,11 @@ from typing import Any
 
 from kproxy.decoders import secrets
 from kproxy.decoders.errorcodes import is_error_code
-from kproxy.decoders.layout import FIXED, UNKNOWN_TAGS, Layout, Shape, Slot
-from kproxy.decoders.layout import layout as layout_of
 from kproxy.decoders.plurals import are, counted
 from kproxy.decoders.primitives import Buffer, read_unsigned_varint, text, text_as_java
 from kproxy.decoders.problems import Code, DecodeError, Problem
+from kproxy.decoders.schema.layout import FIXED, UNKNOWN_TAGS, Layout, Shape, Slot
+from kproxy.decoders.schema.layout import layout as layout_of
 from kproxy.decoders.schema.model import Field, Message
 
 

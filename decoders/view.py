@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from kproxy.decoders.batches.codecs import DEFAULT_LIMIT
+from kproxy.decoders.batches.record import Header
 from kproxy.decoders.knowledge import Knowledge
-from kproxy.decoders.records.codecs import DEFAULT_LIMIT
-from kproxy.decoders.records.record import Header
 
 
 class Payloads(Protocol):

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from kproxy.decoders.layout import RANGES, UNKNOWN_TAGS, Layout, Shape, Slot
-from kproxy.decoders.layout import layout as layout_of
 from kproxy.decoders.plurals import counted
 from kproxy.decoders.primitives import write_unsigned_varint
+from kproxy.decoders.schema.layout import RANGES, UNKNOWN_TAGS, Layout, Shape, Slot
+from kproxy.decoders.schema.layout import layout as layout_of
 from kproxy.decoders.schema.model import Field, Message
 
 _MAX_STRING = (1 << 15) - 1

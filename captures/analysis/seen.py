@@ -8,7 +8,6 @@ from typing import Any
 
 from kproxy.captures.bodies import Bodies
 from kproxy.captures.index.labels import topic_name
-from kproxy.decoders.conversation.stream import Source
 from kproxy.decoders.embedded import Scope
 from kproxy.decoders.exchange import Exchange, Health
 from kproxy.decoders.frames import codes
@@ -17,6 +16,7 @@ from kproxy.decoders.knowledge import Knowledge
 from kproxy.decoders.learning import learn_both
 from kproxy.decoders.message import Decoded
 from kproxy.decoders.schema import Definitions, api_keys
+from kproxy.decoders.stream import Source
 from kproxy.decoders.view import View
 
 MOST_CLIENTS = 100_000

@@ -15,7 +15,6 @@ from kproxy.captures.analysis.histogram import Histogram
 from kproxy.captures.analysis.overtime import OverTime, Span
 from kproxy.captures.bodies import Bodies
 from kproxy.captures.tables.places import parts
-from kproxy.decoders.conversation.stream import Side, Source
 from kproxy.decoders.exchange import Exchange, Health, Status
 from kproxy.decoders.frames import codes
 from kproxy.decoders.jsonform import uuid_json
@@ -23,6 +22,7 @@ from kproxy.decoders.knowledge import Knowledge
 from kproxy.decoders.learning import learn_both
 from kproxy.decoders.meanings.remarks import wait_over
 from kproxy.decoders.schema import Definitions, api_keys
+from kproxy.decoders.stream import Side, Source
 
 NANOSECONDS: Final = 1_000_000
 """In a millisecond, the unit of what is shown."""

@@ -10,9 +10,9 @@ from typing import Any, Final
 from kproxy.captures.analysis.partitioner import Keys
 from kproxy.captures.analysis.seen import Client, Seen, Values
 from kproxy.captures.index.labels import id_text, topic_id
-from kproxy.decoders.records.batches import Batch, parse
+from kproxy.decoders.batches.batch import Batch, parse
+from kproxy.decoders.batches.opening import open_batch
 from kproxy.decoders.records.counting import record_count
-from kproxy.decoders.records.opening import open_batch
 from kproxy.decoders.schema import api_keys
 
 MOST: Final = 100_000

@@ -8,9 +8,9 @@ from enum import StrEnum
 from typing import Any, Final
 
 from kproxy.captures.analysis.seen import Client, Seen, Values
+from kproxy.decoders.batches.batch import parse
 from kproxy.decoders.exchange_json import milliseconds, timestamp
 from kproxy.decoders.plurals import counted
-from kproxy.decoders.records.batches import parse
 from kproxy.decoders.schema import errors
 
 FENCED: Final = frozenset({47, 90})

@@ -12,9 +12,9 @@ from kproxy.captures.analysis.seen import Decoder, Seen
 from kproxy.captures.analysis.topics import Topics
 from kproxy.captures.analysis.transactions import Transactions
 from kproxy.captures.bodies import Bodies
-from kproxy.decoders.conversation.stream import Source
 from kproxy.decoders.exchange import Exchange, Health
 from kproxy.decoders.schema import Definitions
+from kproxy.decoders.stream import Source
 
 
 class Counted(Protocol):

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from kproxy.decoders.conversation.stream import Source
     from kproxy.decoders.exchange import Exchange, Health, StreamProblem
     from kproxy.decoders.schema import Definitions
+    from kproxy.decoders.stream import Source
 
 
 class Reading(Protocol):

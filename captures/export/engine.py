@@ -18,12 +18,12 @@ from kproxy.captures.export.partial import Partial
 from kproxy.captures.reader import Item, Reader
 from kproxy.captures.redaction.exchanges import Redaction
 from kproxy.captures.source import RELEASE_BYTES
-from kproxy.decoders.conversation.stream import Source
 from kproxy.decoders.exchange import Exchange, StreamProblem
 from kproxy.decoders.filters import Why
 from kproxy.decoders.knowledge import Knowledge
 from kproxy.decoders.learning import learn
 from kproxy.decoders.schema import Definitions
+from kproxy.decoders.stream import Source
 
 T = TypeVar("T")
 

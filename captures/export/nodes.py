@@ -9,13 +9,13 @@ from typing import Any, Final
 
 from kproxy.decoders.escaping import escape
 from kproxy.decoders.jsonform import uuid_json
-from kproxy.decoders.layout import UNKNOWN_TAGS
 from kproxy.decoders.meanings.table import node_meaning
 from kproxy.decoders.plurals import counted
 from kproxy.decoders.primitives import Buffer
 from kproxy.decoders.problems import Code
 from kproxy.decoders.records.nodes import BITS
 from kproxy.decoders.schema import errors
+from kproxy.decoders.schema.layout import UNKNOWN_TAGS
 from kproxy.decoders.tree import Node
 
 READ_ON: Final = frozenset({Code.BAD_UTF8, Code.UNKNOWN_API, Code.UNKNOWN_VERSION, Code.TRAILING_BYTES})

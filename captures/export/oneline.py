@@ -12,13 +12,13 @@ from kproxy.captures.index.format import Flag
 from kproxy.captures.index.summary import Summariser, Summary
 from kproxy.captures.text import RESULTS, api_text, latency_text, size_text
 from kproxy.decoders.conversation.comments import CHANGED
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.escaping import escape
 from kproxy.decoders.exchange import Exchange, Frame, Health, Status, StreamProblem
 from kproxy.decoders.exchange_json import timestamp
 from kproxy.decoders.knowledge import Knowledge
 from kproxy.decoders.plurals import are, counted
 from kproxy.decoders.schema import Definitions
+from kproxy.decoders.stream import Side
 
 
 def result_text(status: Status, codes: Sequence[int], exchange: Exchange, definitions: Definitions) -> str:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.exchange import Connection, Exchange, Frame, Status, StreamProblem
+from kproxy.decoders.stream import Side
 
 Item = Exchange | StreamProblem
 Row = tuple[Any, ...]

@@ -10,7 +10,6 @@ from kproxy.captures.export.nodes import Style, hex_lines, title
 from kproxy.captures.export.oneline import health_note
 from kproxy.captures.text import RESULTS, api_text, latency_text
 from kproxy.decoders import secrets
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.escaping import escape
 from kproxy.decoders.exchange import Exchange, Frame, Health, Status, StreamProblem
 from kproxy.decoders.exchange_json import exchange_json, timestamp
@@ -18,6 +17,7 @@ from kproxy.decoders.frames import frame_tree
 from kproxy.decoders.guessing import guess
 from kproxy.decoders.message import may_tell_a_secret
 from kproxy.decoders.plurals import counted
+from kproxy.decoders.stream import Side
 from kproxy.decoders.tree import Node
 from kproxy.decoders.view import View
 

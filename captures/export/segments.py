@@ -8,8 +8,8 @@ from typing import Any, Final
 from kproxy.captures.export.encoding import encode
 from kproxy.captures.export.records import batch_facts, record_line
 from kproxy.captures.segments import Segment, StoredBatch
+from kproxy.decoders.batches.batch import Trouble
 from kproxy.decoders.plurals import are, counted
-from kproxy.decoders.records.batches import Trouble
 
 BATCH: Final = "kproxy.batch/1"
 SEGMENT: Final = "kproxy.segment/1"

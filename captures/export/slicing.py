@@ -12,9 +12,9 @@ from typing import BinaryIO, Final
 
 from kproxy.captures.formats.pcapng_writer import ACK, MAX_PAYLOAD, PSH, SYN, Direction, file_header, statistics
 from kproxy.captures.keys import split_address
-from kproxy.decoders.conversation.stream import Side, Source
 from kproxy.decoders.exchange import Connection, Exchange, Frame, StreamProblem
 from kproxy.decoders.schema import api_keys
+from kproxy.decoders.stream import Side, Source
 
 _START: Final = 1_000_000
 """Sequence number of a connection's first byte."""

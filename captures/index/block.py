@@ -20,8 +20,8 @@ from kproxy.captures.index import format as layout
 from kproxy.captures.index.format import Flag
 from kproxy.captures.index.summary import Summary
 from kproxy.decoders.conversation.comments import CHANGED
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.exchange import Exchange, Frame, Status
+from kproxy.decoders.stream import Side
 
 _STRINGS: Final = ("client", "label", "subject")
 _TYPE: Final = np.dtype(

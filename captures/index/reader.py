@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 from kproxy.captures import private
 from kproxy.captures.index import format as layout
 from kproxy.captures.index.format import ConnectionEntry, Row
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.exchange import Frame
 from kproxy.decoders.knowledge import Fact, Knowledge
 from kproxy.decoders.problems import Code, Problem
+from kproxy.decoders.stream import Side
 
 if TYPE_CHECKING:
     from kproxy.decoders.sasl.session import Session

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from kproxy.captures.index import labels
 from kproxy.captures.index.format import Flag
-from kproxy.decoders.conversation.stream import Source
 from kproxy.decoders.exchange import Exchange, Frame, Status
 from kproxy.decoders.frames import codes, decode_frame, where_of
 from kproxy.decoders.knowledge import Knowledge, Nodes
@@ -17,6 +16,7 @@ from kproxy.decoders.message import Decoded
 from kproxy.decoders.problems import Problem
 from kproxy.decoders.records.counting import counted
 from kproxy.decoders.schema import Definitions, api_keys
+from kproxy.decoders.stream import Source
 from kproxy.decoders.subjects import NOTHING, subject_text
 
 FETCHES = frozenset({api_keys.FETCH, api_keys.SHARE_FETCH})

@@ -12,12 +12,12 @@ from kproxy.captures.redaction import HOSTS, PAYLOADS, Removed
 from kproxy.captures.redaction.comments import withheld, without_address
 from kproxy.captures.redaction.frames import FrameRedaction
 from kproxy.captures.redaction.hosts import Hosts
-from kproxy.decoders.conversation.stream import Source
 from kproxy.decoders.exchange import Connection, Exchange, Frame, Status, StreamProblem
 from kproxy.decoders.knowledge import Knowledge
 from kproxy.decoders.learning import learn
 from kproxy.decoders.sasl.session import Session
 from kproxy.decoders.schema import Definitions
+from kproxy.decoders.stream import Source
 
 
 @dataclass(slots=True)

@@ -14,16 +14,16 @@ from kproxy.captures.redaction import FILL, HOSTS, PAYLOADS, SECRETS, Removed
 from kproxy.captures.redaction.hosts import FIELDS, PACKED, Hosts
 from kproxy.captures.redaction.records import RecordsRedaction
 from kproxy.decoders import secrets
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.exchange import Exchange, Frame
 from kproxy.decoders.frames import decode_frame, frame_tree, where_of
 from kproxy.decoders.knowledge import Knowledge
-from kproxy.decoders.layout import UNKNOWN_TAGS
 from kproxy.decoders.message import may_tell_a_secret
 from kproxy.decoders.problems import Code
 from kproxy.decoders.records.nodes import topic_of
 from kproxy.decoders.records.places import UNALIGNED
 from kproxy.decoders.schema import Definitions
+from kproxy.decoders.schema.layout import UNKNOWN_TAGS
+from kproxy.decoders.stream import Side
 from kproxy.decoders.tree import Node
 from kproxy.decoders.view import View
 

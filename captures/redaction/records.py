@@ -19,11 +19,11 @@ import google_crc32c
 
 from kproxy.captures.redaction import FILL
 from kproxy.captures.redaction.hosts import Hosts
+from kproxy.decoders.batches.batch import V2_HEADER, Batch, Trouble, crc_valid, parse
+from kproxy.decoders.batches.opening import iterate_batch
 from kproxy.decoders.plurals import counted
 from kproxy.decoders.primitives import read_unsigned_varint, read_varlong, write_unsigned_varint
 from kproxy.decoders.problems import DecodeError
-from kproxy.decoders.records.batches import V2_HEADER, Batch, Trouble, crc_valid, parse
-from kproxy.decoders.records.opening import iterate_batch
 
 _CRC: Final = struct.Struct(">I")
 _COUNT: Final = struct.Struct(">i")

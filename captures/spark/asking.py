@@ -13,13 +13,13 @@ from typing import Any, Final
 import pyarrow as pa
 
 from kproxy.captures.spark.facts import Facts, Position, Then
-from kproxy.decoders.conversation.stream import Source
 from kproxy.decoders.exchange import Exchange
 from kproxy.decoders.filters import Expression
 from kproxy.decoders.filters.matcher import learns
 from kproxy.decoders.filters.rows import ExchangeRow, Learnt, Unavailable
 from kproxy.decoders.knowledge import Nodes
 from kproxy.decoders.schema import Definitions
+from kproxy.decoders.stream import Source
 
 ADDRESS: Final = "address"
 """What a fact is about that tells the node id of the broker at "host:port", for filters alone."""

@@ -18,12 +18,12 @@ from kproxy.captures.spark.reading import SEGMENTS
 from kproxy.captures.spark.state import Reader, StateError, Writer, pack, unpack
 from kproxy.captures.tcp.direction import Direction, Piece
 from kproxy.decoders.conversation.recognition import Known, known
-from kproxy.decoders.conversation.stream import Copy, Run
 from kproxy.decoders.conversation.stretch import Stretch
-from kproxy.decoders.dialects.model import Dialect
 from kproxy.decoders.exchange import Frame
 from kproxy.decoders.filters import Matcher
 from kproxy.decoders.schema import Definitions
+from kproxy.decoders.schema.dialect import Dialect
+from kproxy.decoders.stream import Copy, Run
 
 COMPARED: Final = 1 << 15
 """Bytes of a direction, of those delivered last, that are kept to be compared with what is sent again."""

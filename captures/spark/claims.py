@@ -35,9 +35,9 @@ from kproxy.captures.tables.rows import Row, Sketcher
 from kproxy.captures.tables.schema import EXCHANGE_TOPICS, EXCHANGES, GROUP_EVENTS, RECORD_BATCHES, RECORDS, TABLES
 from kproxy.captures.tcp.packets import Ints, Packets, together
 from kproxy.captures.tcp.reassembly import Share
-from kproxy.decoders.conversation.stream import Source
 from kproxy.decoders.exchange import Exchange
 from kproxy.decoders.knowledge import Knowledge
+from kproxy.decoders.stream import Source
 
 PORTION: Final = 128 << 20
 """Bytes of payload after which the flows of a split begin anew, so that memory has a bound."""

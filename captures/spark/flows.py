@@ -37,13 +37,13 @@ from kproxy.captures.tcp.direction import Direction
 from kproxy.captures.tcp.packets import Ints, Packets, nothing
 from kproxy.captures.tcp.reassembly import Share, as_array, as_list
 from kproxy.decoders.conversation.conversation import Conversation
-from kproxy.decoders.conversation.stream import Source
-from kproxy.decoders.dialects.conversation import DialectConversation
+from kproxy.decoders.conversation.dialect import DialectConversation
 from kproxy.decoders.exchange import Connection, Exchange, StreamProblem
 from kproxy.decoders.filters import Expression, Matcher
 from kproxy.decoders.knowledge import RESERVED, Fact, Knowledge
 from kproxy.decoders.learning import learn, learn_both
 from kproxy.decoders.schema import Definitions
+from kproxy.decoders.stream import Source
 from kproxy.decoders.view import View
 
 GRANULE: Final = 26

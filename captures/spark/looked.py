@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 
 from kproxy.captures.spark.pieces import piece  # not in C
-from kproxy.decoders.conversation.stream import Source
+from kproxy.decoders.stream import Source
 
 put = array.append  # not in C
 COPIED = 1 << 12

@@ -19,8 +19,8 @@ from kproxy.captures.tcp.packets import FIN, RST, SYN, Ints, Mask, Packets
 from kproxy.decoders.conversation.conversation import Conversation
 from kproxy.decoders.conversation.loop import HEAD
 from kproxy.decoders.conversation.responses import Responses
-from kproxy.decoders.conversation.stream import Event, Run
 from kproxy.decoders.exchange import Connection
+from kproxy.decoders.stream import Event, Run
 
 LEAST: Final = 64
 """Segments from which on it is cheaper to pass over them."""

@@ -1,6 +1,6 @@
 """What is to be read, cut into splits: which files, in which order, and where each is cut.
 
-Addresses of a reading (decoders.conversation.stream) grow in capture order: a file has WIDE of them, whatever its size,
+Addresses of a reading (decoders.stream) grow in capture order: a file has WIDE of them, whatever its size,
 so that nobody must know the sizes of the files before it.
 """
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from kproxy.decoders.knowledge import TOPIC_ID
-from kproxy.decoders.layout import RANGES, Layout, Shape, Slot, per_version
-from kproxy.decoders.layout import layout as layout_of
 from kproxy.decoders.primitives import Buffer
 from kproxy.decoders.records.places import PLACES
+from kproxy.decoders.schema.layout import RANGES, Layout, Shape, Slot, per_version
+from kproxy.decoders.schema.layout import layout as layout_of
 from kproxy.decoders.schema.model import Message
 
 Values = Mapping[str, Any]

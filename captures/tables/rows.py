@@ -17,7 +17,7 @@ from kproxy.captures.keys import Flow, Flows, Key, exchange_id
 from kproxy.captures.tables import places
 from kproxy.captures.tables.places import Part
 from kproxy.captures.tables.schema import ANOMALIES, EXCHANGE_TOPICS, EXCHANGES, GROUP_EVENTS, WITHOUT_BODIES
-from kproxy.decoders.conversation.stream import Side, Source
+from kproxy.decoders.batches.batch import Head, heads
 from kproxy.decoders.exchange import Connection, Exchange, Frame, Health, Status, StreamProblem
 from kproxy.decoders.exchange_json import SASL_TOKEN
 from kproxy.decoders.frames import codes
@@ -26,8 +26,8 @@ from kproxy.decoders.knowledge import RESERVED, Knowledge
 from kproxy.decoders.learning import learn_both
 from kproxy.decoders.primitives import Buffer
 from kproxy.decoders.problems import Code, Problem
-from kproxy.decoders.records.batches import Head, heads
 from kproxy.decoders.schema import Definitions, api_keys
+from kproxy.decoders.stream import Side, Source
 
 Row = Sequence[Any]
 Values = Mapping[str, Any]

@@ -25,7 +25,7 @@ from functools import partial
 from typing import TypeAlias, cast
 
 from kproxy.captures.tcp.packets import Ints
-from kproxy.decoders.conversation.stream import Copy, End, Event, Gap, Run, Side
+from kproxy.decoders.stream import Copy, End, Event, Gap, Run, Side
 
 MOST_BYTES = 8 << 20
 MOST_SEGMENTS = 4096

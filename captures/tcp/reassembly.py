@@ -34,7 +34,7 @@ import numpy as np
 from kproxy.captures.tcp.direction import HALF, UNRELATED, WHOLE, Direction, Piece, Same
 from kproxy.captures.tcp.packets import ACK, FIN, RST, SYN, Ints, Mask, Packets, Where, endpoints, together, turned
 from kproxy.captures.tcp.waiting import LONGEST_TIME, NEAR, Arrival, Waiting, distance, overdue
-from kproxy.decoders.conversation.stream import End, Event, Run, Side
+from kproxy.decoders.stream import End, Event, Run, Side
 
 FEW = 12
 """Packets of a connection in a batch, up to which handling them one by one is faster than as columns."""

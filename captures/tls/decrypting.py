@@ -22,7 +22,7 @@ from kproxy.captures.tcp.packets import Packets
 from kproxy.captures.tcp.reassembly import Reassembler, TcpConnection
 from kproxy.captures.tls.keylog import Secrets
 from kproxy.captures.tls.session import CLIENT, SERVER, Session, TlsError
-from kproxy.decoders.conversation.stream import End, Event, Gap, Run
+from kproxy.decoders.stream import End, Event, Gap, Run
 
 BATCH: Final = 8192
 MOST_HELD: Final = 256 << 10

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from kproxy.decoders.batches.batch import parse
 from kproxy.decoders.byhand.readings import responses
 from kproxy.decoders.conversation.recognition import decodes, known, plausible_request
 from kproxy.decoders.primitives import Buffer
-from kproxy.decoders.records.batches import parse
 from kproxy.decoders.schema.lookup import Definitions
 
 SIZE: Final = 4

@@ -12,19 +12,12 @@ from kproxy.decoders.byhand.frames import Frame, frames, is_records, is_request,
 from kproxy.decoders.byhand.readings import Reading, bare, lead, responses, starts
 from kproxy.decoders.compiler import decoder
 from kproxy.decoders.conversation.recognition import known, plausible_request, unfit
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.embedded import Scope
+from kproxy.decoders.frame_tree import frame_tree, parts
 from kproxy.decoders.guessing import MOST_GUESSED
+from kproxy.decoders.inner_problems import problems_inside, record_problems
 from kproxy.decoders.jsonform import base64, body_json
-from kproxy.decoders.message import (
-    Decoded,
-    decode_request,
-    decode_response,
-    frame_tree,
-    may_tell_a_secret,
-    problems_inside,
-    record_problems,
-)
+from kproxy.decoders.message import Decoded, decode_request, decode_response, may_tell_a_secret
 from kproxy.decoders.plurals import are, counted
 from kproxy.decoders.problems import Code, DecodeError, Problem, limited
 from kproxy.decoders.records import nodes
@@ -32,6 +25,7 @@ from kproxy.decoders.records.form import RecordsForm
 from kproxy.decoders.records.places import places
 from kproxy.decoders.schema.lookup import Definitions
 from kproxy.decoders.schema.model import Message
+from kproxy.decoders.stream import Side
 from kproxy.decoders.tree import Node, tree
 from kproxy.decoders.view import View
 
@@ -358,7 +352,7 @@ class Opener:
         body.name = "body"
         root.children.append(body)
         stopped = any(node.problem is not None or node.more for node in body.walk())
-        embedded.attach(body, message, version, memoryview(data), Scope(self.view, self.definitions))
+        embedded.attach(body, message, version, memoryview(data), Scope(self.view, self.definitions, parts=parts))
         nodes.attach(body, self.view, ())
         if body.end < len(data):
             _child(root, "unread" if stopped else "trailing", "bytes", data, body.end, len(data))

@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 from kproxy.decoders import guessing
 from kproxy.decoders.compiler import STRICT, decoder
 from kproxy.decoders.conversation.recognition import printable
-from kproxy.decoders.layout import UNKNOWN_TAGS
 from kproxy.decoders.primitives import Buffer, write_unsigned_varint
 from kproxy.decoders.problems import DecodeError
 from kproxy.decoders.schema import errors
+from kproxy.decoders.schema.layout import UNKNOWN_TAGS
 from kproxy.decoders.schema.lookup import Definitions
 from kproxy.decoders.schema.model import Message
 from kproxy.decoders.tree import Node, tree

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from kproxy.decoders.layout import Layout, Shape, layout
 from kproxy.decoders.schema import irregular
+from kproxy.decoders.schema.layout import Layout, Shape, layout
 from kproxy.decoders.schema.lookup import Definitions
 
 ENOUGH = 1 << 16

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kproxy.decoders.conversation.recognition import HTTP, Known, is_tls, unfit
-from kproxy.decoders.conversation.stream import Event, Gap, Run, Source
 from kproxy.decoders.conversation.stretch import Stretch
 from kproxy.decoders.message import decode_response
 from kproxy.decoders.schema import api_keys
 from kproxy.decoders.schema.lookup import Definitions
+from kproxy.decoders.stream import Event, Gap, Run, Source
 
 FEWEST_APIS = 8
 LONGEST = 1 << 16

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import partial
 
+from kproxy.decoders.conversation import sasl as following
 from kproxy.decoders.conversation.announcement import announces_kafka, answers
 from kproxy.decoders.conversation.compiled import Pairing
 from kproxy.decoders.conversation.items import END, RESPONSE, WHOLE, Item
@@ -13,14 +14,13 @@ from kproxy.decoders.conversation.limits import SECOND, Limits
 from kproxy.decoders.conversation.recognition import Verdict, known
 from kproxy.decoders.conversation.requests import Requests
 from kproxy.decoders.conversation.responses import Responses
-from kproxy.decoders.conversation.stream import End, Event, Gap, Run, Side, Source
 from kproxy.decoders.dialects.decoding import fits
 from kproxy.decoders.exchange import Connection, Exchange, Frame, Health, Status, StreamProblem
 from kproxy.decoders.frames import decode_frame
 from kproxy.decoders.problems import Code
-from kproxy.decoders.sasl import following
 from kproxy.decoders.sasl.session import Session
 from kproxy.decoders.schema.lookup import Definitions
+from kproxy.decoders.stream import End, Event, Gap, Run, Side, Source
 
 __all__ = ["SECOND", "Conversation", "Limits"]
 

@@ -14,12 +14,12 @@ from kproxy.decoders.conversation import comments, overlap
 from kproxy.decoders.conversation.items import PROBLEM, Item
 from kproxy.decoders.conversation.recognition import Known
 from kproxy.decoders.conversation.resync import Search
-from kproxy.decoders.conversation.stream import Copy, Gap, Run, Side, Source
 from kproxy.decoders.conversation.stretch import Stretch
 from kproxy.decoders.exchange import Connection, Frame, Health, StreamProblem
 from kproxy.decoders.plurals import are, counted, were
 from kproxy.decoders.problems import Code, Problem
 from kproxy.decoders.schema.lookup import Definitions
+from kproxy.decoders.stream import Copy, Gap, Run, Side, Source
 
 SIZE = Struct(">i")
 _NEVER = 1 << 62

@@ -11,15 +11,46 @@ from typing import TYPE_CHECKING
 
 from kproxy.decoders.conversation.acks import COMPACT_STRING, STRING, Way, way
 from kproxy.decoders.conversation.items import NO_REPLY, REQUEST, RESPONSE, Item
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.exchange import Exchange, Frame, Status
 from kproxy.decoders.problems import Problem
 from kproxy.decoders.schema import irregular
 from kproxy.decoders.schema.api_keys import CONTROLLED_SHUTDOWN, SASL_AUTHENTICATE, SASL_HANDSHAKE
+from kproxy.decoders.stream import Side
 
 if TYPE_CHECKING:
-    from kproxy.decoders.conversation.requests import Requests
-    from kproxy.decoders.conversation.responses import Responses
+    from typing import Protocol
+
+    from kproxy.decoders.conversation.framer import Framer
+    from kproxy.decoders.conversation.recognition import Known
+    from kproxy.decoders.conversation.stretch import Stretch
+    from kproxy.decoders.exchange import Connection
+    from kproxy.decoders.schema.lookup import Definitions
+    from kproxy.decoders.stream import Source
+
+    class RequestFramer(Protocol):
+        """What the loop over requests needs of `conversation.requests.Requests`, which imports the loop."""
+
+        side: Side
+        stretch: Stretch
+        connection: Connection
+        started: list[tuple[int, Exchange]]
+        client_ids: dict[bytes, str]
+        source: Source
+        definitions: Definitions
+        known: Known
+        limit: int
+        attention: int
+        position: int
+        floor: int
+
+        def client_id(self, raw: bytes) -> str: ...
+
+        def attend(self, frame: Frame, start: int, end: int, problems: list[Problem]) -> None: ...
+
+        def no_reply(self, key: int, version: int, position: int, size: int) -> bool: ...
+
+        def follow_sasl(self, key: int, version: int) -> bool: ...
+
 
 HEAD = 96
 """Bytes of a request that are read first: they hold most client ids, and a Produce's acks."""
@@ -35,7 +66,7 @@ new_frame, new_exchange = Frame, Exchange  # not in C
 _WAITING, _CLIENT = Status.WAITING, Side.CLIENT
 
 
-def whole_requests(framer: Requests, out: list[Item]) -> None:
+def whole_requests(framer: RequestFramer, out: list[Item]) -> None:
     """Begin the exchanges of requests, from the framer's `position` on."""
     stretch, connection, started, client_ids = framer.stretch, framer.connection, framer.started, framer.client_ids
     ends, ats, times, side = stretch.ends, stretch.ats, stretch.times, framer.side
@@ -102,7 +133,7 @@ def whole_requests(framer: Requests, out: list[Item]) -> None:
     framer.position, framer.floor = position, floor
 
 
-def whole_responses(framer: Responses, out: list[Item]) -> None:
+def whole_responses(framer: Framer, out: list[Item]) -> None:
     """Append responses, from the framer's `position` on."""
     stretch, side = framer.stretch, framer.side
     ends, ats, times = stretch.ends, stretch.ats, stretch.times

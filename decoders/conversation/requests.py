@@ -19,16 +19,16 @@ from kproxy.decoders.conversation.recognition import (
     recognise,
     unfit,
 )
-from kproxy.decoders.conversation.stream import End, Gap, Run, Side, Source
 from kproxy.decoders.dialects.decoding import decode, fits, read_header
-from kproxy.decoders.dialects.model import Dialect
 from kproxy.decoders.exchange import Connection, Exchange, Frame, Health
 from kproxy.decoders.message import decode_request
 from kproxy.decoders.plurals import counted
 from kproxy.decoders.problems import Code, DecodeError, Problem
 from kproxy.decoders.schema import irregular
 from kproxy.decoders.schema.api_keys import CONTROLLED_SHUTDOWN
+from kproxy.decoders.schema.dialect import Dialect
 from kproxy.decoders.schema.lookup import Definitions
+from kproxy.decoders.stream import End, Gap, Run, Side, Source
 
 _REQUEST = Struct(">ihhih")
 _SHORT_REQUEST = Struct(">ihhi")

@@ -10,12 +10,12 @@ from kproxy.decoders.conversation.compiled import whole_responses
 from kproxy.decoders.conversation.framer import SIZE, Framer
 from kproxy.decoders.conversation.items import BROKEN, RESPONSE, Item
 from kproxy.decoders.conversation.recognition import Known, is_tls, unfit
-from kproxy.decoders.conversation.stream import End, Side, Source
 from kproxy.decoders.conversation.unasked import Unasked
 from kproxy.decoders.exchange import Connection, Exchange, Frame, Health
 from kproxy.decoders.message import decode_response
 from kproxy.decoders.problems import Code, Problem
 from kproxy.decoders.schema.lookup import Definitions
+from kproxy.decoders.stream import End, Side, Source
 
 _RESPONSE = Struct(">ii")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from operator import itemgetter, sub
 
-from kproxy.decoders.conversation.stream import Copy, Gap, Run, Side, Source
+from kproxy.decoders.stream import Copy, Gap, Run, Side, Source
 
 Spans = list[tuple[int, int]]
 

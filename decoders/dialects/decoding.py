@@ -7,13 +7,14 @@ from itertools import product
 from typing import Any, Literal
 
 from kproxy.decoders.compiler import Values, decoder
-from kproxy.decoders.dialects.model import Body, Dialect, Header
-from kproxy.decoders.layout import Layout, Shape
-from kproxy.decoders.layout import layout as layout_of
-from kproxy.decoders.message import Decoded, frame_root, grow
+from kproxy.decoders.frame_tree import frame_root, grow
+from kproxy.decoders.message import Decoded
 from kproxy.decoders.plurals import counted
 from kproxy.decoders.primitives import Buffer
 from kproxy.decoders.problems import Code, DecodeError, Problem
+from kproxy.decoders.schema.dialect import Body, Dialect, Header
+from kproxy.decoders.schema.layout import Layout, Shape
+from kproxy.decoders.schema.layout import layout as layout_of
 from kproxy.decoders.schema.model import Message
 from kproxy.decoders.tree import Node
 
@@ -125,7 +126,7 @@ def fits(decoded: Decoded) -> bool:
 
 
 def frame_tree(data: Buffer, where: Where, decoded: Decoded, dialect: Dialect, *, limit: int | None = 200_000) -> Node:
-    """A frame as nodes, as `decoders.message.frame_tree` makes them; values that have names are labelled."""
+    """A frame as nodes, as `decoders.frame_tree.frame_tree` makes them; values that have names are labelled."""
     root = frame_root(data, where)
     if len(data) < _SIZE:
         return root

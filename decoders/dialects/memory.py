@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kproxy.decoders.dialects.model import Dialect, Told
+from kproxy.decoders.schema.dialect import Dialect, Told
 
 
 class Memory:

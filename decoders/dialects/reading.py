@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast, get_args
 
-from kproxy.decoders.dialects.model import (
+from kproxy.decoders.schema.dialect import (
     MOST_CONDITIONS,
     Asks,
     Body,
@@ -18,9 +18,9 @@ from kproxy.decoders.dialects.model import (
     TimeRule,
     Told,
 )
-from kproxy.decoders.layout import RANGES
 from kproxy.decoders.schema.jsontext import Element
 from kproxy.decoders.schema.kafkajson import FIELD_OPTIONAL, Fields, identifier, versions
+from kproxy.decoders.schema.layout import RANGES
 from kproxy.decoders.schema.lookup import definitions
 from kproxy.decoders.schema.model import NEVER, NO_VERSION, Field, Message, Versions
 

@@ -9,19 +9,17 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from kproxy.decoders import secrets
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.embedded.inside import Inside, ToJson, content_start
 from kproxy.decoders.embedded.scope import DEEPEST, Scope
 from kproxy.decoders.embedded.structure import Structure, Structured, read
+from kproxy.decoders.message import Decoded, decode_request, decode_response
 from kproxy.decoders.primitives import Buffer
+from kproxy.decoders.schema.lookup import Definitions
+from kproxy.decoders.stream import Side
 from kproxy.decoders.tree import Node
-
-if TYPE_CHECKING:
-    from kproxy.decoders.message import Decoded
-    from kproxy.decoders.schema.lookup import Definitions
 
 _KEY_AND_VERSION: Final = struct.Struct(">hh")
 _LENGTH: Final = bytes(4)
@@ -64,11 +62,11 @@ class Enclosed(Inside):
         }
 
     def nodes(self, node: Node, buffer: Buffer, scope: Scope) -> Iterable[Node]:
-        from kproxy.decoders.message import parts
-
+        if scope.parts is None:
+            return ()
         start = content_start(node)
         inner = scope.within("body", self.asked)
-        odd = parts(node, memoryview(buffer)[: node.end], start, self.side, self.key, self.version, inner)
+        odd = scope.parts(node, memoryview(buffer)[: node.end], start, self.side, self.key, self.version, inner)
         if odd is not None and odd in self.decoded.problems:
             node.problem = replace(odd, offset=start + max(0, odd.offset - len(_LENGTH)))
         return node.children
@@ -76,8 +74,6 @@ class Enclosed(Inside):
 
 def request(data: Buffer, scope: Scope) -> Enclosed | None:
     """The request in an Envelope."""
-    from kproxy.decoders.message import decode_request
-
     if scope.depth >= DEEPEST:
         return None
     key, version = _key_and_version(data)
@@ -86,8 +82,6 @@ def request(data: Buffer, scope: Scope) -> Enclosed | None:
 
 def response(data: Buffer, scope: Scope) -> Enclosed | None:
     """The response in an EnvelopeResponse; None if the request is unknown."""
-    from kproxy.decoders.message import decode_request, decode_response
-
     forwarded = None if scope.asked is None else scope.asked.get("requestData")
     if scope.depth >= DEEPEST or forwarded is None or len(forwarded) < _KEY_AND_VERSION.size:
         return None
@@ -104,8 +98,6 @@ def inside(
 
     All are None if the Envelope's request is unknown; a body is None if it is missing or unreadable.
     """
-    from kproxy.decoders.message import decode_request, decode_response
-
     forwarded = None if request is None else request["requestData"]
     if forwarded is None:
         return None, None, None

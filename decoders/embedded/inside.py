@@ -25,6 +25,7 @@ class Inside:
 
     `label` names it in a few words. `guessed`: its type was inferred only because it fits. `readable`: it has a JSON
     form. `wrong`: some of it could not be decoded. `public`: the bytes of a field that can hold secrets hold none.
+    `fields`: the message and version whose fields its nodes are, if they are any message's.
     """
 
     label: str
@@ -32,6 +33,7 @@ class Inside:
     readable: bool = True
     wrong: bool = False
     public: bool = False
+    fields: tuple[Message, int] | None = None
 
     def json(self, to_json: ToJson, scope: Scope) -> Any:
         """The JSON form; None if there is none. May set `readable` to False."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -21,8 +21,12 @@ def attach(root: Node, message: Message, version: int, buffer: Buffer, scope: Sc
 
     Offsets count in `buffer`, which ends with the frame.
     """
+    _attach(root.children, message, version, buffer, scope)
+
+
+def _attach(fields: Sequence[Node], message: Message, version: int, buffer: Buffer, scope: Scope) -> None:
     for place in places(message, version):
-        for node, around in _bytes(root, place, ()):
+        for node, around in _bytes(fields, place, ()):
             within = scope.at(around, "")
             hang(node, place.read(node.value, within), buffer, within)
 
@@ -38,16 +42,19 @@ def hang(node: Node, inside: Inside | None, buffer: Buffer, scope: Scope) -> Non
 
 
 def _open(inside: Inside, buffer: Buffer, scope: Scope, node: Node) -> Iterable[Node]:
-    return inside.nodes(node, buffer, scope)
+    nodes = list(inside.nodes(node, buffer, scope))
+    if inside.fields is not None:
+        _attach(nodes, *inside.fields, buffer, scope)
+    return nodes
 
 
 def _bytes(
-    struct: Node, place: Place, above: tuple[Mapping[str, Any], ...], step: int = 0
+    fields: Sequence[Node], place: Place, above: tuple[Mapping[str, Any], ...], step: int = 0
 ) -> Iterator[tuple[Node, tuple[Mapping[str, Any], ...]]]:
-    """The bytes nodes of a place, each with the values of the structs around it, innermost first."""
-    around = ({child.name: child.value for child in struct.children}, *above)
+    """The bytes nodes of a place below `fields`, with the values of the structs around each, innermost first."""
+    around = ({child.name: child.value for child in fields}, *above)
     name = place.above[step] if step < len(place.above) else place.name
-    for child in struct.children:
+    for child in fields:
         if child.name != name:
             continue
         if step == len(place.above):
@@ -55,9 +62,9 @@ def _bytes(
                 yield child, around
         elif child.type.startswith("[]"):
             for element in child.children:
-                yield from _bytes(element, place, around, step + 1)
+                yield from _bytes(element.children, place, around, step + 1)
         else:
-            yield from _bytes(child, place, around, step + 1)
+            yield from _bytes(child.children, place, around, step + 1)
 
 
 NO_FIELDS: Final = frozenset({"trailing", "unread"})

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from kproxy.decoders.records.batches import Trouble
+from kproxy.decoders.batches.batch import Trouble
+from kproxy.decoders.problems import Problem
 from kproxy.decoders.schema.lookup import Definitions, definitions
+from kproxy.decoders.stream import Side
+from kproxy.decoders.tree import Node
 from kproxy.decoders.view import PLAIN, View
 
 DEEPEST: Final = 16
@@ -28,12 +31,20 @@ class Found:
     left_out: int = 0
 
 
+class Parts(Protocol):
+    """Type of `decoders.frame_tree.parts`, which adds the nodes of a whole message below `root`."""
+
+    def __call__(
+        self, root: Node, buffer: memoryview, start: int, side: Side, api_key: int, api_version: int, scope: Scope
+    ) -> Problem | None: ...
+
+
 @dataclass(slots=True)
 class Scope:
     """The context of bytes: `around` are the structs around them, innermost first; `path` is their field's path.
 
     `asked` is the body of the request that the message answers, None if the message is a request or its request is
-    missing. `depth` is the number of messages around this one.
+    missing. `depth` is the number of messages around this one. Without `parts` a message inside the bytes has no nodes.
     """
 
     view: View = PLAIN
@@ -43,6 +54,7 @@ class Scope:
     path: str = ""
     depth: int = 0
     found: Found = field(default_factory=Found)
+    parts: Parts | None = None
 
     def at(self, around: tuple[Mapping[str, Any], ...], path: str) -> Scope:
         """The scope of bytes at `path` of this scope's message, in the structs `around`, innermost first."""

@@ -82,6 +82,7 @@ class Structured(Inside):
         self.given = given
         self.message = message
         self.version = version
+        self.fields = None if message is None else (message, version)
         self.start = start
         self.end = start
         self.values: Values | None = None
@@ -97,8 +98,7 @@ class Structured(Inside):
         return {"version": self.given, **shown}
 
     def nodes(self, node: Node, buffer: Buffer, scope: Scope) -> Iterable[Node]:
-        from kproxy.decoders.embedded.nodes import attach
-
+        del scope
         start, end = content_start(node), node.end
         type_, _ = _version_type(self.structure)
         if self.given is None:
@@ -117,7 +117,6 @@ class Structured(Inside):
         root = tree(self.message, self.version, buffer, start + self.start, end, limit=NODES)
         for child in root.children:
             child.parent = node
-        attach(root, self.message, self.version, buffer, scope)
         yield from root.children
         if self.readable and root.end < end:
             rest = Node("trailing", "bytes", root.end, node)

@@ -8,8 +8,8 @@ from typing import Final
 from kproxy.decoders.embedded import envelope, sasl, telemetry, text
 from kproxy.decoders.embedded.group import Kind, connect_assignment, member, user_data
 from kproxy.decoders.embedded.inside import Reader
-from kproxy.decoders.layout import Layout, Shape, per_version
-from kproxy.decoders.layout import layout as layout_of
+from kproxy.decoders.schema.layout import Layout, Shape, per_version
+from kproxy.decoders.schema.layout import layout as layout_of
 from kproxy.decoders.schema.model import Message
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from kproxy.decoders.batches.codecs import CodecError, decompress
 from kproxy.decoders.embedded.inside import Inside, ToJson, content_start
 from kproxy.decoders.embedded.jsonnodes import json_node
 from kproxy.decoders.embedded.scope import Scope
 from kproxy.decoders.primitives import Buffer
 from kproxy.decoders.problems import Code, Problem
-from kproxy.decoders.records.codecs import CodecError, decompress
 from kproxy.decoders.tree import Node
 
 COMPRESSION: Final = ("none", "gzip", "snappy", "lz4", "zstd")

@@ -9,9 +9,9 @@ from kproxy.decoders.filters.expression import Expression
 from kproxy.decoders.filters.rows import ExchangeRow, Learnt, Unavailable, Why
 
 if TYPE_CHECKING:
-    from kproxy.decoders.conversation.stream import Source
     from kproxy.decoders.exchange import Exchange
     from kproxy.decoders.schema import Definitions
+    from kproxy.decoders.stream import Source
 
 _LEARNING = frozenset({"topics", "node"})
 """Attributes that need facts from other exchanges: the name of a topic id, the node id of an address."""

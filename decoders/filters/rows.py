@@ -16,13 +16,13 @@ from kproxy.decoders.exchange import Status
 from kproxy.decoders.knowledge import Knowledge, Nodes
 
 if TYPE_CHECKING:
-    from kproxy.decoders.conversation.stream import Source
+    from kproxy.decoders.batches.record import Record
     from kproxy.decoders.dialects.decoding import Where
     from kproxy.decoders.exchange import Exchange, Frame
     from kproxy.decoders.filters.path import Path
     from kproxy.decoders.message import Decoded
-    from kproxy.decoders.records.record import Record
     from kproxy.decoders.schema import Definitions
+    from kproxy.decoders.stream import Source
     from kproxy.decoders.subjects import Subject
 
 

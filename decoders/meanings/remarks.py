@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from kproxy.decoders.batches import batch as batches
 from kproxy.decoders.compiler import Values
 from kproxy.decoders.knowledge import Knowledge
 from kproxy.decoders.plurals import counted
 from kproxy.decoders.primitives import Buffer
-from kproxy.decoders.records import batches
 from kproxy.decoders.schema import errors
 
 WAIT_SHARE: Final = 0.9

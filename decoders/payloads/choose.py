@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Self
 
+from kproxy.decoders.batches.compiled import text_or_base64
+from kproxy.decoders.batches.record import NO_HEADERS, Header
 from kproxy.decoders.jsonform import base64
 from kproxy.decoders.payloads import jsonvalue
 from kproxy.decoders.payloads.reading import missing
 from kproxy.decoders.payloads.schemas import NONE, Schemas
 from kproxy.decoders.payloads.viewer import Payload, Viewer, ViewError
-from kproxy.decoders.records.compiled import text_or_base64
-from kproxy.decoders.records.record import NO_HEADERS, Header
 
 PARTS = ("key", "value", "header")
 CHOSEN = "chosen"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from kproxy.decoders.batches.compiled import text_or_base64
 from kproxy.decoders.payloads.schemas import Schemas
 from kproxy.decoders.payloads.viewer import Content, Payload, ViewError
-from kproxy.decoders.records.compiled import text_or_base64
 
 
 class TextViewer:

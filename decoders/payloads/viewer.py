@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from kproxy.decoders.batches.record import NO_HEADERS, Header
 from kproxy.decoders.payloads.schemas import Schema, Schemas
-from kproxy.decoders.records.record import NO_HEADERS, Header
 
 GROUP: Final = "kproxy.viewers"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from kproxy.decoders.batches.batch import parse, parse_unaligned
+from kproxy.decoders.batches.record import Record
 from kproxy.decoders.knowledge import Knowledge
 from kproxy.decoders.problems import Code
-from kproxy.decoders.records.batches import parse, parse_unaligned
 from kproxy.decoders.records.form import Allowance
 from kproxy.decoders.records.places import places
-from kproxy.decoders.records.record import Record
 from kproxy.decoders.schema.lookup import Definitions
 from kproxy.decoders.view import PLAIN, View
 

@@ -11,11 +11,11 @@ import struct
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
+from kproxy.decoders.batches.record import RecordsError
 from kproxy.decoders.compiler import decoder
 from kproxy.decoders.embedded.scope import Scope
 from kproxy.decoders.plurals import counted
 from kproxy.decoders.problems import Code, DecodeError, Problem
-from kproxy.decoders.records.record import RecordsError
 from kproxy.decoders.schema import definitions
 from kproxy.decoders.schema.model import Message
 from kproxy.decoders.tree import Node, tree

@@ -68,8 +68,8 @@ def record_count(records: Any) -> tuple[int, bool]:
 
 def _inside(message: bytes, left: int) -> tuple[int, int]:
     """Number of records in a compressed message of magic 0 or 1, and how many of the `left` bytes it did not use."""
-    from kproxy.decoders.records.legacy import Inside, read_message
-    from kproxy.decoders.records.record import RecordsError
+    from kproxy.decoders.batches.legacy import Inside, read_message
+    from kproxy.decoders.batches.record import RecordsError
 
     found: list[Any] = []
     inside = Inside(left, left)

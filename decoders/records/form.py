@@ -7,15 +7,15 @@ from dataclasses import replace
 from typing import Any, Final
 
 from kproxy.decoders import secrets
+from kproxy.decoders.batches.batch import Batch, Batches, Trouble, parse, parse_unaligned
+from kproxy.decoders.batches.compiled import in_base64, record_forms, records_text, text_or_base64
+from kproxy.decoders.batches.legacy import RECORD_COSTS
+from kproxy.decoders.batches.opening import Opened, open_batch, open_pieces
+from kproxy.decoders.batches.record import Record, RecordsError
 from kproxy.decoders.primitives import Buffer
 from kproxy.decoders.problems import MOST, Code
 from kproxy.decoders.records import internal
-from kproxy.decoders.records.batches import Batch, Batches, Trouble, parse, parse_unaligned
-from kproxy.decoders.records.compiled import in_base64, record_forms, records_text, text_or_base64
 from kproxy.decoders.records.control import ToJson, key_json, type_of, value_json
-from kproxy.decoders.records.legacy import RECORD_COSTS
-from kproxy.decoders.records.opening import Opened, open_batch, open_pieces
-from kproxy.decoders.records.record import Record, RecordsError
 from kproxy.decoders.records.skipped import ABORT
 from kproxy.decoders.view import PLAIN, Payloads, View
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kproxy.decoders import embedded, secrets
+from kproxy.decoders.batches.record import Record, RecordsError
 from kproxy.decoders.compiler import decoder
 from kproxy.decoders.embedded import Scope
 from kproxy.decoders.plurals import counted
 from kproxy.decoders.primitives import Buffer, read_unsigned_varint
 from kproxy.decoders.problems import Code, DecodeError, Problem
 from kproxy.decoders.records.control import ToJson
-from kproxy.decoders.records.record import Record, RecordsError
 from kproxy.decoders.schema import definitions
 from kproxy.decoders.schema.model import Kind, Message
 from kproxy.decoders.tree import tree

@@ -18,19 +18,19 @@ from functools import partial
 from typing import Any, Final
 
 from kproxy.decoders import embedded, secrets
+from kproxy.decoders.batches.batch import V2_HEADER, Trouble, compression_name
+from kproxy.decoders.batches.codecs import CodecError, decompress
+from kproxy.decoders.batches.legacy import MOST_NESTED, RECORD_COSTS
+from kproxy.decoders.batches.opening import Opened
+from kproxy.decoders.batches.record import NO_HEADERS, Header, RecordsError
 from kproxy.decoders.embedded import Scope
 from kproxy.decoders.knowledge import Knowledge
 from kproxy.decoders.plurals import are, counted
 from kproxy.decoders.primitives import Buffer, read_unsigned_varint, read_varlong, text, text_as_java
 from kproxy.decoders.problems import Code, Problem
 from kproxy.decoders.records import control, internal
-from kproxy.decoders.records.batches import V2_HEADER, Trouble, compression_name
-from kproxy.decoders.records.codecs import CodecError, decompress
-from kproxy.decoders.records.legacy import MOST_NESTED, RECORD_COSTS
-from kproxy.decoders.records.opening import Opened
 from kproxy.decoders.records.partition import PartitionRecords
 from kproxy.decoders.records.places import Place
-from kproxy.decoders.records.record import NO_HEADERS, Header, RecordsError
 from kproxy.decoders.tree import Node, tree
 from kproxy.decoders.view import View
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from kproxy.decoders.batches.batch import parse, parse_unaligned
+from kproxy.decoders.batches.opening import Opened, open_batch
 from kproxy.decoders.records import control, skipped
-from kproxy.decoders.records.batches import parse, parse_unaligned
-from kproxy.decoders.records.opening import Opened, open_batch
 from kproxy.decoders.records.places import Place
 from kproxy.decoders.view import PLAIN, View
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from kproxy.decoders.layout import Layout, Shape, Slot
-from kproxy.decoders.layout import layout as layout_of
+from kproxy.decoders.schema.layout import Layout, Shape, Slot
+from kproxy.decoders.schema.layout import layout as layout_of
 from kproxy.decoders.schema.model import Message
 
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, cast
 
-from kproxy.decoders.layout import RANGES
 from kproxy.decoders.schema.jsontext import DefinitionError, Element
+from kproxy.decoders.schema.layout import RANGES
 from kproxy.decoders.schema.model import ALWAYS, NEVER, NO_VERSION, Field, Kind, Message, Struct, Versions
 from kproxy.decoders.schema.reading import PRIMITIVES
 

@@ -13,8 +13,8 @@ from kproxy.decoders.schema.model import NEVER, Kind, Message, Versions
 from kproxy.decoders.schema.store import Definition
 
 if TYPE_CHECKING:
-    from kproxy.decoders.additions import Additions
-    from kproxy.decoders.dialects.model import Dialect, RequestType
+    from kproxy.decoders.schema.additions import Additions
+    from kproxy.decoders.schema.dialect import Dialect, RequestType
 
 
 class Definitions:

@@ -9,11 +9,11 @@ from typing import Any
 
 from kproxy.addons.api import SIZE, Actor, Frame, name_of
 from kproxy.core.rewrite import Change
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.jsonform import body_json
 from kproxy.decoders.knowledge import Knowledge
 from kproxy.decoders.message import decode_request, decode_response
 from kproxy.decoders.schema import Definitions, Message
+from kproxy.decoders.stream import Side
 from kproxy.decoders.view import View
 
 Warn = Callable[[str, str, str], None]

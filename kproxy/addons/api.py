@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kproxy.decoders.compiler import Values
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.exchange import Exchange, Health, Status
 from kproxy.decoders.exchange_json import SASL_TOKEN, exchange_json
 from kproxy.decoders.frames import decode_frame, where_of
 from kproxy.decoders.schema import Message
+from kproxy.decoders.stream import Side
 from kproxy.decoders.view import View
 from kproxy.decoders.writer import write
 

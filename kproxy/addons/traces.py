@@ -18,11 +18,11 @@ except ImportError as error:
     raise ImportError(f"OpenTelemetry is missing ({error.name}): pip install 'kafka-kproxy[otel]'") from error
 
 from kproxy.addons.api import Observed, Observer
+from kproxy.decoders.batches.batch import parse
+from kproxy.decoders.batches.opening import iterate_batch
 from kproxy.decoders.escaping import escape
 from kproxy.decoders.exchange import Status
 from kproxy.decoders.knowledge import Knowledge
-from kproxy.decoders.records.batches import parse
-from kproxy.decoders.records.opening import iterate_batch
 from kproxy.decoders.records.places import PLACES, places
 from kproxy.decoders.schema import definitions
 

@@ -128,7 +128,7 @@ def _asked(
 ) -> Asked:
     """What the options ask for. Raises Failure if they contradict each other or name a version that does not exist."""
     from kproxy.decoders.byhand import Asked
-    from kproxy.decoders.conversation.stream import Side
+    from kproxy.decoders.stream import Side
 
     if records:
         if api is not None or version is not None or side is not None or body:

@@ -114,8 +114,8 @@ def event_loop() -> Iterator[Fact]:
 
 def loops() -> Iterator[Fact]:
     from kproxy.captures.spark.compiled import COMPILED as CLAIMS
+    from kproxy.decoders.batches.compiled import COMPILED
     from kproxy.decoders.conversation.compiled import COMPILED as FRAMES
-    from kproxy.decoders.records.compiled import COMPILED
 
     yield _compiled("frame loop", "about half as fast", compiled=FRAMES)
     yield _compiled("record loop", "several times slower", compiled=COMPILED)

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kproxy.decoders.batches.record import Header
     from kproxy.decoders.payloads.choose import Chooser, Shown
-    from kproxy.decoders.records.record import Header
 
 
 class LateViewers:

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kproxy.captures.ports import Ports
-    from kproxy.decoders.conversation.stream import Source
     from kproxy.decoders.exchange import Exchange
     from kproxy.decoders.filters import Expression, Matcher, Why
     from kproxy.decoders.knowledge import Knowledge
     from kproxy.decoders.payloads.choose import Chooser, Rule
     from kproxy.decoders.schema import Definitions
+    from kproxy.decoders.stream import Source
     from kproxy.tui.detail.viewing import Viewers
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -23,7 +23,7 @@ from kproxy.core.connection import (
 from kproxy.core.leaks import Address
 from kproxy.core.passing import MAX_NOTED
 from kproxy.core.rewrite import Change
-from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.stream import Side
 
 _SIZE = 4
 _REQUEST = struct.Struct(">hhi")

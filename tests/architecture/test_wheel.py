@@ -79,9 +79,9 @@ def test_the_loops_are_compiled_where_they_can_be(names: list[str]) -> None:
         "kproxy/captures/spark/_looked",
         "kproxy/decoders/conversation/_loop",
         "kproxy/decoders/conversation/_pairing",
-        "kproxy/decoders/records/_loop",
-        "kproxy/decoders/records/_shown",
-        "kproxy/decoders/records/_text",
+        "kproxy/decoders/batches/_loop",
+        "kproxy/decoders/batches/_shown",
+        "kproxy/decoders/batches/_text",
         "kproxy/core/_passing",
     }
     assert {name.partition(".")[0] for name in compiled} == (loops if compiler and header.exists() else set())

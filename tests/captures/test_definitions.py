@@ -17,10 +17,10 @@ from kproxy.captures.index.format import Flag
 from kproxy.captures.index.indexer import Indexer
 from kproxy.captures.index.reader import IndexReader
 from kproxy.captures.reader import read as read_captures
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.exchange import Exchange
 from kproxy.decoders.filters import ExchangeRow, parse
 from kproxy.decoders.schema.jsontext import DefinitionError
+from kproxy.decoders.stream import Side
 from kproxy.tui.detail.opened import Opener
 from kproxy.tui.listing.rows import RowText
 from kproxy.tui.widgets.overview import overview

@@ -9,8 +9,8 @@ import pytest
 from kproxy.captures.dumps import bytes_of
 from kproxy.captures.export.nodes import Style, hex_lines, tree_lines
 from kproxy.decoders.byhand import Asked, Opened, Opener
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.schema import definitions
+from kproxy.decoders.stream import Side
 from kproxy.decoders.tree import Node
 from kproxy.decoders.view import View
 from tests.support.golden import Golden, golden

@@ -17,7 +17,7 @@ from kproxy.decoders.exchange import Health
 from kproxy.decoders.view import View
 from tests.captures import traffic
 from tests.captures.test_export import run
-from tests.decoders.records.support import batch, record
+from tests.decoders.batches.support import batch, record
 from tests.support.scripts import Script, Tape, eyes, play, request, response
 
 

@@ -23,9 +23,9 @@ from kproxy.captures.export.rows import CsvLines
 from kproxy.captures.export.views import TEXTS, view_text
 from kproxy.captures.reader import Reader, read
 from kproxy.cli import stats as stats_command
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.exchange import Exchange
 from kproxy.decoders.frames import frame_tree
+from kproxy.decoders.stream import Side
 from kproxy.decoders.view import View
 from tests.decoders.test_escaping import controls
 from tests.support import hostile_messages

@@ -9,10 +9,10 @@ import pytest
 
 from kproxy.captures.export.packing import pack, unpack
 from kproxy.captures.reader import read
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.exchange import Connection, Exchange, Status, StreamProblem
 from kproxy.decoders.problems import Code, Problem
 from kproxy.decoders.sasl.session import Session
+from kproxy.decoders.stream import Side
 from tests.captures import traffic
 
 

@@ -25,10 +25,10 @@ from kproxy.cli import export
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
 from kproxy.cli.options import Selection, Viewing
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.exchange import Connection, Exchange, Frame
 from kproxy.decoders.filters import parse
 from kproxy.decoders.knowledge import Fact, Knowledge
+from kproxy.decoders.stream import Side
 from tests.captures import traffic
 from tests.support.multiply import multiply
 

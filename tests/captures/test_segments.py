@@ -25,7 +25,7 @@ from kproxy.decoders.view import View
 from kproxy.decoders.writer import write
 from tests.captures import files, traffic
 from tests.captures.memory import MemorySource
-from tests.decoders.records.support import batch, message, record
+from tests.decoders.batches.support import batch, message, record
 
 CONTROL = 0x20
 """The attribute of a control batch."""

@@ -14,8 +14,8 @@ from kproxy.captures.index.indexer import run
 from kproxy.captures.index.reader import IndexReader
 from kproxy.cli.export import command
 from kproxy.cli.main import main
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.schema import definitions
+from kproxy.decoders.stream import Side
 from kproxy.tui.detail.opened import Opener
 from tests.captures import traffic
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
-from tests.decoders.records.support import batch, record
+from tests.decoders.batches.support import batch, record
 
 REQUEST = bytes.fromhex("00000014 0012 0003 00000001 0004 74657374 00 02 61 02 31 00")
 ANSWER = struct.pack(">iiih", 10, 7, 0, 27)

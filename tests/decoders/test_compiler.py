@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from kproxy.decoders.compiler import decoder, source_of
 from kproxy.decoders.jsonform import body_json
-from kproxy.decoders.layout import layout
 from kproxy.decoders.problems import Code, DecodeError, Problem
 from kproxy.decoders.schema import Field, Message, Struct, Versions
+from kproxy.decoders.schema.layout import layout
 from kproxy.decoders.tree import tree, values
 from kproxy.decoders.view import View
 from kproxy.decoders.writer import write

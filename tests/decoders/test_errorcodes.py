@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.decoders.message import error_codes
+from kproxy.decoders.errorcodes import error_codes
 from tests.decoders.support import RELEASES, decoded
 
 

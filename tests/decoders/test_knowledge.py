@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.frame_tree import frame_tree
 from kproxy.decoders.jsonform import body_json
 from kproxy.decoders.knowledge import TEACHING, Fact, Knowledge, _teaching
 from kproxy.decoders.learning import learn
-from kproxy.decoders.message import frame_tree
 from kproxy.decoders.records.internal import Body, decoded_json
 from kproxy.decoders.schema import definitions
+from kproxy.decoders.stream import Side
 from kproxy.decoders.view import PLAIN, View
 from tests.decoders.embedded.support import lines
 from tests.support.scripts import Script, eyes, play, request, response

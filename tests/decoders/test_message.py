@@ -8,15 +8,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.errorcodes import error_codes
+from kproxy.decoders.frame_tree import frame_tree
+from kproxy.decoders.inner_problems import record_problems
 from kproxy.decoders.jsonform import body_json
-from kproxy.decoders.message import Decoded, decode_request, decode_response, error_codes, frame_tree, record_problems
+from kproxy.decoders.message import Decoded, decode_request, decode_response
 from kproxy.decoders.problems import Code
 from kproxy.decoders.schema import Message, definitions
+from kproxy.decoders.stream import Side
 from kproxy.decoders.tree import Node
 from kproxy.decoders.view import View
 from kproxy.decoders.writer import write
-from tests.decoders.records.test_batches import batch
+from tests.decoders.batches.test_batch import batch
 from tests.decoders.support import RELEASES, decoded, eyes, smallest
 from tests.support.golden import golden, plain
 from tests.support.places_to_cut import Ends, each_end
@@ -132,9 +135,9 @@ def test_an_unknown_key_shows_its_header() -> None:
 
 
 def test_unknown_keys_and_versions_are_not_remembered() -> None:
-    from kproxy.decoders.message import _plans
+    from kproxy.decoders.message import plans as plans_of
 
-    plans = _plans(NEWEST)
+    plans = plans_of(NEWEST)
     before = len(plans.requests), len(plans.responses)
     for number in range(-300, 0):
         decode_request(framed(struct.pack(">hhih", number, 1, 5, -1)), NEWEST)

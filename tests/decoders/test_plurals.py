@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.frames import frame_tree
 from kproxy.decoders.message import decode_request, decode_response
 from kproxy.decoders.plurals import are, counted, were
 from kproxy.decoders.schema import definitions
+from kproxy.decoders.stream import Side
 from tests.support.golden import Golden, golden
 
 ONE_OF_MANY = re.compile(r"\b1 (?:\w+ )?(?:bytes|records|fields|elements|problems)\b|\b1 (?:are|were)\b")

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from kproxy.decoders import secrets
-from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.frame_tree import frame_tree
 from kproxy.decoders.jsonform import body_json
-from kproxy.decoders.message import frame_tree
 from kproxy.decoders.schema import definitions
+from kproxy.decoders.stream import Side
 from kproxy.decoders.view import View
 from kproxy.decoders.writer import write
 from tests.decoders.support import RELEASES, decoded, eyes

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.decoders.layout import layout
 from kproxy.decoders.problems import Code
+from kproxy.decoders.schema.layout import layout
 from kproxy.decoders.tree import Node, first_error, tree, values
 from tests.decoders.support import RELEASES, decoded, smallest
 from tests.support.places_to_cut import Ends, each_end

@@ -14,13 +14,13 @@ from random import Random
 from typing import Any
 
 from kproxy.decoders.conversation.conversation import Conversation
+from kproxy.decoders.conversation.dialect import DialectConversation
 from kproxy.decoders.conversation.limits import Limits
 from kproxy.decoders.conversation.numbering import Numbering
-from kproxy.decoders.conversation.stream import Event, Run
-from kproxy.decoders.dialects.conversation import DialectConversation
 from kproxy.decoders.exchange import Exchange, Health, StreamProblem
 from kproxy.decoders.exchange_json import exchange_json, health_json, problem_json
 from kproxy.decoders.schema import Definitions
+from kproxy.decoders.stream import Event, Run
 from tests.support.golden import golden
 from tests.support.scripts import BROKER, CLIENT, Cut, Script, at_random, bytewise, eyes, facts, framed, packets, whole
 

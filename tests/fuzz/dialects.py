@@ -11,8 +11,8 @@ from random import Random
 
 from kproxy.captures.definitions import definitions
 from kproxy.decoders.conversation.conversation import Conversation
+from kproxy.decoders.conversation.dialect import DialectConversation
 from kproxy.decoders.conversation.limits import Limits
-from kproxy.decoders.dialects.conversation import DialectConversation
 from kproxy.decoders.schema import Definitions
 from tests.fuzz.conversation import play
 from tests.support import coordinator

@@ -22,7 +22,7 @@ from kproxy.captures.source import SpoolSource
 from kproxy.captures.spool import Spooling
 from kproxy.decoders.view import View
 from tests.captures.memory import MemorySource
-from tests.decoders.records.support import batch, message, record
+from tests.decoders.batches.support import batch, message, record
 
 LIMIT = 1 << 20
 PACKERS = (gzip.compress, lzma.compress, lz4.frame.compress, zstandard.ZstdCompressor().compress)

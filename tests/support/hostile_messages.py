@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from kproxy.decoders.compiler import decoder
-from kproxy.decoders.layout import Layout, Shape, Slot
-from kproxy.decoders.layout import layout as layout_of
 from kproxy.decoders.schema import Message
+from kproxy.decoders.schema.layout import Layout, Shape, Slot
+from kproxy.decoders.schema.layout import layout as layout_of
 from kproxy.decoders.writer import write
 from tests.captures import files
 from tests.captures.files import Packet
-from tests.decoders.records.support import batch, record
+from tests.decoders.batches.support import batch, record
 from tests.decoders.test_escaping import HOSTILE
 from tests.support.scripts import eyes, request, response
 

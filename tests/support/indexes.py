@@ -10,9 +10,9 @@ from typing import Any
 from kproxy.captures.index.summary import Summariser
 from kproxy.captures.index.writer import IndexWriter
 from kproxy.decoders import schema, writer
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.exchange import Connection, Exchange, Frame, Status
 from kproxy.decoders.problems import Problem
+from kproxy.decoders.stream import Side
 
 START = 1_700_000_000_000_000_000
 """Time of the first request, ns since the epoch: 2023-11-14T22:13:20Z."""

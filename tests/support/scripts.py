@@ -12,9 +12,9 @@ from typing import Any
 from kproxy.decoders.conversation.conversation import Conversation
 from kproxy.decoders.conversation.limits import Limits
 from kproxy.decoders.conversation.numbering import Numbering
-from kproxy.decoders.conversation.stream import End, Event, Gap, Run, Side
 from kproxy.decoders.exchange import Exchange, Frame, Health, StreamProblem
 from kproxy.decoders.schema import Definitions, definitions
+from kproxy.decoders.stream import End, Event, Gap, Run, Side
 from kproxy.decoders.writer import write
 
 CLIENT, BROKER = Side.CLIENT, Side.BROKER

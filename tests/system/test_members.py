@@ -13,14 +13,15 @@ from typing import Any
 
 import pytest
 
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.embedded import Scope
 from kproxy.decoders.embedded.envelope import PRINCIPAL
 from kproxy.decoders.embedded.group import PROTOCOLS, USER_DATA
 from kproxy.decoders.embedded.structure import Structured, read
+from kproxy.decoders.frame_tree import frame_tree
 from kproxy.decoders.jsonform import body_json
-from kproxy.decoders.message import decode_request, frame_tree
+from kproxy.decoders.message import decode_request
 from kproxy.decoders.schema import definitions
+from kproxy.decoders.stream import Side
 from kproxy.decoders.view import View
 from kproxy.decoders.writer import write
 from tests.support.java import members_classpath

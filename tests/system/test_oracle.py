@@ -22,13 +22,13 @@ import pytest
 from kproxy.decoders import tree
 from kproxy.decoders.compiler import decoder
 from kproxy.decoders.jsonform import body_json
-from kproxy.decoders.layout import layout
 from kproxy.decoders.primitives import write_unsigned_varint
 from kproxy.decoders.records.form import RecordsForm
 from kproxy.decoders.schema import Definitions, Message, definitions
+from kproxy.decoders.schema.layout import layout
 from kproxy.decoders.view import View
 from kproxy.decoders.writer import write
-from tests.decoders.records.support import batch, record
+from tests.decoders.batches.support import batch, record
 from tests.support.java import oracle_classpath
 from tests.support.judge import DEFINITIONS, as_formatter, differences, judge_records
 from tests.support.plain import plain

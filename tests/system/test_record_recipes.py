@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.decoders.records.support import message
+from tests.decoders.batches.support import message
 from tests.support.brokers import Cluster, cluster
 from tests.support.proxy import Proxy, export
 from tests.support.raw import RawClient

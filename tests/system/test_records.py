@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
+from kproxy.decoders.batches.batch import parse
+from kproxy.decoders.batches.opening import open_batch
 from kproxy.decoders.jsonform import body_json
-from kproxy.decoders.records.batches import parse
 from kproxy.decoders.records.form import RecordsForm
-from kproxy.decoders.records.opening import open_batch
-from tests.decoders.records.support import message, read
-from tests.decoders.records.test_codecs import old_lz4
-from tests.decoders.records.test_peers import fields
+from tests.decoders.batches.support import message, read
+from tests.decoders.batches.test_codecs import old_lz4
+from tests.decoders.batches.test_peers import fields
 from tests.support.java import oracle_classpath
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]

@@ -15,10 +15,10 @@ from kproxy.captures.bodies import Bodies
 from kproxy.captures.reader import read
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
+from kproxy.decoders.batches.batch import parse
 from kproxy.decoders.exchange import Exchange
 from kproxy.decoders.knowledge import Knowledge
 from kproxy.decoders.primitives import Buffer
-from kproxy.decoders.records.batches import parse
 from kproxy.decoders.records.places import places
 from tests.captures import traffic
 from tests.support.java import broker_classpath

@@ -13,8 +13,8 @@ from kproxy.captures.index.filtering import IndexFilter
 from kproxy.captures.index.indexer import run
 from kproxy.captures.index.reader import IndexReader
 from kproxy.decoders import schema
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.filters import parse
+from kproxy.decoders.stream import Side
 from kproxy.tui.detail.opened import Opener
 from kproxy.tui.detail.records import RecordLine
 from kproxy.tui.search.clauses import FORMS, Clause, RowClauses, joined, node_clauses, record_clauses

@@ -14,7 +14,7 @@ from kproxy.tui.detail.records import RecordLine
 from kproxy.tui.screens.menu import ChoiceMenu
 from kproxy.tui.screens.records import RecordsScreen
 from kproxy.tui.widgets.record import RecordPane
-from tests.decoders.records.support import batch, record
+from tests.decoders.batches.support import batch, record
 from tests.support.indexes import IndexBuilder, heartbeat
 from tests.tui.screen import grid, styled
 from tests.tui.test_records import produce

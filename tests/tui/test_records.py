@@ -18,7 +18,7 @@ from kproxy.tui.detail.records import RecordLine, RecordLines, TextLine
 from kproxy.tui.detail.viewing import Read
 from kproxy.tui.widgets.record import HEAD, RecordPane
 from kproxy.tui.widgets.records import RecordTable
-from tests.decoders.records.support import batch, message, record
+from tests.decoders.batches.support import batch, message, record
 from tests.support.indexes import IndexBuilder
 from tests.support.scripts import request, response
 from tests.tui.screen import grid, styled

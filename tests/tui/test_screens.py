@@ -11,9 +11,9 @@ import pytest
 from textual.widget import Widget
 
 from kproxy.captures.index.reader import IndexReader
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.exchange import Exchange, Status
 from kproxy.decoders.sasl.session import Session, State
+from kproxy.decoders.stream import Side
 from kproxy.tui.app import KproxyApp
 from kproxy.tui.captions import Captions
 from kproxy.tui.screens.help import HelpScreen

@@ -9,10 +9,10 @@ from kproxy.captures.errors import CaptureError
 from kproxy.captures.index.format import NO_NUMBER, Flag, Row, State
 from kproxy.captures.index.reader import Detail, IndexReader
 from kproxy.decoders import secrets
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.exchange import Frame
 from kproxy.decoders.plurals import are, counted, were
 from kproxy.decoders.schema import Definitions
+from kproxy.decoders.stream import Side
 from kproxy.decoders.view import View
 from kproxy.tui.detail.records import RecordLines
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from kproxy.captures.index.format import Row
     from kproxy.captures.index.reader import Detail as RowDetail
     from kproxy.captures.index.reader import IndexReader
-    from kproxy.decoders.conversation.stream import Side
     from kproxy.decoders.schema import Definitions
+    from kproxy.decoders.stream import Side
     from kproxy.tui.detail.timing import Timing
     from kproxy.tui.terminal.cells import Cells
 

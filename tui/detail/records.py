@@ -13,9 +13,9 @@ from kproxy.decoders.records import skipped
 from kproxy.decoders.view import PLAIN, View
 
 if TYPE_CHECKING:
-    from kproxy.decoders.records.batches import Batch
+    from kproxy.decoders.batches.batch import Batch
+    from kproxy.decoders.batches.record import Record
     from kproxy.decoders.records.places import Place
-    from kproxy.decoders.records.record import Record
 
 AT_ONCE: Final = 1_000
 """Lines that one `take` reads."""

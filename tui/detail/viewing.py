@@ -10,7 +10,7 @@ from kproxy.decoders import secrets
 from kproxy.decoders.view import PLAIN, View
 
 if TYPE_CHECKING:
-    from kproxy.decoders.records.record import Header, Record
+    from kproxy.decoders.batches.record import Header, Record
 
 TEXT: Final = "text"
 HEX: Final = "hex"
@@ -71,7 +71,7 @@ class PlainViewers:
                 return Read(TEXT, "chosen", data.decode())
             except UnicodeDecodeError as error:
                 return Read(TEXT, "chosen", error=f"text: not UTF-8 at byte {error.start}")
-        from kproxy.decoders.records.compiled import text_or_base64
+        from kproxy.decoders.batches.compiled import text_or_base64
 
         plain = text_or_base64(data)
         if isinstance(plain, str):

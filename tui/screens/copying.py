@@ -9,7 +9,7 @@ from textual import work
 from textual.widget import Widget
 
 from kproxy.captures.errors import CaptureError
-from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.stream import Side
 from kproxy.tui.actions import registry as actions
 from kproxy.tui.detail.records import RecordLine
 from kproxy.tui.output.copying import Copy, byte_copies, frame_copies, json_copy, record_copies

@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.widget import Widget
 
 from kproxy.captures.text import size_text
-from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.stream import Side
 from kproxy.decoders.view import View
 from kproxy.tui.detail.buffers import WIRE, bytes_below, holders, title
 from kproxy.tui.detail.opened import Opened

@@ -13,9 +13,9 @@ from textual import events
 from textual.message import Message
 
 from kproxy.captures.text import size_text
-from kproxy.decoders.layout import UNKNOWN_TAGS
 from kproxy.decoders.problems import Code
 from kproxy.decoders.schema import errors
+from kproxy.decoders.schema.layout import UNKNOWN_TAGS
 from kproxy.tui.actions import registry as actions
 from kproxy.tui.detail.opened import UNREAD
 from kproxy.tui.terminal import look

@@ -14,9 +14,9 @@ from kproxy.captures.index import format as layout
 from kproxy.captures.index.format import Flag, Row, State
 from kproxy.captures.index.reader import Detail, IndexReader
 from kproxy.captures.text import latency_text
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.exchange import Frame
 from kproxy.decoders.schema import Definitions, errors
+from kproxy.decoders.stream import Side
 from kproxy.tui.actions import registry as actions
 from kproxy.tui.listing.rows import RESULT, RowText
 from kproxy.tui.terminal import look

@@ -12,8 +12,8 @@ from rich.segment import Segment
 from rich.style import Style
 
 from kproxy.captures.text import size_text
+from kproxy.decoders.batches.record import Record, RecordsError
 from kproxy.decoders.primitives import text_as_java
-from kproxy.decoders.records.record import Record, RecordsError
 from kproxy.tui.actions import registry as actions
 from kproxy.tui.detail.records import SKIPPED, RecordLine, TextLine
 from kproxy.tui.detail.viewing import HEX, WITHHELD, Choices, PlainViewers

@@ -8,7 +8,7 @@ import pytest
 
 from kproxy.captures.analysis import cluster
 from tests.captures.analysis.support import Exchanged, views
-from tests.decoders.records.support import batch, record
+from tests.decoders.batches.support import batch, record
 from tests.decoders.records.test_internal import metadata as metadata_record
 
 REPLICAS = {"partitionIndex": 0, "leaderId": 1, "leaderEpoch": 3, "isrNodes": [1, 2], "replicaNodes": [1, 2]}

@@ -13,10 +13,10 @@ import pytest
 from kproxy.captures.analysis import stats as module
 from kproxy.captures.analysis.stats import Stats
 from kproxy.captures.reader import read
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.exchange import Connection, Exchange, Frame, Status
 from kproxy.decoders.exchange_json import exchange_json
 from kproxy.decoders.schema import definitions
+from kproxy.decoders.stream import Side
 from kproxy.decoders.view import View
 from tests.support.scripts import Script, eyes, play, request, response
 

@@ -9,7 +9,7 @@ import pytest
 from kproxy.captures.analysis import topics
 from kproxy.captures.analysis.partitioner import murmur2
 from tests.captures.analysis.support import Exchanged, views
-from tests.decoders.records.support import batch, message, record
+from tests.decoders.batches.support import batch, message, record
 
 TOPIC_ID = b"\1" * 16
 TWO = batch(record(0, b"k", b"v") + record(1, None, b"w"), 2)

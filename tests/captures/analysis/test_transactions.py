@@ -8,7 +8,7 @@ import pytest
 
 from kproxy.captures.analysis import transactions
 from tests.captures.analysis.support import Exchanged, at, views
-from tests.decoders.records.support import batch, record
+from tests.decoders.batches.support import batch, record
 
 WHO = {"transactionalId": "pay", "producerId": 7, "producerEpoch": 1}
 

@@ -17,7 +17,7 @@ from kproxy.captures.export.views import TEXTS, view_text
 from kproxy.captures.reader import read
 from kproxy.decoders.exchange import Exchange
 from kproxy.decoders.exchange_json import exchange_json
-from tests.decoders.records.support import batch, record
+from tests.decoders.batches.support import batch, record
 from tests.decoders.sasl.test_session import handshake, token
 from tests.support.judged import CAPTURES, NEW, OLD, OLDEST, judged
 from tests.support.scripts import Script, eyes, play, request, response

@@ -27,7 +27,7 @@ from kproxy.decoders.filters import ExchangeRow, Expression, Learnt, Unavailable
 from kproxy.decoders.filters.expression import Not
 from kproxy.decoders.filters.fields import FIELDS, LISTS, Cost
 from kproxy.decoders.filters.values import LITERALS
-from tests.decoders.records.support import batch, record
+from tests.decoders.batches.support import batch, record
 from tests.decoders.records.test_internal import CLUSTER, PASSWORD, metadata
 from tests.support.indexes import IndexBuilder, heartbeat, sample
 from tests.support.thinned import thinned

@@ -8,7 +8,7 @@ import pytest
 from kproxy.captures.index.labels import label
 from kproxy.decoders.knowledge import Knowledge
 from kproxy.decoders.records.counting import record_count
-from tests.decoders.records.support import message
+from tests.decoders.batches.support import message
 
 TOPIC_ID = bytes(range(1, 17))
 

@@ -13,12 +13,12 @@ from kproxy.captures.reader import read
 from kproxy.captures.redaction import Removed
 from kproxy.captures.redaction.frames import FrameRedaction
 from kproxy.captures.redaction.hosts import Hosts
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.exchange import Connection, Exchange, Frame
 from kproxy.decoders.exchange_json import exchange_json
 from kproxy.decoders.knowledge import Knowledge
 from kproxy.decoders.problems import Code, Problem
 from kproxy.decoders.schema import definitions
+from kproxy.decoders.stream import Side
 from kproxy.decoders.view import View
 from tests.captures import files, traffic
 from tests.captures.redaction import marking

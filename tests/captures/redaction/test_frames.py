@@ -13,10 +13,10 @@ from kproxy.captures.redaction import PRESETS, Removed
 from kproxy.captures.redaction.frames import FrameRedaction
 from kproxy.captures.redaction.hosts import Hosts
 from kproxy.decoders import secrets
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.exchange import Connection, Exchange, Frame
 from kproxy.decoders.knowledge import Knowledge
 from kproxy.decoders.schema import definitions
+from kproxy.decoders.stream import Side
 from tests.captures import traffic
 
 GOLDEN = traffic.DATA / "golden" / "golden-4.4.0.pcap"

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from kproxy.captures.redaction.hosts import Hosts
 from kproxy.captures.redaction.records import RecordsRedaction, filled
+from kproxy.decoders.batches.batch import parse
+from kproxy.decoders.batches.current import stretches
+from kproxy.decoders.batches.opening import open_batch
+from kproxy.decoders.batches.record import Record
 from kproxy.decoders.primitives import write_unsigned_varint
-from kproxy.decoders.records.batches import parse
-from kproxy.decoders.records.current import stretches
-from kproxy.decoders.records.opening import open_batch
-from kproxy.decoders.records.record import Record
 
 
 def zigzag(value: int) -> bytes:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from kproxy.captures.spark import checks
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.exchange import Connection, Exchange, Frame, Status, StreamProblem
 from kproxy.decoders.problems import Code, Problem
+from kproxy.decoders.stream import Side
 from tests.support.variants import each_variant_of, variants_of
 
 VARIANTS = variants_of(checks)

@@ -24,8 +24,8 @@ from kproxy.captures.tables.schema import TABLES, USUAL
 from kproxy.captures.tcp.packets import Packets
 from kproxy.captures.tcp.reassembly import Share
 from kproxy.decoders.conversation.conversation import Conversation
-from kproxy.decoders.conversation.stream import End, Gap, Run, Side
 from kproxy.decoders.exchange import Connection, Exchange, Frame, Status
+from kproxy.decoders.stream import End, Gap, Run, Side
 from tests.captures import files, traffic
 from tests.captures.spark.comparing import assert_same, counted, exported
 from tests.captures.spark.cutting import cut_at

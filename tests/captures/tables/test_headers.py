@@ -13,8 +13,8 @@ from kproxy.captures.spark.compiled import Found
 from kproxy.captures.tables import arrow, headers
 from kproxy.captures.tables.rows import Drafter
 from kproxy.captures.tables.schema import EXCHANGES
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.exchange import Connection, Exchange, Frame, Status
+from kproxy.decoders.stream import Side
 
 NAMES = ["c", None, "", "\ud83d", "d"]
 TIME = 1_700_000_000_000_000_000

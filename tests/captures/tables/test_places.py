@@ -9,8 +9,8 @@ import pytest
 
 from kproxy.captures.tables.places import Part, parts
 from kproxy.decoders.knowledge import TOPIC_ID
-from kproxy.decoders.layout import Layout, Shape, Slot, layout
 from kproxy.decoders.records.places import PLACES
+from kproxy.decoders.schema.layout import Layout, Shape, Slot, layout
 from tests.decoders.support import RELEASES, decoded
 
 NUMBERS = (("errorCode", "partitionErrorCode"), ("baseOffset",), ("fetchOffset", "committedOffset", "offset"))

@@ -11,7 +11,7 @@ import numpy as np
 
 from kproxy.captures.tcp.packets import Packets, numbered, turned
 from kproxy.captures.tcp.reassembly import Reassembler, TcpConnection
-from kproxy.decoders.conversation.stream import End, Gap, Run
+from kproxy.decoders.stream import End, Gap, Run
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 KEY = bytes([10, 0, 0, 1, 10, 0, 0, 2]) + (51234).to_bytes(2, "big") + (9092).to_bytes(2, "big")

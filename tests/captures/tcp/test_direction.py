@@ -6,7 +6,7 @@ import pytest
 
 from kproxy.captures.tcp import direction
 from kproxy.captures.tcp.direction import HALF, REMEMBERED, UNRELATED, WHOLE, Direction, Piece
-from kproxy.decoders.conversation.stream import Copy, End, Event, Gap, Run, Side
+from kproxy.decoders.stream import Copy, End, Event, Gap, Run, Side
 
 MEMORY = bytes(range(256)) * 8
 

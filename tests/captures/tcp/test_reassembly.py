@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kproxy.captures.tcp import reassembly
 from kproxy.captures.tcp.reassembly import CROWDED, MISSED, MOST_WAITING, Reassembler, TcpConnection, part_of
 from kproxy.captures.tcp.waiting import LONGEST_TIME, OVERHEAD
-from kproxy.decoders.conversation.stream import End
+from kproxy.decoders.stream import End
 from tests.captures.tcp.scripts import (
     ACK,
     FIN,

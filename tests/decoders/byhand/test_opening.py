@@ -14,16 +14,16 @@ from kproxy.captures.export.nodes import Style, hex_lines, tree_lines
 from kproxy.decoders.byhand import Asked, Kind, Opened, Opener
 from kproxy.decoders.byhand.frames import frames, prefixed
 from kproxy.decoders.byhand.readings import bare, responses
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.guessing import MOST_GUESSED
 from kproxy.decoders.jsonform import base64
 from kproxy.decoders.message import decode_response, response_fits
 from kproxy.decoders.problems import Code
 from kproxy.decoders.schema import definitions
+from kproxy.decoders.stream import Side
 from kproxy.decoders.tree import Node
 from kproxy.decoders.view import View
-from tests.decoders.records.support import batch as record_batch
-from tests.decoders.records.support import record
+from tests.decoders.batches.support import batch as record_batch
+from tests.decoders.batches.support import record
 from tests.decoders.support import eyes
 from tests.support.golden import Golden, golden, plain
 from tests.support.scripts import request as request_frame

@@ -14,11 +14,11 @@ from kproxy.decoders.conversation.recognition import LONGEST_CLIENT_ID, known
 from kproxy.decoders.conversation.requests import Requests
 from kproxy.decoders.conversation.responses import Responses
 from kproxy.decoders.conversation.resync import EFFORT, TRIAL
-from kproxy.decoders.conversation.stream import Gap, Run
 from kproxy.decoders.conversation.stretch import Stretch
 from kproxy.decoders.exchange import Connection, Exchange, Health
 from kproxy.decoders.message import Decoded, decode_request
 from kproxy.decoders.schema import Definitions
+from kproxy.decoders.stream import Gap, Run
 from tests.support.golden import golden
 from tests.support.scripts import (
     BROKER,

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from kproxy.decoders.conversation.conversation import Conversation
 from kproxy.decoders.conversation.limits import Limits
 from kproxy.decoders.conversation.numbering import Numbering
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.exchange import Exchange
+from kproxy.decoders.stream import Side
 from tests.support.golden import golden
 from tests.support.scripts import (
     BROKER,

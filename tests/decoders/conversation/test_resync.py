@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kproxy.decoders.conversation.limits import Limits
-from kproxy.decoders.conversation.stream import Gap, Run
 from kproxy.decoders.problems import Code
+from kproxy.decoders.stream import Gap, Run
 from tests.support.golden import golden
 from tests.support.scripts import (
     BROKER,

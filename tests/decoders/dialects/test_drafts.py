@@ -12,9 +12,9 @@ from kproxy.captures.definitions import definitions
 from kproxy.decoders.conversation.conversation import Conversation
 from kproxy.decoders.conversation.limits import Limits
 from kproxy.decoders.conversation.numbering import Numbering
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.dialects import text_of
 from kproxy.decoders.exchange import Exchange
+from kproxy.decoders.stream import Side
 from tests.captures import traffic
 from tests.support import coordinator
 from tests.support.coordinator import ASSIGNMENT, BROKERS, OFFSETS, Draft, Talk, Wire

@@ -6,7 +6,7 @@ import pytest
 
 from kproxy.decoders.definition_files import read
 from kproxy.decoders.dialects import shipped, text_of
-from kproxy.decoders.dialects.model import Dialect
+from kproxy.decoders.schema.dialect import Dialect
 from kproxy.decoders.schema.jsontext import DefinitionError
 
 GOOD = """\

@@ -9,9 +9,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.embedded.group import PROTOCOLS, USER_DATA
-from kproxy.decoders.message import decode_request, decode_response, frame_tree
+from kproxy.decoders.frame_tree import frame_tree
+from kproxy.decoders.message import decode_request, decode_response
+from kproxy.decoders.stream import Side
 from kproxy.decoders.tree import Node
 from kproxy.decoders.view import View
 from tests.decoders.embedded.support import lines, newest, structure

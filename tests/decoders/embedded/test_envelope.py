@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.embedded.scope import DEEPEST
-from kproxy.decoders.message import frame_tree
+from kproxy.decoders.frame_tree import frame_tree
+from kproxy.decoders.stream import Side
 from kproxy.decoders.tree import Node
 from kproxy.decoders.view import View
 from tests.decoders.embedded.support import lines, structure, text

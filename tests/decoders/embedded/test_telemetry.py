@@ -11,9 +11,9 @@ import snappy
 import zstandard
 from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.embedded.telemetry import LARGEST
-from kproxy.decoders.message import frame_tree
+from kproxy.decoders.frame_tree import frame_tree
+from kproxy.decoders.stream import Side
 from kproxy.decoders.view import View
 from tests.decoders.embedded.support import lines, text
 from tests.support.scripts import eyes, request, response

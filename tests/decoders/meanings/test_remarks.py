@@ -9,16 +9,17 @@ import pytest
 
 from kproxy.captures.opening import open_source
 from kproxy.captures.reader import Reader
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.exchange import Exchange
+from kproxy.decoders.frame_tree import frame_tree
 from kproxy.decoders.knowledge import Knowledge
 from kproxy.decoders.meanings.remarks import MAKERS, Remark, remarks
 from kproxy.decoders.meanings.table import node_help, node_meaning
-from kproxy.decoders.message import decode_request, decode_response, frame_tree
+from kproxy.decoders.message import decode_request, decode_response
 from kproxy.decoders.schema import definitions
+from kproxy.decoders.stream import Side
 from kproxy.decoders.writer import write
 from tests.captures import traffic
-from tests.decoders.records.support import batch, message, record
+from tests.decoders.batches.support import batch, message, record
 from tests.decoders.support import RELEASES, smallest
 
 MILLISECOND = 1_000_000

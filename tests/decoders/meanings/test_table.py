@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from kproxy.decoders.batches import batch as batches
 from kproxy.decoders.meanings import errors as advice
 from kproxy.decoders.meanings.records import BATCH
 from kproxy.decoders.meanings.row import Row
 from kproxy.decoders.meanings.table import ROWS, field_help, meaning, node_help, node_meaning
-from kproxy.decoders.records import batches
 from kproxy.decoders.schema import definitions
 from kproxy.decoders.schema.errors import all_errors
 from kproxy.decoders.schema.model import ALWAYS, Field, Message, Versions

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kproxy.decoders.batches.compiled import text_or_base64
 from kproxy.decoders.payloads.choose import Chooser, Rule, Shown
 from kproxy.decoders.payloads.jsonvalue import DEPTH, NotJsonError, json_value
 from kproxy.decoders.payloads.schemas import NONE, IdKind, Missing, Schema, Schemas
 from kproxy.decoders.payloads.viewer import Content, Payload
-from kproxy.decoders.records.compiled import text_or_base64
 from tests.decoders.payloads.support import VIEWERS, Given, avro, json_schema
 
 ORDER = avro({"type": "record", "name": "O", "fields": [{"name": "n", "type": "long"}]}, number=42)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kproxy.decoders.records.counting import INFLATED, counted, record_count
-from tests.decoders.records.support import batch, message, record
+from tests.decoders.batches.support import batch, message, record
 
 TWO = batch(record(0, b"k", b"v") * 2, 2)
 CLAIMED = batch(b"", -5)

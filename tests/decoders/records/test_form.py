@@ -12,14 +12,14 @@ import pytest
 import zstandard
 
 from kproxy.decoders import problems
+from kproxy.decoders.batches.opening import AT_ONCE
+from kproxy.decoders.batches.shown import text_or_base64
 from kproxy.decoders.jsonform import body_json
 from kproxy.decoders.problems import Code
 from kproxy.decoders.records.form import RecordsForm
-from kproxy.decoders.records.opening import AT_ONCE
-from kproxy.decoders.records.shown import text_or_base64
 from kproxy.decoders.view import View
+from tests.decoders.batches.support import batch, message, record
 from tests.decoders.embedded.support import lines
-from tests.decoders.records.support import batch, message, record
 from tests.decoders.test_exchange_json import one
 from tests.support.scripts import Script, request, response
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kproxy.decoders.batches.record import RecordsError
 from kproxy.decoders.compiler import decoder
 from kproxy.decoders.jsonform import body_json
 from kproxy.decoders.primitives import write_unsigned_varint
@@ -20,12 +21,11 @@ from kproxy.decoders.records import internal
 from kproxy.decoders.records.form import RecordsForm
 from kproxy.decoders.records.nodes import attach
 from kproxy.decoders.records.places import Place
-from kproxy.decoders.records.record import RecordsError
 from kproxy.decoders.schema import definitions
 from kproxy.decoders.tree import Node, tree
 from kproxy.decoders.view import View
 from kproxy.decoders.writer import write
-from tests.decoders.records.support import batch, message, record
+from tests.decoders.batches.support import batch, message, record
 
 OFFSETS, TRANSACTIONS, CLUSTER = "__consumer_offsets", "__transaction_state", "__cluster_metadata"
 

@@ -14,24 +14,25 @@ from hypothesis import strategies as st
 
 from kproxy.captures.reader import read as read_capture
 from kproxy.decoders import knowledge
-from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.batches.compiled import text_or_base64
 from kproxy.decoders.exchange import Exchange
 from kproxy.decoders.exchange_json import exchange_json
+from kproxy.decoders.frame_tree import frame_tree
 from kproxy.decoders.jsonform import body_json
-from kproxy.decoders.message import decode_request, decode_response, frame_tree
+from kproxy.decoders.message import decode_request, decode_response
 from kproxy.decoders.problems import Code
 from kproxy.decoders.records import nodes
-from kproxy.decoders.records.compiled import text_or_base64
 from kproxy.decoders.records.form import RecordsForm
 from kproxy.decoders.records.nodes import MOST, attach, topic_of
 from kproxy.decoders.records.places import PLACES, Place, places
 from kproxy.decoders.schema import definitions
 from kproxy.decoders.schema.model import Message
+from kproxy.decoders.stream import Side
 from kproxy.decoders.tree import Node
 from kproxy.decoders.view import PLAIN, View
 from kproxy.decoders.writer import write
+from tests.decoders.batches.support import batch, message, record
 from tests.decoders.embedded.support import structure
-from tests.decoders.records.support import batch, message, record
 from tests.support.golden import DATA
 from tests.support.scripts import response
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.decoders.layout import Layout, Shape, layout
 from kproxy.decoders.schema import Message, definitions
 from kproxy.decoders.schema.described import FieldRow, differences, fields, grammar, ranges, runs, since
+from kproxy.decoders.schema.layout import Layout, Shape, layout
 from tests.decoders.support import every_message
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from kproxy.addons import Actor, Frame
 from kproxy.addons.acting import Actors, table
-from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.stream import Side
 from kproxy.decoders.writer import write
 from tests.kproxy.core.frames import DEFINITIONS, decoded, request, response
 

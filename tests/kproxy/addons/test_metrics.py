@@ -13,9 +13,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from kproxy.addons import Observed, Progress
 from kproxy.addons.metrics import CLIENTS, OTHER, Metrics
 from kproxy.captures.reader import read
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.exchange import Connection, Exchange, Health, Status
 from kproxy.decoders.exchange_json import exchange_json
+from kproxy.decoders.stream import Side
 from tests.kproxy.addons.support import CAPTURES, observe
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]

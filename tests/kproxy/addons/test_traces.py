@@ -23,7 +23,7 @@ from kproxy.decoders.exchange import Exchange
 from kproxy.decoders.exchange_json import exchange_json
 from kproxy.recording.recorder import Recorder
 from kproxy.recording.sinks import File, pcapng_header
-from tests.decoders.records.support import batch, record
+from tests.decoders.batches.support import batch, record
 from tests.kproxy.addons.support import CAPTURES, nothing, observe
 from tests.support.scripts import request, response
 

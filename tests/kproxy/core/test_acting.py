@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kproxy.core.acting import ActedConnection
 from kproxy.core.rewrite import Change
-from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.stream import Side
 from kproxy.decoders.writer import write
 from tests.kproxy.core.frames import DEFINITIONS, Relay, decoded, framed, request, response, with_endpoints
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from kproxy.decoders.batches.record import Header
 from kproxy.decoders.payloads.choose import Chooser, Shown
 from kproxy.decoders.payloads.schemas import IdKind, Missing, Schema
-from kproxy.decoders.records.record import Header
 from kproxy.schemas import folder
 from kproxy.schemas.folder import load
 from tests.decoders.payloads.support import VIEWERS

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kproxy.decoders.records import current, loop
-from kproxy.decoders.records.compiled import COMPILED
-from kproxy.decoders.records.record import Record, RecordsError
-from tests.decoders.records.support import record, sized, varint
+from kproxy.decoders.batches import current, loop
+from kproxy.decoders.batches.compiled import COMPILED
+from kproxy.decoders.batches.record import Record, RecordsError
+from tests.decoders.batches.support import record, sized, varint
 
-VARIANTS = [loop, *([import_module("kproxy.decoders.records._loop")] if COMPILED else [])]
+VARIANTS = [loop, *([import_module("kproxy.decoders.batches._loop")] if COMPILED else [])]
 
 Loop = type[loop.CommonRecords]
 Outcome = tuple[list[Record], tuple[object, ...] | None]

@@ -14,20 +14,20 @@ from itertools import chain
 from operator import itemgetter
 
 from kproxy.decoders.conversation.conversation import Done
+from kproxy.decoders.conversation.dialect_framer import DialectFramer
 from kproxy.decoders.conversation.items import END, FRAME, Item
 from kproxy.decoders.conversation.limits import Limits
 from kproxy.decoders.conversation.overlap import told_by
 from kproxy.decoders.conversation.pairing import one_way
-from kproxy.decoders.conversation.stream import End, Event, Side, Source
+from kproxy.decoders.conversation.punctuality import Punctuality
 from kproxy.decoders.dialects.decoding import decode, fits
-from kproxy.decoders.dialects.framer import DialectFramer
 from kproxy.decoders.dialects.memory import Memory
-from kproxy.decoders.dialects.model import Dialect
-from kproxy.decoders.dialects.punctuality import Punctuality
 from kproxy.decoders.exchange import Connection, Exchange, Frame, Health, Status
 from kproxy.decoders.message import Decoded
 from kproxy.decoders.problems import Code, Problem
+from kproxy.decoders.schema.dialect import Dialect
 from kproxy.decoders.schema.lookup import Definitions
+from kproxy.decoders.stream import End, Event, Side, Source
 
 _key = itemgetter(0)
 _MISSING = frozenset({Code.GAP, Code.CUT_BY_SNAPLEN, Code.TRUNCATED})

@@ -1,7 +1,7 @@
 """The fast loop over the records of a batch of magic 2. It reports no faults.
 
 It reads records as producers commonly write them and stops at any other, whether damaged or merely rare;
-decoders.records.current reads that one. This is plain Python; if there is a C compiler, setup.py also compiles it, with
+decoders.batches.current reads that one. This is plain Python; if there is a C compiler, setup.py also compiles it, with
 the C types of loop.pxd, to the extension `_loop`.
 """
 
@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from typing import Self
 
-from kproxy.decoders.records.record import Header, Record
-from kproxy.decoders.records.tuples import header_tuple, record_tuple  # not in C
+from kproxy.decoders.batches.record import Header, Record
+from kproxy.decoders.batches.tuples import header_tuple, record_tuple  # not in C
 
 
 class CommonRecords:
     """Iterator over up to `count` records from `position` on, up to the first that is not common.
 
     `position` is always the start of the first unread record, and `left` the number of unread records. The other
-    parameters are those of `decoders.records.current.stretches`. Bases must fit into 62 bits, so that base plus delta
+    parameters are those of `decoders.batches.current.stretches`. Bases must fit into 62 bits, so that base plus delta
     never overflows 64.
     """
 

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kproxy.decoders.batches.batch import crc_valid, first_whole, heads, parse
 from kproxy.decoders.message import decode_request
 from kproxy.decoders.problems import Code
-from kproxy.decoders.records.batches import crc_valid, first_whole, heads, parse
 from kproxy.decoders.records.form import RecordsForm
 from kproxy.decoders.schema import definitions
-from tests.decoders.records.support import batch as written
-from tests.decoders.records.support import message as written_message
-from tests.decoders.records.support import record
+from tests.decoders.batches.support import batch as written
+from tests.decoders.batches.support import message as written_message
+from tests.decoders.batches.support import record
 from tests.support.golden import DATA, segments
 
 THREE = b"".join(bytes([14, 0, 0, 2 * index, 1, 2, 118, 0]) for index in range(3))

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
+from kproxy.decoders.batches.batch import V2_HEADER, Batch, Trouble
+from kproxy.decoders.batches.codecs import DEFAULT_LIMIT, CodecError, decompress
+from kproxy.decoders.batches.current import stretches
+from kproxy.decoders.batches.legacy import RECORD_COSTS, Inside, read_message
+from kproxy.decoders.batches.record import Record, RecordsError
 from kproxy.decoders.primitives import Buffer
 from kproxy.decoders.problems import Code
-from kproxy.decoders.records.batches import V2_HEADER, Batch, Trouble
-from kproxy.decoders.records.codecs import DEFAULT_LIMIT, CodecError, decompress
-from kproxy.decoders.records.current import stretches
-from kproxy.decoders.records.legacy import RECORD_COSTS, Inside, read_message
-from kproxy.decoders.records.record import Record, RecordsError
 
 AT_ONCE: Final = 10_000
 """Records that are held at a time when they are read piece by piece."""

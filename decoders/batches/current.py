@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from kproxy.decoders.batches.compiled import CommonRecords
+from kproxy.decoders.batches.record import Header, Record, RecordsError
 from kproxy.decoders.plurals import are, counted
 from kproxy.decoders.primitives import read_unsigned_varint, read_varlong
 from kproxy.decoders.problems import Code, DecodeError
-from kproxy.decoders.records.compiled import CommonRecords
-from kproxy.decoders.records.record import Header, Record, RecordsError
 
 _FAR: Final = 1 << 62
 """CommonRecords takes only base offsets and timestamps that are nearer to zero than this."""

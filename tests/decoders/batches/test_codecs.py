@@ -19,8 +19,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kproxy.decoders.batches.codecs import CodecError, decompress, with_right_header_checksum, xxh32
 from kproxy.decoders.problems import Code
-from kproxy.decoders.records.codecs import CodecError, decompress, with_right_header_checksum, xxh32
 from tests.support.thinned import thinned
 
 ROOT = Path(__file__).parents[3]
@@ -148,7 +148,7 @@ def limited(statement: str, mebibytes: int = 400) -> str:
     """Output of a process that runs `statement` with at most `mebibytes` more memory than at its start."""
     return (
         "import resource, struct, sys, lz4.frame, snappy, zstandard\n"
-        "from kproxy.decoders.records.codecs import CodecError, decompress\n"
+        "from kproxy.decoders.batches.codecs import CodecError, decompress\n"
         "data = sys.stdin.buffer.read()\n"
         "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
         f"resource.setrlimit(resource.RLIMIT_AS, (used + ({mebibytes} << 20),) * 2)\n"

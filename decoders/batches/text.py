@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kproxy.decoders.records.record import Record
+from kproxy.decoders.batches.record import Record
 
 _ESCAPED: Final = {ord('"'): '"', ord("\\"): "\\", ord("\t"): "t", ord("\n"): "n", ord("\r"): "r"}
 _KINDS: Final = bytes(

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.schema.model import NEVER, Field, Message, Versions
+from kproxy.decoders.stream import Side
 
 MOST_CONDITIONS = 4
 """Conditions that one body may depend on: it has two layouts for each."""

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.decoders.records import shown, text
-from kproxy.decoders.records.compiled import COMPILED, record_forms, records_text
-from kproxy.decoders.records.record import Record
+from kproxy.decoders.batches import shown, text
+from kproxy.decoders.batches.compiled import COMPILED, record_forms, records_text
+from kproxy.decoders.batches.record import Record
 
 TEXTS = st.none() | st.binary(max_size=20) | st.text(max_size=20).map(str.encode)
 NAMES = st.sampled_from([b"", b"a", b"trace-id", b"\xff", "\u00e9".encode()])

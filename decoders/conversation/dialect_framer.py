@@ -7,13 +7,13 @@ import re
 from kproxy.decoders.conversation.framer import SIZE, Framer
 from kproxy.decoders.conversation.items import FRAME, Item
 from kproxy.decoders.conversation.recognition import known
-from kproxy.decoders.conversation.stream import End, Gap, Run, Side, Source
 from kproxy.decoders.dialects.decoding import decode, fits
-from kproxy.decoders.dialects.model import Dialect
 from kproxy.decoders.exchange import Connection, Health
-from kproxy.decoders.layout import layout
 from kproxy.decoders.problems import Problem
+from kproxy.decoders.schema.dialect import Dialect
+from kproxy.decoders.schema.layout import layout
 from kproxy.decoders.schema.lookup import Definitions
+from kproxy.decoders.stream import End, Gap, Run, Side, Source
 
 SEARCHED = 1 << 20
 """Longest frame that is believed while the next one is searched."""

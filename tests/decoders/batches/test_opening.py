@@ -11,13 +11,13 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kproxy.decoders.batches.batch import Trouble, parse
+from kproxy.decoders.batches.legacy import MOST_NESTED
+from kproxy.decoders.batches.opening import iterate_batch, open_batch, open_pieces
 from kproxy.decoders.problems import Code
-from kproxy.decoders.records.batches import Trouble, parse
 from kproxy.decoders.records.form import RecordsForm
-from kproxy.decoders.records.legacy import MOST_NESTED
-from kproxy.decoders.records.opening import iterate_batch, open_batch, open_pieces
 from kproxy.decoders.view import View
-from tests.decoders.records.support import batch, message, read, record
+from tests.decoders.batches.support import batch, message, read, record
 from tests.support.peers import READERS
 
 GZIP, LZ4, ZSTD = 1, 3, 4

@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kproxy.decoders import frames
+from kproxy.decoders.conversation.dialect import DialectConversation
 from kproxy.decoders.conversation.limits import Limits
 from kproxy.decoders.conversation.numbering import Numbering
-from kproxy.decoders.conversation.stream import Side
+from kproxy.decoders.conversation.punctuality import Punctuality
 from kproxy.decoders.definition_files import read
-from kproxy.decoders.dialects.conversation import DialectConversation
 from kproxy.decoders.dialects.memory import Memory
-from kproxy.decoders.dialects.punctuality import Punctuality
 from kproxy.decoders.exchange import Connection, Exchange, Frame, Health, StreamProblem
 from kproxy.decoders.exchange_json import exchange_json
 from kproxy.decoders.schema.lookup import Definitions
+from kproxy.decoders.stream import Side
 from kproxy.decoders.tree import Node
 from tests.decoders.dialects.test_reading import GOOD
 from tests.fuzz import dialects as fuzz

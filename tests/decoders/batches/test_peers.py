@@ -15,7 +15,7 @@ from kproxy.captures.reader import read as read_capture
 from kproxy.decoders.exchange import Exchange
 from kproxy.decoders.message import Decoded, decode_request, decode_response
 from kproxy.decoders.schema import definitions
-from tests.decoders.records.support import read
+from tests.decoders.batches.support import read
 from tests.support.golden import DATA
 from tests.support.peers import (
     READERS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kproxy.decoders.dialects.model import Dialect
+from kproxy.decoders.schema.dialect import Dialect
 from kproxy.decoders.schema.model import Field, Message
 
 

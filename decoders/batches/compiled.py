@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from kproxy.decoders.records.record import Record
+from kproxy.decoders.batches.record import Record
 
 try:
-    from kproxy.decoders.records._loop import CommonRecords
-    from kproxy.decoders.records._shown import in_base64, record_forms, text_or_base64
-    from kproxy.decoders.records._text import records_text
+    from kproxy.decoders.batches._loop import CommonRecords
+    from kproxy.decoders.batches._shown import in_base64, record_forms, text_or_base64
+    from kproxy.decoders.batches._text import records_text
 
     COMPILED = True
 except ImportError:
-    from kproxy.decoders.records.loop import CommonRecords
-    from kproxy.decoders.records.shown import in_base64, record_forms, text_or_base64
+    from kproxy.decoders.batches.loop import CommonRecords
+    from kproxy.decoders.batches.shown import in_base64, record_forms, text_or_base64
 
     COMPILED = False
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
 
-from kproxy.decoders.conversation.stream import Side
 from kproxy.decoders.dialects.memory import Memory
-from kproxy.decoders.dialects.model import Dialect, TimeRule
 from kproxy.decoders.exchange import Connection, Exchange, Status, StreamProblem
 from kproxy.decoders.problems import Code, Problem
+from kproxy.decoders.schema.dialect import Dialect, TimeRule
+from kproxy.decoders.stream import Side
 
 MILLISECOND = 1_000_000
 MOST_OVER = 1024

@@ -6,8 +6,8 @@ import re
 from binascii import b2a_base64
 from typing import Any, Final
 
+from kproxy.decoders.batches.record import Record
 from kproxy.decoders.primitives import text_as_java
-from kproxy.decoders.records.record import Record
 
 _CONTROL: Final = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]").search
 _PLAIN: Final = bytes([*b"\t\r\n", *range(0x20, 0x7F)])
@@ -44,7 +44,7 @@ def record_forms(records: list[Record]) -> tuple[list[dict[str, Any]], list[tupl
         offset, timestamp, key, value, headers = record
         shown: list[dict[str, Any]] = []
         for name, content in headers:
-            # Consecutive records mostly share the object of a header's name: decoders.records.loop reuses it.
+            # Consecutive records mostly share the object of a header's name: decoders.batches.loop reuses it.
             if name is not last:
                 last = name
                 try:

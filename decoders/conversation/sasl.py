@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from kproxy.decoders.conversation.stream import Source
 from kproxy.decoders.exchange import Exchange, Frame
 from kproxy.decoders.message import decode_request, decode_response
 from kproxy.decoders.sasl.session import Session, State
@@ -18,6 +17,7 @@ from kproxy.decoders.sasl.tokens import Token, read
 from kproxy.decoders.schema import errors
 from kproxy.decoders.schema.api_keys import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kproxy.decoders.schema.lookup import Definitions
+from kproxy.decoders.stream import Source
 
 _API_KEYS: Final = frozenset({SASL_HANDSHAKE, SASL_AUTHENTICATE})
 MOST_OFFERED: Final = 100

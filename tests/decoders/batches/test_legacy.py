@@ -8,10 +8,10 @@ import zlib
 
 import pytest
 
+from kproxy.decoders.batches.legacy import MOST_NESTED, RECORD_COSTS, Inside, read_message
+from kproxy.decoders.batches.record import Record, RecordsError
 from kproxy.decoders.problems import Code
-from kproxy.decoders.records.legacy import MOST_NESTED, RECORD_COSTS, Inside, read_message
-from kproxy.decoders.records.record import Record, RecordsError
-from tests.decoders.records.support import message
+from tests.decoders.batches.support import message
 
 PLAIN = message(1, 7, b"key", b"value", time=5)
 """Offset 7: head of 12 bytes, CRC, magic and attributes of 6, timestamp of 8, key of 4 + 3, value of 4 + 5."""

@@ -12,11 +12,11 @@ import zlib
 from dataclasses import dataclass, field
 from typing import Final
 
+from kproxy.decoders.batches.batch import compression_name
+from kproxy.decoders.batches.codecs import CodecError, decompress
+from kproxy.decoders.batches.record import NO_HEADERS, Record, RecordsError
 from kproxy.decoders.plurals import are, counted
 from kproxy.decoders.problems import Code
-from kproxy.decoders.records.batches import compression_name
-from kproxy.decoders.records.codecs import CodecError, decompress
-from kproxy.decoders.records.record import NO_HEADERS, Record, RecordsError
 
 MOST_NESTED: Final = 16
 """How deep message sets within message sets are read."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kproxy.decoders.records.record import Header, Record
+from kproxy.decoders.batches.record import Header, Record
 
 
 def record_tuple(

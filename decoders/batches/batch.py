@@ -1,7 +1,7 @@
 """Split a records field into batches and read their headers.
 
 Handles batches of magic 2 and message sets of magic 0 and 1. Each outer message of a set counts as a batch, as in
-Kafka's `MemoryRecords.batches()`. `decoders.records.opening` reads the records inside.
+Kafka's `MemoryRecords.batches()`. `decoders.batches.opening` reads the records inside.
 Source: Kafka's `DefaultRecordBatch`, `LegacyRecord`; KIP-98, KIP-32.
 """
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import google_crc32c
 
+from kproxy.decoders.batches.batch import Trouble, parse
+from kproxy.decoders.batches.codecs import DEFAULT_LIMIT
+from kproxy.decoders.batches.opening import open_batch
 from kproxy.decoders.primitives import write_unsigned_varint
-from kproxy.decoders.records.batches import Trouble, parse
-from kproxy.decoders.records.codecs import DEFAULT_LIMIT
-from kproxy.decoders.records.opening import open_batch
 from tests.support.peers import Plain
 
 
