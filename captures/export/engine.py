@@ -34,7 +34,7 @@ ALONE: Final = 256 << 10
 
 
 class Selecting(Protocol):
-    """Selects the exchanges of one reading (kproxy.cli.options.Selection)."""
+    """Selects the exchanges of one reading (kproxy.cli.options.selecting.Selection)."""
 
     unknown: Counter[Why]
     taken: int

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kproxy.cli import settings as cli
 from kproxy.cli.exits import Exit, Failure
-from kproxy.cli.options_sasl import mechanism, of_cluster
+from kproxy.cli.options.sasl import mechanism, of_cluster
 
 if TYPE_CHECKING:
     from kproxy.runs.settings import Cluster, SaslSettings

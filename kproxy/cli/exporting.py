@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from kproxy.captures.ports import Ports
     from kproxy.captures.spool import Spooling
-    from kproxy.cli.options import Viewing
+    from kproxy.cli.options.viewing import Viewing
     from kproxy.tui.output.commands import Exporter
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kproxy.cli import settings as cli
-from kproxy.cli.options_addons import log_details
+from kproxy.cli.options.addons import log_details
 from kproxy.decoders.escaping import message
 
 if TYPE_CHECKING:

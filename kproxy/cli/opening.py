@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kproxy.captures.spool import Spooling
-    from kproxy.cli.options import Viewing
+    from kproxy.cli.options.viewing import Viewing
     from kproxy.tui.output.commands import Opener, OtherCapture
 
 

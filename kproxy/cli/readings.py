@@ -11,11 +11,11 @@ import click
 
 from kproxy.cli import progress, settings
 from kproxy.cli.exits import Exit, Failure
-from kproxy.cli.options import fails_on_empty
+from kproxy.cli.options.selecting import fails_on_empty
 
 if TYPE_CHECKING:
     from kproxy.captures.reader import Reader
-    from kproxy.cli.options import Selection
+    from kproxy.cli.options.selecting import Selection
     from kproxy.decoders.exchange import Exchange
 
 Objects = Iterable[dict[str, Any]]

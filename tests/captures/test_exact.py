@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from kproxy.cli.export import command
+from kproxy.cli.commands.export import command
 from tests.captures.exactness import differences, expected
 
 DATA = Path(__file__).parents[1] / "data"

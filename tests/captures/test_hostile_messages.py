@@ -22,7 +22,7 @@ from kproxy.captures.export.records import RecordLines
 from kproxy.captures.export.rows import CsvLines
 from kproxy.captures.export.views import TEXTS, view_text
 from kproxy.captures.reader import Reader, read
-from kproxy.cli import stats as stats_command
+from kproxy.cli.commands import stats as stats_command
 from kproxy.decoders.exchange import Exchange
 from kproxy.decoders.frames import frame_tree
 from kproxy.decoders.stream import Side

@@ -21,10 +21,11 @@ from kproxy.captures.chunks import chunks
 from kproxy.captures.export import engine, packing, parallel
 from kproxy.captures.export.parallel import Item, Stage, WorkerError, write
 from kproxy.captures.opening import open_source
-from kproxy.cli import export
+from kproxy.cli.commands import export
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
-from kproxy.cli.options import Selection, Viewing
+from kproxy.cli.options.selecting import Selection
+from kproxy.cli.options.viewing import Viewing
 from kproxy.decoders.exchange import Connection, Exchange, Frame
 from kproxy.decoders.filters import parse
 from kproxy.decoders.knowledge import Fact, Knowledge

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from kproxy.captures.index.format import KNOWLEDGE
 from kproxy.captures.index.indexer import run
 from kproxy.captures.index.reader import IndexReader
-from kproxy.cli.export import command
+from kproxy.cli.commands.export import command
 from kproxy.cli.main import main
 from kproxy.decoders.schema import definitions
 from kproxy.decoders.stream import Side

@@ -10,10 +10,10 @@ from click.testing import CliRunner
 
 from kproxy.cli import settings as cli
 from kproxy.cli.clusters import clusters, unfit
-from kproxy.cli.config import command as config
+from kproxy.cli.commands.config import command as config
+from kproxy.cli.commands.run import command as run
 from kproxy.cli.exits import Exit, Failure
-from kproxy.cli.options_addresses import Addresses
-from kproxy.cli.run import command as run
+from kproxy.cli.options.addresses import Addresses
 from kproxy.runs.settings import Cluster, Settings, upstream
 
 FILE = """

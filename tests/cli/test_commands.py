@@ -13,8 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kproxy.captures.spark import java
-from kproxy.cli import doctor
-from kproxy.cli.commands import COMMANDS
+from kproxy.cli.commands import COMMANDS, doctor
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
 from kproxy.cli.requirements import needed

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.cli.demo import _relay
+from kproxy.cli.commands.demo import _relay
 from kproxy.cli.exits import Exit, Failure
 from kproxy.runs.demo import Traffic
 from tests.support.patience import SECONDS

@@ -42,7 +42,7 @@ def test_preferences_are_what_options_and_configuration_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], theme: str, plain: bool, mouse: bool
 ) -> None:
     from kproxy import tui
-    from kproxy.cli import replay
+    from kproxy.cli.commands import replay
     from kproxy.cli.main import main
 
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))

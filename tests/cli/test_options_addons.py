@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kproxy.cli.exits import Exit, Failure
-from kproxy.cli.options_addons import TRACING, Addons
+from kproxy.cli.options.addons import TRACING, Addons
 
 TRACED = Addons(otel_endpoint="http://127.0.0.1:4318")
 

@@ -11,10 +11,10 @@ from click.testing import CliRunner
 
 from kproxy.cli import settings as cli
 from kproxy.cli.clusters import clusters
+from kproxy.cli.commands.run import command as run
 from kproxy.cli.exits import Failure
-from kproxy.cli.options_sasl import checked
-from kproxy.cli.options_sasl import settings as sasl_settings
-from kproxy.cli.run import command as run
+from kproxy.cli.options.sasl import checked
+from kproxy.cli.options.sasl import settings as sasl_settings
 from kproxy.core.login import Credentials
 from kproxy.relay import credentials
 from kproxy.relay.credentials import CredentialsError

@@ -10,8 +10,8 @@ import pytest
 
 from kproxy.captures.ports import Ports
 from kproxy.captures.sniffing import Device, SniffError
+from kproxy.cli.commands.sniff import packet_filter
 from kproxy.cli.exits import Exit
-from kproxy.cli.sniff import packet_filter
 from tests.cli.test_main import run
 
 

@@ -13,9 +13,9 @@ from click.testing import CliRunner
 
 from kproxy.captures.spark.report import page, plots
 from kproxy.captures.spark.report.sections import SECTIONS, Column, Found, Section
+from kproxy.cli.commands.spark_report import narrowed, objects, text
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
-from kproxy.cli.spark_report import narrowed, objects, text
 
 HOSTILE = '<b>"&\x1b[31m\n'
 AT = datetime(2026, 11, 21, 6, 11, 10, 500_000)  # noqa: DTZ001 (as Spark gives it)

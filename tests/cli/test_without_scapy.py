@@ -57,7 +57,7 @@ def test_sniffing_says_what_it_needs(without: Path) -> None:
 def test_the_doctor_notes_it(monkeypatch: pytest.MonkeyPatch) -> None:
     from importlib import metadata
 
-    from kproxy.cli import doctor
+    from kproxy.cli.commands import doctor
 
     def version(name: str) -> str:
         if name == "scapy":

@@ -19,7 +19,7 @@ import pytest
 
 from kproxy.captures.index.reader import IndexReader
 from kproxy.captures.reader import read
-from kproxy.cli.options_addons import Addons
+from kproxy.cli.options.addons import Addons
 from kproxy.decoders.exchange import Exchange
 from kproxy.decoders.exchange_json import exchange_json
 from kproxy.runs.launcher import Event, wait_until

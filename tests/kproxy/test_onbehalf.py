@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from kproxy.captures.reader import read
+from kproxy.cli.commands.run import _check as check_upstream
 from kproxy.cli.exits import Exit, Failure
-from kproxy.cli.run import _check as check_upstream
 from kproxy.decoders.exchange import Exchange
 from kproxy.relay import probe
 from kproxy.runs.launcher import RelayProcess, wait_until

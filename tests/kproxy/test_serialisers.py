@@ -26,7 +26,7 @@ from confluent_kafka.serialization import (
     SerializationContext,
 )
 
-from kproxy.cli.export import command
+from kproxy.cli.commands.export import command
 from kproxy.runs.demo import start_cluster
 from tests.kproxy.support import relay
 from tests.support.patience import SECONDS

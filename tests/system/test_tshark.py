@@ -13,7 +13,7 @@ import pyarrow.dataset as ds
 import pytest
 from click.testing import CliRunner
 
-from kproxy.cli.export import command
+from kproxy.cli.commands.export import command
 from tests.captures import files
 from tests.captures.formats import test_link
 from tests.captures.traffic import DATA

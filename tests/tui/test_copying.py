@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from textual.pilot import Pilot
 
 from kproxy.captures.index.indexer import run
-from kproxy.cli.decode import command as decode
+from kproxy.cli.commands.decode import command as decode
 from kproxy.tui.app import KproxyApp
 from kproxy.tui.output.copying import byte_copies, c_array, dump
 from kproxy.tui.screens.menu import ChoiceMenu

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from textual.pilot import Pilot
 
 from kproxy.captures.index.indexer import run
-from kproxy.cli.export import command as export
+from kproxy.cli.commands.export import command as export
 from kproxy.cli.exporting import exporter
 from kproxy.tui.app import KproxyApp
 from kproxy.tui.output.commands import Exporter

@@ -13,7 +13,8 @@ from click.shell_completion import CompletionItem
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.names import NAME, VERSION, Named, by_version
-from kproxy.cli.options import RELEASE, defining
+from kproxy.cli.options.reading import defining
+from kproxy.cli.options.types import RELEASE
 from kproxy.cli.tables import table
 
 if TYPE_CHECKING:

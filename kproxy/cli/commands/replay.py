@@ -18,19 +18,9 @@ from kproxy.cli.exporting import exporter
 from kproxy.cli.indexed import indexed, refuse_segments
 from kproxy.cli.interface import painting, preferences
 from kproxy.cli.opening import opener
-from kproxy.cli.options import (
-    Selection,
-    Viewing,
-    captured,
-    decrypting,
-    defining,
-    porting,
-    releasing,
-    revealing,
-    selecting,
-    spooling,
-    viewing,
-)
+from kproxy.cli.options.reading import captured, decrypting, defining, porting, releasing, revealing, spooling
+from kproxy.cli.options.selecting import Selection, selecting
+from kproxy.cli.options.viewing import Viewing, viewing
 from kproxy.cli.terminal import can_paint, standard_output
 
 if TYPE_CHECKING:

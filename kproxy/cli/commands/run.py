@@ -19,14 +19,16 @@ from kproxy.cli.exporting import exporter
 from kproxy.cli.interface import painting, preferences
 from kproxy.cli.messages import Messages
 from kproxy.cli.opening import opener
-from kproxy.cli.options import FILTER, Viewing, defining, headless, releasing, revealing, viewing
-from kproxy.cli.options_addons import Addons, addons
-from kproxy.cli.options_addresses import Addresses, addressing
-from kproxy.cli.options_recording import recording
-from kproxy.cli.options_running import Running, leave, running
-from kproxy.cli.options_sasl import authenticating, checked
-from kproxy.cli.options_tls import client_lines, speaking_tls
-from kproxy.cli.options_transparent import intercepting, taken, transparent_options
+from kproxy.cli.options.addons import Addons, addons
+from kproxy.cli.options.addresses import Addresses, addressing
+from kproxy.cli.options.reading import defining, headless, releasing, revealing
+from kproxy.cli.options.recording import recording
+from kproxy.cli.options.running import Running, leave, running
+from kproxy.cli.options.sasl import authenticating, checked
+from kproxy.cli.options.tls import client_lines, speaking_tls
+from kproxy.cli.options.transparent import intercepting, taken, transparent_options
+from kproxy.cli.options.types import FILTER
+from kproxy.cli.options.viewing import Viewing, viewing
 from kproxy.cli.terminal import can_paint, end_with_terminal
 
 if TYPE_CHECKING:

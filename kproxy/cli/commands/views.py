@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from kproxy.cli import readings
-from kproxy.cli.options import Selection, captured, decrypting, defining, porting, releasing, selecting, spooling
+from kproxy.cli.options.reading import captured, decrypting, defining, porting, releasing, spooling
+from kproxy.cli.options.selecting import Selection, selecting
 
 if TYPE_CHECKING:
     from kproxy.captures.ports import Ports

@@ -10,7 +10,8 @@ import click
 
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
-from kproxy.cli.options import DURATION, SIZE, captured
+from kproxy.cli.options.reading import captured
+from kproxy.cli.options.types import DURATION, SIZE
 from kproxy.cli.terminal import forced, forcing, output
 
 if TYPE_CHECKING:

@@ -16,9 +16,11 @@ from kproxy.cli.exporting import exporter
 from kproxy.cli.interface import painting, preferences
 from kproxy.cli.messages import Messages
 from kproxy.cli.opening import opener
-from kproxy.cli.options import FILTER, PORTS, Viewing, defining, headless, releasing, revealing, viewing
-from kproxy.cli.options_recording import keeping
-from kproxy.cli.options_running import backing, leave
+from kproxy.cli.options.reading import defining, headless, releasing, revealing
+from kproxy.cli.options.recording import keeping
+from kproxy.cli.options.running import backing, leave
+from kproxy.cli.options.types import FILTER, PORTS
+from kproxy.cli.options.viewing import Viewing, viewing
 from kproxy.cli.terminal import can_paint, end_with_terminal
 
 if TYPE_CHECKING:

@@ -13,7 +13,9 @@ from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.exporting import exporter
 from kproxy.cli.interface import painting, preferences
 from kproxy.cli.opening import opener
-from kproxy.cli.options import FILTER, Viewing, defining, headless, releasing, revealing, viewing
+from kproxy.cli.options.reading import defining, headless, releasing, revealing
+from kproxy.cli.options.types import FILTER
+from kproxy.cli.options.viewing import Viewing, viewing
 from kproxy.cli.terminal import can_paint, end_with_terminal
 
 if TYPE_CHECKING:
@@ -97,7 +99,7 @@ def _show(
 ) -> None:
     """Runs the terminal UI on a temporary index, which another process writes."""
     from kproxy import tui
-    from kproxy.cli.sniff import listening
+    from kproxy.cli.commands.sniff import listening
     from kproxy.runs import scratch
     from kproxy.runs.launcher import Indexer, arguments
 

@@ -14,7 +14,9 @@ import click
 
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
-from kproxy.cli.options import FILTER, SIZE, Selection, decrypting, defining, porting, releasing
+from kproxy.cli.options.reading import decrypting, defining, porting, releasing
+from kproxy.cli.options.selecting import Selection
+from kproxy.cli.options.types import FILTER, SIZE
 from kproxy.cli.spark_session import NO_SPARK, lacking, master_option, opened
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from kproxy.decoders.exchange import Health
     from kproxy.decoders.filters import Expression
 
-COMMANDS: Final = {"report": "kproxy.cli.spark_report"}
+COMMANDS: Final = {"report": "kproxy.cli.commands.spark_report"}
 """Subcommands that may take the place of captures, with the modules of their `command`."""
 ENGINES: Final = ("auto", "spark", "local")
 SMALL: Final = 1 << 30
@@ -163,7 +165,7 @@ def command(
     from kproxy.captures.spark.files import size as size_of
     from kproxy.captures.spark.planning import expand
     from kproxy.captures.tls.keylog import read as read_secrets
-    from kproxy.cli.export import wanted_tables
+    from kproxy.cli.commands.export import wanted_tables
 
     wanted = wanted_tables(tables, bodies=not no_bodies)
     selection = Selection(expression)
@@ -309,7 +311,7 @@ def _alone(
     from kproxy.captures.spark.files import opened as opened_capture
     from kproxy.captures.spark.files import upload
     from kproxy.captures.tls.keylog import read as read_secrets
-    from kproxy.cli.export import write_tables
+    from kproxy.cli.commands.export import write_tables
     from kproxy.decoders.view import View
 
     begin = monotonic()

@@ -95,7 +95,7 @@ def _relay(traffic: Traffic, record_to: Path | None, listen_port: int | None) ->
 def _print(relay: RelayProcess, traffic: Traffic, seconds: float | None) -> None:
     """Prints exchanges as they pass, then statistics per API."""
     from kproxy.captures.analysis.stats import Stats
-    from kproxy.cli.stats import text
+    from kproxy.cli.commands.stats import text
     from kproxy.decoders.schema import definitions
     from kproxy.runs.following import Follower, Stopping
 
@@ -124,7 +124,7 @@ def _print(relay: RelayProcess, traffic: Traffic, seconds: float | None) -> None
 
 def _show(relay: RelayProcess, traffic: Traffic, record_to: Path | None) -> None:
     from kproxy import tui
-    from kproxy.cli.options import Viewing
+    from kproxy.cli.options.viewing import Viewing
     from kproxy.runs.following import leaving_on
     from kproxy.runs.launcher import Indexer
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from kproxy.cli.exits import Exit, Failure
-from kproxy.cli.options import SIZE
+from kproxy.cli.options.types import SIZE
 
 if TYPE_CHECKING:
     from kproxy.runs.launcher import RelayProcess

@@ -13,20 +13,10 @@ import click
 from kproxy.captures.export.output_formats import OUTPUT_FORMATS, TextOptions
 from kproxy.cli import progress, readings, resuming, settings
 from kproxy.cli.exits import Exit, Failure
-from kproxy.cli.options import (
-    SIZE,
-    Selection,
-    Viewing,
-    captured,
-    decrypting,
-    defining,
-    porting,
-    releasing,
-    revealing,
-    selecting,
-    spooling,
-    viewing,
-)
+from kproxy.cli.options.reading import captured, decrypting, defining, porting, releasing, revealing, spooling
+from kproxy.cli.options.selecting import Selection, selecting
+from kproxy.cli.options.types import SIZE
+from kproxy.cli.options.viewing import Viewing, viewing
 from kproxy.cli.terminal import forcing, output, refuse_capture, refuse_existing
 from kproxy.decoders.plurals import counted
 

@@ -15,7 +15,9 @@ import click
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.names import NAME, VERSION, Named, by_version
-from kproxy.cli.options import SIZE, Viewing, defining, releasing, revealing, viewing
+from kproxy.cli.options.reading import defining, releasing, revealing
+from kproxy.cli.options.types import SIZE
+from kproxy.cli.options.viewing import Viewing, viewing
 from kproxy.decoders.plurals import counted
 
 if TYPE_CHECKING:

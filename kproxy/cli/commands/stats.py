@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kproxy.cli import readings
-from kproxy.cli.options import Selection, captured, decrypting, defining, porting, releasing, selecting, spooling
+from kproxy.cli.options.reading import captured, decrypting, defining, porting, releasing, spooling
+from kproxy.cli.options.selecting import Selection, selecting
 from kproxy.cli.tables import milliseconds, table
 
 if TYPE_CHECKING:

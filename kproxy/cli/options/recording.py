@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from kproxy.cli.exits import Exit, Failure
-from kproxy.cli.options import FILTER, SIZE
+from kproxy.cli.options.types import FILTER, SIZE
 from kproxy.cli.terminal import forcing, refuse_existing
 
 if TYPE_CHECKING:

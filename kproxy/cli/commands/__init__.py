@@ -1,0 +1,49 @@
+"""The table of kproxy's subcommands."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import NamedTuple, cast
+
+import click
+
+
+class Entry(NamedTuple):
+    target: str
+    """module:attribute of a click.Command; the module stands in this folder."""
+    help: str
+
+
+COMMANDS: dict[str, Entry] = {
+    "run": Entry("run:command", "Forward clients to a cluster and watch what passes."),
+    "ps": Entry("ps:command", "List the proxies that are running."),
+    "attach": Entry("attach:command", "Watch a proxy that is running."),
+    "addons": Entry("addons:command", "Load the addons of a running proxy again."),
+    "stop": Entry("stop:command", "End a proxy that is running."),
+    "sniff": Entry("sniff:command", "Watch the Kafka traffic that passes a network device."),
+    "replay": Entry("replay:command", "Look at a capture in the terminal UI."),
+    "web": Entry("web:command", "Look at a capture, or a running proxy, in a browser."),
+    "export": Entry("export:command", "Write exchanges as JSON, CSV, Parquet, pcapng or HTML."),
+    "stats": Entry("stats:command", "Summarise captures: count, errors, latency, bytes."),
+    "topics": Entry("views:topics", "Show who produces to and consumes from each topic, and how."),
+    "groups": Entry("views:groups", "Show groups over time, and why each rebalance happened."),
+    "txns": Entry("views:txns", "Show transactions from begin to end."),
+    "conns": Entry("views:conns", "Show connections, and how far each client came in its start-up."),
+    "cluster": Entry("views:cluster", "Show controllers, leaders, ISRs, topics and reassignments."),
+    "merge": Entry("repack:merge", "Merge captures into one."),
+    "split": Entry("repack:split", "Split captures into bounded files."),
+    "spark": Entry("spark:command", "Work on captures that outgrow one machine, by Spark."),
+    "decode": Entry("decode:command", "Decode messages by hand: hex, a file, or standard input."),
+    "schema": Entry("schema:command", "Look up Kafka's messages, versions, releases and error codes."),
+    "demo": Entry("demo:command", "Watch real clients talk to an embedded cluster."),
+    "ca": Entry("ca:command", "Show the CA of kproxy's own certificates, and export it."),
+    "config": Entry("config:command", "Show where settings come from, and check them."),
+    "completion": Entry("completion:command", "Print the completion script of a shell."),
+    "doctor": Entry("doctor:command", "Say what this machine and terminal offer."),
+}
+
+
+def load(target: str) -> click.Command:
+    """The command that "module:attribute" names."""
+    module, _, attribute = target.partition(":")
+    return cast("click.Command", getattr(import_module(f"{__name__}.{module}"), attribute))

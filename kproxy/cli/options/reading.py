@@ -1,0 +1,109 @@
+"""Options of commands that read captures: which files, how they are unpacked, decrypted and named."""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import click
+
+from kproxy.cli.options.types import DEFINITIONS, PORTS, RELEASE, SIZE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+captured = click.argument(
+    "captures",
+    nargs=-1,
+    required=True,
+    metavar="CAPTURE...",
+    # click does not check readability: opening the file reports a better error
+    type=click.Path(path_type=pathlib.Path, allow_dash=True, readable=False),
+)
+"""The captures that a command reads, as `captures`: paths, or "-" for standard input."""
+porting = click.option(
+    "--port", "ports", type=PORTS, metavar="PORTS", help="Only connections to these ports (9092, 9092-9094)."
+)
+headless = click.option(
+    "--headless", is_flag=True, help="No terminal UI: one line an exchange (exchange JSON with --json)."
+)
+releasing = click.option(
+    "--release", type=RELEASE, metavar="RELEASE", help="Read with the names and layouts of this Kafka release (3.9)."
+)
+revealing = click.option("--show-secrets", is_flag=True, help="Show passwords, tokens and keys as they are.")
+
+
+def _together(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    """Reads all given definitions, so that filters know their names and conflicts are reported."""
+    if given:
+        from kproxy.captures.definitions import definitions
+        from kproxy.decoders.schema.jsontext import DefinitionError
+
+        try:
+            definitions(None, given)
+        except DefinitionError as error:
+            raise click.BadParameter(str(error), ctx, param) from None
+    return given
+
+
+def defining(command: Command) -> Command:
+    """Adds --definitions; the command gets `given`. Filters know the names that these define."""
+    option = click.option(
+        "--definitions",
+        "--dialect",
+        "given",
+        multiple=True,
+        is_eager=True,
+        type=DEFINITIONS,
+        callback=_together,
+        metavar="PATH",
+        help="Message definitions of further API keys, or a dialect: a file, a folder, or the name of a dialect that "
+        "comes with kproxy (repeatable).",
+    )
+    return option(command)
+
+
+def decrypting(command: Command) -> Command:
+    """Adds --keylog; the command gets `keylog`."""
+    option = click.option(
+        "--keylog",
+        type=click.Path(path_type=pathlib.Path, exists=True, dir_okay=False),
+        metavar="FILE",
+        help="Decrypt TLS with the secrets of this key log (SSLKEYLOGFILE, kproxy run --tls-keylog).",
+    )
+    return option(command)
+
+
+def spooling(command: Command) -> Command:
+    """Adds --spool-dir and --spool-max; the command gets a `captures.spool.Spooling` as `spooling`."""
+
+    @functools.wraps(command)
+    def spooled(*args: Any, spool_dir: Path | None, spool_max: int | None, **rest: Any) -> Any:
+        from kproxy.captures.spool import MOST, Spooling
+        from kproxy.cli import settings
+
+        directory = None if spool_dir is None else spool_dir.absolute()
+        made = Spooling(directory, MOST if spool_max is None else spool_max, settings.warn)
+        return command(*args, spooling=made, **rest)
+
+    options = [
+        click.option(
+            "--spool-dir",
+            type=click.Path(path_type=pathlib.Path, file_okay=False),
+            metavar="DIR",
+            help="Unpack what is compressed, or comes through a pipe, to this folder (else: the cache directory).",
+        ),
+        click.option(
+            "--spool-max", type=SIZE, metavar="SIZE", help="Unpack and keep no more than this (20GB, unless given)."
+        ),
+    ]
+    wrapped: Any = spooled
+    for option in reversed(options):
+        wrapped = option(wrapped)
+    return cast("Command", wrapped)

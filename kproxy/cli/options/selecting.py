@@ -1,0 +1,173 @@
+"""Options that select exchanges, and the selection that they make."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from kproxy.cli.options.types import FILTER, TIME
+
+if TYPE_CHECKING:
+    from kproxy.decoders.exchange import Exchange
+    from kproxy.decoders.filters import Expression, Matcher, Why
+    from kproxy.decoders.knowledge import Knowledge
+    from kproxy.decoders.schema import Definitions
+    from kproxy.decoders.stream import Source
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+T = TypeVar("T")
+
+_FAIL_ON = "kproxy.fail-on"
+
+
+def _fail_on(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
+    ctx.meta[_FAIL_ON] = value
+
+
+def fails_on_empty() -> bool:
+    """Whether the running command was given --fail-on empty."""
+    ctx = click.get_current_context(silent=True)
+    return ctx is not None and ctx.meta.get(_FAIL_ON) == "empty"
+
+
+def selecting(command: Command) -> Command:
+    """Adds -Y, -c, --since and --until; the command gets `expression`, `count`, `since` and `until`.
+
+    Adds --fail-on as well (`fails_on_empty`).
+    """
+    options = [
+        click.option("-Y", "--filter", "expression", type=FILTER, metavar="EXPR", help="Only exchanges that match."),
+        click.option("-c", "--count", "count", type=click.IntRange(min=0), metavar="N", help="Stop after N exchanges."),
+        click.option("--since", "since", type=TIME, metavar="TIME", help="Only from this time on (RFC 3339, UTC)."),
+        click.option("--until", "until", type=TIME, metavar="TIME", help="Only before this time."),
+        click.option(
+            "--fail-on",
+            type=click.Choice(("empty",)),
+            expose_value=False,
+            callback=_fail_on,
+            help="End with exit code 6 where nothing is found.",
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@dataclass(slots=True)
+class Selection:
+    """Selects the exchanges of one reading by -Y, -c, --since and --until.
+
+    Raises Failure (exit 2) for a filter relative to the end of the capture, which is unknown until all is read.
+    """
+
+    expression: Expression | None = None
+    count: int | None = None
+    since: int | None = None
+    until: int | None = None
+    number: int | None = None
+    """Number of the only exchange to select, None for all."""
+    unknown: Counter[Why] = field(default_factory=Counter)
+    """Number of exchanges that the filter could not decide, by reason."""
+    taken: int = 0
+    """Number of exchanges selected so far."""
+    _matcher: Matcher | None = None
+
+    def __post_init__(self) -> None:
+        if self.expression is not None and self.expression.relative:
+            from kproxy.cli.exits import Exit, Failure
+
+            raise Failure(
+                f"{self.expression}: the end of the capture is not known before all is read; give a time, or --since",
+                Exit.USAGE,
+            )
+
+    def of(
+        self, items: Iterable[T], source: Source, definitions: Definitions, knowledge: Knowledge | None = None
+    ) -> Iterator[T]:
+        """The selected exchanges of a reading or its next part, and all other items; ends after `count` exchanges.
+
+        `knowledge` learns from excluded exchanges too.
+        """
+        from kproxy.decoders.exchange import Exchange
+        from kproxy.decoders.learning import learn
+
+        if self.everything:
+            for item in items:
+                self.taken += isinstance(item, Exchange)
+                yield item
+            return
+        matcher = self._asked(source, definitions)
+        for item in items:
+            if self.done:
+                return
+            if not isinstance(item, Exchange):
+                yield item
+                continue
+            selected: bool | None = self.in_time(item) and self.number in {None, item.number}
+            if matcher is not None and selected:
+                selected = matcher.matches(item)
+            elif matcher is not None:
+                matcher.learn(item)
+            if not selected:
+                if knowledge is not None:
+                    learn(item, source, definitions, knowledge)
+                continue
+            self.taken += 1
+            yield item
+
+    def pass_over(self, items: Iterable[object], source: Source, definitions: Definitions) -> None:
+        """Learns what the filter needs from items that an earlier run has handled."""
+        from kproxy.decoders.exchange import Exchange
+
+        matcher = self._asked(source, definitions)
+        if matcher is not None and matcher.learns:
+            for item in items:
+                if isinstance(item, Exchange):
+                    matcher.learn(item)
+
+    def _asked(self, source: Source, definitions: Definitions) -> Matcher | None:
+        """The filter's matcher, None without a filter."""
+        if self.expression is not None and self._matcher is None:
+            from kproxy.decoders.filters import Matcher
+
+            self._matcher = Matcher(self.expression, source, definitions)
+            self._matcher.unknown = self.unknown
+        return self._matcher
+
+    def in_time(self, exchange: Exchange) -> bool:
+        frame = exchange.request or exchange.response
+        if frame is None:
+            return True
+        return (self.since is None or frame.time >= self.since) and (self.until is None or frame.time < self.until)
+
+    @property
+    def done(self) -> bool:
+        """Whether no further exchange will be selected: `count` is reached, or exchange `number` was found."""
+        return (self.count is not None and self.taken >= self.count) or (self.number is not None and self.taken > 0)
+
+    @property
+    def everything(self) -> bool:
+        return self.expression is None and self.count is self.since is self.until is self.number is None
+
+    @property
+    def everything_else(self) -> bool:
+        """Whether all exchanges match but for `number`."""
+        return self.expression is None and self.count is self.since is self.until is None
+
+    @property
+    def in_order(self) -> bool:
+        """Whether the selection of an exchange depends on earlier ones."""
+        from kproxy.decoders.filters import learns
+
+        return self.count is not None or (self.expression is not None and learns(self.expression))
+
+    @property
+    def note(self) -> str | None:
+        """The message about exchanges that the filter could not decide; None if there are none."""
+        from kproxy.decoders.filters import left_out
+
+        return left_out(self.unknown)

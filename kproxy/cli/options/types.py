@@ -1,0 +1,196 @@
+"""Types of the values of options and arguments: what they accept, how they complete and fail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from kproxy.captures.ports import Ports
+    from kproxy.decoders.filters import Expression
+    from kproxy.decoders.payloads.choose import Rule
+
+
+class FilterType(click.ParamType["Expression"]):
+    """A display filter; completes fields, operators and names."""
+
+    name = "expression"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Expression:
+        if not isinstance(value, str):
+            return value  # type: ignore[no-any-return]  # a default that is an expression already
+        from kproxy.decoders.filters import parse
+
+        result = parse(value, self._saved(value))
+        if result.expression is None:
+            self.fail("\n".join((result.message or "an empty filter", *result.pointer(value))), param, ctx)
+        return result.expression
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        del ctx, param
+        from kproxy.decoders.filters import complete
+
+        completion = complete(incomplete, saved=self._saved(incomplete))
+        return [
+            CompletionItem(completion.accept(incomplete, one)[0], help=one.doc or None)
+            for one in completion.candidates
+            if one.kind != "example"
+        ]
+
+    @staticmethod
+    def _saved(text: str) -> Mapping[str, str]:
+        """The saved filters, if the text refers to one."""
+        from kproxy.cli.interface import saved_filters
+
+        return saved_filters() if "$" in text else {}
+
+
+class TimeType(click.ParamType[int]):
+    """A time (RFC 3339, or seconds since the epoch) as nanoseconds since the epoch."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        from datetime import datetime
+
+        from kproxy.decoders.filters.values import BadLiteral, time
+
+        text = value.isoformat() if isinstance(value, datetime) else str(value)
+        try:
+            return time(text)
+        except BadLiteral as bad:
+            self.fail(bad.message, param, ctx)
+
+
+class DurationType(click.ParamType[int]):
+    """A positive duration ("50ms", "1.5s", "2m"; a bare number is milliseconds) as nanoseconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        from kproxy.decoders.filters.values import BadLiteral, duration
+
+        try:
+            found = duration(str(value))
+        except BadLiteral as bad:
+            self.fail(bad.message, param, ctx)
+        if found <= 0:
+            self.fail("a duration must be more than none", param, ctx)
+        return found
+
+
+class PortsType(click.ParamType["Ports"]):
+    """Ports: "9092", "9092-9094", or several separated by commas."""
+
+    name = "ports"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Ports:
+        from kproxy.captures.ports import Ports
+
+        if isinstance(value, Ports):
+            return value
+        try:
+            return Ports.parse(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class ReleaseType(click.ParamType[str]):
+    """A Kafka release whose definitions kproxy has, such as "3.9"."""
+
+    name = "release"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from kproxy.decoders.schema import resolve
+
+        try:
+            return resolve(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class DefinitionsType(click.ParamType[str]):
+    """Definitions besides Kafka's: a file, a folder, or the name of a dialect that comes with kproxy."""
+
+    name = "definitions"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from pathlib import Path
+
+        from kproxy.decoders.dialects import shipped
+
+        del param, ctx
+        given = str(value)
+        # Absolute, because processes with other working directories read it too.
+        return given if given in shipped() and not Path(given).exists() else str(Path(given).absolute())
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        del ctx, param
+        from kproxy.decoders.dialects import shipped
+
+        names = [CompletionItem(name) for name in shipped() if name.startswith(incomplete)]
+        return [*names, CompletionItem(incomplete, type="file")]
+
+
+class SizeType(click.ParamType[int]):
+    """Bytes: "1048576", "256M", "1GiB"."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        from kproxy.runs.settings import size
+
+        try:
+            return size(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class RegistryType(click.ParamType[str]):
+    """The address of a schema registry."""
+
+    name = "url"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from kproxy.schemas.http import address
+
+        try:
+            return address(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class ViewType(click.ParamType["Rule"]):
+    """The viewer for a topic's payloads: "orders=json", "orders.key=integer"."""
+
+    name = "rule"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Rule:
+        from kproxy.decoders.payloads.choose import Rule
+
+        if isinstance(value, Rule):
+            return value
+        try:
+            return Rule.parse(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+FILTER = FilterType()
+SIZE = SizeType()
+TIME = TimeType()
+DURATION = DurationType()
+PORTS = PortsType()
+RELEASE = ReleaseType()
+REGISTRY = RegistryType()
+VIEW = ViewType()
+DEFINITIONS = DefinitionsType()
