@@ -56,6 +56,8 @@ MODULES: Final = (
     "kproxy.decoders.exchange",
     "kproxy.decoders.problems",
     "kproxy.decoders.sasl.",
+    "kproxy.decoders.schema.dialect",
+    "kproxy.decoders.stream",
 )
 """Where classes of a state may come from: modules, and packages with a dot behind them."""
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {

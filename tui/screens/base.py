@@ -24,7 +24,7 @@ from kproxy.tui.widgets.lines import Lines
 from kproxy.tui.widgets.painted import Ground
 
 if TYPE_CHECKING:
-    from kproxy.tui.app import KproxyApp
+    from kproxy.tui.application import Application
     from kproxy.tui.screens.command import Chosen
 
 SMALL_COLUMNS, SMALL_ROWS = 60, 15
@@ -45,7 +45,7 @@ class KproxyScreen(Composed[None]):
     KproxyScreen .-tiny #small { display: block; }
     """
 
-    app: KproxyApp
+    app: Application
 
     def __init__(self, cells: Cells, captions: Captions) -> None:
         super().__init__()

@@ -140,7 +140,7 @@ class TabbedScreen(KproxyScreen):
         If a filter is applied already, a menu asks how to join them to it.
         """
         known = known_tests(tests)
-        applied = self.app.main.bar.applied
+        applied = self.app.applied_filter
         if not known:
             self.notify("no filter finds the exchanges of this line", timeout=3)
         elif not applied:

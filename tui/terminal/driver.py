@@ -13,22 +13,29 @@ from collections.abc import Callable
 from contextlib import suppress
 from queue import Full, Queue
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, cast
 
+from textual.app import App
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.drivers.web_driver import WebDriver
 
 from kproxy.tui.terminal import input as terminal_input
 
-if TYPE_CHECKING:
-    from kproxy.tui.app import KproxyApp
-
-
 terminal_input.install()
 
 STUCK_SECONDS = 0.5
 """Longest wait at the end for a terminal that accepts no output."""
+
+
+class Interface(Protocol):
+    """An application that another side may end."""
+
+    def hang_up(self) -> None:
+        """End because the terminal has hung up."""
+
+    def fail(self, error: Exception) -> None:
+        """End because of an error."""
 
 
 class Output:
@@ -70,10 +77,9 @@ class Output:
 
 
 class TerminalDriver(LinuxDriver):
-    _app: KproxyApp
-
-    def __init__(self, app: KproxyApp, **options: Any) -> None:
+    def __init__(self, app: App[Any], **options: Any) -> None:
         super().__init__(app, **options)
+        self._interface = cast("Interface", app)
         out = sys.__stdout__
         assert out is not None  # noqa: S101 (the base class has it)
         # the base class writes to standard error, which may be redirected to a log
@@ -90,7 +96,7 @@ class TerminalDriver(LinuxDriver):
 
     def _gone(self) -> None:
         with suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(self._app.hang_up)
+            self._loop.call_soon_threadsafe(self._interface.hang_up)
 
     def run_input_thread(self) -> None:
         try:
@@ -98,7 +104,7 @@ class TerminalDriver(LinuxDriver):
         except OSError:
             self._gone()
         except Exception as error:  # noqa: BLE001 (the application decides what becomes of it)
-            self._app.call_later(self._app.fail, error)
+            self._app.call_later(self._interface.fail, error)
 
     # a terminal that accepts no output blocks painting
 
@@ -132,22 +138,21 @@ class TerminalDriver(LinuxDriver):
 
 
 class BrowserDriver(WebDriver):
-    _app: KproxyApp
-
-    def __init__(self, app: KproxyApp, **options: Any) -> None:
+    def __init__(self, app: App[Any], **options: Any) -> None:
         super().__init__(app, **options)
+        self._interface = cast("Interface", app)
         # painting and the thread that delivers files both write packets
         self._write: Any = Output(self.fileno, "utf-8", self._gone).put
 
     def _gone(self) -> None:
         with suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(self._app.hang_up)
+            self._loop.call_soon_threadsafe(self._interface.hang_up)
 
     def run_input_thread(self) -> None:
         try:
             super().run_input_thread()
         except Exception as error:  # noqa: BLE001 (the application decides what becomes of it)
-            self._app.call_later(self._app.fail, error)
+            self._app.call_later(self._interface.fail, error)
         else:
             if not self.exit_event.is_set():
                 self._gone()
