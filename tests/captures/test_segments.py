@@ -226,7 +226,7 @@ def test_stats(tmp_path: Path) -> None:
 
 
 @given(st.binary(max_size=300), st.integers(0, 400), st.integers(0, 3))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_any_bytes(noise: bytes, at: int, kind: int) -> None:
     """Every byte belongs to a batch, to zeros or to the tail, and reading never raises."""
     data = bytearray((MODERN, LEGACY, b"", zlib.compress(MODERN))[kind])

@@ -11,6 +11,7 @@ import pytest
 
 from kproxy.cli.exits import Exit
 from tests.captures import files
+from tests.captures.traffic import LIBRDKAFKA
 from tests.support.patience import SECONDS
 
 WITHOUT = "import sys; sys.modules['scapy'] = None  # importing it raises ImportError\n"
@@ -35,7 +36,7 @@ def without(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("command", ["stats", "export", "topics", "conns"])
 def test_captures_are_read(command: str, without: Path) -> None:
-    expected, found = run(command, GOLDEN), run(command, GOLDEN, without=without)
+    expected, found = run(command, LIBRDKAFKA), run(command, LIBRDKAFKA, without=without)
     assert (found.returncode, found.stdout) == (expected.returncode, expected.stdout)
     assert expected.stdout
 

@@ -99,7 +99,7 @@ def check_any(definition: Message, version: int, data: bytes) -> None:
 MESSAGES = st.sampled_from(every_message())
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=375, deadline=None)
 @given(MESSAGES, st.binary(max_size=80))
 def test_any_bytes_give_values_or_a_decode_error(which: tuple[Message, int], data: bytes) -> None:
     check_any(*which, data)
@@ -108,7 +108,7 @@ def test_any_bytes_give_values_or_a_decode_error(which: tuple[Message, int], dat
 SMALL_NUMBERS = st.lists(st.sampled_from([0, 0, 0, 1, 1, 2, 3, 4, 8, 0x41, 0x7F, 0x80, 0xFE, 0xFF]), max_size=80)
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=375, deadline=None)
 @given(MESSAGES, SMALL_NUMBERS)
 def test_bytes_that_are_mostly_small_numbers_give_values_or_a_decode_error(
     which: tuple[Message, int], data: list[int]
@@ -116,7 +116,7 @@ def test_bytes_that_are_mostly_small_numbers_give_values_or_a_decode_error(
     check_any(*which, bytes(data))
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(st.data())
 def test_golden_messages_with_bytes_changed_give_values_or_a_decode_error(data: st.DataObject) -> None:
     one, read = data.draw(st.sampled_from(smallest(data.draw(st.sampled_from(RELEASES)))))

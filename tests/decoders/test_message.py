@@ -268,7 +268,7 @@ BODIES = st.one_of(
 )
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=375, deadline=None)
 @given(KEYS, VERSIONS, BODIES, st.booleans())
 @example(18, 3, b"\0\x23\0\0\0\0", False)
 def test_any_frame_gives_a_result(key: int, version: int, body: bytes, as_view: bool) -> None:

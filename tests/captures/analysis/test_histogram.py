@@ -21,7 +21,7 @@ def filled(values: list[int]) -> Histogram:
 
 
 @given(VALUES, st.sampled_from([0.0, 0.01, 0.5, 0.9, 0.99, 1.0]))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=75, deadline=None)
 def test_a_percentile_is_near_the_exact_one(values: list[int], share: float) -> None:
     exact = sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
     found = filled(values).percentile(share)
@@ -32,7 +32,7 @@ def test_a_percentile_is_near_the_exact_one(values: list[int], share: float) -> 
 
 
 @given(VALUES, VALUES)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_merging_is_counting_both(one: list[int], other: list[int]) -> None:
     merged, together = filled(one), filled(one + other)
     merged.merge(filled(other))

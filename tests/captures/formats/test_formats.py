@@ -175,7 +175,7 @@ def test_an_absurd_pcap_record_ends_the_reading() -> None:
         found.walk(view, 100)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.sampled_from([files.pcap(PACKETS), PCAPNG]), st.data())
 def test_any_bytes_give_records_or_an_error(data: bytes, more: st.DataObject) -> None:
     broken = bytearray(data)

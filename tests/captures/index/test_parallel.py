@@ -19,6 +19,7 @@ from kproxy.captures.tcp.reassembly import Share
 from kproxy.decoders.exchange import Exchange
 from tests.captures import files, traffic
 from tests.support.multiply import multiply
+from tests.support.thinned import thinned
 
 RUN = {"generation", "pid"}
 """Members of meta.json that differ from run to run."""
@@ -94,7 +95,7 @@ def mixed(directory: Path, random: Random) -> list[Path | str]:
     return [files.write(directory / f"{number}.pcap", half) for number, half in enumerate(halves)]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", thinned(range(12), 3))
 def test_processes_make_the_same_index_of_what_is_damaged(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,7 +25,7 @@ from tests.support.thinned import thinned
 
 GOLDEN = traffic.DATA / "golden" / "golden-4.4.0.pcap"
 FORMS = ("jsonl", "csv", "records", "parquet", "pcapng", "json", "html")
-QUICK = 5
+QUICK = 3
 """Captures that unit tests try."""
 EACH = thinned(
     [

@@ -41,7 +41,7 @@ def redaction(*presets: str, keep_unread: bool = False) -> FrameRedaction:
     return FrameRedaction(definitions(), presets, hosts, Knowledge(), Removed(), keep_unread=keep_unread)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=37, deadline=None)
 @given(
     st.integers(0, 1800),
     st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=6),
@@ -58,7 +58,7 @@ def test_damaged_frames(index: int, damage: list[tuple[int, int]], cut: int, pre
     assert len(redaction(*presets).of(held, frame, exchange)) == len(held)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.binary(max_size=120), st.sampled_from([None, 0, 1, 17, 36, 58, 59, 30_000]), st.sampled_from(list(Side)))
 def test_any_bytes(data: bytes, api_key: int | None, side: Side) -> None:
     frame = Frame(side, 0, len(data) - 4, 0, 0, 0, [(0, len(data))])

@@ -64,7 +64,7 @@ def streamed(
 
 @pytest.mark.parametrize("count", thinned([2, 1, 5, 9], 1))
 @pytest.mark.parametrize(
-    "capture", [traffic.LIBRDKAFKA, traffic.KAFKA_1_1, traffic.KAFKA_0_8], ids=lambda path: path.stem
+    "capture", thinned([traffic.KAFKA_1_1, traffic.LIBRDKAFKA, traffic.KAFKA_0_8], 1), ids=lambda path: path.stem
 )
 def test_after_each_batch_the_rows_are_those_of_an_export(capture: Path, count: int, tmp_path: Path) -> None:
     taken = traffic.packets(capture)
@@ -84,7 +84,7 @@ def garbled(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]
     return poisoned(taken, GARBAGE["one wrong bit"], rng)[0]
 
 
-@pytest.mark.parametrize("damage", thinned([later, dropped, disordered, repeated, again, moved, garbled], 2))
+@pytest.mark.parametrize("damage", thinned([later, dropped, disordered, repeated, again, moved, garbled], 1))
 def test_damaged_captures(damage: Callable[..., list[files.Packet]], tmp_path: Path) -> None:
     rng = random.Random(7)
     taken = damage(traffic.packets(traffic.LIBRDKAFKA), rng)

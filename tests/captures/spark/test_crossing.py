@@ -142,7 +142,7 @@ def broken_off(flag: int) -> Damage:
             disordered, one_side_later(True), one_side_later(False), broken_off(FIN), broken_off(RST), overlapping,
             in_pieces, tiny, kept_alive, doubled, repeated, again,
         ],
-        6,
+        3,
     ),
     ids=[
         "disordered", "requests later", "responses later", "FIN", "RST", "overlapping",

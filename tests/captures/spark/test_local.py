@@ -25,7 +25,7 @@ def made(paths: list[Path], size: int) -> Rows:
     return {name: counted(tables[name].to_pylist()) for name in TABLES}
 
 
-@pytest.mark.parametrize("capture", thinned(CAPTURES, 4), ids=lambda path: path.stem)
+@pytest.mark.parametrize("capture", thinned(CAPTURES, 3), ids=lambda path: path.stem)
 def test_every_row_is_that_of_an_export(capture: Path) -> None:
     expected = exported([capture])
     assert sum(map(len, expected.values())) > 400
@@ -34,7 +34,7 @@ def test_every_row_is_that_of_an_export(capture: Path) -> None:
     assert len(plan([capture], 1 << 16).splits) > 1
 
 
-@pytest.mark.parametrize("capture", CAPTURES[:3], ids=lambda path: path.stem)
+@pytest.mark.parametrize("capture", thinned([*CAPTURES[1:3], CAPTURES[0]], 1), ids=lambda path: path.stem)
 def test_small_splits(capture: Path) -> None:
     expected = exported([capture])
     for size in (1499, 9999):

@@ -364,7 +364,7 @@ ASKED = [
 ]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.binary(max_size=80), st.sampled_from(ASKED))
 def test_any_bytes(data: bytes, asked: Asked) -> None:
     found = opened(data, asked)
@@ -374,7 +374,7 @@ def test_any_bytes(data: bytes, asked: Asked) -> None:
         assert each.body is not None or each.problems
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_frames_that_are_cut_and_changed(data: st.DataObject) -> None:
     frame = bytearray(data.draw(st.sampled_from([g for g in golden("4.4.0") if len(g.frame) < 200])).frame)

@@ -78,7 +78,7 @@ WINDOWS = st.lists(
 ).map(b"".join)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(WINDOWS, st.sampled_from([500, LIMIT, 0x7FFFFFFF]))
 @example(pack(">ihhih", 12, 7, 0, 9, 1), LIMIT)
 @example(pack(">ihhih", 12, 7, 0, 9, 1)[:13], LIMIT)
@@ -105,7 +105,7 @@ IDS = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(st.lists(st.tuples(st.lists(IDS, max_size=8), st.sets(IDS, max_size=3), WINDOWS), max_size=4), st.randoms())
 def test_responses(steps: list[tuple[list[int], set[int], bytes]], dice: random.Random) -> None:
     """Requests are added and given up between the windows of a search."""

@@ -85,7 +85,7 @@ def check(script: Script, seed: int, **options: Any) -> None:
         assert play(script, cut, **options).facts() == expected
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(STEPS, st.booleans(), st.booleans(), st.integers(0, 2**32))
 @example([("ask", 0, 0), ("lose answer", 0, 0)], False, False, 0)
 def test_however_the_bytes_come_in(steps: list[tuple[str, int, int]], opened: bool, ended: bool, seed: int) -> None:
@@ -95,7 +95,7 @@ def test_however_the_bytes_come_in(steps: list[tuple[str, int, int]], opened: bo
     check(script, seed, opened=opened)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.binary(max_size=200), st.binary(max_size=200), st.booleans(), st.integers(0, 2**32))
 def test_any_bytes(asked: bytes, answered: bytes, opened: bool, seed: int) -> None:
     dice = random.Random(seed)
@@ -140,7 +140,7 @@ def test_golden_frames_of_one_connection_in_any_pieces(seed: int) -> None:
     check(script, seed)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(STEPS, st.integers(0, 2**32))
 def test_every_exchange_that_starts_is_completed_once(steps: list[tuple[str, int, int]], seed: int) -> None:
     script = script_of(steps).end()

@@ -96,7 +96,7 @@ EXPRESSIONS = st.recursive(EVERY_FIELD.flatmap(comparisons), joined, max_leaves=
 
 
 @given(EXPRESSIONS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=37, deadline=None)
 def test_print_then_parse_is_the_identity(expression: Expression) -> None:
     result = parse(str(expression))
     assert result.status is Status.OK, (str(expression), result.message)
@@ -116,7 +116,7 @@ WORDS = [
 
 
 @given(st.one_of(st.text(max_size=40), st.lists(st.sampled_from(WORDS), max_size=14).map(" ".join)))
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=62, deadline=None)
 def test_any_text_gives_a_result(text: str) -> None:
     result = parse(text)
     assert (result.expression is not None) == (result.status is Status.OK)
@@ -132,7 +132,7 @@ def test_any_text_gives_a_result(text: str) -> None:
 
 
 @given(EXPRESSIONS, st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_the_beginning_of_a_filter_between_its_words_is_never_an_error(
     expression: Expression, data: st.DataObject
 ) -> None:
@@ -466,7 +466,7 @@ def test_times_before_the_end() -> None:
 
 
 @given(EXPRESSIONS, st.integers(0, 2**62))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_an_anchored_expression_is_relative_no_more(expression: Expression, end: int) -> None:
     anchored = expression.anchored(end)
     assert not anchored.relative

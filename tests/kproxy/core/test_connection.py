@@ -352,7 +352,7 @@ def test_the_quorum_is_left_alone_unless_asked() -> None:
     assert relay.shared.counters.leaked == 1
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.binary(max_size=200), st.integers(0, 300))
 def test_any_bytes_pass_a_watch(body: bytes, cut: int) -> None:
     relay = Relay()
@@ -581,7 +581,7 @@ def test_a_template_names_each_broker() -> None:
     assert [broker["host"] for broker in brokers] == ["1.kafka.local", "2.kafka.local", "1001.kafka.local"]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=37, deadline=None)
 @given(st.data())
 def test_any_bytes_pass_whatever_they_are(data: st.DataObject) -> None:
     relay = Relay(hold_max=data.draw(st.sampled_from([1, 20, 1000])))

@@ -374,7 +374,7 @@ def test_any_bytes_of_a_broker(pieces: list[bytes]) -> None:
     assert b"".join(pieces).startswith(passed) or passed in b"".join(pieces)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.lists(st.binary(max_size=60), max_size=8))
 def test_any_bytes_of_a_client_pass(pieces: list[bytes]) -> None:
     """They are not counted as somebody's requests, but what passes is what came."""

@@ -79,7 +79,7 @@ def state(relay: Relay) -> tuple[Any, ...]:
 
 
 @variants
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(st.lists(st.tuples(st.lists(REQUESTS, max_size=3), CUTS, st.lists(ANSWERS, max_size=3), CUTS), max_size=5))
 def test_what_passes_by_itself_is_as_if_it_had_been_looked_at(variant: ModuleType, talk: Any) -> None:
     relays = Relay(), Relay()

@@ -118,7 +118,7 @@ def conversations(draw: st.DrawFn) -> list[Sent]:
     return pieces
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(conversations(), st.sampled_from([64, 256, 1000]))
 def test_a_snap_cuts_frames_and_nothing_else(
     tmp_path_factory: pytest.TempPathFactory, sent: list[Sent], snap: int
@@ -137,7 +137,7 @@ def test_a_snap_cuts_frames_and_nothing_else(
         assert one.latency_ns is not None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(conversations(), st.sampled_from(["api != Fetch", "version == 3", "client.id == test and api == Produce"]))
 def test_what_is_left_out_leaves_no_trace(
     tmp_path_factory: pytest.TempPathFactory, sent: list[Sent], wanted: str
@@ -156,7 +156,7 @@ def test_what_is_left_out_leaves_no_trace(
     assert (f"{counted(left_out, 'exchange')} left out".encode() in (path / "some").read_bytes()) is (left_out > 0)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 1), st.binary(max_size=60))),
     st.sampled_from([None, 64]),

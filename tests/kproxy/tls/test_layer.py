@@ -67,7 +67,7 @@ async def test_the_first_bytes_are_kept_however_they_come(side: ClientSide) -> N
         assert failure.first == data[:8]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=37, deadline=None)
 @given(pieces=st.lists(st.binary(max_size=40), max_size=8), like_tls=st.booleans())
 def test_any_bytes_end_in_a_failure_with_a_name(side: ClientSide, pieces: list[bytes], like_tls: bool) -> None:
     head = [b"\x16\x03\x01\x00\x40\x01"] if like_tls else []
