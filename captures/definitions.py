@@ -21,30 +21,34 @@ if TYPE_CHECKING:
 SUFFIX = ".json"
 
 
-def read(given: Sequence[str]) -> Additions:
+def read(user_definitions: Sequence[str]) -> Additions:
     """What these files, folders (their *.json) and dialects define.
 
     Raises DefinitionError with file, line and reason; line 0 where the file itself cannot be read.
     """
     from kproxy.decoders.definition_files import read as read_additions
 
-    return read_additions(text for one in dict.fromkeys(given) for text in _texts(one))
+    return read_additions(text for one in dict.fromkeys(user_definitions) for text in _texts(one))
 
 
-def definitions(release: str | None = None, given: Sequence[str] = ()) -> Definitions:
+def definitions(release: str | None = None, user_definitions: Sequence[str] = ()) -> Definitions:
     """All definitions in the eyes of a release, with what is given beside them; filters know the given names then.
 
     Raises as `read`, and ValueError on a release that we do not hold.
     """
-    return _definitions(schema.resolve(release), tuple(given)) if given else schema.definitions(release)
+    return (
+        _definitions(schema.resolve(release), tuple(user_definitions))
+        if user_definitions
+        else schema.definitions(release)
+    )
 
 
 @lru_cache(maxsize=8)
-def _definitions(release: str, given: tuple[str, ...]) -> Definitions:
+def _definitions(release: str, user_definitions: tuple[str, ...]) -> Definitions:
     from kproxy.decoders.filters.bodies import add_fields
     from kproxy.decoders.filters.values import add_api_names
 
-    additions = read(given)
+    additions = read(user_definitions)
     add_api_names(additions.names)
     add_fields(additions.bodies)
     return Definitions(release, additions)

@@ -516,7 +516,7 @@ def read(
     *,
     ports: Ports | Sequence[range] | str | None = None,
     release: str | None = None,
-    given: Sequence[str] = (),
+    user_definitions: Sequence[str] = (),
     keylog: Path | str | None = None,
     follow: bool = False,
     limits: Limits | None = None,
@@ -524,15 +524,15 @@ def read(
 ) -> Reader:
     """A reading of captures as one: files, a directory of recording segments, or "-" for standard input.
 
-    `ports` selects connections with one of them; `given` are definitions beside Kafka's (captures.definitions).
-    TLS is decrypted with the secrets of `keylog` and of the captures themselves. `follow` means that the capture grows:
-    call `poll`; in a ring, segments of earlier runs are left out. `spooling` says where captures are spooled that
-    cannot be read in place. Raises CaptureError if a capture cannot be opened, ValueError if `ports` or `given`
-    cannot be parsed.
+    `ports` selects connections with one of them; `user_definitions` are definitions beside Kafka's
+    (captures.definitions). TLS is decrypted with the secrets of `keylog` and of the captures themselves. `follow` means
+    that the capture grows: call `poll`; in a ring, segments of earlier runs are left out. `spooling` says where
+    captures are spooled that cannot be read in place. Raises CaptureError if a capture cannot be opened, ValueError if
+    `ports` or `user_definitions` cannot be parsed.
     """
     if isinstance(captures, FileSource):
         source = captures
     else:
         source = open_capture(cast("Path | str", captures), log=keylog, live=follow, spooling=spooling)
     wanted = Ports.parse(ports) if isinstance(ports, str) else ports
-    return Reader(source, definitions(release, given), ports=wanted, follow=follow, limits=limits)
+    return Reader(source, definitions(release, user_definitions), ports=wanted, follow=follow, limits=limits)

@@ -10,7 +10,7 @@ cdef extern from *:
     typedef struct {
         PyObject_HEAD
         PyObject *api_key, *api_version, *asked_by, *client_id, *connection, *correlation_id, *number, *problems,
-            *protocol, *reason, *request, *response, *session, *status, *token, *told;
+            *protocol, *reason, *request, *response, *session, *status, *token, *truths;
     } ExchangeObject;
 
     /* What calls of the classes make, with a value for each field, in the order of the fields. */
@@ -32,14 +32,14 @@ cdef extern from *:
     static inline PyObject *decoders_exchange(
         PyObject *type, PyObject *number, PyObject *connection, PyObject *api_key, PyObject *api_version,
         PyObject *correlation_id, PyObject *client_id, PyObject *request, PyObject *response, PyObject *status,
-        PyObject *reason, PyObject *problems, PyObject *token, PyObject *protocol, PyObject *asked_by, PyObject *told,
+        PyObject *reason, PyObject *problems, PyObject *token, PyObject *protocol, PyObject *asked_by, PyObject *truths,
         PyObject *session
     ) {
         ExchangeObject *made = (ExchangeObject *)PyType_GenericAlloc((PyTypeObject *)type, 0);
         if (made != NULL) {
             SET(number); SET(connection); SET(api_key); SET(api_version); SET(correlation_id); SET(client_id);
             SET(request); SET(response); SET(status); SET(reason); SET(problems); SET(token); SET(protocol);
-            SET(asked_by); SET(told); SET(session);
+            SET(asked_by); SET(truths); SET(session);
         }
         return (PyObject *)made;
     }
@@ -49,7 +49,7 @@ cdef extern from *:
 
     ctypedef class kproxy.decoders.exchange.Exchange [object ExchangeObject, check_size error]:
         cdef object api_key, api_version, asked_by, client_id, connection, correlation_id, number, problems
-        cdef object protocol, reason, request, response, session, status, token, told
+        cdef object protocol, reason, request, response, session, status, token, truths
 
     object decoders_frame(
         object type, object side, object stream_offset, object size, object first_time, object time, object at,
@@ -58,7 +58,7 @@ cdef extern from *:
     object decoders_exchange(
         object type, object number, object connection, object api_key, object api_version, object correlation_id,
         object client_id, object request, object response, object status, object reason, object problems, object token,
-        object protocol, object asked_by, object told, object session
+        object protocol, object asked_by, object truths, object session
     )
 
 cdef inline Frame new_frame(side, stream_offset, size, first_time, time, at, list spans, comments, missing):
@@ -66,9 +66,9 @@ cdef inline Frame new_frame(side, stream_offset, size, first_time, time, at, lis
 
 cdef inline Exchange new_exchange(
     number, connection, api_key, api_version, correlation_id, client_id, request, response, status, reason,
-    list problems, token, protocol, asked_by, told, session
+    list problems, token, protocol, asked_by, truths, session
 ):
     return <Exchange>decoders_exchange(
         Exchange, number, connection, api_key, api_version, correlation_id, client_id, request, response, status,
-        reason, problems, token, protocol, asked_by, told, session
+        reason, problems, token, protocol, asked_by, truths, session
     )

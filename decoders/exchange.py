@@ -91,9 +91,8 @@ class Exchange:
     protocol: str | None = None
     """Name of the exchange's dialect, None for Kafka; in a dialect, `api_key` is the dialect's request type."""
     asked_by: Side = Side.CLIENT
-    told: str = ""
-    """Conditions known from earlier messages of the connection, one character for each of `Dialect.told`: "1" true,
-    "0" false, "?" unknown."""
+    truths: str = ""
+    """What earlier messages of the connection say of each of `Dialect.conditions`: "1" true, "0" false, "?" unknown."""
     session: Session | None = None
     """Who the client is after this exchange; set only for SASL exchanges."""
 

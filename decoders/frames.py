@@ -35,7 +35,7 @@ def decode_frame(data: Buffer, where: Where, exchange: Exchange, definitions: De
         dialect = definitions.dialects.get(exchange.protocol)
         if dialect is None or key is None:
             return None
-        return decoding.decode(data, where, dialect, key, version, exchange.told)
+        return decoding.decode(data, where, dialect, key, version, exchange.truths)
     if key is None or version is None:
         return None
     return decode_request(data, definitions) if where == "request" else decode_response(data, key, version, definitions)
@@ -71,7 +71,7 @@ def frame_tree(
     definitions: Definitions,
     *,
     protocol: str | None = None,
-    told: str = "",
+    truths: str = "",
     view: View = PLAIN,
     request: Buffer | None = None,
     places: Sequence[Place] = (),
@@ -86,5 +86,5 @@ def frame_tree(
         asks = side if protocol is None else Side.BROKER
         return kafka_tree(data, asks, *known, definitions, view=view, request=request, places=places)
     where: Where = "request" if side is Side.CLIENT else "response"
-    decoded = decoding.decode(data, where, dialect, api_key, api_version, told)
+    decoded = decoding.decode(data, where, dialect, api_key, api_version, truths)
     return decoding.frame_tree(data, where, decoded, dialect)

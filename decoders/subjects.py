@@ -52,14 +52,14 @@ class Subject:
     @classmethod
     def from_text(cls, text: str) -> Subject:
         """Parse the result of `to_text`."""
-        told = json.loads(text)
-        role = told.get("role")
+        fields = json.loads(text)
+        role = fields.get("role")
         return cls(
-            tuple(told.get("topic", ())),
-            tuple(b64decode(one) for one in told.get("id", ())),
-            tuple(told.get("group", ())),
-            tuple(told.get("txn", ())),
-            told.get("acks"),
+            tuple(fields.get("topic", ())),
+            tuple(b64decode(one) for one in fields.get("id", ())),
+            tuple(fields.get("group", ())),
+            tuple(fields.get("txn", ())),
+            fields.get("acks"),
             None if role is None else Role(role),
         )
 

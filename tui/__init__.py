@@ -46,7 +46,7 @@ def run(
     live: RunInfo | None = None,
     filter_text: str = "",
     release: str | None = None,
-    given: Sequence[str] = (),
+    user_definitions: Sequence[str] = (),
     show_secrets: bool = False,
     viewers: Viewers | None = None,
     arrived: Event | None = None,
@@ -58,12 +58,12 @@ def run(
     """Show the index in `index_dir` until the user leaves; rows appear while its writer works.
 
     Returns whether the user wants the traffic of `live`, the caller's running proxy, to go on: leaving asks so. The
-    index need not exist yet: the screen waits for it. `filter_text` is applied at once. `given` are definitions beside
-    Kafka's (captures.definitions). `viewers` show keys and values of records; without them these are shown as text or
-    bytes. Setting `arrived`, from any thread, makes the panes ask the viewers again. With `ascii_only` None the locale
-    decides. `preferences` are the user's settings. Without an `exporter` nothing can be exported, without an `opener`
-    no other capture can be opened. SIGTERM leaves. Raises HungUpError if the terminal hangs up or SIGHUP arrives, and
-    any error that has ended the interface.
+    index need not exist yet: the screen waits for it. `filter_text` is applied at once. `user_definitions` are
+    definitions beside Kafka's (captures.definitions). `viewers` show keys and values of records; without them these are
+    shown as text or bytes. Setting `arrived`, from any thread, makes the panes ask the viewers again. With `ascii_only`
+    None the locale decides. `preferences` are the user's settings. Without an `exporter` nothing can be exported,
+    without an `opener` no other capture can be opened. SIGTERM leaves. Raises HungUpError if the terminal hangs up or
+    SIGHUP arrives, and any error that has ended the interface.
     """
     name_process("ui")
     with few_collections():
@@ -74,7 +74,7 @@ def run(
             live=live,
             filter_text=filter_text,
             release=release,
-            given=given,
+            user_definitions=user_definitions,
             show_secrets=show_secrets,
             viewers=viewers,
             arrived=arrived,

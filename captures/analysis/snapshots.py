@@ -228,7 +228,7 @@ class Snapshots:
         now = time.monotonic()
         self._next = now + max(WRITE_SECONDS, 10 * (now - began))
 
-    def _write(self, view: str, told: dict[str, Any], error: CaptureError | None) -> None:
+    def _write(self, view: str, content: dict[str, Any], error: CaptureError | None) -> None:
         snapshot = {
             "state": self._state,
             "exchanges": self._exchanges,
@@ -237,7 +237,7 @@ class Snapshots:
             "renumbered": self._renumbered,
             "left_out": 0,
             "error": None if error is None else str(error),
-            **told,
+            **content,
         }
         data = json.dumps(snapshot).encode()
         if self._last.get(view) == data:
@@ -285,7 +285,7 @@ def main(arguments: list[str] | None = None) -> int:
             None,
             ports=meta["ports"],
             release=meta["release"],
-            given=meta["given"],
+            user_definitions=meta["given"],
             follow=following,
             stopping=stopping,
             watch=snapshots,

@@ -235,8 +235,8 @@ def _produced(producer: Producer, records: Any, partition: int) -> None:
 
 def _count(records: Any, batch: Batch) -> int:
     """Records of a batch: as its header says, or as a compressed message set holds."""
-    told = batch.header.get("recordCount")
-    return record_count(records[batch.start : batch.end])[0] if told is None else max(0, int(told))
+    declared = batch.header.get("recordCount")
+    return record_count(records[batch.start : batch.end])[0] if declared is None else max(0, int(declared))
 
 
 def _codes(seen: Seen, partitions: str, index: str) -> dict[tuple[str, int], int]:

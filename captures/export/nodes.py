@@ -118,7 +118,7 @@ def title(node: Node) -> str:
     return TAGS_TITLE if node.name == UNKNOWN_TAGS else node.name
 
 
-def told(root: Node, message: str) -> bool:
+def mentions(root: Node, message: str) -> bool:
     """Whether a node that is there already says this."""
     return any(node.problem is not None and node.problem.message == message for node in root.walk())
 
@@ -229,7 +229,7 @@ def _dump(
     owner = array("l", [-1]) * max(0, end - first)
     for top in nodes:
         _paint(top, owner, owners, first, style)
-    told: set[int] = set()
+    captioned: set[int] = set()
     position = first
     while position < end:
         index = owner[position - first]
@@ -238,15 +238,15 @@ def _dump(
             after += 1
         node = owners[index] if index >= 0 else None
         withheld = node is not None and style.withholds(node)
-        again = index in told
-        told.add(index)
+        again = index in captioned
+        captioned.add(index)
         text = "unread" if node is None else _caption(node, style, again=again)
         yield from _hex(data, position, after, shift, text, style, prefix, withheld=withheld)
         if node is not None and not again:
             yield from _below(node, style)
         position = after
     for index, empty in enumerate(owners):
-        if index not in told:
+        if index not in captioned:
             # A field without a byte of its own: a struct whose fields have them all, or one that the bytes end before.
             yield from _below(empty, style)
 

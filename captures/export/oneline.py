@@ -81,8 +81,8 @@ class OneLine:
             result + (" (rewritten)" if _rewritten(exchange) else ""),
         )
         problems = [*exchange.problems, *summary.problems]
-        told = f" ! {problems[0].code.value}: {problems[0].message}" if problems else ""
-        return " ".join(columns).rstrip() + escape(told)
+        problem_text = f" ! {problems[0].code.value}: {problems[0].message}" if problems else ""
+        return " ".join(columns).rstrip() + escape(problem_text)
 
 
 def _rewritten(exchange: Exchange) -> bool:
@@ -107,8 +107,8 @@ def health_note(health: Health) -> str | None:
         (health.untimed, "packet", "whose time does not fit, read with that of the packet before"),
         *((count, "packet", f"not read: {name}") for name, count in sorted(health.unread.items())),
     )
-    told = [f"{counted(count, noun, ',')} {what}".rstrip() for count, noun, what in counts if count]
-    return ", ".join(told) or None
+    counts_text = [f"{counted(count, noun, ',')} {what}".rstrip() for count, noun, what in counts if count]
+    return ", ".join(counts_text) or None
 
 
 def _ends(client: str, broker: str, *, asked_by: Side = Side.CLIENT) -> str:

@@ -48,8 +48,8 @@ def pack(items: Sequence[Item], beside: Any = None) -> bytes:
 
 def unpack(packed: bytes) -> tuple[list[Item], Any]:
     """The items, and what went with them."""
-    told, rows, beside = marshal.loads(packed)  # noqa: S302 (ours)
-    connections = {row[0]: Connection(*row) for row in told}
+    connection_rows, rows, beside = marshal.loads(packed)  # noqa: S302 (ours)
+    connections = {row[0]: Connection(*row) for row in connection_rows}
     items: list[Item] = []
     for row in rows:
         if type(row) is bytes:

@@ -124,7 +124,7 @@ class Page:
             version,
             self._reader.definitions,
             protocol=exchange.protocol,
-            told=exchange.told,
+            truths=exchange.truths,
             view=self._view,
             request=None if asked is None or asked.missing else asked.data(self._reader.source),
         )

@@ -136,8 +136,8 @@ class _Member:
     pid: int
     chunks: int
     report: int
-    told: Facts | None = None
-    """The facts that it was told last."""
+    knowledge: Facts | None = None
+    """The facts that it was sent last."""
 
 
 class _Crew:
@@ -174,9 +174,8 @@ class _Crew:
         member = self._members[self._dealt % len(self._members)]
         self._dealt += 1
         known = facts(self._work)
-        told = None if known == member.told else known
-        member.told = known
-        _send(member.chunks, marshal.dumps((self._work.pack(items), told)))
+        _send(member.chunks, marshal.dumps((self._work.pack(items), None if known == member.knowledge else known)))
+        member.knowledge = known
 
     def finish(self) -> None:
         """Wait for all of them, and take up what they counted. Raises what went wrong."""
@@ -249,7 +248,7 @@ class _Worker:
     """What is so before the first chunk that is held, or that comes next, where it is this process's turn."""
     alone: bool = False
     """No further turn will come."""
-    told: Facts = field(default_factory=dict)
+    knowledge: Facts = field(default_factory=dict)
     """What the process that reads knew before the chunk that came last."""
     learnt: Facts = field(default_factory=dict)
     """What is known after the chunk that this process wrote last."""
@@ -294,10 +293,10 @@ class _Worker:
             if self.turns in ready(wanted, wait=True):
                 self._take_turn()
             elif chunk := _receive(self.chunks):
-                packed, told = marshal.loads(chunk)  # noqa: S302 (ours)
-                self.told = self.told if told is None else told
+                packed, known = marshal.loads(chunk)  # noqa: S302 (ours)
+                self.knowledge = self.knowledge if known is None else known
                 # Of what both know, who reads knows the newer; some is learnt only where text is made.
-                assumed = {fact: {**self.learnt.get(fact, {}), **known} for fact, known in self.told.items()}
+                assumed = {fact: {**self.learnt.get(fact, {}), **known} for fact, known in self.knowledge.items()}
                 self.held.append(self._make(packed, assumed))
             else:
                 more = False

@@ -116,9 +116,9 @@ def groups(lines: Iterable[Line], clock: Clock) -> Iterator[str]:
 def transactions(lines: Iterable[Line], clock: Clock) -> Iterator[str]:
     for one in lines:
         if one["schema"] == "kproxy.aborted_transaction/1":
-            told = f"as {counted(len(one['exchanges']), 'Fetch')} told  #{one['exchanges'][0]}"
+            fetches = f"as {counted(len(one['exchanges']), 'Fetch')} told  #{one['exchanges'][0]}"
             aborted = f"producer {one['producer_id']} from offset {one['first_offset']} on"
-            yield f"{one['topic']}-{one['partition']}  aborted: {aborted}, {told}"
+            yield f"{one['topic']}-{one['partition']}  aborted: {aborted}, {fetches}"
             continue
         facts = [
             f"producer {one['producer_id']}/{one['producer_epoch']}",
@@ -174,8 +174,8 @@ def cluster(lines: Iterable[Line], clock: Clock) -> Iterator[str]:
         if one["schema"] == "kproxy.cluster/1":
             controller = one["controller"]
             epoch = "" if one["controller_epoch"] is None else f" at epoch {one['controller_epoch']}"
-            told = "not told" if controller is None else f"{controller}{epoch}"
-            yield f"cluster {one['cluster_id'] or '(id not told)'}  controller {told}"
+            who = "not told" if controller is None else f"{controller}{epoch}"
+            yield f"cluster {one['cluster_id'] or '(id not told)'}  controller {who}"
             for broker in one["brokers"]:
                 yield f"  broker {broker['node_id']}  {broker['address']}" + (
                     f"  rack {broker['rack']}" if broker["rack"] else ""

@@ -217,8 +217,8 @@ def _extra(exchange: Exchange, summary: Summary) -> dict[str, Any]:
         extra["reason"] = exchange.reason
     if exchange.asked_by is Side.BROKER:
         extra["asked_by"] = "broker"
-    if exchange.told:
-        extra["told"] = exchange.told
+    if exchange.truths:
+        extra["truths"] = exchange.truths
     if exchange.session is not None:
         extra["session"] = exchange.session.to_json()
     if len(summary.errors) > 1:

@@ -35,7 +35,7 @@ def entry(
     *,
     ports: str | None = None,
     release: str | None = None,
-    given: Sequence[str] = (),
+    user_definitions: Sequence[str] = (),
     keylog: Path | str | None = None,
 ) -> str | None:
     """The name of the index that these captures, read so, have; None where something cannot be read again (a pipe)."""
@@ -43,7 +43,7 @@ def entry(
     stamps = [None if str(one) == STANDARD_INPUT else stamp(Path(one)) for one in captures]
     if not all(stamps):
         return None
-    defined = [_defined(one) for one in given]
+    defined = [_defined(one) for one in user_definitions]
     secrets = None if keylog is None else stamp(Path(keylog))
     read_with = [*defined, *([] if keylog is None else [[keylog, secrets]])]
     if any(found is None and Path(one).exists() for one, found in read_with):
@@ -51,12 +51,12 @@ def entry(
     return cache.name("index", layout.VERSION, files, stamps, ports, release, defined, secrets)
 
 
-def _defined(given: str) -> list[Any]:
+def _defined(user_definitions: str) -> list[Any]:
     """What changes when definitions do; the name of a dialect that comes with kproxy stands for itself."""
-    path = Path(given)
+    path = Path(user_definitions)
     if path.is_dir():
-        return [given, [[one.name, stamp(one)] for one in sorted(path.glob("*.json"))]]
-    return [given, stamp(path)]
+        return [user_definitions, [[one.name, stamp(one)] for one in sorted(path.glob("*.json"))]]
+    return [user_definitions, stamp(path)]
 
 
 def keep(name: str, directory: Path) -> str | None:

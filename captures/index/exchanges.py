@@ -71,7 +71,7 @@ class Exchanges:
             bool(row.flags & Flag.TOKEN),
             index.protocol(row),
             detail.asked_by,
-            detail.told,
+            detail.truths,
         )
 
     def _opened(self) -> FileSource | None:

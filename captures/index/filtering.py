@@ -321,13 +321,13 @@ class _Test:
         numbers = columns[column]
         codes = bytearray([_YES if fits(number) else _NO for number in numbers])
         if absent in numbers:
-            told: dict[int, int] = {}
+            codes_by_tail: dict[int, int] = {}
             tails = columns[layout.TAIL]
             for at, number in enumerate(numbers):
                 if number == absent:
-                    if tails[at] not in told:
-                        told[tails[at]] = self._ask(columns, at)
-                    codes[at] = told[tails[at]]
+                    if tails[at] not in codes_by_tail:
+                        codes_by_tail[tails[at]] = self._ask(columns, at)
+                    codes[at] = codes_by_tail[tails[at]]
         return bytes(codes)
 
 
@@ -441,13 +441,13 @@ class IndexFilter:
 
     def _getter(self, name: str) -> Callable[[Row], Any]:
         """An attribute from the row, or from the bodies where the row does not tell."""
-        told = self._values.getter(name)
+        stored = self._values.getter(name)
         if name == "node":
-            return told  # what no Metadata has told by now is in no body either
+            return stored  # what no Metadata has said by now is in no body either
 
         def read(row: Row) -> Any:
             try:
-                return told(row)
+                return stored(row)
             except Unavailable:
                 return getattr(self._exchanges.row(self._values.number, row), name)
 

@@ -231,7 +231,7 @@ DETAIL = struct.Struct("<IBBHII")
 bit 1 response), reserved, reserved, bytes of JSON at the end (0 none), reserved. Then for each side a SIDE and its
 SPANs, request first; then the JSON object {"problems": […], "comments": {"request": […], "response": […]},
 "reason": …, "throttle_ms": …, "errors": [all codes, where the row's one is not all],
-"asked_by": "broker", "told": as `Exchange.told`, "session": as `Session.to_json` of `decoders.sasl`},
+"asked_by": "broker", "truths": as `Exchange.truths`, "session": as `Session.to_json` of `decoders.sasl`},
 of which each member may be absent."""
 SIDE = struct.Struct("<qqqQIII4x")
 """stream offset, time of the first byte (ns), time of the last byte (ns), address of its first byte in the source,

@@ -54,9 +54,9 @@ class Indexer:
     """One reading on its way into an index; `step` takes in a batch of what the capture holds.
 
     Without a directory no index is written: what is read is for `watch` alone. Raises CaptureError where a capture
-    cannot be opened, ValueError where `ports` or `given` cannot be read. `jobs` processes read and make rows beside
-    this one, after the first (0: none); as many as help unless given, and none where what they make could be another.
-    Where one of them dies, this one begins again, alone.
+    cannot be opened, ValueError where `ports` or `user_definitions` cannot be read. `jobs` processes read and make
+    rows beside this one, after the first (0: none); by default as many as help, and none where their rows could differ.
+    If one of them dies, this process begins again, alone.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Indexer:
         *,
         ports: str | None = None,
         release: str | None = None,
-        given: Sequence[str] = (),
+        user_definitions: Sequence[str] = (),
         keylog: str | None = None,
         follow: bool = False,
         watch: Watch | None = None,
@@ -75,24 +75,28 @@ class Indexer:
         jobs: int | None = None,
     ) -> None:
         """`keep` is what `keep` needs to be told at first."""
-        self._entry = partial(cached.entry, captures, ports=ports, release=release, given=given, keylog=keylog)
+        self._entry = partial(
+            cached.entry, captures, ports=ports, release=release, user_definitions=user_definitions, keylog=keylog
+        )
         self._began_as = self._entry() if keep else None
         self._read = partial(
             captures_reader.read,
             captures,
             ports=ports,
             release=release,
-            given=given,
+            user_definitions=user_definitions,
             keylog=keylog,
             follow=follow,
             spooling=spooling,
         )
         self._directory = directory
-        self._settings: dict[str, Any] = {"ports": ports, "release": release, "given": given}
+        self._settings: dict[str, Any] = {"ports": ports, "release": release, "given": user_definitions}
         self.streaming = [str(path) for path in captures] == [STANDARD_INPUT]
         self._follow = follow
         self._watch = watch
-        alone = follow or watch is not None or given  # users' definitions may teach what no other process looks at
+        alone = (
+            follow or watch is not None or user_definitions
+        )  # users' definitions may teach what no other process looks at
         self._begin(0 if alone else jobs)
 
     def _begin(self, jobs: int | None) -> None:
@@ -281,7 +285,7 @@ def run(
     *,
     ports: str | None = None,
     release: str | None = None,
-    given: Sequence[str] = (),
+    user_definitions: Sequence[str] = (),
     keylog: str | None = None,
     follow: bool = False,
     stopping: threading.Event | None = None,
@@ -302,7 +306,7 @@ def run(
             directory,
             ports=ports,
             release=release,
-            given=given,
+            user_definitions=user_definitions,
             keylog=keylog,
             follow=follow,
             watch=watch,
@@ -376,7 +380,7 @@ def serve(
                 Path(options.directory) if index else None,
                 ports=options.port,
                 release=options.release,
-                given=options.definitions,
+                user_definitions=options.definitions,
                 keylog=options.keylog,
                 follow=options.follow,
                 stopping=stopping,

@@ -170,7 +170,7 @@ class Division:
         labels: list[dict[int, str]] = [{} for _ in every]
         events: list[tuple[Key, int, int, Row | int]] = []
         for turn, (member, one) in enumerate(every):
-            events += ((member.key(key), turn, 0, tuple(told)) for key, *told in one.told)
+            events += ((member.key(key), turn, 0, tuple(learnt)) for key, *learnt in one.learnt)
             events += ((member.key(key), turn, 1, place) for key, place in one.asked)
         events.sort(key=lambda one: one[:3])
         texts = [one.block.strings if one.asked else [] for _, one in every]
@@ -258,8 +258,19 @@ class _Made:
     """What a process made of its share of a batch, as it comes through a pipe."""
 
     __slots__ = (
-        "addresses", "asked", "began", "block", "connections", "done", "ended", "health", "numbers", "opened",
-        "problems", "ranks", "told",
+        "addresses",
+        "asked",
+        "began",
+        "block",
+        "connections",
+        "done",
+        "ended",
+        "health",
+        "learnt",
+        "numbers",
+        "opened",
+        "problems",
+        "ranks",
     )  # fmt: skip
 
     def __init__(
@@ -270,7 +281,7 @@ class _Made:
         began: int,
         done: int,
         block: bytes,
-        told: list[Row],
+        learnt: list[Row],
         asked: list[tuple[Key, int]],
         problems: list[tuple[int, int, bytes]],
         connections: list[Row],
@@ -286,7 +297,7 @@ class _Made:
         """How many rows are of exchanges that began, and how many then of complete ones."""
         self.block = Block.unpack(block)
         self.numbers = self.block.numbers
-        self.told = told
+        self.learnt = learnt
         """What was learnt: its key, what it is, about what, and what is known."""
         self.asked = asked
         """Rows whose label depends on what was learnt."""
@@ -336,7 +347,7 @@ class _Part:
         changed = self._changes.of(reader.started, [item for _, item in done])
         began = len(changed.began)
         block = Block()
-        told: list[Row] = []
+        learnt: list[Row] = []
         asked: list[tuple[Key, int]] = []
 
         def key(place: int) -> Key:
@@ -356,11 +367,11 @@ class _Part:
             connections[exchange.connection.number] = exchange.connection
             if _OPEN in summary.label:
                 asked.append((key(place), place))
-            if news.told or names.told:
+            if news.learnt or names.learnt:
                 own = key(place)
-                told += ((own, *fact) for fact in chain(news.told, names.told))
-                news.told.clear()
-                names.told.clear()
+                learnt += ((own, *fact) for fact in chain(news.learnt, names.learnt))
+                news.learnt.clear()
+                names.learnt.clear()
         opened: dict[int, int] = {}
         for place, (_, exchange) in enumerate(reader.began):
             number = exchange.connection.number
@@ -375,7 +386,7 @@ class _Part:
                 began,
                 len(done),
                 block.pack(),
-                told,
+                learnt,
                 asked,
                 [
                     (at, ranks[id(item.connection)], pickle.dumps(item))
@@ -391,14 +402,14 @@ class _Part:
 
 
 class _Unresolved(Knowledge):
-    """Knows nothing, and keeps what it is told for who looks, who empties `told`."""
+    """Knows nothing, and keeps what it is told in `learnt` until the caller empties that."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: list[tuple[str, str, str]] = []
+        self.learnt: list[tuple[str, str, str]] = []
 
     def take(self, fact: Fact, about: str, known: str) -> None:
-        self.told.append((fact.value, about, known))
+        self.learnt.append((fact.value, about, known))
 
     def topic(self, topic_id: Buffer) -> str:
         return f"{_OPEN}{topic_id.hex()}{_CLOSE}"
@@ -409,10 +420,10 @@ class _ToldNodes(Nodes):
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: list[tuple[str, str, int]] = []
+        self.learnt: list[tuple[str, str, int]] = []
 
     def take(self, broker: str, node: int) -> None:
-        self.told.append((_NODE, broker, node))
+        self.learnt.append((_NODE, broker, node))
 
 
 def _counts(health: Health) -> tuple[int, ...]:

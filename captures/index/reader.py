@@ -42,7 +42,7 @@ class Detail:
     errors: list[int] = field(default_factory=list)
     """All error codes, if there are more than the one in the row."""
     asked_by: Side = Side.CLIENT
-    told: str = ""
+    truths: str = ""
     """As in `Exchange`."""
     session: Session | None = None
     """As in `Exchange`."""
@@ -267,8 +267,8 @@ class IndexReader:
                 if not line.endswith(b"\n"):
                     break
                 self._known += len(line)
-                told = json.loads(line)
-                self.knowledge.take(Fact(told["fact"]), told["about"], told["known"])
+                line_fact = json.loads(line)
+                self.knowledge.take(Fact(line_fact["fact"]), line_fact["about"], line_fact["known"])
 
     def _frame(self, side: Side, position: int, end: int) -> tuple[Frame | None, int]:
         if position + layout.SIDE.size > end:
@@ -294,7 +294,7 @@ class IndexReader:
         detail.reason = extra.get("reason")
         detail.throttle_ms = extra.get("throttle_ms", 0)
         detail.errors = extra.get("errors", [])
-        detail.told = extra.get("told", "")
+        detail.truths = extra.get("truths", "")
         if "session" in extra:
             from kproxy.decoders.sasl.session import Session
 

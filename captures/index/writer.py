@@ -124,8 +124,8 @@ class IndexWriter:
     """Writes one index directory; `flush` makes what was put visible to readers.
 
     `sources` are the paths of the capture as given, stored so that a viewer can read bytes from them; with `ports`,
-    `release` and `given` (see captures.reader.read) they can be read again in the same way. `node_of` returns the node
-    id of the broker at "host:port", None if unknown; call `name_brokers` when it has learnt more.
+    `release` and `user_definitions` (see captures.reader.read) they can be read again in the same way. `node_of`
+    returns the node id of the broker at "host:port", None if unknown; call `name_brokers` when it has learnt more.
 
     For a ring, whose files are deleted one after the other, `mark` the beginning of each file, and `let_go` of the mark
     of the oldest file that exists.
@@ -138,7 +138,7 @@ class IndexWriter:
         *,
         ports: str | None = None,
         release: str | None = None,
-        given: Sequence[str] = (),
+        user_definitions: Sequence[str] = (),
         state: str = "indexing",
         node_of: Callable[[str], int | None] = lambda _broker: None,
     ) -> None:
@@ -171,7 +171,7 @@ class IndexWriter:
             "sources": sources,
             "ports": ports,
             "release": release,
-            "given": list(given),
+            "given": list(user_definitions),
             "protocols": [],
             "rows": 0,
             "connections": 0,

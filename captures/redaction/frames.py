@@ -101,7 +101,7 @@ class FrameRedaction:
             exchange.api_version,
             self._definitions,
             protocol=exchange.protocol,
-            told=exchange.told,
+            truths=exchange.truths,
             view=self._view,
         )
 

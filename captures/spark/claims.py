@@ -161,7 +161,7 @@ def read(
     `capture` names the reading. With `whole` only those flows are told of, with all their bytes. Raises CaptureError
     where a file cannot be opened.
     """
-    claimer = _Claimer(options, capture, claim=whole is None and options.filter is None and not options.given)
+    claimer = _Claimer(options, capture, claim=whole is None and not (options.filter or options.user_definitions))
     held = ByFlow()
     portion = split.number * PORTIONS
     most = OF_RECORDS if RECORDS.name in options.tables else PORTION

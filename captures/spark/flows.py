@@ -112,7 +112,7 @@ class Options:
 
     tables: tuple[str, ...]
     release: str | None = None
-    given: tuple[str, ...] = ()
+    user_definitions: tuple[str, ...] = ()
     filter: Expression | None = None
     bodies: bool = True
     ports: Ports | None = None
@@ -120,7 +120,7 @@ class Options:
 
     @property
     def definitions(self) -> Definitions:
-        return definitions(self.release, self.given)
+        return definitions(self.release, self.user_definitions)
 
     @property
     def undecided(self) -> bool:

@@ -107,7 +107,7 @@ def _begin(path: Path, folder: Path, options: Options) -> None:
         "filter": None if options.filter is None else str(options.filter),
         "ports": None if options.ports is None else str(options.ports),
         "release": options.release,
-        "definitions": list(options.given),
+        "definitions": list(options.user_definitions),
     })  # fmt: skip
     if not path.exists():
         private.replace(path, told, flush=True)

@@ -79,9 +79,9 @@ def _visit(layout: Layout, records: str | None, depth: int) -> list[str]:
         array = slot.shape is Shape.ARRAY
         each = f"for {inner} in {_get(slot, values)} or ():"
         if (name or topic_id) and array and _LISTS in slot.name:
-            told = _partition(slot, inner, records)
-            if told is not None:
-                topic += [each, f"    add((t, i, {told}))"]
+            values_text = _partition(slot, inner, records)
+            if values_text is not None:
+                topic += [each, f"    add((t, i, {values_text}))"]
                 continue
         lines = [] if slot.layout is None else _visit(slot.layout, records, depth + 1)
         if lines and array:
@@ -124,13 +124,13 @@ def _partition(slot: Slot, values: str, records: str | None) -> str | None:
 def _numbers(layout: Layout, values: str, records: str | None) -> str:
     """What a struct says of a topic or partition, behind the partition."""
     slots = {slot.name: slot for slot in layout.every()}
-    told = [
+    values_text = [
         _first([slots[name] for name in names if name in slots and slots[name].type_name in RANGES], values)
         for names in _NUMBERS
     ]
     held = slots.get(records or "")
-    told.append("None" if held is None else f"None if (r := {_get(held, values)}) is None else made(r)")
-    return ", ".join(told)
+    values_text.append("None" if held is None else f"None if (r := {_get(held, values)}) is None else made(r)")
+    return ", ".join(values_text)
 
 
 def _first(slots: list[Slot], values: str) -> str:

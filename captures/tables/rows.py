@@ -172,8 +172,8 @@ def group_rows(key: Key, exchange: Exchange, bodies: Bodies) -> Iterator[Row]:
         listed = (part["errorCode"] for topic in answered["topics"] for part in topic["partitions"])
         error = next((code for code in listed if code), 0)
     both = (asked, answered)
-    epoch = next((told[name] for told in reversed(both) for name in _MEMBER_EPOCHS if name in told), None)
-    assignor = next((told[name] for told in reversed(both) for name in _ASSIGNORS if told.get(name)), None)
+    epoch = next((body[name] for body in reversed(both) for name in _MEMBER_EPOCHS if name in body), None)
+    assignor = next((body[name] for body in reversed(both) for name in _ASSIGNORS if body.get(name)), None)
     for member in asked.get("members") or (asked,):
         name = answered.get("memberId") or member.get("memberId")
         instance = member.get("groupInstanceId", member.get("instanceId"))
@@ -192,16 +192,16 @@ def problem_rows(key: Key, flow: Flow, problems: Sequence[Problem]) -> Iterator[
 
 def flags(exchange: Exchange, problems: Sequence[Problem], *, found: bool) -> list[str]:
     """What was odd about the packets of an exchange; `found` says that a frame was found by a search."""
-    told = []
+    found_flags = []
     if _disordered(exchange.request) or _disordered(exchange.response):
-        told.append("out_of_order")
+        found_flags.append("out_of_order")
     if found:
-        told.append("gap_before")
+        found_flags.append("gap_before")
     if exchange.connection.opened is False:
-        told.append("midstream")
+        found_flags.append("midstream")
     if problems and any(problem.code is Code.CUT_BY_SNAPLEN for problem in problems):
-        told.append("snaplen_cut")
-    return told
+        found_flags.append("snaplen_cut")
+    return found_flags
 
 
 def _disordered(frame: Frame | None) -> bool:

@@ -138,8 +138,8 @@ class Opener:
         elif asked.names:
             yield self._named(data)
         else:
-            told = not asked.nothing
-            for frame in frames(data, self.definitions, *((self._expected, self._reach) if told else ())):
+            specified = not asked.nothing
+            for frame in frames(data, self.definitions, *((self._expected, self._reach) if specified else ())):
                 yield self._frame(frame)
 
     def _expected(self, frame: bytes) -> bool:
@@ -311,8 +311,8 @@ class Opener:
             guess = "" if asked.version is not None else "no version reads to the last byte; this is the newest"
             return self._bare(data, Reading(message, version, 0, starts(message, version, data)[0]), guess, [])
         first, *others = readings
-        told = len(asked.names) == 1 and asked.version is not None
-        return self._guarded(self._bare(data, first, "" if told else _guess(first, others), others))
+        specified = len(asked.names) == 1 and asked.version is not None
+        return self._guarded(self._bare(data, first, "" if specified else _guess(first, others), others))
 
     def _bare(self, data: bytes, reading: Reading, guess: str, others: list[Reading]) -> Opened:
         message, version, start = reading.message, reading.version, reading.start

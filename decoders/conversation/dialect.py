@@ -184,7 +184,7 @@ class DialectConversation:
         return number if isinstance(number, int) else None
 
     def _as_answer(self, data: bytes, asked: Exchange) -> Decoded:
-        return decode(data, "response", self.dialect, asked.api_key, asked.api_version, asked.told)
+        return decode(data, "response", self.dialect, asked.api_key, asked.api_version, asked.truths)
 
     # --- what becomes of it ------------------------------------------------------------------------------------------
 
@@ -203,7 +203,7 @@ class DialectConversation:
             problems=[replace(problem, where="request") for problem in problems],
             protocol=dialect.name,
             asked_by=frame.side,
-            told=self._memory.told,
+            truths=self._memory.truths,
         )
         self.started.append((key, exchange))
         request = None if exchange.api_key is None else dialect.requests.get(exchange.api_key)

@@ -123,8 +123,8 @@ def whole_requests(framer: RequestFramer, out: list[Item]) -> None:
             attention = framer.attention
         kind = REQUEST
         if key in NO_REPLY_KEYS:
-            told = wants_no_reply(head[:there], way(framer.definitions, key, version))
-            if framer.no_reply(key, version, position, size) if told is None else told:
+            unanswered = wants_no_reply(head[:there], way(framer.definitions, key, version))
+            if framer.no_reply(key, version, position, size) if unanswered is None else unanswered:
                 kind = NO_REPLY
         out.append((floor, kind, exchange, correlation_id))
         position = end

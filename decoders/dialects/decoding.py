@@ -29,13 +29,18 @@ def read_header(data: Buffer, dialect: Dialect, header: Header) -> tuple[Values,
 
 
 def decode(
-    data: Buffer, where: Where, dialect: Dialect, number: int | None = None, version: int | None = None, told: str = ""
+    data: Buffer,
+    where: Where,
+    dialect: Dialect,
+    number: int | None = None,
+    version: int | None = None,
+    truths: str = "",
 ) -> Decoded:
     """Read a frame, its length field included. Whatever the bytes, the result says what they hold.
 
     A request's type and version are its own; a response is read as the answer to a request of type `number` and
-    `version` (None where the layout has none). `told` is as in `Exchange`; where it does not tell, the layout that fits
-    to the last byte is taken.
+    `version` (None where the layout has none). `truths` is as in `Exchange`; where it leaves several layouts, the one
+    that fits to the last byte is taken.
     """
     end = len(data)
     data = bytes(data)
@@ -63,13 +68,13 @@ def decode(
     if known != asked:
         strange = f"{dialect.name} has no version {asked}; read as version {known}"
         problems.append(Problem(where, _SIZE, header.roles.get("version", ""), strange, Code.UNKNOWN_VERSION))
-    decoded = _body(data, where, body, known, values, start, _truths(body, dialect, values, told))
+    decoded = _body(data, where, body, known, values, start, _truths(body, dialect, values, truths))
     decoded.problems = [*problems, *decoded.problems]
     decoded.guessed_version = known if known != asked else None
     return decoded
 
 
-def _truths(body: Body, dialect: Dialect, header: Values, told: str) -> Iterator[tuple[bool, ...]]:
+def _truths(body: Body, dialect: Dialect, header: Values, truths: str) -> Iterator[tuple[bool, ...]]:
     """The combinations of a body's conditions that what is known leaves."""
     possible = []
     for condition in body.conditions:
@@ -77,8 +82,8 @@ def _truths(body: Body, dialect: Dialect, header: Values, told: str) -> Iterator
         if condition.source == "header":
             truth = condition.holds(header)
         elif condition.source != "body":
-            at = dialect.told.index(condition)
-            truth = {"1": True, "0": False}.get(told[at : at + 1])
+            at = dialect.conditions.index(condition)
+            truth = {"1": True, "0": False}.get(truths[at : at + 1])
         possible.append((True, False) if truth is None else (truth,))
     return product(*possible)
 

@@ -1,11 +1,11 @@
-"""What the messages of a connection told, as far as the layouts and the time rules of later ones depend on it."""
+"""Values in a connection's messages on which layouts and time rules of later messages depend."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from kproxy.decoders.schema.dialect import Dialect, Told
+from kproxy.decoders.schema.dialect import Dialect, EarlierField
 
 
 class Memory:
@@ -14,9 +14,9 @@ class Memory:
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
         self._wanted = dialect.remembered
-        self._values: dict[Told, Any] = {}
-        self.told = "?" * len(dialect.told)
-        """As `Exchange.told`."""
+        self._values: dict[EarlierField, Any] = {}
+        self.truths = "?" * len(dialect.conditions)
+        """As `Exchange.truths`."""
 
     def learn(self, message: str, body: Mapping[str, Any] | None) -> None:
         """Keep what is wanted of a message that was seen; of one that could not be read nothing is known any more."""
@@ -25,15 +25,15 @@ class Memory:
                 self._values.pop(one, None)
                 if body is not None and one.field in body:
                     self._values[one] = body[one.field]
-        self.told = "".join(map(self._truth, range(len(self._dialect.told))))
+        self.truths = "".join(map(self._truth, range(len(self._dialect.conditions))))
 
-    def get(self, told: int | Told) -> int | None:
-        """A limit: a number, or the value that a message told; None where none did, or one below 0."""
-        value = self._values.get(told) if isinstance(told, Told) else told
+    def get(self, limit: int | EarlierField) -> int | None:
+        """A limit: a number, or a value of an earlier message; None if no message had it, or if it is negative."""
+        value = self._values.get(limit) if isinstance(limit, EarlierField) else limit
         return value if isinstance(value, int) and value >= 0 else None
 
     def _truth(self, index: int) -> str:
-        condition = self._dialect.told[index]
-        if not isinstance(condition.source, Told) or condition.source not in self._values:
+        condition = self._dialect.conditions[index]
+        if not isinstance(condition.source, EarlierField) or condition.source not in self._values:
             return "?"
         return "1" if self._values[condition.source] == condition.value else "0"

@@ -12,11 +12,11 @@ from kproxy.decoders.schema.dialect import (
     Body,
     Condition,
     Dialect,
+    EarlierField,
     Header,
     RequestType,
     Role,
     TimeRule,
-    Told,
 )
 from kproxy.decoders.schema.jsontext import Element
 from kproxy.decoders.schema.kafkajson import FIELD_OPTIONAL, Fields, identifier, versions
@@ -139,11 +139,11 @@ class _Reading:
         bodies = {body.name: body for one in requests.values() for body in (one.request, one.response) if body}
         self._resolve(bodies)
         rules = self._rules(requests, bodies)
-        told: dict[Condition, None] = {}
+        earlier: dict[Condition, None] = {}
         for body in bodies.values():
-            told |= {condition: None for condition in body.conditions if isinstance(condition.source, Told)}
+            earlier |= {condition: None for condition in body.conditions if isinstance(condition.source, EarlierField)}
         return Dialect(
-            name, port, asks, by_order, self.versions, request_header, response_header, requests, rules, tuple(told)
+            name, port, asks, by_order, self.versions, request_header, response_header, requests, rules, tuple(earlier)
         )
 
     def _switches(self) -> dict[str, bool]:
@@ -236,8 +236,8 @@ class _Reading:
         if not isinstance(value, str | bool | int):
             raise members["is"].error("a field is compared with a text, a whole number, true or false")
         if "message" in members:
-            told = Told(members["message"].text("a message's name"), name)
-            found = Condition(told, name, value)
+            source = EarlierField(members["message"].text("a message's name"), name)
+            found = Condition(source, name, value)
             self.pending.append(_Pending(found, element))
             return found
         fields = self.headers[kind].fields
@@ -251,8 +251,8 @@ class _Reading:
     def _resolve(self, bodies: Mapping[str, Body]) -> None:
         """Check the conditions on other messages, now that all are read."""
         for one in self.pending:
-            if isinstance(one.condition.source, Told):
-                field = _told(one.element, one.condition.source, bodies)
+            if isinstance(one.condition.source, EarlierField):
+                field = _earlier_field(one.element, one.condition.source, bodies)
                 _comparable(one.element, field, one.condition.value)
 
     # --- requests ----------------------------------------------------------------------------------------------------
@@ -334,11 +334,11 @@ class _Reading:
         after = members["after"].text("a message's name") if "after" in members else ""
         if after and after not in bodies:
             raise members["after"].error(f"there is no message {after}")
-        limit: int | Told
+        limit: int | EarlierField
         if isinstance(members["limit"].value, dict):
-            told = members["limit"].object("limit", ("message", "field"))
-            limit = Told(told["message"].text("a message's name"), _field_name(told["field"]))
-            field = _told(members["limit"], limit, bodies)
+            value = members["limit"].object("limit", ("message", "field"))
+            limit = EarlierField(value["message"].text("a message's name"), _field_name(value["field"]))
+            field = _earlier_field(members["limit"], limit, bodies)
             if field.array or field.type not in RANGES:
                 raise members["limit"].error(f"{limit.field} is no whole number")
         else:
@@ -365,14 +365,14 @@ def _field_name(element: Element) -> str:
     return name[0].lower() + name[1:]
 
 
-def _told(element: Element, told: Told, bodies: Mapping[str, Body]) -> Field:
+def _earlier_field(element: Element, earlier: EarlierField, bodies: Mapping[str, Body]) -> Field:
     """The field that an earlier message tells."""
-    if told.message not in bodies:
-        raise element.value["message"].error(f"there is no message {told.message}")
-    fields = (field for field, _ in bodies[told.message].fields)
-    found = next((field for field in fields if field.name == told.field), None)
+    if earlier.message not in bodies:
+        raise element.value["message"].error(f"there is no message {earlier.message}")
+    fields = (field for field, _ in bodies[earlier.message].fields)
+    found = next((field for field in fields if field.name == earlier.field), None)
     if found is None:
-        raise element.value["field"].error(f"{told.message} has no field {told.field}")
+        raise element.value["field"].error(f"{earlier.message} has no field {earlier.field}")
     return found
 
 

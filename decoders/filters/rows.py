@@ -375,8 +375,8 @@ class ExchangeRow:
     @property
     def throttle(self) -> int | None:
         decoded = self._side("response")
-        told = None if decoded is None or decoded.body is None else decoded.body.get("throttleTimeMs")
-        return told * _MILLISECOND if isinstance(told, int) and told > 0 else None
+        throttle = None if decoded is None or decoded.body is None else decoded.body.get("throttleTimeMs")
+        return throttle * _MILLISECOND if isinstance(throttle, int) and throttle > 0 else None
 
     @property
     def records(self) -> int | None:

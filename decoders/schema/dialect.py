@@ -17,8 +17,8 @@ Role = Literal["type", "version", "correlationId", "clientId", "error"]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """A field that an earlier message of the connection told."""
+class EarlierField:
+    """A field of an earlier message of the connection."""
 
     message: str
     """"RegisterRequest"."""
@@ -29,7 +29,7 @@ class Told:
 class Condition:
     """A field of this message's header or body, or of an earlier message, has this value."""
 
-    source: Literal["header", "body"] | Told
+    source: Literal["header", "body"] | EarlierField
     field: str
     value: str | bool | int
 
@@ -107,7 +107,7 @@ class TimeRule:
 
     rule: Literal["asked", "answered", "unanswered"]
     type: int
-    limit: int | Told
+    limit: int | EarlierField
     after: str = ""
     means: str = ""
 
@@ -125,18 +125,18 @@ class Dialect:
     response_header: Header
     requests: Mapping[int, RequestType]
     rules: tuple[TimeRule, ...] = ()
-    told: tuple[Condition, ...] = ()
-    """Conditions on earlier messages, in the order of `Exchange.told`."""
+    conditions: tuple[Condition, ...] = ()
+    """Conditions on earlier messages, in the order of `Exchange.truths`."""
 
     @property
     def among_kafka(self) -> dict[int, RequestType]:
         return {number: one for number, one in self.requests.items() if one.among_kafka}
 
     @property
-    def remembered(self) -> frozenset[Told]:
+    def remembered(self) -> frozenset[EarlierField]:
         """What must be kept of a connection's messages."""
-        found = {condition.source for condition in self.told if isinstance(condition.source, Told)}
-        return frozenset(found | {rule.limit for rule in self.rules if isinstance(rule.limit, Told)})
+        found = {condition.source for condition in self.conditions if isinstance(condition.source, EarlierField)}
+        return frozenset(found | {rule.limit for rule in self.rules if isinstance(rule.limit, EarlierField)})
 
     def may_ask(self, side: Side, *, turned: bool) -> bool:
         """Whether a side asks, once the roles have been `turned` an odd number of times."""

@@ -128,8 +128,8 @@ def _attributes(observed: Observed) -> dict[str, str | int | float | bool]:
         "kproxy.response_bytes": None if exchange.response is None else exchange.response.size + 4,
         "error.type": observed.errors[0] if observed.errors else None,
     }
-    told = found | {name: value for name, value in optional.items() if value is not None}
-    return {name: escape(value) if isinstance(value, str) else value for name, value in told.items()}
+    attributes = found | {name: value for name, value in optional.items() if value is not None}
+    return {name: escape(value) if isinstance(value, str) else value for name, value in attributes.items()}
 
 
 class _Warning(SpanExporter):

@@ -20,7 +20,7 @@ def exporter(
     *,
     ports: Ports | None = None,
     release: str | None = None,
-    given: Sequence[str] = (),
+    user_definitions: Sequence[str] = (),
     keylog: Path | None = None,
     spooling: Spooling | None = None,
     viewing: Viewing | None = None,
@@ -31,7 +31,7 @@ def exporter(
 
     options = ["--port", str(ports)] if ports else []
     options += ["--release", release] if release else []
-    options += [f"--definitions={one}" for one in given]
+    options += [f"--definitions={one}" for one in user_definitions]
     options += [f"--keylog={keylog}"] if keylog else []
     if spooling is not None:
         options += [f"--spool-dir={spooling.directory}"] if spooling.directory else []

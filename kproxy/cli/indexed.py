@@ -115,7 +115,7 @@ def indexed(
     *,
     ports: Ports | None = None,
     release: str | None = None,
-    given: Sequence[str] = (),
+    user_definitions: Sequence[str] = (),
     keylog: Path | None = None,
     spooling: Spooling | None = None,
     follow: bool = False,
@@ -143,7 +143,11 @@ def indexed(
     directory = parent / "index"
     only = str(ports) if ports else None
     try:
-        entry = None if follow else cached.entry(captures, ports=only, release=release, given=given, keylog=keylog)
+        entry = (
+            None
+            if follow
+            else cached.entry(captures, ports=only, release=release, user_definitions=user_definitions, keylog=keylog)
+        )
         spools = None if entry is None else cached.lend(entry, directory, spooling)
         if spools is not None:
             with ExitStack() as closing_spools:
@@ -155,7 +159,7 @@ def indexed(
             return
         arguments = ["--port", only] if only else []
         arguments += ["--release", release] if release else []
-        arguments += [f"--definitions={one}" for one in given]
+        arguments += [f"--definitions={one}" for one in user_definitions]
         arguments += [f"--keylog={keylog}"] if keylog else []
         arguments += [f"--spool-dir={spooling.directory}"] if spooling.directory else []
         arguments += [f"--spool-max={spooling.most}", "--follow" if follow else "--keep"]

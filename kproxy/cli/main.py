@@ -154,8 +154,8 @@ def _unexpected(error: Exception) -> int:
     while where is not None and where.tb_next is not None:
         where = where.tb_next
     place = "" if where is None else f" at {where.tb_frame.f_globals.get('__name__')}:{where.tb_lineno}"
-    told = f"internal error: {type(error).__name__}: {error}{place} (-v shows the traceback)"
-    _show(Failure(f"{told}; please report it{_where_to_report()}"), Exit.BUG)
+    message = f"internal error: {type(error).__name__}: {error}{place} (-v shows the traceback)"
+    _show(Failure(f"{message}; please report it{_where_to_report()}"), Exit.BUG)
     if settings.current().verbose:
         import traceback
 

@@ -22,14 +22,22 @@ PATIENCE_SECONDS = 5.0
 def opener(
     *,
     release: str | None = None,
-    given: Sequence[str] = (),
+    user_definitions: Sequence[str] = (),
     keylog: Path | None = None,
     spooling: Spooling | None = None,
     viewing: Viewing | None = None,
     warn: Callable[[str], None],
 ) -> Opener:
     """A function that opens captures with these options; `warn` gets warnings, from any thread."""
-    return partial(_opened, release=release, given=given, keylog=keylog, spooling=spooling, viewing=viewing, warn=warn)
+    return partial(
+        _opened,
+        release=release,
+        user_definitions=user_definitions,
+        keylog=keylog,
+        spooling=spooling,
+        viewing=viewing,
+        warn=warn,
+    )
 
 
 @contextmanager
@@ -37,7 +45,7 @@ def _opened(
     captures: Sequence[Path],
     *,
     release: str | None,
-    given: Sequence[str],
+    user_definitions: Sequence[str],
     keylog: Path | None,
     spooling: Spooling | None,
     viewing: Viewing | None,
@@ -57,7 +65,7 @@ def _opened(
                 indexed(
                     captures,
                     release=release,
-                    given=given,
+                    user_definitions=user_definitions,
                     keylog=keylog,
                     spooling=spooling,
                     patience=PATIENCE_SECONDS,
@@ -71,7 +79,7 @@ def _opened(
             exporter(
                 [one.absolute() for one in captures],
                 release=release,
-                given=given,
+                user_definitions=user_definitions,
                 keylog=keylog,
                 spooling=spooling,
                 viewing=viewing,

@@ -43,7 +43,7 @@ def tell(
     """
     shown_any = False
 
-    def told() -> Objects:
+    def counted_objects() -> Objects:
         nonlocal shown_any
         for one in objects:
             shown_any = True
@@ -52,10 +52,10 @@ def tell(
     if settings.current().json:
         from kproxy.decoders.exchange_json import health_json
 
-        for line in chain(told(), [health_json(reader.health)]):
+        for line in chain(counted_objects(), [health_json(reader.health)]):
             click.echo(json.dumps(line))
     else:
-        for shown in text(told()):
+        for shown in text(counted_objects()):
             click.echo(shown)
     if selection.taken and not shown_any:
         settings.warn(f"no exchange tells of a {what}")

@@ -98,20 +98,20 @@ class Book:
         self.known.tell(address)
         return address
 
-    def _node(self, told: Node) -> Node | None:
+    def _node(self, announced: Node) -> Node | None:
         """The node of a response, with its listener; None where it has no listener."""
-        if told.node_id < 0 or not 0 < told.port <= 65535 or len(told.host.encode()) > LONGEST_HOST:
+        if announced.node_id < 0 or not 0 < announced.port <= 65535 or len(announced.host.encode()) > LONGEST_HOST:
             return None
-        nodes = self.controllers if told.controller else self.nodes
-        node = nodes.get(told.node_id)
+        nodes = self.controllers if announced.controller else self.nodes
+        node = nodes.get(announced.node_id)
         if node is None:
-            listener = self.open_listener(told)
+            listener = self.open_listener(announced)
             if listener is None:
                 return None
-            told.listener = listener
-            node = nodes[told.node_id] = told
-        elif (node.host, node.port) != (told.host, told.port):
-            node.host, node.port = told.host, told.port
+            announced.listener = listener
+            node = nodes[announced.node_id] = announced
+        elif (node.host, node.port) != (announced.host, announced.port):
+            node.host, node.port = announced.host, announced.port
         else:
             return node
         self.known.remember(node.host, node.port)

@@ -190,12 +190,12 @@ class Plan:
 class Watch:
     """Responses that pass unchanged; those of up to WATCHED bytes are searched for addresses of brokers.
 
-    `topic`, `told` (the text) and `once` make a Notice; there is none where `topic` is "".
+    `topic`, `text` and `once` make a Notice; there is none where `topic` is "".
     """
 
     name: str
     topic: str = ""
-    told: str = ""
+    text: str = ""
     once: bool = False
 
 
@@ -233,8 +233,8 @@ class Plans:
             return None
         if message.name in ONLY_WHEN_ASKED and not self._controllers:
             name = f"{message.name.removesuffix('Response')} v{version}"
-            told = f"names controllers' own addresses in {name}{SERVE_CONTROLLERS}"
-            return Watch(name, f"controllers-{name}", told, once=True)
+            text = f"names controllers' own addresses in {name}{SERVE_CONTROLLERS}"
+            return Watch(name, f"controllers-{name}", text, once=True)
         return Plan(message, version, definitions.response_header_version(api_key, version))
 
 
@@ -499,7 +499,7 @@ class Connection:
         if watch.topic.startswith(UNREAD):
             self._shared.counters.unread += 1
         if watch.topic:
-            commands.append(Notice(watch.topic, watch.told, watch.once))
+            commands.append(Notice(watch.topic, watch.text, watch.once))
         return length <= WATCHED
 
     def _unread(self, name: str, reason: str, commands: list[Command]) -> None:

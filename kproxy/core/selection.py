@@ -185,8 +185,8 @@ class Selection:
         return excluded
 
     def _wanted(self, key: int, version: int, client_id: str | None) -> bool:
-        told = key, version, client_id
-        wanted = self._decided.get(told)
+        kind = key, version, client_id
+        wanted = self._decided.get(kind)
         if wanted is None:
             matches = self._choice.matches
             assert matches is not None  # noqa: S101 (who asks has a filter)
@@ -198,7 +198,7 @@ class Selection:
             )
             if len(self._decided) >= _MOST_DECIDED:
                 self._decided.clear()
-            self._decided[told] = wanted
+            self._decided[kind] = wanted
         return wanted
 
     def _note(self, correlation_id: int, excluded: bool) -> None:

@@ -57,7 +57,8 @@ def open_recording(settings: Settings, interface: str | None = None, link: int =
 def _choice(settings: Settings) -> Choice | None:
     if settings.snap is None and not settings.record_filter:
         return None
-    known = definitions(settings.release, settings.given)  # before parsing: the filter may use names of a dialect
+    # before parsing: the filter may use names of a dialect
+    known = definitions(settings.release, settings.user_definitions)
     return Choice(settings.snap, parse(settings.record_filter).expression, known)
 
 

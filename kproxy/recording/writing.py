@@ -67,9 +67,9 @@ class Writer:
 
     def _tell(self, batch: Batch) -> None:
         """Puts the counts of packets dropped and exchanges excluded since the last batch into this one."""
-        counters, told = self.counters, self._told
-        batch.dropped, told.dropped = counters.dropped - told.dropped, counters.dropped
-        batch.excluded, told.excluded = counters.excluded - told.excluded, counters.excluded
+        counters, noted = self.counters, self._told
+        batch.dropped, noted.dropped = counters.dropped - noted.dropped, counters.dropped
+        batch.excluded, noted.excluded = counters.excluded - noted.excluded, counters.excluded
 
     def write(self, batch: Batch) -> None:
         """Writes a batch that was taken; if that fails, its packets count as dropped."""

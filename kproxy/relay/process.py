@@ -292,10 +292,10 @@ class Process:
         assert self._relays is not None  # noqa: S101 (they are there before the socket is)
         return {**self._relays.status(), "recording": self.recording, "messages": self._warnings}
 
-    def _told_to_reload(self, told: dict[str, Any]) -> dict[str, Any]:
+    def _told_to_reload(self, request: dict[str, Any]) -> dict[str, Any]:
         """Loads actors again, also those that a failure has disabled: the one with this "name", or all."""
         assert self._relays is not None  # noqa: S101 (they are there before the socket is)
-        name = told.get("name")
+        name = request.get("name")
         try:
             return {"reloaded": self._relays.reload(None if name is None else str(name))}
         except (LoadError, LookupError) as error:

@@ -125,7 +125,7 @@ class Relay:
         from kproxy.captures.definitions import definitions as given_definitions
 
         classes = loading.load(self.settings.addons).actors
-        known = given_definitions(self.settings.release, self.settings.given)
+        known = given_definitions(self.settings.release, self.settings.user_definitions)
         return acting.table(classes, known, self.warn) if classes else None
 
     def reload(self, name: str | None) -> list[str]:

@@ -109,7 +109,7 @@ class Follower:
         as_json: bool = False,
         expression: Expression | None = None,
         release: str | None = None,
-        given: Sequence[str] = (),
+        user_definitions: Sequence[str] = (),
         view: View | None = None,
         ports: Ports | None = None,
         observe: Callable[[Exchange, Reader], None] | None = None,
@@ -123,7 +123,9 @@ class Follower:
         self._out = out
         self._observe = observe
         self._as_json = as_json
-        self.reader = read(relay.recording, ports=ports, release=release, given=given, follow=True)
+        self.reader = read(
+            relay.recording, ports=ports, release=release, user_definitions=user_definitions, follow=True
+        )
         self._view = view or View()
         self._text = self._printer(as_json=as_json)
         self._matcher = None if expression is None else Matcher(expression, self.reader.source, self.reader.definitions)

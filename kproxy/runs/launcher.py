@@ -338,11 +338,11 @@ class Indexer:
         self._thread.join(2)
 
 
-def arguments(release: str | None, given: tuple[str, ...], ports: Ports | None = None) -> tuple[str, ...]:
+def arguments(release: str | None, user_definitions: tuple[str, ...], ports: Ports | None = None) -> tuple[str, ...]:
     """The arguments of an indexer that follows a recording."""
     read_with = ("--release", release) if release else ()
     only = ("--port", str(ports)) if ports else ()
-    return ("--follow", *read_with, *only, *(f"--definitions={one}" for one in given))
+    return ("--follow", *read_with, *only, *(f"--definitions={one}" for one in user_definitions))
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:

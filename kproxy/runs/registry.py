@@ -70,13 +70,13 @@ def control_socket(run_dir: Path) -> socket.socket:
 def answer(line: bytes, commands: Commands) -> bytes:
     """The response line to a line with a command."""
     try:
-        told = json.loads(line)
-        asked = told.get("command")
+        request = json.loads(line)
+        asked = request.get("command")
     except (ValueError, AttributeError):
         said: Answer = {"error": "a command is a JSON object"}
     else:
         command = commands.get(asked) if isinstance(asked, str) else None
-        said = {"error": f"unknown command {asked!r}"} if command is None else command(told)
+        said = {"error": f"unknown command {asked!r}"} if command is None else command(request)
     return json.dumps(said).encode() + b"\n"
 
 

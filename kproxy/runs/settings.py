@@ -86,7 +86,7 @@ class Settings:
     "socks5://host:port" or "http://host:port". `more` are further clusters that the process serves; `name` is then this
     cluster's name. They differ only in the fields of `Cluster`.
 
-    `given` are definitions besides Kafka's (`captures.definitions`), which `record_filter` and actors may name.
+    `user_definitions` are definitions besides Kafka's (`captures.definitions`), for `record_filter` and actors too.
 
     `addons` are specifications for `kproxy.addons.loading`; the relay runs the actors among them.
 
@@ -110,7 +110,7 @@ class Settings:
     run_dir: str | None = None
     index_dir: str | None = None
     release: str | None = None
-    given: tuple[str, ...] = ()
+    user_definitions: tuple[str, ...] = ()
     probe: bool = True
     attached: bool = False
     ring_files: int = 0

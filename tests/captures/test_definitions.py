@@ -59,7 +59,7 @@ def capture(tmp_path: Path) -> Path:
 
 
 def test_a_vendors_requests_are_read(vendor: Path, capture: Path) -> None:
-    found = traffic.exchanges(traffic.exported(capture, given=(str(vendor),)))
+    found = traffic.exchanges(traffic.exported(capture, user_definitions=(str(vendor),)))
     assert [(line["api"], line["api_key"], line["api_version"]) for line in found] == [
         ("VendorThing", 10000, 0), ("VendorThing", 10000, 2),
     ]  # fmt: skip
@@ -80,7 +80,7 @@ def matching(text: str, capture: Path, given: tuple[str, ...]) -> list[int]:
     expression = parse(text).expression
     assert expression is not None, parse(text).message
     matches = expression.compile()
-    reader = read_captures(capture, given=given)
+    reader = read_captures(capture, user_definitions=given)
     return [
         one.number for one in reader if isinstance(one, Exchange) and matches(ExchangeRow(one, reader.source, known))
     ]
@@ -122,7 +122,7 @@ def test_summaries_and_tables_name_them() -> None:
     given = ("coordinator-draft-2",)
     known = definitions(None, given)
     stats = Stats(known)
-    reader = read_captures(DRAFT, given=given)
+    reader = read_captures(DRAFT, user_definitions=given)
     exchanges = [one for one in reader if isinstance(one, Exchange)]
     for one in exchanges:
         stats.add(one, reader.source)
@@ -137,7 +137,7 @@ def test_summaries_and_tables_name_them() -> None:
 
 def test_the_index_and_the_terminal_show_a_dialect(tmp_path: Path) -> None:
     given = ("coordinator-draft-2",)
-    indexer = Indexer([DRAFT], tmp_path / "index", given=given)
+    indexer = Indexer([DRAFT], tmp_path / "index", user_definitions=given)
     while not indexer.finished:
         indexer.step()
     indexer.close()
@@ -160,7 +160,7 @@ def test_the_index_and_the_terminal_show_a_dialect(tmp_path: Path) -> None:
         ping = index.row(6)
         detail = index.detail(ping)
         assert detail.asked_by is Side.BROKER
-        assert detail.told == "1"
+        assert detail.truths == "1"
         assert detail.request is not None
         assert detail.request.side is Side.BROKER
         opener = Opener(index, known)
@@ -210,7 +210,7 @@ def test_a_dialect_may_number_its_requests_as_kafka_does(tmp_path: Path) -> None
     path = tmp_path / "toy.pcap"
     path.write_bytes(wire.pcap())
     given = (str(tmp_path / "toy.json"),)
-    (line,) = traffic.exchanges(traffic.exported(path, given=given))
+    (line,) = traffic.exchanges(traffic.exported(path, user_definitions=given))
     assert (line["api"], line["api_key"], line["error_codes"]) == ("Four", 4, ["NETWORK_EXCEPTION"])
     assert matching("error == NETWORK_EXCEPTION and protocol == toy", path, given) == [1]
     assert matching("error == STALE_LEADER_EPOCH", path, given) == []

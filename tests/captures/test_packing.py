@@ -32,7 +32,7 @@ def test_what_was_read_arrives_as_it_was(capture: Path) -> None:
 
 def test_what_has_problems_arrives_as_it_was() -> None:
     connection = Connection(0, "client:1", "broker:2", 7)
-    odd = Exchange(3, connection, None, None, 5, None, status=Status.ORPHAN_RESPONSE, asked_by=Side.BROKER, told="1?")
+    odd = Exchange(3, connection, None, None, 5, None, status=Status.ORPHAN_RESPONSE, asked_by=Side.BROKER, truths="1?")
     odd.problems.append(Problem("response", 4, "correlationId", "no request", Code.UNMATCHED_RESPONSE))
     problem = StreamProblem(connection, Side.BROKER, 1, 2, 3, Code.GAP, "bytes are missing", 4)
     signed = Exchange(

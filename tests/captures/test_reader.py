@@ -470,6 +470,7 @@ def flood(path: Path, connections: int, requests: int, segment: int, *, answered
     path.write_bytes(files.pcap([(1_700_000_000 * 10**9 + at, data) for at, data in packets]))
 
 
+@pytest.mark.system
 def test_a_batch_is_bounded_by_its_bytes(tmp_path: Path) -> None:
     """Packets of 64 KiB hold tiny requests: the size of a batch must not grow with them."""
     flood(tmp_path / "flood.pcap", connections=1, requests=120_000, segment=2_900)

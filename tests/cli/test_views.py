@@ -108,7 +108,7 @@ def test_frames_that_no_definition_reads_are_counted(
 
 def bodies(path: Path, api: int, given: Sequence[str]) -> list[tuple[int, int]]:
     """Where the bodies of some responses lie in the file."""
-    reader = read(path, given=given)
+    reader = read(path, user_definitions=given)
     found = []
     for item in reader:
         if isinstance(item, Exchange) and item.api_key == api and item.response is not None:

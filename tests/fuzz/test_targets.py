@@ -8,8 +8,8 @@ import pytest
 
 from tests.fuzz.targets import TARGETS, load
 
-FEW = {"hostile": 2, "keys": 2}
-"""Of those that start processes or applications."""
+FEW = {"hostile": 2, "keys": 1, "splits": 4}
+"""Of those whose inputs take long."""
 
 
 @pytest.mark.parametrize("name", sorted(TARGETS))

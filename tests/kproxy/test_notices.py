@@ -23,7 +23,7 @@ def topics(notice: Notice) -> set[str]:
 def test_a_quorum_is_told_of_once_for_all_brokers() -> None:
     watch = Plans(DEFINITIONS)._make(55, 2)
     assert isinstance(watch, Watch)
-    assert topics(Notice(watch.topic, watch.told, watch.once)) == {"controllers-DescribeQuorum v2"}
+    assert topics(Notice(watch.topic, watch.text, watch.once)) == {"controllers-DescribeQuorum v2"}
 
 
 def test_other_notices_are_of_their_broker() -> None:

@@ -207,7 +207,7 @@ class Opener:
             version,
             self._definitions,
             protocol=protocol,
-            told=detail.told,
+            truths=detail.truths,
             view=self._view(),
             request=None if request is None else self.bytes_of(request)[0],
             places=self.places(row, detail),

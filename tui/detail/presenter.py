@@ -89,17 +89,17 @@ class Presenter:
     def _show_timing(self, row_number: int, row: Row, detail: RowDetail) -> None:
         from kproxy.tui.detail.timing import timing
 
-        told = partial(timing, row_number, row, detail, self._index, self._text)
+        timed = partial(timing, row_number, row, detail, self._index, self._text)
         if detail.request is not None and detail.request.size > DECODE_AT_ONCE:
-            self._detail.show_timing(told(None))
-            self._aside(partial(self._time_aside, row, detail, told, self._decoding))
+            self._detail.show_timing(timed(None))
+            self._aside(partial(self._time_aside, row, detail, timed, self._decoding))
         else:
-            self._detail.show_timing(told(self._opener.max_wait(row, detail)))
+            self._detail.show_timing(timed(self._opener.max_wait(row, detail)))
 
-    def _time_aside(self, row: Row, detail: RowDetail, told: Callable[[int | None], Timing], ticket: int) -> None:
+    def _time_aside(self, row: Row, detail: RowDetail, timed: Callable[[int | None], Timing], ticket: int) -> None:
         """Add the max wait of a large Fetch to the timing."""
         if (wait := self._opener.max_wait(row, detail)) is not None:
-            self._detail.app.call_from_thread(self._if_wanted, ticket, lambda: self._detail.show_timing(told(wait)))
+            self._detail.app.call_from_thread(self._if_wanted, ticket, lambda: self._detail.show_timing(timed(wait)))
 
     def _about(self, row_number: int, row: Row) -> str:
         """An exchange in one line: number, API, client and broker, label, result, latency."""
@@ -132,8 +132,8 @@ class Presenter:
     def _remark_aside(self, row: Row, detail: RowDetail, lines: partial[list[Line]], ticket: int) -> None:
         """Add remarks, which need both bodies, to the overview."""
         if remarks := self._opener.remarks(row, detail):
-            told = lines(remarks)
-            self._detail.app.call_from_thread(self._if_wanted, ticket, partial(self._detail.show_overview, told))
+            overview = lines(remarks)
+            self._detail.app.call_from_thread(self._if_wanted, ticket, partial(self._detail.show_overview, overview))
 
     def _if_wanted(self, ticket: int, show: Callable[[], None]) -> None:
         if ticket == self._decoding and self._detail.is_attached:

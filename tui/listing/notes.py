@@ -92,9 +92,9 @@ class Notes:
 
     def _read(self, path: Path) -> None:
         try:
-            told = json.loads(path.read_text(encoding="utf-8"))
-            _check(told["schema"])
-            for number, one in told["exchanges"].items():
+            content = json.loads(path.read_text(encoding="utf-8"))
+            _check(content["schema"])
+            for number, one in content["exchanges"].items():
                 note = Note(int(one["time"]), one.get("marked") is True, str(one.get("comment", "")))
                 self._notes[int(number) - 1] = note
         except FileNotFoundError:

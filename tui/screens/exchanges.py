@@ -83,7 +83,7 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         live: RunInfo | None = None,
         filter_text: str = "",
         release: str | None = None,
-        given: Sequence[str] = (),
+        user_definitions: Sequence[str] = (),
         show_secrets: bool = False,
         viewers: Viewers | None = None,
         arrived: Event | None = None,
@@ -97,7 +97,7 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         self._directory = directory
         self._live = live
         self._show_secrets = show_secrets
-        self._definitions = definitions(release, given)
+        self._definitions = definitions(release, user_definitions)
         self._presenter: Presenter | None = None
         self._presented = False
         self._behind = False

@@ -89,13 +89,13 @@ class MenuScreen(Modal[T], Generic[T]):
     def on_mount(self) -> None:
         self.lines.focus()
         self.lines.move_to(self._at)
-        self.told()
+        self.show_chrome()
 
     @property
     def lines(self) -> MenuLines:
         return self.query_one(MenuLines)
 
-    def told(self) -> None:
+    def show_chrome(self) -> None:
         """Show the title and the keys."""
         self.query_one("#menu-title", Bar).show(([(f" {self._title}", look.TITLE)], [("esc back ", look.TITLE)]))
         self.query_one(HelpBar).show_for(self.CONTEXT, self, self)
@@ -147,8 +147,8 @@ class FilterMenu(MenuScreen[Asked | None]):
         self._saved = saved
         self._prepares = False
 
-    def told(self) -> None:
-        super().told()
+    def show_chrome(self) -> None:
+        super().show_chrome()
         words = "only put into the line" if self._prepares else "applied at once"
         applied = f" now: {self._applied}" if self._applied else " now: no filter"
         self.query_one("#menu-said", Bar).show(([(applied, look.PLAIN)], [(f"{words} (tab) ", look.BOLD)]))
@@ -161,7 +161,7 @@ class FilterMenu(MenuScreen[Asked | None]):
 
     def action_prepare(self) -> None:
         self._prepares = not self._prepares
-        self.told()
+        self.show_chrome()
 
     def _answer(self, index: int, form: str) -> None:
         text = joined(self._applied, FORMS[form], self._clauses[index].text, self._saved)

@@ -92,7 +92,7 @@ class RecordsScreen(CopyMenu, TabbedScreen):
     def on_unmount(self) -> None:
         self._let_go()
 
-    def told(self) -> list[Part]:
+    def status_parts(self) -> list[Part]:
         parts: list[Part] = []
         if self.tab.reading:
             parts.append(("  reading", look.DIM))

@@ -62,7 +62,7 @@ class StatsScreen(TabbedScreen):
             self.pane.empty = "Reading the capture"
         return facts is not None
 
-    def told(self) -> list[Part]:
+    def status_parts(self) -> list[Part]:
         return read_so_far(self._facts.get(self.pane.by), died=self._analysis.died)
 
     def _show(self) -> None:

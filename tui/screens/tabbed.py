@@ -74,7 +74,7 @@ class TabbedScreen(KproxyScreen):
         """Show new content; whether there was any. Called every TICK while the screen is shown."""
         raise NotImplementedError
 
-    def told(self) -> list[Part]:
+    def status_parts(self) -> list[Part]:
         """Parts of the status line about the content."""
         raise NotImplementedError
 
@@ -108,7 +108,7 @@ class TabbedScreen(KproxyScreen):
         index = self._captions.index
         clock = zone_of(index) if index is not None else ""
         right: list[Part] = [(f"times {clock} ", look.DIM)] if clock else []
-        self.query_one("#status", Bar).show(([place, *self.told()], right))
+        self.query_one("#status", Bar).show(([place, *self.status_parts()], right))
         self.query_one(HelpBar).show_for(self.context, self.focused, self)
 
     def _lay_out(self) -> None:

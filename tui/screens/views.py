@@ -37,7 +37,7 @@ class ViewScreen(TabbedScreen):
         """Parts of the status line about the source of the lines."""
         raise NotImplementedError
 
-    def told(self) -> list[Part]:
+    def status_parts(self) -> list[Part]:
         sought = self.pane.sought
         return [*self.facts_told(), *([(f"  [find: {sought.words}]", look.PLAIN)] if sought is not None else ())]
 

@@ -136,8 +136,8 @@ class Analysis:
             process.wait()
 
 
-def _timeline(told: dict[str, Any]) -> Timeline:
+def _timeline(data: dict[str, Any]) -> Timeline:
     rows = tuple(
-        TimeRow(row["name"], tuple(map(tuple, row["spans"])), tuple(map(tuple, row["marks"]))) for row in told["rows"]
+        TimeRow(row["name"], tuple(map(tuple, row["spans"])), tuple(map(tuple, row["marks"]))) for row in data["rows"]
     )
-    return Timeline(told["title"], told["from"], told["to"], rows, told["more"])
+    return Timeline(data["title"], data["from"], data["to"], rows, data["more"])

@@ -258,10 +258,10 @@ class Detail(Ground):
                 third.append((f", tag {field.tag}", look.DIM))
             if field.nullable:
                 third.append((f", may be null in {field.nullable}", look.DIM))
-        told = self.fields.explained()
+        explained = self.fields.explained()
         if bar.size.height <= FEW_LINES:
-            bar.show((first, [(f"{node.path[-40:]} ", look.DIM)]), ([(f" {' '.join(told[:1])}", look.PLAIN)], []))
+            bar.show((first, [(f"{node.path[-40:]} ", look.DIM)]), ([(f" {' '.join(explained[:1])}", look.PLAIN)], []))
             return
         room = max(1, bar.size.width - 2)
-        lines = [piece for text in told for piece in wrap(self._cells.escape(text), room)]
+        lines = [piece for text in explained for piece in wrap(self._cells.escape(text), room)]
         bar.show((first, []), (path, []), (third, []), *(([(f" {line}", look.PLAIN)], []) for line in lines))

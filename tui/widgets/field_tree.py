@@ -253,11 +253,11 @@ class FieldTree(Lines):
         text = f"{name}: {value}" if value else name
         said = "  ".join(filter(None, (self.cells.escape(node.label or ""), self.meaning(node))))
         fitted = self.cells.fit(f"{text}  {said}" if said else text, width)
-        cut, told = min(len(name), len(fitted)), min(len(text), len(fitted))
+        cut, value_end = min(len(name), len(fitted)), min(len(text), len(fitted))
         return [
             Segment(fitted[:cut], look.NAME),
-            Segment(fitted[cut:told], style),
-            Segment(fitted[told:], look.DIM),
+            Segment(fitted[cut:value_end], style),
+            Segment(fitted[value_end:], look.DIM),
         ]
 
     def meaning(self, node: Node) -> str:

@@ -39,7 +39,7 @@ def command(
     expression: Expression | None,
     show_secrets: bool,
     release: str | None,
-    given: tuple[str, ...],
+    user_definitions: tuple[str, ...],
     viewing: Viewing,
 ) -> None:
     """Watch a proxy, or a kproxy sniff, that is running, from the start of its recording; leaving does not end it.
@@ -63,16 +63,16 @@ def command(
     as_json = cli.current().json
     if headless or as_json or not can_paint():
         view = View(show_secrets=show_secrets, payloads=viewing.payloads() if as_json else None)
-        _print(run, expression, release, given, view, as_json=as_json)
+        _print(run, expression, release, user_definitions, view, as_json=as_json)
     else:
-        _show(run, str(expression or ""), release, given, viewing, show_secrets=show_secrets)
+        _show(run, str(expression or ""), release, user_definitions, viewing, show_secrets=show_secrets)
 
 
 def _print(
     run: Run,
     expression: Expression | None,
     release: str | None,
-    given: tuple[str, ...],
+    user_definitions: tuple[str, ...],
     view: View,
     *,
     as_json: bool,
@@ -81,7 +81,13 @@ def _print(
 
     with Stopping() as stopping:
         follower = Follower(
-            run, sys.stdout, as_json=as_json, expression=expression, release=release, given=given, view=view
+            run,
+            sys.stdout,
+            as_json=as_json,
+            expression=expression,
+            release=release,
+            user_definitions=user_definitions,
+            view=view,
         )
         follower.run(stopping.event)
     if follower.left_out:
@@ -92,7 +98,7 @@ def _show(
     run: Run,
     filter_text: str,
     release: str | None,
-    given: tuple[str, ...],
+    user_definitions: tuple[str, ...],
     viewing: Viewing,
     *,
     show_secrets: bool,
@@ -110,7 +116,7 @@ def _show(
     viewers = viewing.for_screen(warn=warnings.append, arrived=arrived.set)
     end_with_terminal()
     with scratch.place("index") as directory:
-        indexer = Indexer(run.recording, directory / "index", ("--with-parent", *arguments(release, given)))
+        indexer = Indexer(run.recording, directory / "index", ("--with-parent", *arguments(release, user_definitions)))
         try:
             tui.run(
                 directory / "index",
@@ -127,13 +133,15 @@ def _show(
                 ),
                 filter_text=filter_text,
                 release=release,
-                given=given,
+                user_definitions=user_definitions,
                 show_secrets=show_secrets,
                 viewers=viewers,
                 arrived=arrived,
                 preferences=preferences(),
-                exporter=exporter(release=release, given=given, viewing=viewing),
-                opener=opener(release=release, given=given, viewing=viewing, warn=warnings.append),
+                exporter=exporter(release=release, user_definitions=user_definitions, viewing=viewing),
+                opener=opener(
+                    release=release, user_definitions=user_definitions, viewing=viewing, warn=warnings.append
+                ),
             )
         finally:
             indexer.stop()

@@ -85,13 +85,13 @@ def _own_options(command: click.Command) -> Iterator[click.Option]:
 
 def effective() -> Iterator[Setting]:
     """All options that are set by anything but their default; an option of a group's commands comes once."""
-    told: set[tuple[str, str]] = set()
+    seen: set[tuple[str, str]] = set()
     for name, found in _commands():
         for option in _own_options(found):
             key = settings.spelled(option)
-            if (name, key) in told:
+            if (name, key) in seen:
                 continue
-            told.add((name, key))
+            seen.add((name, key))
             for source, values in settings.sources(name):
                 if (value := values.get(key)) is not None:
                     yield Setting(f"{name}.{key}", without_credentials(value), source)

@@ -75,7 +75,7 @@ def command(
     depth: int | None,
     batch_limit: int,
     release: str | None,
-    given: tuple[str, ...],
+    user_definitions: tuple[str, ...],
     show_secrets: bool,
     viewing: Viewing,
 ) -> None:
@@ -102,7 +102,7 @@ def command(
     from kproxy.decoders.byhand import Opener
     from kproxy.decoders.view import View
 
-    known = definitions(release, given)
+    known = definitions(release, user_definitions)
     asked = _asked(api, version, side, known, body=body, records=records)
     view = View(show_secrets=show_secrets, batch_limit=batch_limit, payloads=viewing.payloads())
     opener = Opener(known, asked, view)
@@ -245,7 +245,7 @@ def _json(opened: Opened, known: Definitions, *, show_secrets: bool) -> Iterator
 
 
 def _text(opened: Opened, known: Definitions, style: Style, form: str, *, everything: bool) -> Iterator[str]:
-    from kproxy.captures.export.nodes import hex_lines, told, tree_lines
+    from kproxy.captures.export.nodes import hex_lines, mentions, tree_lines
 
     mark = "# " if form == "hex" else ""
     yield mark + _headline(opened, known, style)
@@ -258,7 +258,7 @@ def _text(opened: Opened, known: Definitions, style: Style, form: str, *, everyt
         yield ""
         yield from tree_lines(opened.root, opened.data, style)
     for problem in opened.problems:
-        if not told(opened.root, problem.message):
+        if not mentions(opened.root, problem.message):
             path = f" ({style.text(problem.path)})" if problem.path else ""
             yield f"{mark}{style.cross} byte {problem.offset}: {style.text(problem.message)}{path}"
     yield ""

@@ -235,9 +235,9 @@ def terminal() -> Iterator[Fact]:
     encoding = (sys.stdout.encoding or "").lower()
     utf8 = encoding.replace("-", "") == "utf8"
     yield Fact("encoding", "ok" if utf8 else "note", encoding + ("" if utf8 else "; plain ASCII is drawn"))
-    told = [name for name in ("NO_COLOR", "FORCE_COLOR", "COLORTERM", "TMUX", "SSH_TTY") if os.environ.get(name)]
-    if told:
-        yield Fact("environment", "ok", " ".join(told))
+    variables = [name for name in ("NO_COLOR", "FORCE_COLOR", "COLORTERM", "TMUX", "SSH_TTY") if os.environ.get(name)]
+    if variables:
+        yield Fact("environment", "ok", " ".join(variables))
 
 
 def places() -> Iterator[Fact]:

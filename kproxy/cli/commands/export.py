@@ -115,7 +115,7 @@ def command(
     resume: bool,
     ports: Ports | None,
     release: str | None,
-    given: tuple[str, ...],
+    user_definitions: tuple[str, ...],
     keylog: Path | None,
     show_secrets: bool,
     expression: Expression | None,
@@ -174,7 +174,7 @@ def command(
     if resume:
         _check_resumable(target, form, redact, viewing)
     payloads = viewing.payloads() if output_format.payloads else None
-    files = [Path(path) for path in (*given, keylog, viewing.schemas) if path is not None]
+    files = [Path(path) for path in (*user_definitions, keylog, viewing.schemas) if path is not None]
     parts = resuming.made_of(ctx, captures, files) if resume else None
     source = open_capture(partition_files(captures), log=keylog, spooling=spooling)
     try:
@@ -188,7 +188,7 @@ def command(
             with output(target, read) as out, few_collections():
                 segments.export(SegmentReader(source, view), form, out)
             return
-        known = definitions(release, given)
+        known = definitions(release, user_definitions)
         if target is not None and form != "parquet":
             refuse_capture(target, read)
             refuse_existing(target)

@@ -55,7 +55,7 @@ def command(
     follow: bool,
     ports: Ports | None,
     release: str | None,
-    given: tuple[str, ...],
+    user_definitions: tuple[str, ...],
     keylog: Path | None,
     show_secrets: bool,
     expression: Expression | None,
@@ -90,7 +90,7 @@ def command(
             captures,
             ports,
             release,
-            given,
+            user_definitions,
             keylog,
             selection,
             spooling,
@@ -112,7 +112,7 @@ def command(
             captures,
             ports=ports,
             release=release,
-            given=given,
+            user_definitions=user_definitions,
             keylog=keylog,
             spooling=spooling,
             follow=follow,
@@ -127,7 +127,7 @@ def command(
                 index.directory,
                 filter_text=text,
                 release=release,
-                given=given,
+                user_definitions=user_definitions,
                 show_secrets=show_secrets,
                 viewers=viewers,
                 arrived=arrived,
@@ -136,14 +136,14 @@ def command(
                     captures,
                     ports=ports,
                     release=release,
-                    given=given,
+                    user_definitions=user_definitions,
                     keylog=keylog,
                     spooling=spooling,
                     viewing=viewing,
                 ),
                 opener=opener(
                     release=release,
-                    given=given,
+                    user_definitions=user_definitions,
                     keylog=keylog,
                     spooling=spooling,
                     viewing=viewing,
@@ -163,7 +163,7 @@ def _print(
     captures: tuple[Path, ...],
     ports: Ports | None,
     release: str | None,
-    given: tuple[str, ...],
+    user_definitions: tuple[str, ...],
     keylog: Path | None,
     selection: Selection,
     spooling: Spooling,
@@ -181,7 +181,13 @@ def _print(
     as_json = settings.current().json
     view = View(show_secrets=show_secrets, payloads=viewing.payloads() if as_json else None)
     reader = read(
-        list(captures), ports=ports, release=release, given=given, keylog=keylog, follow=follow, spooling=spooling
+        list(captures),
+        ports=ports,
+        release=release,
+        user_definitions=user_definitions,
+        keylog=keylog,
+        follow=follow,
+        spooling=spooling,
     )
     lines: Lines = JsonLines(reader, view) if as_json else OneLine(reader, view.knowledge)
     try:

@@ -139,7 +139,7 @@ def command(
     filter_text: str,
     show_secrets: bool,
     release: str | None,
-    given: tuple[str, ...],
+    user_definitions: tuple[str, ...],
     viewing: Viewing,
     recording: dict[str, Any],
     tls: TlsSettings,
@@ -184,7 +184,7 @@ def command(
         advertise=advertise,
         hold_max=hold_max,
         release=release,
-        given=given,
+        user_definitions=user_definitions,
         probe=not check,
         **recording,
         tls=tls,
@@ -205,7 +205,7 @@ def command(
         end_with_terminal()
     goes_on = running.detach
     observers: Indexer | None = None
-    follow = arguments(release, given)
+    follow = arguments(release, user_definitions)
     with leaving_on(signal.SIGTERM), contextlib.ExitStack() as until:
         relay = _start(chosen, spool_dir)
         stopping = Stopping(_twice())
@@ -222,7 +222,15 @@ def command(
             if relay.recording is None or running.silent:
                 _wait(relay, stopping)
             elif viewers is None:
-                _follow(relay, stopping, expression, release=release, given=given, as_json=as_json, view=view)
+                _follow(
+                    relay,
+                    stopping,
+                    expression,
+                    release=release,
+                    user_definitions=user_definitions,
+                    as_json=as_json,
+                    view=view,
+                )
             else:
                 goes_on = _show(
                     relay,
@@ -234,7 +242,7 @@ def command(
                     arrived,
                     viewing,
                     release=release,
-                    given=given,
+                    user_definitions=user_definitions,
                     show_secrets=show_secrets,
                 )
         except Exception as error:
@@ -317,7 +325,7 @@ def _follow(
     expression: Expression | None,
     *,
     release: str | None,
-    given: tuple[str, ...],
+    user_definitions: tuple[str, ...],
     as_json: bool,
     view: View,
 ) -> None:
@@ -329,7 +337,7 @@ def _follow(
         as_json=as_json,
         expression=expression,
         release=release,
-        given=given,
+        user_definitions=user_definitions,
         view=view,
     )
     follower.run(stopping.event)
@@ -363,7 +371,7 @@ def _show(
     viewing: Viewing,
     *,
     release: str | None,
-    given: tuple[str, ...],
+    user_definitions: tuple[str, ...],
     show_secrets: bool,
 ) -> bool:
     """Runs the terminal UI; returns whether the relay goes on afterwards. The indexer ends with the UI."""
@@ -387,13 +395,13 @@ def _show(
             ),
             filter_text=filter_text,
             release=release,
-            given=given,
+            user_definitions=user_definitions,
             show_secrets=show_secrets,
             viewers=viewers,
             arrived=arrived,
             preferences=preferences(),
-            exporter=exporter(release=release, given=given, viewing=viewing),
-            opener=opener(release=release, given=given, viewing=viewing, warn=messages.warn),
+            exporter=exporter(release=release, user_definitions=user_definitions, viewing=viewing),
+            opener=opener(release=release, user_definitions=user_definitions, viewing=viewing, warn=messages.warn),
         )
     finally:
         indexer.stop()

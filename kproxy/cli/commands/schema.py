@@ -63,7 +63,7 @@ def _print_json(schema: str, facts: dict[str, Any]) -> None:
 @command.command("list")
 @release_option
 @defining
-def list_(release: str | None, given: tuple[str, ...]) -> None:
+def list_(release: str | None, user_definitions: tuple[str, ...]) -> None:
     """List the APIs and their versions.
 
     One a line: key, name, class, versions, the release that first spoke it, older names. Versions are those that the
@@ -77,7 +77,7 @@ def list_(release: str | None, given: tuple[str, ...]) -> None:
     """  # noqa: D301 (\b keeps click from joining the lines)
     from kproxy.captures.definitions import definitions
 
-    known = definitions(release, given)
+    known = definitions(release, user_definitions)
     if settings.current().json:
         for api in known.apis.values():
             _print_json("kproxy.api/1", _api_json(api, known))
@@ -158,7 +158,7 @@ def show(
     explain: bool,
     side: str | None,
     release: str | None,
-    given: tuple[str, ...],
+    user_definitions: tuple[str, ...],
 ) -> None:
     """Show the fields of a message.
 
@@ -176,7 +176,7 @@ def show(
     """  # noqa: D301 (\b keeps click from joining the lines)
     from kproxy.captures.definitions import definitions
 
-    known = definitions(release, given)
+    known = definitions(release, user_definitions)
     form = "json" if settings.current().json else form
     blocks = []
     for messages in _messages(named, side, known):
@@ -342,7 +342,9 @@ def _message_json(at: dict[int, Message], version: int | None, known: Definition
 @response_option
 @release_option
 @defining
-def diff(named: Named, before: int, after: int, side: str | None, release: str | None, given: tuple[str, ...]) -> None:
+def diff(
+    named: Named, before: int, after: int, side: str | None, release: str | None, user_definitions: tuple[str, ...]
+) -> None:
     """Show what two versions of a message differ in.
 
     "+" is a field that was added, "-" one that was removed, "~" one that is written otherwise. Ends with 1 where they
@@ -355,7 +357,7 @@ def diff(named: Named, before: int, after: int, side: str | None, release: str |
     from kproxy.captures.definitions import definitions
     from kproxy.decoders.schema.described import differences
 
-    known = definitions(release, given)
+    known = definitions(release, user_definitions)
     different = False
     for messages in _messages(named, side, known):
         every = _at(messages, None, known)

@@ -64,7 +64,7 @@ def command(
     expression: Expression | None,
     show_secrets: bool,
     release: str | None,
-    given: tuple[str, ...],
+    user_definitions: tuple[str, ...],
     viewing: Viewing,
     recording: dict[str, Any],
 ) -> int:
@@ -112,7 +112,7 @@ def command(
             return Exit.OK
         with sniffer:
             sniffer.on_event(messages.take)
-            read_with: dict[str, Any] = {"release": release, "given": given}
+            read_with: dict[str, Any] = {"release": release, "given": user_definitions}
             if headless or cli.current().json or not can_paint():
                 with Stopping() as stopping:  # before the greeting, as its reader may send a signal at once
                     click.echo(greeting, err=True)
@@ -146,7 +146,7 @@ def _print(
     viewing: Viewing,
     *,
     release: str | None,
-    given: tuple[str, ...],
+    user_definitions: tuple[str, ...],
     show_secrets: bool,
 ) -> None:
     from kproxy.captures.export.oneline import health_note
@@ -160,7 +160,7 @@ def _print(
         as_json=as_json,
         expression=expression,
         release=release,
-        given=given,
+        user_definitions=user_definitions,
         view=View(show_secrets=show_secrets, payloads=viewing.payloads() if as_json else None),
         ports=ports,
     )
@@ -183,7 +183,7 @@ def _show(
     viewing: Viewing,
     *,
     release: str | None,
-    given: tuple[str, ...],
+    user_definitions: tuple[str, ...],
     show_secrets: bool,
 ) -> None:
     """Runs the terminal UI in this process and the indexer in another."""
@@ -193,7 +193,9 @@ def _show(
     assert sniffer.recording is not None  # noqa: S101 (a sniffer always records)
     arrived = threading.Event()
     viewers = viewing.for_screen(warn=messages.warn, arrived=arrived.set)
-    indexer = Indexer(sniffer.recording, sniffer.index_dir, ("--with-parent", *arguments(release, given, ports)))
+    indexer = Indexer(
+        sniffer.recording, sniffer.index_dir, ("--with-parent", *arguments(release, user_definitions, ports))
+    )
     messages.hold()
     end_with_terminal()
     try:
@@ -211,13 +213,13 @@ def _show(
             ),
             filter_text=str(expression or ""),
             release=release,
-            given=given,
+            user_definitions=user_definitions,
             show_secrets=show_secrets,
             viewers=viewers,
             arrived=arrived,
             preferences=preferences(),
-            exporter=exporter(ports=ports, release=release, given=given, viewing=viewing),
-            opener=opener(release=release, given=given, viewing=viewing, warn=messages.warn),
+            exporter=exporter(ports=ports, release=release, user_definitions=user_definitions, viewing=viewing),
+            opener=opener(release=release, user_definitions=user_definitions, viewing=viewing, warn=messages.warn),
         )
     finally:
         indexer.stop()

@@ -144,7 +144,7 @@ def command(
     batch_size: int,
     ports: Ports | None,
     release: str | None,
-    given: tuple[str, ...],
+    user_definitions: tuple[str, ...],
     keylog: Path | None,
 ) -> None:
     """Make the tables of captures by Spark: those of `kproxy export --format parquet`, row for row.
@@ -177,7 +177,7 @@ def command(
         if isinstance(target, str):
             raise Failure(f"{target}: --follow takes folders, not URLs", Exit.USAGE)
         folder = _followed(captures, engine)
-        options = _options(wanted, release, given, expression, ports, bodies=not no_bodies)
+        options = _options(wanted, release, user_definitions, expression, ports, bodies=not no_bodies)
         _follow(
             master,
             folder,
@@ -195,9 +195,9 @@ def command(
         large = sum(map(size_of, paths)) >= SMALL
         engine = "spark" if master is not None or (large and not lacking()) else "local"
     if engine == "local":
-        _alone(paths, target, wanted, selection, ports, release, given, keylog, bodies=not no_bodies)
+        _alone(paths, target, wanted, selection, ports, release, user_definitions, keylog, bodies=not no_bodies)
         return
-    options = _options(wanted, release, given, expression, ports, bodies=not no_bodies)
+    options = _options(wanted, release, user_definitions, expression, ports, bodies=not no_bodies)
     secrets = None if keylog is None else read_secrets(keylog)
     with opened(master) as spark:
         from kproxy.captures.spark.job import make, shuffled
@@ -213,7 +213,7 @@ def command(
 def _options(
     wanted: tuple[str, ...],
     release: str | None,
-    given: tuple[str, ...],
+    user_definitions: tuple[str, ...],
     expression: Expression | None,
     ports: Ports | None,
     *,
@@ -223,7 +223,7 @@ def _options(
         raise Failure(NO_SPARK, Exit.USAGE)
     from kproxy.captures.spark.flows import Options
 
-    return Options(wanted, release, given, expression, bodies, ports)
+    return Options(wanted, release, user_definitions, expression, bodies, ports)
 
 
 def _followed(captures: tuple[str, ...], engine: str) -> Path:
@@ -252,7 +252,7 @@ def _follow(
     An interrupted batch is made again by the next run.
     """
 
-    def told(number: int, what: str) -> None:
+    def report_step(number: int, what: str) -> None:
         if what == "carry":
             click.echo(f"batch {number} is in the tables")
 
@@ -275,7 +275,7 @@ def _follow(
                     most=most,
                     most_bytes=most_bytes,
                     size=size,
-                    step=told,
+                    step=report_step,
                 )
         except ValueError as error:
             raise Failure(str(error), Exit.USAGE) from None
@@ -300,7 +300,7 @@ def _alone(
     selection: Selection,
     ports: Ports | None,
     release: str | None,
-    given: tuple[str, ...],
+    user_definitions: tuple[str, ...],
     keylog: Path | None,
     *,
     bodies: bool,
@@ -317,7 +317,7 @@ def _alone(
     begin = monotonic()
     secrets = None if keylog is None else read_secrets(keylog)
     with opened_capture(paths, secrets) as source, TemporaryDirectory(prefix="kproxy-") as aside, few_collections():
-        known, folder = definitions(release, given), Path(aside) if isinstance(target, str) else target
+        known, folder = definitions(release, user_definitions), Path(aside) if isinstance(target, str) else target
         reader, rows = write_tables(source, known, ports, selection, View(), None, folder, wanted, bodies=bodies)
         if isinstance(target, str):
             upload(folder, target)
@@ -343,13 +343,13 @@ def _tell(
     from kproxy.decoders.exchange import Health
 
     if settings.current().json:
-        told = {
+        summary = {
             "schema": "kproxy.spark/1", "engine": engine, "seconds": round(seconds, 3), "rows": rows,
             "lost_bytes": health.lost, "untimed": health.untimed, "unread": health.unread, "shuffle_bytes": shuffled,
             "read_whole": [{"path": name, "reason": reason} for name, reason in whole],
             "error": None if error is None else str(error),
         }  # fmt: skip
-        click.echo(json.dumps(told))
+        click.echo(json.dumps(summary))
     else:
         for name, count in rows.items():
             click.echo(f"{name:16} {count:>12,} rows")

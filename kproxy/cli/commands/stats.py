@@ -51,7 +51,7 @@ def command(
     until: int | None,
     ports: Ports | None,
     release: str | None,
-    given: tuple[str, ...],
+    user_definitions: tuple[str, ...],
     keylog: Path | None,
     spooling: Spooling,
 ) -> None:
@@ -83,7 +83,7 @@ def command(
             segments.check("jsonl", narrowed=by != "api" or ports is not None or not selection.everything)
             segments.stats(SegmentReader(source, View()))
         return
-    reader = read(source, ports=ports, release=release, given=given)
+    reader = read(source, ports=ports, release=release, user_definitions=user_definitions)
     stats = Stats(reader.definitions, by, reader.health)
     with closing(reader):
         for exchange in readings.exchanges(reader, selection):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kproxy.decoders.filters import Expression
 
 
-class Told(NamedTuple):
+class Listing(NamedTuple):
     """A command: the view that it shows, and its help text."""
 
     view: str
@@ -27,7 +27,7 @@ class Told(NamedTuple):
 
 
 _COMMANDS = {
-    "topics": Told(
+    "topics": Listing(
         "topics",
         """Show who produces to and consumes from each topic, with what settings.
 
@@ -40,7 +40,7 @@ _COMMANDS = {
         kproxy topics capture.pcap --json | jq 'select(.topic == "orders").producers'
         """,
     ),
-    "groups": Told(
+    "groups": Listing(
         "groups",
         """Show groups over time: members, generations, and why each rebalance happened.
 
@@ -52,7 +52,7 @@ _COMMANDS = {
         kproxy groups capture.pcap --since 2026-11-21T12:00:00Z --until 2026-11-21T12:02:00Z
         """,
     ),
-    "txns": Told(
+    "txns": Listing(
         "transactions",
         """Show transactions from begin to end, by transactional id, producer id and epoch.
 
@@ -64,7 +64,7 @@ _COMMANDS = {
         kproxy txns capture.pcap --json | jq 'select(.state == "hanging")'
         """,
     ),
-    "conns": Told(
+    "conns": Listing(
         "connections",
         """Show connections, and how far each client came in its start-up.
 
@@ -76,7 +76,7 @@ _COMMANDS = {
         kproxy conns capture.pcap --json | jq 'select(.stopped_at)'
         """,
     ),
-    "cluster": Told(
+    "cluster": Listing(
         "cluster",
         """Show the control plane: controllers and epochs, leaders and ISRs, topics, reassignments.
 
@@ -91,7 +91,7 @@ _COMMANDS = {
 }
 
 
-def _command(name: str, told: Told) -> click.Command:
+def _command(name: str, view: Listing) -> click.Command:
     @captured
     @selecting
     @porting
@@ -100,12 +100,12 @@ def _command(name: str, told: Told) -> click.Command:
     @decrypting
     @spooling
     def run(**options: Any) -> None:
-        _show(told.view, **options)
+        _show(view.view, **options)
 
-    return click.command(name=name, help=told.text)(run)
+    return click.command(name=name, help=view.text)(run)
 
 
-topics, groups, txns, conns, cluster = (_command(name, told) for name, told in _COMMANDS.items())
+topics, groups, txns, conns, cluster = (_command(name, view) for name, view in _COMMANDS.items())
 
 
 def _show(
@@ -117,7 +117,7 @@ def _show(
     until: int | None,
     ports: Ports | None,
     release: str | None,
-    given: tuple[str, ...],
+    user_definitions: tuple[str, ...],
     keylog: Path | None,
     spooling: Spooling,
 ) -> None:
@@ -126,7 +126,14 @@ def _show(
     from kproxy.captures.reader import read
 
     selection = Selection(expression, count, since, until)
-    reader = read(list(captures), ports=ports, release=release, given=given, keylog=keylog, spooling=spooling)
+    reader = read(
+        list(captures),
+        ports=ports,
+        release=release,
+        user_definitions=user_definitions,
+        keylog=keylog,
+        spooling=spooling,
+    )
     views = Views(reader.source, reader.definitions, reader.health)
     with closing(reader):
         for exchange in readings.exchanges(reader, selection):

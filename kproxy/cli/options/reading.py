@@ -39,25 +39,25 @@ releasing = click.option(
 revealing = click.option("--show-secrets", is_flag=True, help="Show passwords, tokens and keys as they are.")
 
 
-def _together(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+def _together(ctx: click.Context, param: click.Parameter, user_definitions: tuple[str, ...]) -> tuple[str, ...]:
     """Reads all given definitions, so that filters know their names and conflicts are reported."""
-    if given:
+    if user_definitions:
         from kproxy.captures.definitions import definitions
         from kproxy.decoders.schema.jsontext import DefinitionError
 
         try:
-            definitions(None, given)
+            definitions(None, user_definitions)
         except DefinitionError as error:
             raise click.BadParameter(str(error), ctx, param) from None
-    return given
+    return user_definitions
 
 
 def defining(command: Command) -> Command:
-    """Adds --definitions; the command gets `given`. Filters know the names that these define."""
+    """Adds --definitions; the command gets `user_definitions`. Filters know the names that these define."""
     option = click.option(
         "--definitions",
         "--dialect",
-        "given",
+        "user_definitions",
         multiple=True,
         is_eager=True,
         type=DEFINITIONS,

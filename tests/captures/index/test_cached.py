@@ -111,12 +111,12 @@ def test_definitions_changed(capture: Path, tmp_path: Path) -> None:
     folder = tmp_path / "definitions"
     folder.mkdir()
     plain = cached.entry([capture])
-    first = cached.entry([capture], given=[str(folder)])
+    first = cached.entry([capture], user_definitions=[str(folder)])
     (folder / "Odd.json").write_text("{}")
-    second = cached.entry([capture], given=[str(folder)])
+    second = cached.entry([capture], user_definitions=[str(folder)])
     (folder / "Odd.json").write_text("{ }")
-    third = cached.entry([capture], given=[str(folder)])
-    dialect = cached.entry([capture], given=["coordinator-draft-1"])
+    third = cached.entry([capture], user_definitions=[str(folder)])
+    dialect = cached.entry([capture], user_definitions=["coordinator-draft-1"])
     assert len({plain, first, second, third, dialect}) == 5
 
 
@@ -314,4 +314,4 @@ def test_a_pipe_that_a_reading_depends_on_keeps_nothing(capture: Path, tmp_path:
     os.mkfifo(tmp_path / "pipe")
     assert cached.entry([capture]) is not None
     assert cached.entry([capture], keylog=tmp_path / "pipe") is None
-    assert cached.entry([capture], given=[str(tmp_path / "pipe")]) is None
+    assert cached.entry([capture], user_definitions=[str(tmp_path / "pipe")]) is None

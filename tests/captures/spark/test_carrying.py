@@ -104,6 +104,7 @@ def test_packets_that_wait_are_carried(tmp_path: Path) -> None:
     assert "Arrival" in classes
 
 
+@pytest.mark.system
 def test_connections_that_are_over_leave_next_to_nothing(tmp_path: Path) -> None:
     """The connections' ports are used again an hour later."""
     taken = traffic.packets(traffic.LIBRDKAFKA)
@@ -133,6 +134,7 @@ def test_the_state_has_the_bytes_that_are_needed_and_no_others(tmp_path: Path) -
     assert held < 10_000 * len(batches[0].states)
 
 
+@pytest.mark.system
 def test_a_frame_that_a_border_cuts_is_carried(tmp_path: Path) -> None:
     """The capture is cut at every packet."""
     taken = traffic.packets(traffic.LIBRDKAFKA)[:60]
@@ -145,4 +147,6 @@ def test_a_dialect(tmp_path: Path) -> None:
     paths = rotated(taken, [len(taken) // 3, len(taken) // 2], tmp_path, 101)
     expected = exported(paths, "--definitions", DIALECT)
     assert any(dict(row)["protocol"] for row in expected["exchanges"])
-    assert_same(streamed([[path] for path in paths], options=Options(tuple(TABLES), given=(DIALECT,)))[-1], expected)
+    assert_same(
+        streamed([[path] for path in paths], options=Options(tuple(TABLES), user_definitions=(DIALECT,)))[-1], expected
+    )

@@ -221,7 +221,7 @@ def test_definitions_of_users_may_teach(tmp_path: Path) -> None:
         talk.send(0, fetch(2, TOPIC)), talk.send(1, fetched(2, TOPIC)),
     ]  # fmt: skip
     path = written(frames, tmp_path / "a.pcap")
-    options = Options(tuple(TABLES), given=(str(folder),))
+    options = Options(tuple(TABLES), user_definitions=(str(folder),))
     tables = assert_as_exported([path], "--definitions", str(folder), options=options)
     assert "top" in tables["exchange_topics"].column("topic").to_pylist()
 

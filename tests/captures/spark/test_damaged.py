@@ -258,6 +258,7 @@ def interfaces(taken: list[files.Packet]) -> bytes:
     return b"".join([files.section(), files.interface(), *first, files.interface(resolution=9), *rest])
 
 
+@pytest.mark.system
 def test_rotated_files_in_any_order(tmp_path: Path) -> None:
     taken = packets(LIBRDKAFKA)
     paths = []
@@ -309,7 +310,7 @@ def assert_filtered(capture: Path, text: str) -> Rows:
 
 
 @given(st.lists(st.integers(0, 126_999), max_size=12))
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 def test_splits_at_any_records(at: list[int]) -> None:
     planned = cut_at(traffic.KAFKA_0_8, [value / 127_000 for value in at])
     tables = local.of_plan(planned, Options(tuple(TABLES)), size=1 << 40)

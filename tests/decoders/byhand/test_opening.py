@@ -394,6 +394,7 @@ def test_frames_cover_their_bytes() -> None:
     assert [(frame.start, frame.missing) for frame in found] == [(0, 0), (12, 97)]
 
 
+@pytest.mark.system
 def test_of_many_bytes_answers_with_records_are_guessed_and_no_others() -> None:
     data = record_batch(record(0, None, b"v" * MOST_GUESSED), 1)
     fetched = {"topic": "t", "partitions": [{"partitionIndex": 0, "records": data}]}

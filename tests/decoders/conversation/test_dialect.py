@@ -251,14 +251,14 @@ def test_frames_as_trees() -> None:
     assert [child.name for child in root.children] == ["size", "header", "body"]
     assert labels(root) == {"body": "supposed", "level": "low"}
     wide = answer(1, names=(), more=5)
-    told = frames.frame_tree(wide, Side.BROKER, 1, 1, known, protocol="toy", told="1").children[-1]
+    told = frames.frame_tree(wide, Side.BROKER, 1, 1, known, protocol="toy", truths="1").children[-1]
     assert [(child.name, child.start, child.end) for child in told.children] == [("found", 10, 12), ("more", 12, 20)]
-    not_told = frames.frame_tree(wide, Side.BROKER, 1, 1, known, protocol="toy", told="0")
+    not_told = frames.frame_tree(wide, Side.BROKER, 1, 1, known, protocol="toy", truths="0")
     assert [child.name for child in not_told.children] == ["size", "header", "body", "trailing"]
     gone = frames.frame_tree(wide, Side.BROKER, 1, 1, known, protocol="other")
     assert [child.name for child in gone.children] == ["size", "header", "unread"]
     for end in range(len(wide)):
-        frames.frame_tree(wide[:end], Side.BROKER, 1, 1, known, protocol="toy", told="1")
+        frames.frame_tree(wide[:end], Side.BROKER, 1, 1, known, protocol="toy", truths="1")
 
 
 def test_after_a_hole_frames_are_found_again() -> None:

@@ -24,7 +24,7 @@ DRAFTS = (1, 2)
 
 
 def exported(path: Path, draft: Draft, given: str | None = None) -> list[dict[str, Any]]:
-    return traffic.exported(path, given=(given or draft.name,))
+    return traffic.exported(path, user_definitions=(given or draft.name,))
 
 
 def told(line: dict[str, Any]) -> tuple[Any, ...]:
@@ -132,7 +132,9 @@ def test_draft_1_as_its_tables_say_without_correlation_ids(tmp_path: Path) -> No
     draft = Draft(1, correlation_ids=False)
     (tmp_path / "a.pcap").write_bytes(coordinator.recording(draft))
     found = exported(tmp_path / "a.pcap", draft, str(tmp_path / "tables.json"))
-    expected = traffic.exported(coordinator.DATA / "coordinator-draft-1.pcap", given=("coordinator-draft-1",))
+    expected = traffic.exported(
+        coordinator.DATA / "coordinator-draft-1.pcap", user_definitions=("coordinator-draft-1",)
+    )
     assert sorted(map(told, traffic.exchanges(found)), key=str) == sorted(
         map(told, traffic.exchanges(expected)), key=str
     )

@@ -67,7 +67,7 @@ def test_what_a_file_states() -> None:
     assert list(found.among_kafka) == [30000]
     assert found.request_header.roles == {"type": "kind", "version": "release", "correlationId": "id"}
     assert found.response_header.names == {1: "NO_LUCK"}
-    assert [condition.field for condition in found.told] == ["wide"]
+    assert [condition.field for condition in found.conditions] == ["wide"]
     assert {name: min(keys) for name, keys in read([("toy.json", GOOD)]).names.items()} == {
         "Hello": 0, "toy.Hello": 0, "Hi": 0, "toy.Hi": 0, "Ask": 1, "toy.Ask": 1, "Guest": 30000, "toy.Guest": 30000,
     }  # fmt: skip

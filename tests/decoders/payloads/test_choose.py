@@ -203,6 +203,7 @@ def test_expressions_are_not_tried() -> None:
     assert checked(json_schema(PERSON), hostile).error is None
 
 
+@pytest.mark.system
 def test_the_steps_of_a_check_are_counted() -> None:
     """The number of references doubles at each level; all pairs of elements must be compared."""
     doubling: dict[str, Any] = {f"d{i}": {"allOf": [{"$ref": f"#/definitions/d{i + 1}"}] * 10} for i in range(12)}

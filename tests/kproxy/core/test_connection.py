@@ -652,7 +652,7 @@ def test_plans_are_made_once(key: int, version: int) -> None:
         known = DEFINITIONS.versions(key)
         api = {3: "Metadata", 12: "Heartbeat"}[key]
         assert plan.name == f"{api} v99 (known: {known})"
-        assert bool(plan.topic) == bool(plan.told) == (key == 3)
+        assert bool(plan.topic) == bool(plan.text) == (key == 3)
     assert Plans(None).get(key, version) is None
 
 
