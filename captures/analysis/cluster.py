@@ -1,7 +1,7 @@
 """The cluster's control plane over time: brokers, controllers, leaders and ISRs, topics, reassignments.
 
-Told by Metadata, by the control requests between brokers (keys 4 to 7), by AlterPartition and the requests of admin
-clients, and by the records of `__cluster_metadata` that brokers fetch from the controllers (KRaft).
+Sources: Metadata, the control requests between brokers (keys 4 to 7), AlterPartition, requests of admin clients, and
+the records of `__cluster_metadata` that brokers fetch from the controllers (KRaft).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from kproxy.decoders.schema import api_keys
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 EVENTS: Final = 100_000
-"""Events that are kept, the first; later ones are counted."""
+"""Maximum number of events; later ones are only counted."""
 MOST: Final = 200_000
-"""Partitions whose state is followed."""
+"""Maximum number of partitions whose state is tracked."""
 NOBODY: Final = -1
 DELETED: Final = -2
-"""What control requests between brokers name as the leader while a topic is being deleted."""
+"""The leader in control requests while a topic is being deleted (LeaderAndIsr.LeaderDuringDelete)."""
 _LEADERLESS: Final = {NOBODY: "has no leader", DELETED: "is being deleted"}
 
 
@@ -52,19 +52,19 @@ class Event:
 
 @dataclass(slots=True, eq=False)
 class Partition:
-    """What was last told of a partition; None is what was not told yet."""
+    """The latest known state of a partition; None for a part that no message has named yet."""
 
     leader: int | None = None
     leader_epoch: int | None = None
     isr: tuple[int, ...] | None = None
     replicas: tuple[int, ...] | None = None
     moving: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
-    """Replicas that are being added, and removed."""
+    """Replicas that the reassignment adds, and those that it removes."""
 
 
 @dataclass(slots=True, eq=False)
 class Broker:
-    """A broker as Metadata or the controller named it."""
+    """A broker, as Metadata or the controller describes it."""
 
     node_id: int
     address: str
@@ -72,13 +72,13 @@ class Broker:
 
 
 class Cluster:
-    """Adds up what exchanges tell of the control plane."""
+    """Collects the control plane's state and events from exchanges."""
 
     def __init__(self) -> None:
         self.brokers: dict[int, Broker] = {}
         self.cluster_id: str | None = None
         self.controller: tuple[int, int] | None = None
-        """The newest controller's id and epoch (-1 where only Metadata named it)."""
+        """Id and epoch of the current controller; the epoch is -1 if only Metadata named it."""
         self.events: list[Event] = []
         self.more_events = 0
         self.partitions: dict[tuple[str, int], Partition] = {}
@@ -87,9 +87,9 @@ class Cluster:
         self._names: dict[str, str] = {}
         """Names of topics by the ids in metadata records."""
         self._read = -1
-        """Offset up to which the metadata log was read: followers fetch the same records."""
+        """Offset up to which the metadata log was read; several followers fetch the same records."""
         self.fetches: Counter[str] = Counter()
-        """Fetch requests by who sent them: follower, consumer, debugging."""
+        """Number of Fetch requests by the sender's role: follower, consumer, debugging."""
 
     def add(self, seen: Seen) -> None:
         match seen.key:
@@ -134,14 +134,14 @@ class Cluster:
         for event in sorted(self.events, key=lambda event: (event.time, event.exchange)):
             yield {"schema": "kproxy.cluster_event/1", **event.line()}
 
-    # --- what each message tells ---
+    # --- one function for each message ---
 
     def _metadata(self, seen: Seen) -> None:
         self.cluster_id = seen.response.get("clusterId") or self.cluster_id
         for one in seen.response.get("brokers") or ():
             self._broker(seen, one["nodeId"], f"{one['host']}:{one['port']}", one.get("rack"), "Metadata")
         controller = seen.response.get("controllerId", NOBODY)
-        # KRaft brokers name any broker as the controller; where control requests are seen, they are the truth.
+        # KRaft brokers name any broker as the controller; control requests, if there are any, name the true one.
         if (
             controller >= 0
             and (self.controller is None or self.controller[1] < 0)
@@ -279,7 +279,7 @@ class Cluster:
             case "UnregisterBrokerRecord":
                 self._event(seen, "broker", f"broker {data['brokerId']}", "unregistered", METADATA_TOPIC)
 
-    # --- what changed ---
+    # --- changes ---
 
     def _broker(self, seen: Seen, node_id: int, address: str, rack: str | None, source: str) -> None:
         known = self.brokers.get(node_id)
@@ -301,7 +301,7 @@ class Cluster:
         replicas: Any = None,
         moving: tuple[Any, Any] = (None, None),
     ) -> None:
-        """Take in what was told of a partition; what is None was not told. Old news of an earlier epoch is left."""
+        """Update a partition's state; None means unchanged. State of an earlier epoch is ignored."""
         about = f"{topic}-{number}"
         state = self.partitions.get((topic, number))
         if state is None:

@@ -14,7 +14,7 @@ from kproxy.decoders.sasl.session import Session
 from kproxy.decoders.schema import errors
 
 MOST: Final = 100_000
-"""Connections, and clients, that are told apart; later ones are counted."""
+"""Maximum number of connections, and of clients; later ones are only counted."""
 LADDER: Final = {
     18: "ApiVersions",
     17: "SaslHandshake",
@@ -39,7 +39,7 @@ LADDER: Final = {
 
 @dataclass(slots=True, eq=False)
 class Step:
-    """A client's first request of an API that was answered without an error, or else its last attempt."""
+    """A client's first request of an API that succeeded, or else its last attempt."""
 
     api: str
     time: int
@@ -63,7 +63,7 @@ class Step:
 
 @dataclass(slots=True, eq=False)
 class Link:
-    """A TCP connection; `in_flight` is the most requests that waited at once."""
+    """A TCP connection; `in_flight` is the highest number of requests in flight."""
 
     number: int
     client: str
@@ -113,14 +113,14 @@ class Link:
 
 @dataclass(slots=True, eq=False)
 class Started:
-    """How a client came up: its steps over all its connections, in the order in which it took them."""
+    """A client's start-up: its steps over all its connections, in time order."""
 
     client: Client
     steps: dict[int, Step] = field(default_factory=dict)
 
     @property
     def stopped_at(self) -> Step | None:
-        """The step that it has not got past; None where all that it tried was answered well."""
+        """The step that the client has not passed; None if every step that it tried succeeded."""
         failed = [step for step in self.steps.values() if not step.done]
         return max(failed, key=lambda step: step.time) if failed else None
 
@@ -137,16 +137,16 @@ class Started:
 
 
 class Connections:
-    """Adds exchanges up by connection and by client."""
+    """Collects connections and clients from exchanges."""
 
     def __init__(self) -> None:
         self.more = 0
-        """Connections that were counted and not kept."""
+        """Number of connections beyond the maximum."""
         self._links: dict[int, Link] = {}
         self._clients: dict[Client, Started] = {}
 
     def note(self, exchange: Exchange) -> None:
-        """What every exchange tells, one that is not Kafka's protocol too."""
+        """Count an exchange of any protocol."""
         connection = exchange.connection
         link = self._links.get(connection.number)
         if link is None:
@@ -170,7 +170,7 @@ class Connections:
             link.response_bytes += exchange.response.size + 4
             link.last = max(link.last, exchange.response.time)
         if exchange.request is not None and exchange.response is not None:
-            # Exchanges come as they are answered: who was asked before this answer and answered after it waited too.
+            # Exchanges come in the order of responses; requests sent before this one and answered later are in flight.
             asked = exchange.request.time
             link.waiting = [time for time in link.waiting if time > asked]
             link.waiting.append(exchange.response.time)
@@ -190,7 +190,7 @@ class Connections:
         return sorted(self._links.values(), key=lambda one: one.number)
 
     def clients(self) -> list[Started]:
-        """The clients, in the order in which they were first seen."""
+        """The clients, in order of their first exchange."""
         return list(self._clients.values())
 
     def lines(self) -> Iterator[dict[str, Any]]:

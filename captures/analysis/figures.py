@@ -1,7 +1,7 @@
-"""The figures of the Stats screen: what `kproxy stats` counts, under each of its names, for windows of time.
+"""The figures of the Stats screen: the counts of `kproxy stats` for each name, in windows of time.
 
-Of a name and a window: exchanges, how many a second, those that failed, percentiles, what was throttled, and what of it
-fell into each slice of the window.
+For each name and window: number of exchanges, rate, failures, latency percentiles, throttle time, and the same for each
+slice of the window.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from kproxy.decoders.schema import Definitions
 
 SHARES: Final = (0.5, 0.9, 0.99)
 FILES: Final[Mapping[str, str]] = MappingProxyType({by: f"stats-{by}" for by in BY})
-"""Under what name the figures of each grouping are kept."""
+"""The file name of the figures for each grouping."""
 ALL: Final = "all"
 NAMES: Final[tuple[str, ...]] = (*(str(window) for window in WINDOWS), ALL)
-"""The windows: seconds up to the newest exchange, and the whole capture."""
+"""The windows, by their seconds up to the newest exchange, and the whole capture."""
 
 
 class Figures:
-    """Counts the exchanges of one reading under all names that there are."""
+    """Counts the exchanges of one reading under all their names."""
 
     def __init__(self, definitions: Definitions) -> None:
         self._definitions = definitions
@@ -35,7 +35,7 @@ class Figures:
         self._stats = {by: Stats(definitions, by, span=self._span) for by in BY}
 
     def add(self, exchange: Exchange, bodies: Bodies) -> None:
-        """Take in one exchange that is over. Never raises on bad bytes."""
+        """Count a complete exchange. Never raises on bad bytes."""
         if time := time_of(exchange):
             self._span.include(time)
         measured = measure(exchange, bodies, self._definitions)
@@ -46,9 +46,9 @@ class Figures:
         """{"span": {window: {"from" (ns since the epoch), "slice" (ns), "seconds"}}, "lines": […]}.
 
         A line is {"name", "long_poll", "filters": the tests that find its exchanges, "windows": {window: figures}};
-        figures are {"count", "failed", "throttle_ms", "counts": of each slice, and, where something was answered,
-        "p50", "p90", "p99", "max" (ns), and "p50s", "p99s" of each slice, null where nothing was}. Windows without an
-        exchange are left out.
+        figures are {"count", "failed", "throttle_ms", "counts": one for each slice, and, if there was a response,
+        "p50", "p90", "p99", "max" (ns), and "p50s", "p99s": one for each slice, null without a response}. Windows
+        without exchanges are omitted.
         """
         span = {}
         for name, window in _windows():
@@ -87,7 +87,7 @@ def _figures(whole: Slice, slices: list[Slice | None]) -> dict[str, Any]:
 
 
 def filters(by: str, name: str) -> list[str]:
-    """What finds the exchanges that are counted under a name, in the display filter's words; [] where nothing does."""
+    """Display filters that select the exchanges counted under a name; [] if no filter can."""
     if name == OTHERS:
         return []
     match by:

@@ -1,4 +1,4 @@
-"""Groups over time: members, generations, and why each rebalance happened, as far as the wire says.
+"""Groups over time: members, generations, and the cause of each rebalance, as far as the messages show it.
 
 Classic groups (JoinGroup, SyncGroup, Heartbeat, LeaveGroup), and those whose members only send heartbeats: consumer
 groups of KIP-848, share groups (KIP-932) and streams groups (KIP-1071), whose member epochs count as generations.
@@ -18,16 +18,16 @@ from kproxy.decoders.schema import api_keys
 EPOCH_HEARTBEATS: Final = {68: "consumer", 76: "share", 88: "streams"}
 """Heartbeats that carry a member's epoch, and the type of their groups."""
 MOST: Final = 100_000
-"""Groups that are told apart."""
+"""Maximum number of groups."""
 GENERATIONS: Final = 1000
-"""Generations of one group that are kept, the newest."""
+"""Number of generations kept for each group, the newest."""
 EVENTS: Final = 10_000
-"""Events of one group that are kept, the first; the others are counted."""
+"""Maximum number of events of a group; later ones are only counted."""
 
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """A member of a group; `assignment` is the newest that it was given: topic to partitions."""
+    """A member of a group; `assignment` is its latest one: partitions by topic."""
 
     member_id: str
     client_id: str = ""
@@ -41,7 +41,7 @@ class Member:
     assignment: dict[str, list[int]] = field(default_factory=dict)
     left: int = 0
     awaits_next: int = 0
-    """The epoch in which the coordinator let it join a group that others have, without a share in it yet."""
+    """The epoch in which it joined a group whose partitions all belong to others, so that it waits for the next one."""
 
     def line(self) -> dict[str, Any]:
         beats = self.heartbeats - 1
@@ -62,9 +62,9 @@ class Member:
 
 @dataclass(slots=True, eq=False)
 class Generation:
-    """One generation: since when, who led and was in it, and what brought it about.
+    """One generation: its start, leader, members and cause.
 
-    `exchange` is the number of the exchange that told of it first; `members` are those that the wire named.
+    `exchange` is the number of the first exchange of this generation; `members` are those that messages name.
     """
 
     number: int
@@ -74,7 +74,7 @@ class Generation:
     leader: str | None = None
     members: set[str] = field(default_factory=set)
     whole: bool = False
-    """`members` are all of them: the leader's answer was seen."""
+    """Whether `members` is complete, because the leader's JoinGroup response was captured."""
     causes: list[str] = field(default_factory=list)
 
     def line(self) -> dict[str, Any]:
@@ -125,11 +125,11 @@ class Group:
     offsets: dict[str, dict[int, int]] = field(default_factory=dict)
     errors: Counter[int] = field(default_factory=Counter)
     error_exchanges: dict[int, int] = field(default_factory=dict)
-    """By error code the first exchange that was answered with it."""
+    """The first exchange with each error code."""
     first: int = 0
     last: int = 0
     pending: list[str] = field(default_factory=list)
-    """What happened since the newest generation and will have caused the next."""
+    """Events since the newest generation, which are the causes of the next one."""
 
     @property
     def generation(self) -> Generation | None:
@@ -159,7 +159,7 @@ class Group:
 
 
 class Groups:
-    """Adds exchanges up by group."""
+    """Collects groups from exchanges."""
 
     def __init__(self) -> None:
         self._groups: dict[str, Group] = {}
@@ -186,7 +186,7 @@ class Groups:
         take(group, seen)
 
     def result(self) -> list[Group]:
-        """The groups, those with most rebalances first."""
+        """The groups, those with the most rebalances first."""
         return sorted(self._groups.values(), key=lambda one: (-len(one.generations), one.group_id))
 
     def lines(self) -> Iterator[dict[str, Any]]:
@@ -288,7 +288,7 @@ class Groups:
         if isinstance(reached, int) and reached > 0:
             newest = group.generation
             if epoch == 0 and newest is not None and reached == newest.number:
-                # A join makes the next epoch; until its assignment is made, the member is told the one before.
+                # A join starts the next epoch; until its assignment is computed, members receive the previous one.
                 member.awaits_next = reached
             if newest is None or reached >= newest.number:
                 generation = self._generation(group, reached, seen)
@@ -302,7 +302,7 @@ class Groups:
             }
             _event(group, seen, "assigned", member_id, _partitions(member.assignment))
 
-    # --- what both share ---
+    # --- both kinds ---
 
     def _generation(self, group: Group, number: int, seen: Seen) -> Generation:
         newest = group.generation
@@ -339,7 +339,7 @@ def _member(group: Group, member_id: str, seen: Seen) -> Member:
 
 
 def _gone(group: Group, generation: Generation) -> None:
-    """Who was in the generation before and is in this one no more, without having left."""
+    """Members of the previous generation that are missing from this one and have not left."""
     if len(group.generations) < 2 or not group.generations[-2].whole:
         return
     for member_id in sorted(group.generations[-2].members - generation.members):
@@ -371,14 +371,14 @@ def _event(group: Group, seen: Seen, what: str, member_id: str, detail: str = ""
 
 
 def _name(member: Member) -> str:
-    """A member as people know it: by its client id where that is not its id's beginning."""
+    """A member's name for people: its id, with the client id unless the id begins with it."""
     if not member.client_id or member.member_id.startswith(member.client_id):
         return member.member_id
     return f"{member.client_id} ({member.member_id})"
 
 
 def _subscription(asked: Values) -> Any:
-    """What a member subscribes to, in a form that compares: None where the request does not say."""
+    """A member's subscription in a comparable form; None if the request has none."""
     if "protocols" in asked:
         topics: set[str] = set()
         for protocol in asked["protocols"] or ():

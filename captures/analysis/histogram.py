@@ -1,7 +1,7 @@
-"""A histogram of logarithmic buckets: fixed memory however much is counted, mergeable, percentiles within 1 %.
+"""A mergeable histogram of logarithmic buckets, with fixed memory and percentiles within 1 %.
 
-Values below 128 have a bucket each; above, every octave is cut into 64, so that a bucket is at most 1/64 of its value
-wide and its middle is at most 1/128 (0.8 %) from any value in it.
+Values below 128 have a bucket each. Above, every octave has 64 buckets, so the width of a bucket is at most 1/64 of its
+values, and its middle differs by at most 1/128 (0.8 %) from any of them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _OCTAVES = 63 - _FINE_BITS
 _BUCKETS = _FINE * (_OCTAVES + 1)
 
 RELATIVE_ERROR = 1 / _EXACT
-"""Largest distance of a percentile from the value that it stands for, relative to it."""
+"""Largest relative error of a percentile."""
 
 
 def bucket_of(value: int) -> int:
@@ -55,7 +55,7 @@ class Histogram:
             self.largest = value
 
     def merge(self, other: Histogram) -> None:
-        """Count what `other` has counted too."""
+        """Add the counts of `other`."""
         if other.smallest is None or other.largest is None:
             return
         for bucket, count in enumerate(other._buckets):
@@ -67,7 +67,7 @@ class Histogram:
         self.largest = other.largest if self.largest is None else max(self.largest, other.largest)
 
     def percentile(self, share: float) -> int | None:
-        """The smallest counted value that at least `share` (0 to 1) of all do not exceed; None where there is none.
+        """The smallest value that at least `share` (0 to 1) of all values do not exceed; None if nothing was counted.
 
         Exact at both ends, else within `RELATIVE_ERROR`.
         """

@@ -1,8 +1,8 @@
-"""What is counted over time: slices that stay few and small however long and busy a capture is.
+"""Counts over time, in slices whose number and size stay small however long and busy a capture is.
 
-The latest WINDOWS are cut into slices of a tenth each, of which those that have passed are let go. The whole capture is
-cut into at most SLICES slices of 2**n nanoseconds, which are joined two by two as it grows. A slice counts latencies in
-the buckets of captures.analysis.histogram, of which it keeps those that are not empty.
+Each of the latest WINDOWS has slices of a tenth of it; older slices are dropped. The whole capture has at most SLICES
+slices of 2**n nanoseconds, which are merged in pairs as it grows. A slice counts latencies in the non-empty buckets of
+captures.analysis.histogram.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from kproxy.captures.analysis.histogram import bucket_of, middle_of
 
 SECOND: Final = 1_000_000_000
 WINDOWS: Final = (10, 60, 600)
-"""Seconds up to the newest exchange that is counted."""
+"""Lengths of the windows, in seconds up to the newest exchange."""
 PARTS: Final = 10
-"""Slices of a window."""
+"""Number of slices of a window."""
 SLICES: Final = 60
-"""Slices of the whole capture."""
+"""Maximum number of slices of the whole capture."""
 FINEST: Final = 24
-"""The whole capture's slices last 2**24 ns (17 ms) or longer."""
+"""Shortest slice of the whole capture: 2**24 ns (17 ms)."""
 
 
 @dataclass(slots=True)
 class Slice:
-    """Counts of one stretch of time; latencies by bucket, the extremes in nanoseconds."""
+    """Counts of one slice; latencies by bucket, minimum and maximum in nanoseconds."""
 
     count: int = 0
     failed: int = 0
@@ -45,7 +45,7 @@ class Slice:
             self._reach(latency, latency)
 
     def merge(self, other: Slice) -> None:
-        """Count what `other` has counted too."""
+        """Add the counts of `other`."""
         self.count += other.count
         self.failed += other.failed
         self.throttle_ms += other.throttle_ms
@@ -55,7 +55,7 @@ class Slice:
             self.latencies[bucket] = self.latencies.get(bucket, 0) + count
 
     def percentiles(self, shares: Iterable[float]) -> list[int | None]:
-        """As `Histogram.percentile` says, for rising shares; None for each where nothing was answered."""
+        """`Histogram.percentile` for rising shares; None for each if there was no response."""
         total = sum(self.latencies.values())
         if self.smallest is None:
             return [None for _ in shares]
@@ -76,7 +76,7 @@ class Slice:
 
 
 class Span:
-    """The time that a reading has covered, nanoseconds since the epoch; shared by all that is counted of it."""
+    """The time span that a reading has covered, in nanoseconds since the epoch; all its counts share it."""
 
     __slots__ = ("first", "last", "shift")
 
@@ -92,7 +92,7 @@ class Span:
             self.shift += 1
 
     def stretch(self, window: int | None) -> tuple[int, int, int]:
-        """First slice, the one after the last, and nanoseconds of a slice: of a window, None for the whole capture."""
+        """(first slice, end slice, nanoseconds of a slice) of a window; None is the whole capture."""
         if self.first is None:
             return 0, 0, SECOND
         if window is None:
@@ -102,7 +102,7 @@ class Span:
         return max(last - PARTS, self.first // width), last, width
 
     def seconds(self, window: int | None) -> float:
-        """How long a window, or the whole capture, is as far as it was covered."""
+        """The covered length of a window, or of the whole capture."""
         if self.first is None:
             return 0.0
         start, _, width = self.stretch(window)
@@ -121,7 +121,7 @@ class OverTime:
         self._windows: dict[int, dict[int, Slice]] = {window: {} for window in WINDOWS}
 
     def add(self, time: int, latency: int | None, *, failed: bool, throttle_ms: int) -> None:
-        """Count one exchange; the span includes `time` already."""
+        """Count an exchange; the span must include `time` already."""
         self._fold()
         places = [(self._whole, time >> self._shift)]
         for window, slices in self._windows.items():
@@ -139,14 +139,14 @@ class OverTime:
             at.add(latency, failed=failed, throttle_ms=throttle_ms)
 
     def slices(self, window: int | None) -> list[Slice | None]:
-        """The slices of a window, None for the whole capture, in order; None where nothing was counted."""
+        """The slices of a window (None: the whole capture) in order, None for each empty one."""
         self._fold()
         start, stop, _ = self._span.stretch(window)
         found = self._whole if window is None else self._windows[window]
         return [found.get(number) for number in range(start, stop)]
 
     def _fold(self) -> None:
-        """Join slices until they are as long as the span wants them."""
+        """Merge slices until they have the span's length."""
         by = self._span.shift - self._shift
         if not by:
             return
@@ -161,7 +161,7 @@ class OverTime:
 
 
 def together(slices: Iterable[Slice | None]) -> Slice:
-    """One slice of several."""
+    """Merge several slices."""
     whole = Slice()
     for one in slices:
         if one is not None:

@@ -1,4 +1,4 @@
-"""Which partitioner the keys of a producer fit, told from the partitions that they went to."""
+"""Infer a producer's partitioner from its keys and their partitions."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from types import MappingProxyType
 from typing import Final
 
 KEYS: Final = 64
-"""Different keys of one producer and topic that are tried."""
+"""Maximum number of distinct keys tested for a producer and topic."""
 SURE: Final = 0.01
-"""How likely it may be that keys fit by chance."""
+"""Highest accepted probability of a match by chance."""
 _WORD: Final = 0xFFFFFFFF
 
 
@@ -54,11 +54,11 @@ PARTITIONERS: Final[Mapping[str, Callable[[bytes], int]]] = MappingProxyType(
 
 @dataclass(slots=True)
 class Keys:
-    """Keys that one producer sent to one topic, as their hashes, and the partition that each went to."""
+    """Hashes of the keys that one producer sent to one topic, each with its partition."""
 
     hashes: dict[tuple[int, ...], int] = field(default_factory=dict)
     moved: bool = False
-    """A key went to two partitions: no partitioner of keys alone, or the topic grew."""
+    """A key went to two partitions: the partitioner uses more than keys, or the topic has grown."""
 
     @property
     def full(self) -> bool:
@@ -72,9 +72,9 @@ class Keys:
             self.moved = True
 
     def fits(self, partitions: int) -> str | None:
-        """The one partitioner that all keys fit, of a topic with so many partitions.
+        """The one partitioner that fits all keys of a topic with so many partitions.
 
-        None where there is none, where it could be chance, or where several fit.
+        None if there is none, if several fit, or if chance could explain it.
         """
         if self.moved or partitions < 2 or partitions ** -len(self.hashes) > SURE:
             return None

@@ -1,4 +1,4 @@
-"""Exchanges with their bodies decoded once, for the views that add them up."""
+"""Exchanges whose bodies are decoded once for all views."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from kproxy.decoders.stream import Source
 from kproxy.decoders.view import View
 
 MOST_CLIENTS = 100_000
-"""Clients that are told apart: a capture may claim any number of them."""
+"""Maximum number of clients; a capture may name any number."""
 
 Values = Mapping[str, Any]
 
 
 @dataclass(slots=True, eq=False)
 class Client:
-    """Who asks, as far as the wire tells: a client id at a host. `software` is what it said of itself (KIP-511)."""
+    """A client: a client id at a host. `software` is its name and version from ApiVersions (KIP-511)."""
 
     client_id: str
     host: str
     software: str = ""
     groups: set[str] = field(default_factory=set)
-    """Groups that it is or was a member of."""
+    """Groups in which it is or was a member."""
 
 
 @dataclass(slots=True, eq=False)
 class Seen:
-    """One exchange of Kafka's protocol; a body is {} where there is none or it cannot be read.
+    """An exchange of Kafka's protocol; a missing or unreadable body is {}.
 
-    `time` is when the request's last byte passed (the response's where no request was seen), in nanoseconds since the
-    epoch, `answered_at` the same of the response. `shown` gives the bodies as JSON forms, with what is inside of bytes.
+    `time` is the time of the request's last byte (of the response's if there is no request) and `answered_at` that of
+    the response's, in nanoseconds since the epoch. `shown` has the bodies' JSON forms, with decoded bytes fields.
     """
 
     exchange: Exchange
@@ -72,18 +72,18 @@ class Seen:
 
     @property
     def error(self) -> int:
-        """The response's own error code, 0 where it has none; the first that was read of one that cannot be decoded."""
+        """The response's top-level error code, 0 if none; for an undecodable response the first code that was read."""
         if not self.response:
             return self.errors[0] if self.errors else 0
         code = self.response.get("errorCode")
         return code if isinstance(code, int) else 0
 
     def topic(self, element: Values) -> str:
-        """The topic that a struct of a body names."""
+        """The topic name in a struct of a body."""
         return topic_name(element, self.knowledge)
 
     def shown(self, *, records: bool = False) -> tuple[Values, Values]:
-        """Request and response as the exchange JSON has them; record batches opened only with `records`."""
+        """Request and response in the form of the exchange JSON; batches have records only with `records`."""
         view = View(open_batches=records, knowledge=self.knowledge)
         asked, answered = self._decoded
         return _shown(asked, view, None), _shown(answered, view, self.request or None)
@@ -97,7 +97,7 @@ def _shown(decoded: Decoded | None, view: View, asked: Values | None) -> Values:
 
 
 class Decoder:
-    """Decodes the exchanges of one reading, in order, and remembers who its clients are."""
+    """Decodes the exchanges of one reading in order, and keeps track of its clients."""
 
     def __init__(self, source: Source, definitions: Definitions, health: Health | None = None) -> None:
         self._source = source
@@ -107,9 +107,9 @@ class Decoder:
         self._clients: dict[tuple[str, str], Client] = {}
 
     def of(self, exchange: Exchange, bodies: Bodies | None = None) -> Seen | None:
-        """None for what is not Kafka's protocol: a dialect, bare SASL tokens, TLS. Never raises on bad bytes.
+        """The decoded exchange; None for other protocols (a dialect, bare SASL tokens, TLS). Never raises on bad bytes.
 
-        `bodies` spare decoding the exchange where the caller has.
+        `bodies` are the exchange's decoded bodies, if the caller has them.
         """
         bodies = bodies or Bodies(exchange, self._source, self._definitions)
         self._health.undecoded += bodies.undecoded

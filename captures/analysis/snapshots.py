@@ -1,14 +1,14 @@
-"""The process that adds up the views of an indexed capture: python -m captures.analysis.snapshots INDEX_DIR.
+"""The process that makes the views of an indexed capture: python -m captures.analysis.snapshots INDEX_DIR.
 
-It reads what the index was made of, as its meta.json tells, and goes on while that grows. Each view is a file
+It reads the captures that the index's meta.json names, and follows them while they grow. Each view is a file
 INDEX_DIR/views/NAME.json, replaced whole: {"state": "reading" | "following" | "complete" | "stopped" | "failed",
 "exchanges", "bytes_read", "bytes_total", "renumbered", "left_out", "error", "blocks", "timelines"}. A block is one
-thing with what belongs to it: {"key": what stays the same from snapshot to snapshot, "lines": texts as in
-captures.export.views, by the local clock, "filters": for each line the tests that find its exchanges, in the display
-filter's words, "timeline": a key of "timelines", or null}. Timelines are those of captures.analysis.timelines; a
-connection has that of its client's start-up. The figures of captures.analysis.figures are such files too, with what
-`Figures.to_json` says in place of the blocks. `renumbered` says that the beginning of a ring was gone when this reading
-began: its exchanges have other numbers than the index's. `left_out` counts things beyond MOST_LINES.
+thing, such as a group, with its details: {"key": its identity across snapshots, "lines": texts as in
+captures.export.views, by the local clock, "filters": for each line the display filters that select
+its exchanges, "timeline": a key of "timelines", or null}. Timelines are those of captures.analysis.timelines; a
+connection has that of its client's start-up. The figures of captures.analysis.figures are such files too, with the
+result of `Figures.to_json` in place of the blocks. `renumbered`: the beginning of a ring had been deleted when
+this reading began, so its exchange numbers differ from the index's. `left_out` counts things beyond MOST_LINES.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ from kproxy.decoders.exchange import Exchange
 from kproxy.decoders.filters.values import in_quotes
 
 WRITE_SECONDS: Final = 1.0
-"""Snapshots are at least so far apart, and ten times as far as writing them takes."""
+"""Shortest interval between snapshots; it is also at least ten times the time that writing them takes."""
 MOST_LINES: Final = 5_000
-"""Lines of text in one snapshot."""
+"""Maximum number of lines in a snapshot."""
 BEGIN_SECONDS: Final = 0.1
 NO_FIGURES: Final[dict[str, Any]] = {"span": {}, "lines": []}
 
 Line = Mapping[str, Any]
 
 
-# --- what a block is about -------------------------------------------------------------------------------------------
+# --- blocks -------------------------------------------------------------------------------------------
 
 
 def _equal(field: str, value: object) -> str:
@@ -60,7 +60,7 @@ def _equal(field: str, value: object) -> str:
 
 
 def _clients(users: Iterable[Line], own: Sequence[str]) -> Iterator[list[str]]:
-    """Of each user, and of each error code of it."""
+    """Filters for each user, and for each of its error codes."""
     for user in users:
         found = [*own, *([_equal("client.id", user["client_id"])] if user["client_id"] else [])]
         yield found
@@ -87,7 +87,7 @@ def _own(field: str, member: str) -> Callable[[Line], Iterator[list[str]]]:
 
 
 def _transaction(line: Line) -> Iterator[list[str]]:
-    """From its first exchange to the one that ended it: one id has many transactions."""
+    """The range from its first exchange to the one that ended it, because one id has many transactions."""
     ended = [] if line["ended"] is None else [f"exchange <= {line['last_exchange']}"]
     yield [_equal("txn", line["transactional_id"]), f"exchange >= {line['first_exchange']}", *ended]
 
@@ -106,9 +106,9 @@ KINDS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[Line], Iterator[list[
     "kproxy.cluster/1": ((), _nothing),
     "kproxy.cluster_event/1": (("exchange", "about", "text"), _nothing),
 })  # fmt: skip
-"""Of each kind of line: the members that tell one from another, and what finds the exchanges of its lines of text.
+"""For each kind of line: the members that identify it, and the filters for its lines of text.
 
-Lines of text beyond those that are told have the tests of the first.
+Further lines of text have the filters of the first.
 """
 
 
@@ -123,7 +123,7 @@ def block(view: str, line: Line) -> dict[str, Any]:
 
 
 def _timeline_key(line: Line) -> str | None:
-    """What tells a thing's timeline from others."""
+    """The key of a thing's timeline."""
     match line["schema"]:
         case "kproxy.group/1":
             about: list[Any] = [line["group"]]
@@ -139,7 +139,7 @@ def _timeline_key(line: Line) -> str | None:
 
 
 def blocks(view: str, lines: Iterable[Line]) -> dict[str, Any]:
-    """The blocks of as many lines as fit, their timelines, and how many are left out."""
+    """The blocks that fit into MOST_LINES, their timelines, and the number of blocks left out."""
     shown: list[dict[str, Any]] = []
     timelines: dict[str, dict[str, Any]] = {}
     room, left_out = MOST_LINES, 0
@@ -167,10 +167,10 @@ def blocks(view: str, lines: Iterable[Line]) -> dict[str, Any]:
 
 
 class Snapshots:
-    """Takes in what a reading completes, and writes the views now and then."""
+    """Feeds complete exchanges to the views, and writes these at intervals."""
 
     def __init__(self, directory: Path, stopping: threading.Event, *, following: bool) -> None:
-        """Sets `stopping` when what is followed has ended."""
+        """Sets `stopping` when the followed capture has ended."""
         self._directory = directory / VIEWS
         self._index = directory
         self._stopping = stopping
@@ -185,7 +185,7 @@ class Snapshots:
         self._last: dict[str, bytes] = {}
 
     def __call__(self, done: Sequence[tuple[Exchange, Summary]], reader: Reader) -> None:
-        """What became complete since the last call."""
+        """Process the exchanges that became complete since the last call."""
         if self._views is None or self._figures is None:
             self._views = Views(reader.source, reader.definitions)
             self._figures = Figures(reader.definitions)
@@ -201,7 +201,7 @@ class Snapshots:
             self._stop_with(meta_of(self._index) or {})
 
     def _stop_with(self, meta: dict[str, Any]) -> None:
-        """Read no further than the index goes, where that has ended or was stopped."""
+        """Limit reading to the index's extent if the indexer has ended or was stopped."""
         if self._state == "following" and meta.get("state") in {"complete", "failed"}:
             self._stopping.set()
         elif meta.get("state") == indexer.STOPPED and self._position >= meta["bytes_read"]:
@@ -209,13 +209,13 @@ class Snapshots:
             self._stopping.set()
 
     def end(self, error: CaptureError | None) -> None:
-        """The reading has ended."""
+        """Finish after the end of the reading."""
         if self._state != indexer.STOPPED:
             self._state = "complete" if error is None else "failed"
         self.write(error)
 
     def write(self, error: CaptureError | None = None) -> None:
-        """Write the views that are others than before."""
+        """Write the views that have changed."""
         began = time.monotonic()
         if self._written != (self._exchanges, self._position, self._state):
             self._written = (self._exchanges, self._position, self._state)
@@ -256,7 +256,7 @@ def _beginning_is_gone(directory: Path) -> bool:
 
 
 def meta_of(directory: Path) -> dict[str, Any] | None:
-    """What the writer of an index says of it, None before it does."""
+    """The content of an index's meta.json; None before it is written."""
     try:
         meta: dict[str, Any] = json.loads((directory / META).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -277,7 +277,7 @@ def main(arguments: list[str] | None = None) -> int:
             return 0
     following = meta["state"] == "following"
     snapshots = Snapshots(options.directory, stopping, following=following)
-    # the keys' and the relay's turn comes first
+    # the interface and the relay have priority
     os.nice(5)
     try:
         error = indexer.run(

@@ -1,7 +1,7 @@
-"""What a reading's exchanges come to: how many, how many failed, how long they took, how big they were.
+"""Statistics of a reading's exchanges: number, failures, latency, size; by API, client, broker or topic.
 
-They are counted per API, client, broker or topic. A Fetch that the broker held until its max wait was over says nothing
-of how fast anybody is, so that such ones are lines of their own.
+A Fetch that the broker held until its max wait was over (a long poll) says nothing about speed, so long polls have
+lines of their own.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from kproxy.decoders.schema import Definitions, api_keys
 from kproxy.decoders.stream import Side, Source
 
 NANOSECONDS: Final = 1_000_000
-"""In a millisecond, the unit of what is shown."""
+"""Nanoseconds in a millisecond, the unit of the output."""
 MOST: Final = 512
-"""Names that are counted apart; damaged traffic may make up thousands."""
+"""Maximum number of names with counts of their own; damaged traffic may contain thousands."""
 MOST_OVER_TIME: Final = 128
-"""Names that are counted over time as well."""
+"""Maximum number of names that are also counted over time."""
 OTHERS: Final = "(others)"
 NO_TOPIC: Final = "(none)"
 _FETCHES: Final = frozenset({api_keys.FETCH, api_keys.SHARE_FETCH})
@@ -37,10 +37,10 @@ _FETCHES: Final = frozenset({api_keys.FETCH, api_keys.SHARE_FETCH})
 
 @dataclass(slots=True)
 class Line:
-    """What is counted under one name, of long polls or of all others; over time too, where that is wanted.
+    """Counts of one name, of its long polls or of all its other exchanges; over time too, if wanted.
 
-    `errors` counts exchanges whose response names an error; `codes` how many name each. Bytes are those of whole
-    frames, their length fields included. `undecodable` counts answers that cannot be decoded.
+    `errors` counts exchanges whose response names an error; `codes` counts each code. Bytes are those of whole
+    frames, their length fields included. `undecodable` counts undecodable responses.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Line:
     over_time: OverTime | None = None
 
     def to_json(self, by: str) -> dict[str, Any]:
-        """The object "kproxy.stats/1"; latencies are milliseconds, null where nothing was answered."""
+        """The object "kproxy.stats/1"; latencies are milliseconds, null without a response."""
         shares = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99}
         return {
             "schema": "kproxy.stats/1",
@@ -84,7 +84,7 @@ def _milliseconds(value: int | None) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one exchange adds to each line that it is counted in; `errors` are names."""
+    """The contribution of an exchange to each of its lines; `errors` are names."""
 
     exchange: Exchange
     bodies: Bodies
@@ -95,28 +95,28 @@ class Measured:
 
 
 def measure(exchange: Exchange, bodies: Bodies, definitions: Definitions) -> Measured:
-    """Take the measures of an exchange that is over."""
+    """Measure a complete exchange."""
     asked, answered = bodies.asked or {}, bodies.answered or {}
     waited = exchange.api_key in _FETCHES and wait_over(asked.get("maxWaitMs"), exchange.latency_ns)
     answer = bodies.response
     found = [] if answer is None else codes(answer, exchange, definitions)
     key, version, protocol = exchange.api_key, exchange.api_version, exchange.protocol
     names = [definitions.error_name(code, key, version, protocol) for code in found]
-    # A body with bytes left over was read by a layout that is not its own: its numbers are no measure.
+    # Trailing bytes show that the body was read by a wrong layout, so its numbers are meaningless.
     sound = answer is not None and not answer.problems and protocol is None
     throttle = answered.get("throttleTimeMs") if sound else None
     return Measured(exchange, bodies, waited, _undecodable(exchange, bodies), names, max(0, throttle or 0))
 
 
 class Stats:
-    """Adds exchanges up; memory depends on the number of names alone."""
+    """Counts exchanges; memory depends only on the number of names."""
 
     def __init__(
         self, definitions: Definitions, by: str = "api", health: Health | None = None, *, span: Span | None = None
     ) -> None:
-        """`by` is one of BY; `health`, where given, counts frames that could not be decoded.
+        """`by` is one of BY; `health`, if present, counts undecodable frames.
 
-        Lines are counted over time as well where there is a `span`, which the caller moves on.
+        With a `span`, which the caller extends, lines are also counted over time.
         """
         self._health = health or Health()
         self._span = span
@@ -126,7 +126,7 @@ class Stats:
         self._lines: dict[tuple[str, bool], Line] = {}
 
     def add(self, exchange: Exchange, source: Source) -> None:
-        """Count one exchange that is over."""
+        """Count a complete exchange."""
         bodies = Bodies(exchange, source, self._definitions)
         self._health.undecoded += bodies.undecoded
         self.take(measure(exchange, bodies, self._definitions))
@@ -159,7 +159,7 @@ class Stats:
         return self._definitions.api_name(exchange.api_key, exchange.protocol) or f"Key {exchange.api_key}"
 
     def topics(self, exchange: Exchange, bodies: Bodies) -> Iterable[str]:
-        """The topics that an exchange names, each once; `NO_TOPIC` where it names none."""
+        """The topics that an exchange names, each once; `NO_TOPIC` if there are none."""
         found: dict[str, None] = {}
         if exchange.protocol is None:
             learn_both(bodies.request, bodies.response, self._knowledge)
@@ -192,7 +192,7 @@ class Stats:
 
 
 def time_of(exchange: Exchange) -> int:
-    """When an exchange was over, as far as it was seen: nanoseconds since the epoch."""
+    """The time of an exchange's last captured frame, in nanoseconds since the epoch."""
     frame = exchange.response or exchange.request
     return 0 if frame is None else frame.time
 
@@ -204,7 +204,7 @@ def _undecodable(exchange: Exchange, bodies: Bodies) -> bool:
 
 
 def _client(exchange: Exchange) -> str:
-    """Its client id; its address where it gives none, or where the id is the broker's who asked."""
+    """The client id; the client's address if there is none, or if a broker sent the request."""
     host = exchange.connection.client.rpartition(":")[0]
     return (exchange.client_id if exchange.asked_by is Side.CLIENT else None) or host
 
@@ -215,4 +215,4 @@ BY: Final[dict[str, Callable[[Stats, Exchange, Bodies], Iterable[str]]]] = {
     "broker": lambda _stats, exchange, _bodies: (exchange.connection.broker,),
     "topic": lambda stats, exchange, bodies: stats.topics(exchange, bodies),
 }
-"""What may be counted by, and the names under which an exchange is counted."""
+"""The groupings, each with the function that gives an exchange's names."""

@@ -1,8 +1,8 @@
-"""Groups, transactions and start-ups of clients as rows over time: what lasted, and what happened when.
+"""Groups, transactions and clients' start-ups as rows over time, with spans and marks.
 
 A timeline is {"title", "from", "to", "rows", "more"}: nanoseconds since the epoch, rows of {"name", "spans": [[from,
-to, how]], "marks": [[time, letter]]}, and how many rows are left out. How a span went is "ok" or "failed"; LEGEND says
-what letters mean.
+to, how]], "marks": [[time, letter]]}, and the number of rows left out. "how" is "ok" or "failed"; LEGEND explains the
+letters.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Row = dict[str, Any]
 
 MOST_ROWS: Final = 40
 MOST_MARKS: Final = 500
-"""Marks of a row, the last."""
+"""Maximum number of marks of a row, the latest."""
 OK, FAILED = "ok", "failed"
 LEGEND: Final[Mapping[str, str]] = MappingProxyType({
     "G": "generation", "J": "join", "S": "sync", "A": "assigned", "X": "left or aborted",
@@ -27,7 +27,7 @@ _EVENTS: Final = {"join": "J", "sync": "S", "assigned": "A", "leave": "X"}
 
 
 def timeline(line: Line) -> dict[str, Any] | None:
-    """The timeline of a line of a view; None of what has none."""
+    """The timeline of a line of a view; None if it has none."""
     if line["schema"] not in _KINDS:
         return None
     title, make = _KINDS[line["schema"]]
@@ -113,4 +113,4 @@ _KINDS: Final[Mapping[str, tuple[str, Callable[[Line], list[Row]]]]] = MappingPr
     "kproxy.transaction/1": ("{transactional_id} {state}", _transaction),
     "kproxy.client/1": ("start-up of {client_id}", _client),
 })  # fmt: skip
-"""Of each kind of line the title and what makes its rows."""
+"""For each kind of line, the title and the function that makes its rows."""

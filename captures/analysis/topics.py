@@ -1,4 +1,4 @@
-"""Who produces to and consumes from each topic, with what settings, as far as the wire shows them."""
+"""Producers and consumers of each topic, with their settings as far as messages show them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from kproxy.decoders.records.counting import record_count
 from kproxy.decoders.schema import api_keys
 
 MOST: Final = 100_000
-"""Topics that are told apart, and users of each."""
+"""Maximum number of topics, and of users of each."""
 TRIED: Final = 1 << 20
-"""Bytes to which a batch may come whose keys are tried: what larger ones would cost is not worth a guess."""
+"""Largest batch in bytes whose keys are used to infer the partitioner; larger ones cost too much."""
 FOLLOWER, CONSUMER, DEBUGGING, SHARE = "follower", "consumer", "debugging", "share consumer"
 
 
 @dataclass(slots=True, eq=False)
 class User:
-    """What all users of a topic have in common; exchange numbers are those of the first and the last."""
+    """The common part of all users of a topic; exchange numbers are those of the first and the last exchange."""
 
     client: Client
     first: int
@@ -35,7 +35,7 @@ class User:
     versions: set[int] = field(default_factory=set)
     errors: Counter[int] = field(default_factory=Counter)
     error_exchanges: dict[int, int] = field(default_factory=dict)
-    """By error code the first exchange that was answered with it."""
+    """The first exchange with each error code."""
 
     def failed(self, code: int, exchange: int) -> None:
         """Count an error of an exchange."""
@@ -60,7 +60,7 @@ class User:
 
 @dataclass(slots=True, eq=False)
 class Producer(User):
-    """A producer; `bytes` and `records` are those of its batches as they were sent."""
+    """A producer; `bytes` and `records` count its batches as sent, compressed."""
 
     batches: int = 0
     acks: set[int] = field(default_factory=set)
@@ -86,7 +86,7 @@ class Producer(User):
 
 @dataclass(slots=True, eq=False)
 class Consumer(User):
-    """Who fetches: a consumer, a follower (with its broker id), or a tool for debugging (replica id -2)."""
+    """A fetcher: a consumer, a follower (with its broker id), or a debugging tool (replica id -2)."""
 
     role: str = CONSUMER
     replica: int = -1
@@ -103,7 +103,7 @@ class Consumer(User):
 
 @dataclass(slots=True, eq=False)
 class Topic:
-    """One topic. `partitions` are those that Metadata told or that were used."""
+    """One topic. `partitions` are those that Metadata lists or that were used."""
 
     name: str
     topic_id: str | None = None
@@ -126,7 +126,7 @@ class Topic:
 
 
 class Topics:
-    """Adds exchanges up by topic; memory depends on the number of topics and of their users."""
+    """Collects topics from exchanges; memory depends on the number of topics and users."""
 
     def __init__(self) -> None:
         self._topics: dict[str, Topic] = {}
@@ -141,7 +141,7 @@ class Topics:
                 self._metadata(seen)
 
     def result(self) -> list[Topic]:
-        """The topics that were used, those with most bytes first, and the partitioner that producers' keys fit."""
+        """The used topics, those with the most bytes first, with the partitioners of their producers."""
         used = [one for one in self._topics.values() if one.producers or one.consumers]
         for topic in used:
             for producer in topic.producers.values():
@@ -152,7 +152,7 @@ class Topics:
         for topic in self.result():
             yield {"schema": "kproxy.topic/1", **topic.line()}
 
-    # --- what each message tells ---
+    # --- one function for each message ---
 
     def _metadata(self, seen: Seen) -> None:
         for element in seen.response.get("topics") or ():
@@ -210,7 +210,7 @@ class Topics:
 
 
 def fetch_role(seen: Seen) -> tuple[str, int]:
-    """Who fetches, and its replica id (KIP-903 moved it): a follower's is its broker id, a debugging tool's -2."""
+    """The fetcher's role and replica id (moved by KIP-903): a follower's broker id, a debugging tool's -2."""
     if seen.key == api_keys.SHARE_FETCH:
         return SHARE, -1
     state = seen.request.get("replicaState") or {}
@@ -234,7 +234,7 @@ def _produced(producer: Producer, records: Any, partition: int) -> None:
 
 
 def _count(records: Any, batch: Batch) -> int:
-    """Records of a batch: as its header says, or as a compressed message set holds."""
+    """Number of records in a batch: from its header, or counted in a compressed message set."""
     declared = batch.header.get("recordCount")
     return record_count(records[batch.start : batch.end])[0] if declared is None else max(0, int(declared))
 

@@ -14,21 +14,21 @@ from kproxy.decoders.plurals import counted
 from kproxy.decoders.schema import errors
 
 FENCED: Final = frozenset({47, 90})
-"""INVALID_PRODUCER_EPOCH and PRODUCER_FENCED: another producer has taken the transactional id."""
+"""INVALID_PRODUCER_EPOCH and PRODUCER_FENCED: another producer uses the transactional id."""
 MOST: Final = 100_000
-"""Transactions that are kept, the first; later ones are counted."""
+"""Maximum number of transactions; later ones are only counted."""
 READERS: Final = 1000
-"""Exchanges that are kept of those that name one aborted transaction."""
+"""Maximum number of exchanges kept for an aborted transaction."""
 DEFAULT_TIMEOUT_MS: Final = 60_000
-"""`transaction.timeout.ms` where the capture does not show InitProducerId."""
+"""Assumed `transaction.timeout.ms` if InitProducerId was not captured."""
 
 
 Step = tuple[int, int, str]
-"""Time (ns since the epoch), number of the exchange, what happened."""
+"""(time in ns since the epoch, exchange number, event)."""
 
 
 class State(StrEnum):
-    """What became of a transaction; HANGING is open for longer than its timeout."""
+    """A transaction's outcome; HANGING is open for longer than its timeout."""
 
     OPEN = "open"
     COMMITTED = "committed"
@@ -39,7 +39,7 @@ class State(StrEnum):
 
 @dataclass(slots=True, eq=False)
 class Aborted:
-    """An aborted transaction as readers met it: what a Fetch answered with read_committed names (KIP-98)."""
+    """An aborted transaction from a Fetch response with read_committed (KIP-98)."""
 
     topic: str
     partition: int
@@ -62,7 +62,7 @@ class Aborted:
 class Transaction:
     """One transaction: times are nanoseconds since the epoch, `ended` None while it is open.
 
-    `client` is its producer; None where only brokers were seen that speak for it.
+    `client` is its producer; None if only brokers that act for it were captured.
     """
 
     transactional_id: str
@@ -81,12 +81,12 @@ class Transaction:
     records: int = 0
     bytes: int = 0
     steps: list[Step] = field(default_factory=list)
-    """Every step but Produce, in the order in which they were answered."""
+    """Every step except Produce, in the order of the responses."""
     produced: Step | None = None
-    """The first Produce, by when it was sent."""
+    """The Produce that was sent first."""
     failure: str | None = None
     by_producer: bool = False
-    """Whether the producer itself was seen at it, so that `client` is certain."""
+    """Whether `client` is certain, because the producer's own requests were captured."""
 
     def line(self) -> dict[str, Any]:
         steps = sorted(self.steps if self.produced is None else [*self.steps, self.produced])
@@ -116,16 +116,16 @@ class Transaction:
 
 
 class Transactions:
-    """Adds exchanges up by transaction."""
+    """Collects transactions from exchanges."""
 
     def __init__(self) -> None:
         self.more = 0
-        """Transactions that were counted and not kept."""
+        """Number of transactions beyond the maximum."""
         self._all: list[Transaction] = []
         self._open: dict[str, Transaction] = {}
         self._timeouts: dict[str, int] = {}
         self._producers: dict[str, Client] = {}
-        """Who got a producer id for a transactional id last."""
+        """The client that last received a producer id for each transactional id."""
         self._aborted: dict[tuple[str, int, int, int], Aborted] = {}
         self._now = 0
 
@@ -148,14 +148,14 @@ class Transactions:
                 self._step(seen, seen.request, f"offsets of group {seen.request.get('groupId')} committed")
 
     def result(self) -> list[Transaction]:
-        """The transactions, in the order in which they began."""
+        """The transactions, in the order of their starts."""
         for one in self._open.values():
             if one.state is State.OPEN and self._now - one.began > one.timeout_ms * 1_000_000:
                 one.state = State.HANGING
         return self._all
 
     def aborted(self) -> list[Aborted]:
-        """The aborted transactions that readers were told of, in the order in which they were."""
+        """The aborted transactions in Fetch responses, in order."""
         return list(self._aborted.values())
 
     def lines(self) -> Iterator[dict[str, Any]]:
@@ -164,7 +164,7 @@ class Transactions:
         for met in self.aborted():
             yield {"schema": "kproxy.aborted_transaction/1", **met.line()}
 
-    # --- what each message tells ---
+    # --- one function for each message ---
 
     def _init(self, seen: Seen) -> None:
         name = seen.request.get("transactionalId")
@@ -181,7 +181,7 @@ class Transactions:
 
     def _add_partitions(self, seen: Seen) -> None:
         body = seen.request
-        # From v4 on it is a partition's leader that asks, on behalf of a producer (KIP-890).
+        # From v4 on a partition's leader sends it on behalf of a producer (KIP-890).
         by_producer = bool(body.get("v3AndBelowTransactionalId"))
         if by_producer:
             added = [(
@@ -247,9 +247,9 @@ class Transactions:
             self._open.pop(one.transactional_id, None)
 
     def _step(self, seen: Seen, who: Values, what: str = "", *, by_producer: bool = True) -> Transaction | None:
-        """Something that belongs to a transaction, which begins with it where none is open.
+        """Add an exchange to its transaction; this begins a transaction if none is open.
 
-        It is a step of its own where it is said `what` happened.
+        With `what`, it is also one of the transaction's steps.
         """
         name = who.get("transactionalId")
         if not isinstance(name, str) or not name:

@@ -1,4 +1,4 @@
-"""The views of a reading: what each adds up, by name."""
+"""The views of a reading, by name."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from kproxy.decoders.stream import Source
 
 
 class Counted(Protocol):
-    """A view: it takes exchanges as they complete, and says in JSON objects what they came to."""
+    """A view: takes complete exchanges, and gives its result as JSON objects."""
 
     def add(self, seen: Seen) -> None: ...
     def lines(self) -> Iterator[dict[str, Any]]: ...
 
 
 class Views:
-    """All views of one reading, each exchange decoded once for all of them."""
+    """All views of one reading; each exchange is decoded once."""
 
     def __init__(self, source: Source, definitions: Definitions, health: Health | None = None) -> None:
-        """`health`, where given, counts frames that could not be decoded."""
+        """`health`, if present, counts undecodable frames."""
         self.topics = Topics()
         self.groups = Groups()
         self.transactions = Transactions()
@@ -37,7 +37,7 @@ class Views:
         self._decoder = Decoder(source, definitions, health)
 
     def add(self, exchange: Exchange, bodies: Bodies | None = None) -> None:
-        """Take in one exchange that is over, whose `bodies` may be decoded already. Never raises on bad bytes."""
+        """Process a complete exchange; `bodies` are its decoded bodies, if there are any. Never raises on bad bytes."""
         self.connections.note(exchange)
         seen = self._decoder.of(exchange, bodies)
         if seen is not None:

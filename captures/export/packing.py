@@ -22,7 +22,7 @@ _connection = attrgetter("number", "client", "broker", "first_time", "opened")
 _frame = attrgetter("side._value_", "stream_offset", "size", "first_time", "time", "at", "spans", "comments", "missing")
 _exchange = attrgetter(
     "number", "connection.number", "api_key", "api_version", "correlation_id", "client_id", "status._value_", "reason",
-    "token", "protocol", "asked_by._value_", "told",
+    "token", "protocol", "asked_by._value_", "truths",
 )  # fmt: skip
 
 

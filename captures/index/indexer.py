@@ -90,7 +90,7 @@ class Indexer:
             spooling=spooling,
         )
         self._directory = directory
-        self._settings: dict[str, Any] = {"ports": ports, "release": release, "given": user_definitions}
+        self._settings: dict[str, Any] = {"ports": ports, "release": release, "user_definitions": user_definitions}
         self.streaming = [str(path) for path in captures] == [STANDARD_INPUT]
         self._follow = follow
         self._watch = watch

@@ -37,7 +37,7 @@ def definitions_of(ctx: click.Context | None) -> Definitions:
     """The definitions in which names are looked up: Kafka's and those of --definitions."""
     from kproxy.captures.definitions import definitions
 
-    return definitions(None, (ctx.params.get("given") or ()) if ctx is not None else ())
+    return definitions(None, (ctx.params.get("user_definitions") or ()) if ctx is not None else ())
 
 
 def message_names(known: Definitions) -> list[str]:

@@ -164,7 +164,7 @@ class Settings:
         values["sasl"] = SaslSettings(**values["sasl"])
         values["tls"] = TlsSettings(**values["tls"])
         values["addons"] = tuple(values["addons"])
-        values["given"] = tuple(values["given"])
+        values["user_definitions"] = tuple(values["user_definitions"])
         return cls(**values)
 
 

@@ -112,7 +112,7 @@ def command(
             return Exit.OK
         with sniffer:
             sniffer.on_event(messages.take)
-            read_with: dict[str, Any] = {"release": release, "given": user_definitions}
+            read_with: dict[str, Any] = {"release": release, "user_definitions": user_definitions}
             if headless or cli.current().json or not can_paint():
                 with Stopping() as stopping:  # before the greeting, as its reader may send a signal at once
                     click.echo(greeting, err=True)
