@@ -1,4 +1,4 @@
-"""Compressed streams, told by their first bytes: gzip, zstd, lz4 (frames) and xz, one or several after another."""
+"""Compressed streams, recognised by their first bytes: gzip, zstd, lz4 frames and xz, also concatenated."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from collections.abc import Callable, Iterator
 from typing import IO, Final, cast
 
 PIECE: Final = 1 << 20
-"""Bytes that are given at a time."""
+"""Maximum number of decompressed bytes in a piece."""
 MAGIC_SIZE: Final = 4
 _GZIP_WINDOW: Final = 31
 _ZSTD_INPUT: Final = 4096
-"""Compressed bytes that are decompressed at a time: no more than 128 MB can come of them."""
+"""Compressed bytes that are decompressed at a time; they expand to at most 128 MB."""
 
 
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _ZSTD_HEADER: Final = 18
-"""Bytes of the longest frame header."""
+"""Size in bytes of the longest frame header."""
 
 
 class CompressionError(ValueError):
-    """Compressed bytes that cannot be decompressed (on)."""
+    """Compressed bytes that cannot be decompressed any further."""
 
 
 def _gzip(stream: io.RawIOBase) -> Iterator[bytes]:
@@ -35,7 +35,7 @@ def _gzip(stream: io.RawIOBase) -> Iterator[bytes]:
     while data := stream.read(PIECE):
         while data:
             if member.eof:
-                data = data.lstrip(b"\0")  # padding, as of tapes
+                data = data.lstrip(b"\0")  # padding, as on tapes
                 if not data:
                     break
                 member = isal_zlib.decompressobj(_GZIP_WINDOW)
@@ -82,19 +82,19 @@ def _zstd(stream: io.RawIOBase) -> Iterator[bytes]:
 _READERS: Final[tuple[tuple[bytes, str, Callable[[io.RawIOBase], Iterator[bytes]]], ...]] = (
     (b"\x1f\x8b", "gzip", _gzip),
     (_ZSTD_MAGIC, "zstd", _zstd),
-    *((bytes((low, 0x2A, 0x4D, 0x18)), "zstd", _zstd) for low in range(0x50, 0x60)),  # a frame to skip, as pzstd's
+    *((bytes((low, 0x2A, 0x4D, 0x18)), "zstd", _zstd) for low in range(0x50, 0x60)),  # skippable frames (pzstd)
     (b"\x04\x22\x4d\x18", "lz4", _lz4),
     (b"\xfd7zX", "xz", _xz),
 )
 
 
 def is_compressed(start: bytes) -> bool:
-    """Whether a stream that begins with these bytes (MAGIC_SIZE of them) is a compressed one."""
+    """Whether a stream that begins with these MAGIC_SIZE bytes is compressed."""
     return any(start.startswith(magic) for magic, _, _ in _READERS)
 
 
 def least_size(descriptor: int) -> int:
-    """How many bytes a compressed file holds: as its zstd header says, else about as many as it takes; 0 of a pipe."""
+    """Estimated decompressed size in bytes: from the zstd header, else the file's own size; 0 for a pipe."""
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         return 0
@@ -108,9 +108,9 @@ def least_size(descriptor: int) -> int:
 
 
 def pieces(descriptor: int) -> Iterator[bytes]:
-    """What a file or pipe holds, decompressed where it is compressed, as it comes.
+    """The content of a file or pipe in pieces as they arrive, decompressed if it is compressed.
 
-    Raises CompressionError where it is damaged or cut, after all that could be decompressed, and OSError.
+    Raises CompressionError for damaged or truncated data, after everything before it was yielded, and OSError.
     """
     start = b""
     while len(start) < MAGIC_SIZE and (more := os.read(descriptor, MAGIC_SIZE - len(start))):
@@ -136,7 +136,7 @@ def _decompressed(read: Iterator[bytes], name: str) -> Iterator[bytes]:
 
 
 class _Rewound(io.RawIOBase):
-    """A descriptor of which `start` was read already."""
+    """Reads from a descriptor whose first bytes, `start`, were read already."""
 
     def __init__(self, start: bytes, descriptor: int) -> None:
         self._start = start

@@ -1,7 +1,7 @@
-"""Definitions beside Kafka's own, from files: messages of further API keys, and dialects.
+"""User definitions from files: messages of further API keys, and dialects.
 
-They travel from process to process as what the user gave: paths of files and folders, and names of dialects that come
-with kproxy. Whoever decodes reads them again.
+Processes pass them on in the user's form: paths of files and folders, and names of dialects that come with kproxy. Each
+process that decodes reads the files again.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ SUFFIX = ".json"
 
 
 def read(user_definitions: Sequence[str]) -> Additions:
-    """What these files, folders (their *.json) and dialects define.
+    """The definitions in these files, folders (their *.json) and dialects.
 
-    Raises DefinitionError with file, line and reason; line 0 where the file itself cannot be read.
+    Raises DefinitionError with file, line and reason; the line is 0 if the file itself cannot be read.
     """
     from kproxy.decoders.definition_files import read as read_additions
 
@@ -32,9 +32,9 @@ def read(user_definitions: Sequence[str]) -> Additions:
 
 
 def definitions(release: str | None = None, user_definitions: Sequence[str] = ()) -> Definitions:
-    """All definitions in the eyes of a release, with what is given beside them; filters know the given names then.
+    """All definitions as of a release, with user definitions; filters then know the names that these define.
 
-    Raises as `read`, and ValueError on a release that we do not hold.
+    Raises the errors of `read`, and ValueError for an unknown release.
     """
     return (
         _definitions(schema.resolve(release), tuple(user_definitions))

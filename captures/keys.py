@@ -1,4 +1,4 @@
-"""Keys of rows: the same for the same bytes, whoever reads them and however they were cut."""
+"""Keys of rows, which depend only on the captured bytes, not on the reader or on how files were split."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kproxy.decoders.exchange import Connection, Exchange
 from kproxy.decoders.stream import Side
 
 HEAD: Final = 1 << 16
-"""Bytes of a capture that name it: a file header and some packets with their times."""
+"""Number of a capture's first bytes that identify it: a file header and some packets with their times."""
 
 
 def capture_id(source: FileSource) -> str:
-    """Names a capture by its first bytes: so it is the same when it has grown or moved.
+    """The id of a capture from its first bytes, so that it stays the same when the file grows or moves.
 
-    Of a stream those have yet to come; where it ends with an error before, who reads it is told.
+    For a stream this waits for these bytes; an error in the stream is left to its reader.
     """
     base = source.parts[0].base
     while source.size - base < HEAD:
@@ -28,18 +28,18 @@ def capture_id(source: FileSource) -> str:
             if not source.grow(wait=True):
                 break
         except CaptureError:
-            waiting.final = False  # so that who reads comes upon it, too
+            waiting.final = False  # the reader meets this error too
             break
     return named(bytes(source.read(base, base + HEAD)))
 
 
 def named(head: bytes) -> str:
-    """The same of a capture's first HEAD bytes."""
+    """The id of a capture from its first HEAD bytes."""
     return blake2b(head, digest_size=8).hexdigest()
 
 
 def flow_id(one: str, other: str) -> int:
-    """Two addresses ("host:port") as 64 bits with a sign, whichever comes first."""
+    """A signed 64-bit hash of two addresses ("host:port"), independent of their order."""
     text = "\0".join(sorted((one, other))).encode("utf-8", "replace")
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "big", signed=True)
 
@@ -52,21 +52,21 @@ def split_address(address: str) -> tuple[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What the rows of one connection have in common."""
+    """The common key of a connection's rows."""
 
     id: int
     epoch: int
     client: tuple[str, int]
     broker: tuple[str, int]
     prefix: str
-    """What the ids of its exchanges begin with."""
+    """The prefix of its exchanges' ids."""
 
 
 class Key(NamedTuple):
-    """What the rows of the tables that hang below an exchange begin and end with.
+    """The first and last values of rows in tables keyed by exchange.
 
-    `time` is nanoseconds since the epoch; `ids` are those of the capture and the exchange, and missing where the rows
-    get them later (captures.tables.schema.Table.later).
+    `time` is nanoseconds since the epoch; `ids` are those of the capture and the exchange, empty if the rows get them
+    later (captures.tables.schema.Table.later).
     """
 
     time: int
@@ -83,12 +83,12 @@ def exchange_id(flow: Flow, exchange: Exchange) -> str:
 
 
 class Flows:
-    """Flows of a reading; an epoch is given when a connection is first seen, which is in the order of connections."""
+    """Flows of a reading; connections get their epochs in the order in which they are first seen."""
 
     def __init__(self) -> None:
         self._flows: dict[Connection, Flow] = {}
         self.epochs: dict[int, int] = {}
-        """How many connections of each flow there were."""
+        """Number of connections of each flow."""
 
     def of(self, connection: Connection) -> Flow:
         held = self._flows.get(connection)
@@ -103,5 +103,5 @@ class Flows:
         return flow
 
     def __iter__(self) -> Iterator[tuple[Connection, Flow]]:
-        """All that were seen, in order."""
+        """All flows, in order."""
         return iter(self._flows.items())

@@ -1,4 +1,4 @@
-"""Files that are written: none takes the place of another unless the user said so."""
+"""Output files, which replace an existing file only if the user has asked for that."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ _BUFFER: Final = 1 << 20
 
 
 class OutputExists(FileExistsError):  # noqa: N818 (named as what it is a kind of)
-    """A file that holds something stands where one is to be written."""
+    """The output file exists already and is not empty."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(errno.EEXIST, ADVICE, str(path))
 
 
 def refuse_existing(path: Path, *, overwrite: bool = False) -> None:
-    """Raise OutputExists where `path` is a file that holds something; pipes, devices and empty files may be written."""
+    """Raise OutputExists if `path` is a file that is not empty; pipes, devices and empty files may be written."""
     if overwrite:
         return
     try:
         found = path.stat()
     except OSError:
-        return  # whoever opens it says what is wrong
+        return  # opening it raises the right error
     if stat.S_ISREG(found.st_mode) and found.st_size:
         raise OutputExists(path)
 
 
 def create(path: Path, *, overwrite: bool = False) -> BinaryIO:
-    """The file at `path`, opened for bytes and empty.
+    """The file at `path`, emptied and opened for bytes.
 
-    Raises OutputExists where that would replace what is there, and other OSErrors where it cannot be written.
+    Raises OutputExists if that would replace content, and other OSErrors if it cannot be written.
     """
     refuse_existing(path, overwrite=overwrite)
     return private.output(path, buffering=_BUFFER)

@@ -1,4 +1,4 @@
-"""Compressed files as memory: decompressed once, as a file in the spool that has no name, a few at a time."""
+"""Memory views of compressed files; a few are kept decompressed, in unnamed spool files."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from kproxy.captures.spool import MARGIN
 from kproxy.decoders.plurals import counted
 
 MOST_OPEN = 3
-"""Decompressed files that are kept; more are there only while somebody holds a slice of them."""
+"""Number of decompressed files that are kept; further ones exist only while slices of them are in use."""
 LARGEST = 64 << 30
-"""Bytes that a file may claim to hold."""
+"""Maximum decompressed size in bytes that a file may declare."""
 _PIECE = 1 << 20
 _HEADER = 18
-"""Bytes of the longest zstd frame header."""
+"""Size in bytes of the longest zstd frame header."""
 
 
 def packed_size(path: Path) -> int:
-    """How many bytes a zstd file holds, as its header says.
+    """The decompressed size of a zstd file in bytes, from its header.
 
-    Raises CaptureError where it is not there, is no zstd file, or does not say.
+    Raises CaptureError if the file is missing, is not zstd, or does not declare its size.
     """
     import zstandard
 
@@ -42,7 +42,7 @@ def packed_size(path: Path) -> int:
 
 
 class Unpacked:
-    """The files that were decompressed last; `directory` says where they lie, each of `most` bytes at most."""
+    """The most recently decompressed files, in `directory`, each of at most `most` bytes."""
 
     def __init__(self, directory: Callable[[], Path], most: int) -> None:
         self._directory = directory
@@ -50,7 +50,7 @@ class Unpacked:
         self._open: OrderedDict[Path, memoryview] = OrderedDict()
 
     def view(self, path: Path, size: int) -> memoryview | None:
-        """The `size` bytes that a zstd file holds; None where it is gone. Raises CaptureError."""
+        """The `size` decompressed bytes of a zstd file; None if the file is gone. Raises CaptureError."""
         view = self._open.get(path)
         if view is None:
             try:

@@ -1,4 +1,4 @@
-"""Which pipes have something to read or room, whatever the numbers of their descriptors."""
+"""Wait for readable or writable pipes, with any descriptor numbers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 
 def ready(readable: Sequence[int], writable: Sequence[int] = (), *, wait: bool) -> list[int]:
-    """Those of these descriptors that can be read or written now, or have ended; `wait` until one of them can.
+    """The descriptors that can be read or written now, or have ended; with `wait`, blocks until there is one.
 
-    Not `select.select`, which takes no descriptor beyond 1023: captures may be so many files.
+    `select.select` does not suffice: it refuses descriptors above 1023, and captures may have that many files.
     """
     ends = select.poll()
     for end in readable:

@@ -1,8 +1,8 @@
-"""Every folder and file that kproxy writes is made or opened here: the user's own, and never through a planted link.
+"""Makes and opens every folder and file that kproxy writes: private to the user, and never through a planted link.
 
 Folders are 0700 and new files 0600, whatever the umask; only tables have the mode of the folder that they are in. A
-folder of kproxy's own must belong to this user and be no link. In a folder where everybody may write, such as /tmp,
-what belongs to neither this user nor root is refused.
+folder of kproxy's own must belong to this user and be no link. In a world-writable folder, such as /tmp, files
+and folders that belong to neither this user nor root are refused.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ FILE_MODE: Final = 0o600
 FOLDER_MODE: Final = 0o700
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _INHERITED: Final = stat.S_ISGID | 0o755
-"""Bits of a folder's mode that folders below it take."""
+"""Mode bits that a folder passes to the folders below it."""
 
 
 # --- folders ---------------------------------------------------------------------------------------------------------
 
 
 def folder(path: Path) -> Path:
-    """A folder of kproxy's own, made with its parents where it is missing: this user's, 0700, and no link.
+    """A folder of kproxy's own, made with its parents if missing: owned by this user, 0700, and not a link.
 
-    Raises PermissionError where it is another user's or a link; OSError where it cannot be made.
+    Raises PermissionError if it belongs to another user or is a link; OSError if it cannot be made.
     """
     os.close(opened(path))
     return path
 
 
 def opened(path: Path) -> int:
-    """As `folder`, as a descriptor of the folder, which the caller closes."""
+    """Like `folder`, but returns a descriptor of the folder, which the caller closes."""
     place(path)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -55,9 +55,9 @@ def opened(path: Path) -> int:
 
 
 def within(path: Path) -> Path:
-    """The user's own folder in a place that the user named: the place itself, unless others can write there as well.
+    """A private folder in a place that the user named: the place itself, unless others can write there too.
 
-    Raises OSError as `folder`.
+    Raises the errors of `folder`.
     """
     status = place(path).stat()
     if status.st_uid == os.getuid() and not status.st_mode & _OTHERS_WRITE:
@@ -66,24 +66,24 @@ def within(path: Path) -> Path:
 
 
 def place(path: Path) -> Path:
-    """A folder that the user named, made 0700 with its parents where it is missing; one that exists keeps its mode.
+    """A folder that the user named, made 0700 with its parents if missing; an existing one keeps its mode.
 
-    Raises PermissionError where a part of the path stands in a folder where everybody may write and belongs to
-    neither this user nor root: somebody may have planted it. Raises OSError where it cannot be made.
+    Raises PermissionError if a part of the path stands in a world-writable folder and belongs to neither this user nor
+    root, because another user may have planted it. Raises OSError if it cannot be made.
     """
     return _made(path, lambda _: FOLDER_MODE)
 
 
 def inherited(path: Path) -> Path:
-    """A folder of tables, which whoever may read the folder above it may read: made with the mode of that one.
+    """A folder of tables with the mode of its parent, so that the same users may read both.
 
-    What is missing is made without write permission for others. Raises OSError as `place`.
+    New folders have no write permission for others. Raises the errors of `place`.
     """
     return _made(path, lambda above: above & _INHERITED)
 
 
 def inherit(path: Path) -> None:
-    """Let those read a file of tables who may read its folder. Raises OSError."""
+    """Give a file of tables the read permissions of its folder. Raises OSError."""
     path.chmod(path.parent.stat().st_mode & _INHERITED & 0o666)
 
 
@@ -106,9 +106,9 @@ def _made(path: Path, mode: Callable[[int], int]) -> Path:
 
 
 def kept(path: Path) -> int:
-    """The descriptor of a folder that the user named and whose files kproxy removes by their names; as `place`.
+    """Like `place`, but returns a descriptor of the folder, in which kproxy removes files by name.
 
-    Raises PermissionError where everybody may write there as well.
+    Raises PermissionError if the folder is world-writable.
     """
     descriptor = os.open(place(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     if os.fstat(descriptor).st_mode & stat.S_IWOTH:
@@ -119,7 +119,7 @@ def kept(path: Path) -> int:
 
 
 def is_mine(path: Path) -> bool:
-    """Whether this is a folder, no link, that belongs to this user."""
+    """Whether this is a folder, not a link, that belongs to this user."""
     try:
         status = path.lstat()
     except OSError:
@@ -131,7 +131,7 @@ def is_mine(path: Path) -> bool:
 
 
 def create(path: Path | str, flags: int = os.O_RDWR, *, dir_fd: int | None = None) -> int:
-    """The descriptor of a new file. Raises FileExistsError where there is something already, be it a link."""
+    """The descriptor of a new file. Raises FileExistsError if the name exists, even as a link."""
     flags |= os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags, FILE_MODE, dir_fd=dir_fd)
     os.fchmod(descriptor, FILE_MODE)
@@ -139,9 +139,9 @@ def create(path: Path | str, flags: int = os.O_RDWR, *, dir_fd: int | None = Non
 
 
 def replace(path: Path, data: bytes | str, *, flush: bool = False) -> None:
-    """Write a file that is there whole or not at all, in the place of the one that may be there.
+    """Write a file atomically, replacing an existing one.
 
-    `flush` waits until it is on the disk. Raises OSError.
+    With `flush` it waits until the file is on disk. Raises OSError.
     """
     beside = path.with_name(f".{path.name}-{os.urandom(8).hex()}")
     try:
@@ -157,16 +157,16 @@ def replace(path: Path, data: bytes | str, *, flush: bool = False) -> None:
 
 
 def output(path: Path, *, buffering: int = -1) -> BinaryIO:
-    """A file that the user named, emptied, for bytes: 0600 if it is new, else with the mode that its owner gave it.
+    """A file that the user named, emptied and opened for bytes: 0600 if it is new, else with its present mode.
 
-    Pipes and devices are opened as they are. Raises PermissionError where the file or link was planted by another
-    user; OSError where it cannot be written.
+    Pipes and devices are opened unchanged. Raises PermissionError if another user may have planted the file or link;
+    OSError if it cannot be written.
     """
     return os.fdopen(emptied(path), "wb", buffering=buffering)
 
 
 def emptied(path: Path) -> int:
-    """As `output`, as a descriptor."""
+    """Like `output`, but returns a descriptor."""
     descriptor = _named(path, os.O_WRONLY)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.ftruncate(descriptor, 0)
@@ -174,17 +174,17 @@ def emptied(path: Path) -> int:
 
 
 def appended(path: Path, *, buffering: int = -1) -> BinaryIO:
-    """As `output`, with what the file has kept, to be read and appended to."""
+    """Like `output`, but keeps the content; for reading and appending."""
     return os.fdopen(_named(path, os.O_RDWR | os.O_APPEND), "a+b", buffering=buffering)
 
 
 def log(path: Path) -> TextIO:
-    """As `output`, for lines of text to be appended to a file, a pipe or a device."""
+    """Like `output`, but for appending lines of text to a file, a pipe or a device."""
     return os.fdopen(_named(path, os.O_WRONLY | os.O_APPEND), "a", buffering=1, encoding="utf-8")
 
 
 def touch(path: Path) -> None:
-    """Make an empty file, unless it is there."""
+    """Make an empty file unless it exists."""
     with suppress(FileExistsError):
         os.close(create(path))
 
@@ -196,7 +196,7 @@ def _named(path: Path, flags: int) -> int:
         return create(path, flags)
     except FileExistsError:
         _refuse_planted(path.absolute())
-    # what is a file now can become a link only by who may replace it, and that is not everybody
+    # a file can become a link only by a user who may replace it, and these are trusted
     nofollow = os.O_NOFOLLOW
     if path.is_symlink():
         nofollow = 0
@@ -209,7 +209,7 @@ def _named(path: Path, flags: int) -> int:
 
 
 def _refuse_planted(path: Path) -> None:
-    """Raise PermissionError where everybody may have planted a part of an absolute path, and another user owns it."""
+    """Raise PermissionError if another user owns a part of an absolute path in a world-writable folder."""
     resolved = Path(os.path.realpath(path))
     for one in {path, *path.parents, resolved, *resolved.parents}:
         if one == one.parent:
@@ -237,7 +237,7 @@ def _refused(path: Path, why: str) -> PermissionError:
 
 
 def _name(uid: int) -> str:
-    """Name of a user, or its number where it has none."""
+    """The name of a user, or its number if it has none."""
     import pwd
 
     try:

@@ -1,6 +1,6 @@
-"""Seekable zstd: a file of many frames that ends with a table of them, as zstd's contrib/seekable_format says.
+"""Seekable zstd: a file of many frames that ends with a seek table (zstd's contrib/seekable_format).
 
-Such a file is read where it is: each frame can be decompressed alone.
+Such a file is read in place, because each frame can be decompressed alone.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CACHED: Final = 32 << 20
 
 @dataclass(slots=True)
 class Frames:
-    """The frames of a file: where each begins in it, and among the decompressed bytes; one entry more says the end."""
+    """The frames of a file: their offsets in it and in the decompressed bytes, with one further entry for the end."""
 
     descriptor: int
     starts: array[int]
@@ -46,7 +46,7 @@ class Frames:
         return self.addresses[-1]
 
     def read(self, start: int, end: int) -> bytes:
-        """The bytes [start, end), fewer where the file ends or is damaged."""
+        """The decompressed bytes [start, end); fewer if the file ends or is damaged."""
         found = bytearray()
         end = min(end, self.size)
         while start < end:
@@ -62,7 +62,7 @@ class Frames:
         return bytes(found)
 
     def pieces(self) -> Iterator[bytes]:
-        """All frames in order, no more than PIECE at once. Raises CompressionError, OSError."""
+        """The decompressed bytes in order, at most PIECE at a time. Raises CompressionError, OSError."""
         for index in range(len(self.starts) - 1):
             frame = self._decompressed(index)
             for at in range(0, len(frame), PIECE):
@@ -86,7 +86,7 @@ class Frames:
             return b""
         packed = os.pread(self.descriptor, self.starts[index + 1] - at, at)
         try:
-            # a byte more than there should be is enough of a bomb
+            # one byte too many already shows a wrong table
             frame = zstandard.ZstdDecompressor().stream_reader(packed).read(size + 1)
         except zstandard.ZstdError as error:
             raise CompressionError(f"the zstd data is damaged: {error}") from None
@@ -96,9 +96,9 @@ class Frames:
 
 
 def frames(descriptor: int) -> Frames | None:
-    """The frames of an open file; None where it is not seekable, or not worth being read so.
+    """The frames of an open file; None if it is not seekable, or not worth reading in place.
 
-    A table that does not say the truth gives a CompressionError where its frames are read.
+    A wrong table gives a CompressionError when its frames are read.
     """
     end = os.fstat(descriptor).st_size
     footer = os.pread(descriptor, FOOTER.size, max(0, end - FOOTER.size))

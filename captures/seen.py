@@ -1,4 +1,4 @@
-"""What a reading came across, for who finds nothing in it: TCP ports, and the span of time."""
+"""What a capture has (TCP ports, time span), for the message that nothing matched."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from kproxy.decoders.exchange_json import timestamp
 from kproxy.decoders.plurals import counted
 
 MOST_NAMED: Final = 10
-"""Ports that are named."""
+"""Maximum number of ports in the message."""
 
 
 @dataclass(slots=True)
 class Seen:
-    """`ports` are those of the brokers, or the lower one of a connection that was not read; times are nanoseconds."""
+    """`ports` are brokers' ports, or the lower port of a connection that was not read; times are nanoseconds."""
 
     ports: set[int] = field(default_factory=set)
     first: int | None = None
     last: int = 0
 
     def times(self, first: int, last: int) -> None:
-        """Take in the times of the first and of the last packet of a batch."""
+        """Extend the time span by a batch's first and last packet times."""
         self.first = first if self.first is None else min(first, self.first)
         self.last = max(first, last, self.last)
 
     def words(self, exchanges: int) -> str:
-        """What there is: "618 exchanges on TCP ports 9092 and 19092, from 2026-11-21T05:48:00Z to …"."""
+        """The text: "618 exchanges on TCP ports 9092 and 19092, from 2026-11-21T05:48:00Z to …"."""
         if self.first is None:
             return "the capture has no packet"
         found = [counted(exchanges, "exchange", ",")] if exchanges else []

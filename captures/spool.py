@@ -1,8 +1,8 @@
-"""Streams as files: what is compressed, comes through a pipe or is made while it is read lies in a temporary file.
+"""Spools: temporary files with the content of compressed, piped or generated streams.
 
-The file is 0600 and goes with whoever reads it; what a process left that was killed goes with the next spool. What can
-be made again from a file that is still the same, is kept beside it (captures.cache) for the next time. Where others can
-write as well, spools lie in a folder of the user's own (captures.private).
+A spool is 0600 and is removed when its readers end; the next spool removes those that killed processes left behind. A
+spool made from an unchanged file is kept (captures.cache) for the next reading. In a folder where others can write,
+spools have a private folder (captures.private).
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from kproxy.captures.holes import punch
 from kproxy.captures.text import size_text
 
 MOST: Final = 20 << 30
-"""Bytes that are taken of a stream, unless told otherwise: a small compressed one may hold very many."""
+"""Default maximum size in bytes; a small compressed stream may expand to very many."""
 MARGIN: Final = 16 << 20
-"""Bytes of its file system that a spool leaves to others."""
+"""Free bytes that a spool leaves on its file system."""
 STEP: Final = 64 << 20
-"""Bytes after which the room is looked at again."""
+"""Bytes after which free space is checked again."""
 KEPT: Final = "kproxy-kept"
-"""The store, in the spools' directory."""
+"""Name of the store of kept spools, in the spools' directory."""
 _HELD: Final = "capture"
 _SUFFIX: Final = ".spool"
 _NEW: Final = "new-"
 _OURS: Final = re.compile(r"(?:new|capture)-[0-9a-f]{16}\.spool")
-"""Nothing else is removed from a directory that may be anything."""
+"""Pattern of spool names; the directory may be any, so nothing else is removed from it."""
 _NEW_SECONDS: Final = 60.0
 
 
@@ -46,9 +46,9 @@ def _nothing(_: str) -> None: ...
 
 @dataclass(frozen=True, slots=True)
 class Spooling:
-    """Where spools lie (None is the user's cache directory), how much one may hold, and all that are kept together.
+    """The directory of spools (None: the user's cache directory), and maximum bytes of one and of all kept spools.
 
-    `say` is told, once, of a spool that is worth a word.
+    `say` receives one message about a large spool.
     """
 
     directory: Path | None = None
@@ -57,12 +57,12 @@ class Spooling:
 
     @property
     def share(self) -> int:
-        """Of a stream whose beginning goes as it is read: bytes that one of the reasons to hold some of it is worth."""
+        """Maximum bytes held for each reason to hold any, of a stream whose beginning is deleted as it is read."""
         return self.most // 4
 
     @property
     def place(self) -> Path:
-        """The folder, made where it is missing. Raises OSError, PermissionError where it is not the user's own."""
+        """The folder, made if missing. Raises OSError, and PermissionError if it is not the user's own."""
         if self.directory is None:
             return private.folder(cache.directory() / "spool")
         return private.within(self.directory)
@@ -73,11 +73,11 @@ class Spooling:
 
 
 class Spool:
-    """A stream on its way into a temporary file, because readers go back in it.
+    """A stream that is written to a temporary file, so that readers can go back in it.
 
-    `name` is the stream's; `entry` (captures.cache.name) says what it is made of, where it can be made again: then it
-    is kept, and where it was, it is `lent` and nothing is taken of the stream. `least` is how many bytes the stream
-    gives at least, as far as that is known. Raises CaptureError where there can be no such file.
+    `name` is the stream's name. `entry` (captures.cache.name) identifies the ingredients of a stream that can be made
+    again; its spool is kept, and if one was kept before, it is `lent` and the stream is not read. `least` is the known
+    minimum size of the stream in bytes. Raises CaptureError if there can be no such file.
     """
 
     def __init__(
@@ -95,9 +95,9 @@ class Spool:
         self.entry = entry
         self.size = 0
         self.gone = 0
-        """Bytes at the beginning that are zeros by now (`let_go`)."""
+        """Number of bytes at the beginning that were replaced by a hole (`let_go`)."""
         self.error: CaptureError | None = None
-        """Why the stream ended before its end, where it did."""
+        """Why the stream ended early; empty if it did not."""
         self._looked = 0
         place = self._spooling.directory
         try:
@@ -116,13 +116,13 @@ class Spool:
             raise CaptureError(f"cannot be spooled to {where}: {error.strerror} (--spool-dir)", self.name) from None
 
     def take(self, least: int = 1) -> None:
-        """Append what comes next, `least` bytes of it where there are as many; blocks until they have come."""
+        """Append the next bytes, at least `least` unless the stream ends; blocks until they have arrived."""
         wanted = self.size + least
         while self.size < wanted and not self.ended:
             self._take()
 
     def let_go(self, end: int) -> None:
-        """Give back the space of what lies before `end`, where the file system can."""
+        """Free the disk space before `end`, if the file system can."""
         if end - self.gone >= min(STEP, self._spooling.share) and punch(self._descriptor, 0, self.gone, end):
             self.gone = end
 
@@ -186,7 +186,7 @@ class Spool:
         return f"holds more than {self._spooling.most} bytes, which is what may be spooled (--spool-max)"
 
     def _no_room(self, wanted: int) -> str | None:
-        """Make room for so many bytes; what to say where there is none."""
+        """Make room for this many bytes; returns the message if there is none."""
         place, most, held = self._place, self._spooling.most, self.size - self.gone
         if wanted > most:
             return self._too_large()
@@ -206,9 +206,9 @@ class Spool:
         return self.entry is not None and self._spooling.store.lend(self.entry, {_HELD: path})
 
     def _hold(self, make: Callable[[Path], bool]) -> bool:
-        """Make the file, if it can be made, and lock it as long as this process (or one it forked) lives."""
+        """Make the file, and lock it while this process or one that it forked lives."""
         place, token = self._place, secrets.token_hex(8)
-        # under its name it is locked from the first moment, or another process would take it for stale
+        # it must be locked before it has its name, or another process could take it for stale
         half, self.path = place / f"{_NEW}{token}{_SUFFIX}", place / f"capture-{token}{_SUFFIX}"
         if not make(half):
             return False
@@ -220,7 +220,7 @@ class Spool:
 
 
 def lent(entry: str, name: str, spooling: Spooling) -> Spool | None:
-    """The spool that was kept of what `entry` says, whole; None where there is none."""
+    """The complete spool kept for `entry`; None if there is none."""
     try:
         spool = Spool(iter(()), name, spooling, entry=entry)
     except CaptureError:
@@ -247,7 +247,7 @@ def _remove(descriptor: int, path: str) -> None:
 
 
 def _remove_stale(place: Path) -> None:
-    """Remove this user's spools that nobody holds any more."""
+    """Remove this user's spools that no process holds any more."""
     for path in place.glob(f"*{_SUFFIX}"):
         if not _OURS.fullmatch(path.name):
             continue

@@ -1,1 +1,1 @@
-"""Exchanges as tables: `schema` says what they hold, `rows` makes their rows, `parquet` writes them."""
+"""Exchanges as tables: `schema` defines them, `rows` makes their rows, `parquet` writes them."""

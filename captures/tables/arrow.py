@@ -13,7 +13,7 @@ from kproxy.captures.tables.rows import Row
 from kproxy.captures.tables.schema import Column, Table
 
 AT_ONCE: Final = 1024
-"""Rows that columns are made of at a time."""
+"""Number of rows converted to columns at a time."""
 
 _HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _TYPES: Final = {
@@ -29,25 +29,25 @@ _TYPES: Final = {
     "map<int,int>": pa.map_(pa.int32(), pa.int32()),
     "array<struct<key:string,value:binary>>": _HEADERS,
 }
-"""What Spark makes of each type of the schema, so that a batch is one of Spark's as it is."""
+"""The Arrow type that Spark uses for each type of the schema, so that Spark takes batches unchanged."""
 
 
 def schema(table: Table) -> Any:
-    """The pyarrow.Schema of a table; everything may be null, as Spark has it."""
+    """The pyarrow.Schema of a table; every column is nullable, as in Spark."""
     return pa.schema([pa.field(column.name, _TYPES[column.type]) for column in table.columns])
 
 
 def batch(table: Table, rows: Sequence[Row]) -> Any:
-    """A pyarrow.RecordBatch of rows; what is no text (half a surrogate pair) becomes "?".
+    """A pyarrow.RecordBatch of rows; lone surrogates become "?".
 
-    Raises ValueError where rows have other columns.
+    Raises ValueError if rows have other columns.
     """
     given = table.given
     return _batch(table, zip(given, zip(*rows, strict=True) if rows else [()] * len(given), strict=True))
 
 
 def of_values(table: Table, values: list[Any], without: Collection[str]) -> Any:
-    """The same of the values of rows, row behind row; `without` names columns that they lack."""
+    """Like `batch`, from the values of all rows in one sequence; `without` names columns that the rows lack."""
     given = [column for column in table.given if column.name not in without]
     width = len(given)
     if len(values) % width:
@@ -56,7 +56,7 @@ def of_values(table: Table, values: list[Any], without: Collection[str]) -> Any:
 
 
 def of_columns(table: Table, columns: Mapping[str, Any], without: Collection[str]) -> Any:
-    """The same of columns by name: sequences, arrays of numbers, or pyarrow's. Others are null."""
+    """Like `batch`, from columns by name: sequences, arrays of numbers, or pyarrow arrays. Missing ones are null."""
     null = [None] * len(next(iter(columns.values())))
     given = [column for column in table.given if column.name not in without]
     return _batch(table, ((column, columns.get(column.name, null)) for column in given))
@@ -72,7 +72,7 @@ def _batch(table: Table, given: Iterable[tuple[Column, Any]]) -> Any:
 
 
 def _micros(nanos: Any, before: Any = None) -> Any:
-    """Nanoseconds, since others where they are given, as microseconds, rounded down."""
+    """Nanoseconds, or their difference to other ones, as microseconds, rounded down."""
     since = nanos if before is None else pc.subtract(nanos, before)
     if (pc.min(since).as_py() or 0) < 0:  # Arrow's division rounds towards 0
         since = pc.if_else(pc.less(since, 0), pc.subtract(since, 999), since)
@@ -85,7 +85,7 @@ def _array(values: Any, type_: Any) -> Any:
     if isinstance(values, np.ndarray):
         return pa.array(values, type_)
     try:
-        # Of many columns every value is that of the first row, and to see that is quicker than to convert each.
+        # Many columns are constant; checking for that is faster than converting every value.
         if values and values[0] is values[-1] and values.count(values[0]) == len(values):
             return pa.repeat(pa.scalar(values[0], type_), len(values))
         return pa.array(values, type_)

@@ -24,9 +24,10 @@ _base = attrgetter("base")
 
 
 class TableExport:
-    """Writes what is read of a source into tables.
+    """Writes a reading into tables.
 
-    `packets` must be given every batch of packets and `began` every conversation (`Reader`), for what they alone tell.
+    The reading must pass every batch of packets to `packets` and every conversation to `began` (see `Reader`), because
+    the tables of flows and captures count packets.
     """
 
     def __init__(self, source: FileSource) -> None:
@@ -35,7 +36,7 @@ class TableExport:
         self._capture = capture_id(source)
         self._counter = FlowCounter(self._capture, source.parts)
         self.rows: dict[str, int] = {}
-        """How many rows of each table were written."""
+        """Number of rows written to each table."""
         self.packets = self._counter.packets
         self.began = self._counter.began
 
@@ -51,10 +52,10 @@ class TableExport:
         *,
         bodies: bool = True,
     ) -> None:
-        """Write the items of `batches` that `select` leaves, redacted; without `bodies` what headers alone tell.
+        """Write those items of `batches` that `select` passes, redacted; without `bodies` only columns from headers.
 
-        Where the capture cannot be read to its end, what could be is there. Raises OSError where the folder cannot be
-        written.
+        If the capture cannot be read to its end, everything before that is written. Raises OSError if the folder
+        cannot be written.
         """
         self._names = str if redaction is None else redaction.file
         known, health = view.knowledge, reader.health

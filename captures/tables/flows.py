@@ -1,4 +1,4 @@
-"""Rows of flows and captures: what packets alone tell, counted as they are read."""
+"""Rows of the tables flows and captures, from counts of packets made while reading."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kproxy.decoders.problems import Code
 
 @dataclass(slots=True)
 class _Direction:
-    """Packets of one direction from one SYN on; the counts are of [packets, bytes, SYN, FIN, RST]."""
+    """Counts of a direction's packets from one SYN to the next: [packets, bytes, SYN, FIN, RST]."""
 
     sender: str
     first: int
@@ -30,7 +30,7 @@ class _Direction:
 
 @dataclass(slots=True)
 class _Talk:
-    """What the exchanges and problems of a connection come to."""
+    """Counts of a connection's exchanges and problems."""
 
     exchanges: int = 0
     gaps: int = 0
@@ -46,13 +46,13 @@ class _File:
 
 
 Counts: TypeAlias = tuple[int, int, int, list[int], bool]
-"""Of packets of one direction (its number) the times of the first and the last, what `_Direction` counts, and whether
-they begin with a SYN.
+"""(number of the direction, time of the first and of the last packet, the counts of `_Direction`, whether the first
+packet is a SYN).
 """
 
 
 def counted(packets: Packets) -> Iterator[Counts]:
-    """What a batch of packets comes to, of which there is some: by direction, in order, from one SYN to the next."""
+    """Counts of a non-empty batch of packets, by direction and in order, from one SYN to the next."""
     order = together(packets.direction, len(packets.directions))
     direction, flags = packets.direction[order], packets.flags[order]
     time, length = packets.time[order], packets.length[order]
@@ -81,18 +81,18 @@ class FlowCounter:
         self._disorders: list[tuple[Connection, Disorder]] = []
 
     def began(self, connection: Connection, tcp: TcpConnection) -> None:
-        """Take notice of the TCP connection of a conversation (`Reader`), whose counts go on growing."""
+        """Add the TCP connection of a conversation (see `Reader`), whose counts keep growing."""
         self._disorders.append((connection, tcp.disorder))
 
     def packets(self, packets: Packets) -> None:
-        """Take a batch of packets, each once, in order."""
+        """Count a batch of packets; every packet must come once, in order."""
         if len(packets):
             for number, first, last, counts, new in counted(packets):
                 self.count(packets.directions[number], first, last, counts, new=new)
             self._count_files(packets)
 
     def count(self, key: bytes, first: int, last: int, counts: Sequence[int], *, new: bool) -> None:
-        """Take what packets of a direction come to, as `counted` has it."""
+        """Add a direction's counts, in the form of `counted`."""
         held = self._directions.setdefault(key, [])
         if new or not held:
             held.append(_Direction(endpoints(key)[0], first, first, [0] * 5))
@@ -101,14 +101,14 @@ class FlowCounter:
         one.counts = [before + more for before, more in zip(one.counts, counts, strict=True)]
 
     def _count_files(self, packets: Packets) -> None:
-        # A batch is of one file, and before its first payload stand the packet's headers.
+        # A batch comes from one file, and the first payload follows its packet's headers.
         index = bisect_left([part.base for part in self._parts], int(packets.at[0])) - 1
         file = self._files.setdefault(index, _File(int(packets.time[0])))
         file.last = int(packets.time[-1])
         file.packets += len(packets)
 
     def add(self, item: Exchange | StreamProblem) -> None:
-        """Take an item of the reading."""
+        """Count an item of the reading."""
         talk = self._talks.get(item.connection)
         if talk is None:
             talk = self._talks[item.connection] = _Talk()
@@ -120,12 +120,12 @@ class FlowCounter:
             talk.gap_bytes += item.size
 
     def passed(self, connection: Connection, exchanges: int) -> None:
-        """So many exchanges of a connection are nobody's items."""
+        """Count exchanges of a connection that are not passed to `add`."""
         self._talks.setdefault(connection, _Talk()).exchanges += exchanges
 
     def flows(self, seen: Iterator[tuple[Connection, Flow]], address: Callable[[str], str] = str) -> Iterator[Row]:
-        """The rows of flows for the connections that were seen; `address` is what they call one of the packets'."""
-        # which of the connections that were read it is says of a redacted one no address
+        """The rows of flows of all connections; `address` maps an address of a packet to its form in the rows."""
+        # A redacted connection has no address; its number identifies it.
         disorders = {(one.number, one.first_time): disorder for one, disorder in self._disorders}
         by_flow: dict[int, list[tuple[Connection, Flow]]] = {}
         for connection, flow in seen:
@@ -162,9 +162,9 @@ class FlowCounter:
         )  # fmt: skip
 
     def captures(self, error: tuple[str, str] | None, name: Callable[[str], str] = str) -> Iterator[Row]:
-        """The rows of captures; `error` is the name of the file that could not be read to its end, and why.
+        """The rows of captures; `error` is the name of the file that could not be read to its end, and the reason.
 
-        `name` is what a file is called in them.
+        `name` maps a file to its name in the rows.
         """
         for index, part in enumerate(self._parts):
             file = self._files.get(index, _File())

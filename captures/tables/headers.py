@@ -1,4 +1,4 @@
-"""The table exchanges of those whose headers alone are read, from columns of numbers instead of rows."""
+"""The table exchanges without bodies, made from columns of numbers instead of rows."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kproxy.captures.tcp.packets import Ints
 
 
 def batch(numbers: Mapping[str, Ints], texts: Sequence[str | None], api_name: Callable[[int], str | None]) -> Any:
-    """A pyarrow.RecordBatch of Kafka's exchanges without problems, as captures.tables.rows.Drafter.headers has them.
+    """A pyarrow.RecordBatch of Kafka exchanges without problems, equal to captures.tables.rows.Drafter.headers.
 
-    It lacks the columns of `Table.later`. `numbers` are columns of that table, sizes as frames' length fields have
-    them, and `answered`, which is negative where there is no response. `texts` are client id, status and reason,
-    exchange behind exchange.
+    It lacks the columns of `Table.later`. `numbers` are columns of that table, with sizes from frames' length fields,
+    and `answered`, which is negative without a response. `texts` has client id, status and reason of each exchange, one
+    after the other.
     """
     unanswered = numbers["answered"] < 0
     keys, which = np.unique(numbers["api_key"], return_inverse=True)

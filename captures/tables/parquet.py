@@ -2,9 +2,9 @@
 
     DIR/exchanges/capture_date=2026-11-21/capture_hour=05/9f3c…-0001.parquet
 
-Files are named after the capture. They are written aside and take their places when all is there, which is also when
-those of an earlier writing of the same capture go; files of other captures stay. Spark, DuckDB and pyarrow leave out
-what begins with a dot.
+Files are named after the capture. They are written to a hidden folder and moved into place when all are complete; files
+of an earlier writing of the same capture are removed then, and files of other captures stay. Spark, DuckDB and pyarrow
+ignore names that begin with a dot.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ from kproxy.captures.tables.schema import PARTITIONS, TABLES, Table
 from kproxy.decoders.exchange_json import timestamp
 
 ROWS: Final = 1 << 16
-"""Rows of a table that are gathered before they are written: a row group where they are all of one hour."""
+"""Rows of a table that are buffered before writing; rows of one hour make one row group."""
 BYTES: Final = 64 << 20
-"""The same in bytes, whatever comes first."""
+"""The same limit in bytes; the first one reached counts."""
 OPEN: Final = 32
-"""Files that are open at a time."""
+"""Maximum number of open files."""
 
 _HOUR: Final = 3600 * 1_000_000_000
 """Nanoseconds."""
 _GROWING: Final = {"bigint": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"}
-"""How columns are encoded that have times, counts and offsets: nearly every row another, not far from the one before.
+"""Encoding of times, counts and offsets, whose values differ in nearly every row, but little from the previous row.
 
-Other columns repeat what they say, so they have a dictionary, which would be made in vain of these.
+Other columns repeat their values and have a dictionary, which would be useless here.
 """
 _IDENTIFIERS: Final = ("flow_id", "producer_id")
-"""Numbers that are nobody's neighbours, and come again."""
+"""Columns of numbers that repeat but are not close to their neighbours, so they have a dictionary."""
 _REPEATING: Final = {"array<string>": ".list.element"}
-"""How Parquet names the column that has the values of lists."""
+"""Parquet's name of the column with the elements of lists."""
 _NEVER_REPEATED: Final = ("exchange_id",)
-"""Text that is another in every row, or nearly."""
+"""Columns of text that differs in nearly every row."""
 
 Partition = tuple[str, str]
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """Batches of a table that have yet to be written, and how many rows and bytes they have."""
+    """Batches of a table that wait to be written, with their number of rows and bytes."""
 
     batches: list[Any] = field(default_factory=list)
     rows: int = 0
@@ -67,10 +67,10 @@ class _Waiting:
 
 
 class Files:
-    """Writes batches of rows to files below a folder, which appear as they are closed: `close` closes the last."""
+    """Writes batches of rows to files below a folder; a file appears when it is closed, the last one by `close`."""
 
     def __init__(self, folder: Path, name: str, attempt: str = "") -> None:
-        """`name` begins the names of files; of several attempts to write the same ones the last counts."""
+        """`name` is the prefix of file names; a later attempt with the same name replaces the files."""
         self._folder = folder
         self._name = name
         self._attempt = attempt
@@ -80,7 +80,7 @@ class Files:
         self._paths: dict[tuple[str, Partition], Path] = {}
 
     def add(self, table: str, batch: Any) -> None:
-        """Take a pyarrow.RecordBatch of a table's rows."""
+        """Write a pyarrow.RecordBatch of a table's rows."""
         if not len(batch):
             return
         waiting = self._waiting.setdefault(table, _Waiting())
@@ -95,7 +95,7 @@ class Files:
             self._close(next(iter(self._writers)))
 
     def abandon(self) -> None:
-        """Write nothing more; what is not closed does not appear."""
+        """Stop writing; files that are not closed do not appear."""
         while self._writers:
             self._writers.popitem()[1].close()
 
@@ -137,7 +137,7 @@ class Files:
 
 @cache
 def encodings(table: Table) -> dict[str, Any]:
-    """How the columns of a table are encoded, as pyarrow.parquet.ParquetWriter takes it."""
+    """The encodings of a table's columns, as arguments of pyarrow.parquet.ParquetWriter."""
     numbers = (column for column in table.columns if column.type in _GROWING and column.name not in _IDENTIFIERS)
     growing = {column.name: _GROWING[column.type] for column in numbers}
     others = (column for column in table.columns if column.name not in {*growing, *_NEVER_REPEATED})
@@ -146,10 +146,10 @@ def encodings(table: Table) -> dict[str, Any]:
 
 
 class ParquetTables:
-    """Writes tables into a folder; use as a context, which commits at its end unless something was raised."""
+    """Writes tables into a folder; as a context manager it commits at the end unless there was an exception."""
 
     def __init__(self, directory: Path, capture: str, tables: Iterable[str]) -> None:
-        """`capture` names the files. Raises OSError where the folder cannot be made."""
+        """`capture` is the prefix of the file names. Raises OSError if the folder cannot be made."""
         self._directory = directory
         self._capture = capture
         self._aside = emptied(directory, capture)
@@ -157,7 +157,7 @@ class ParquetTables:
         self._tables = [TABLES[name] for name in tables]
         self._waiting: dict[str, list[Row]] = {table.name: [] for table in self._tables}
         self.rows = {table.name: 0 for table in self._tables}
-        """How many rows each table was given."""
+        """Number of rows of each table."""
 
     def __enter__(self) -> Self:
         return self
@@ -174,7 +174,7 @@ class ParquetTables:
             shutil.rmtree(self._aside, ignore_errors=True)
 
     def add(self, rows: Mapping[str, Sequence[Row]]) -> None:
-        """Take rows of some tables."""
+        """Add rows of some tables."""
         for table in self._tables:
             waiting = self._waiting[table.name]
             given = rows.get(table.name, ())
@@ -184,23 +184,23 @@ class ParquetTables:
                 self._turn(table)
 
     def commit(self) -> None:
-        """Put the files in place; what an earlier writing of this capture left goes."""
+        """Move the files into place, and remove those of an earlier writing of this capture."""
         for table in self._tables:
             self._turn(table)
         self._files.close()
         place(self._aside, self._directory, self._capture)
 
     def _turn(self, table: Table) -> None:
-        """Make columns of the rows that wait, which take less room."""
+        """Convert waiting rows to columns, which use less memory."""
         rows, self._waiting[table.name] = self._waiting[table.name], []
         if rows:
             self._files.add(table.name, arrow.batch(table, rows))
 
 
 def emptied(directory: Path, capture: str) -> Path:
-    """The folder in which files of a capture are written aside, with nothing in it.
+    """The hidden folder for a capture's files, emptied.
 
-    Raises OSError where it cannot be made.
+    Raises OSError if it cannot be made.
     """
     aside = directory / f".{capture}.partial"
     if aside.exists():
@@ -211,11 +211,11 @@ def emptied(directory: Path, capture: str) -> Path:
 
 
 def place(aside: Path, directory: Path, capture: str) -> None:
-    """Put the files of `aside`, which are named after their capture, in their places below `directory`.
+    """Move the files of `aside`, whose names begin with their capture, to their places below `directory`.
 
-    What an earlier writing of this capture left goes.
+    Files of an earlier writing of this capture are removed.
     """
-    # others may come there late, from an attempt that was given up
+    # an abandoned attempt may still write there
     written = {path.relative_to(aside) for path in aside.rglob(f"{capture}-*.parquet")}
     for path in sorted(written):
         there = directory / path

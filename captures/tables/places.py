@@ -1,6 +1,6 @@
-"""The topics and partitions that a message's values name, found by its definition whatever the API.
+"""The topics and partitions in a message's values, found by its definition, for every API.
 
-What is said of each is gathered by a function compiled for the message, which visits nothing else.
+A function compiled for each message collects them; it visits no other fields.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ Values = Mapping[str, Any]
 Part: TypeAlias = tuple[
     str | None, bytes | None, int | None, int | None, int | None, int | None, int | None, int | None, Any
 ]
-"""What a message says of a topic or partition.
+"""A message's values for a topic or partition.
 
 (topic, topic id, partition, error code, base offset, fetch offset, high watermark, last stable offset, records).
-The topic id is None where there is none, or only zeros; the partition where the topic alone is named. Of a message
-that does not carry records the last is None, else what somebody makes of them (`parts`).
+The topic id is None if it is missing or zero; the partition is None if only the topic is named. The last is None for a
+message without records, else the result of `made` (see `parts`).
 """
 
 _ENTITY: Final = "topicName"
 _INDEXES: Final = ("index", "partition", "partitionIndex", "partitionId")
 _LISTS: Final = "artition"
-"""What the names of lists of partitions have in common ("partitions", "resultsByPartition")."""
+"""The common part of the names of lists of partitions ("partitions", "resultsByPartition")."""
 _NOT_ASKED: Final = frozenset({"forgottenTopicsData"})
-"""Lists of what a message takes back."""
+"""Lists of partitions that a message removes."""
 _NUMBERS: Final = (
     ("errorCode", "partitionErrorCode"),
     ("baseOffset",),
@@ -39,15 +39,15 @@ _NUMBERS: Final = (
     ("highWatermark",),
     ("lastStableOffset",),
 )
-"""Fields that give the numbers of a Part: the first that a struct has."""
+"""Fields for the numbers of a Part; the first one that a struct has is taken."""
 _KNOWN: Final = frozenset({"highWatermark"})
-"""Those that are -1 where the sender does not know."""
+"""Fields that are -1 if the sender does not know the value."""
 
 
 def parts(values: Values, message: Message, version: int, made: Callable[[Buffer], Any]) -> list[Part]:
-    """What a message says of every topic and partition, in order; one that it names twice comes twice.
+    """A Part for every topic and partition of a message, in order; one that is named twice comes twice.
 
-    `made` makes something of the records that it carries.
+    `made` converts the records of a partition.
     """
     gather = _gatherer(message, version)
     return [] if gather is None else gather(values, made)
@@ -67,7 +67,7 @@ def _gatherer(message: Message, version: int) -> Callable[[Values, Callable[[Buf
 
 
 def _visit(layout: Layout, records: str | None, depth: int) -> list[str]:
-    """The lines that gather from a struct, which is the variable of this depth; none where it names nothing."""
+    """Lines of code that collect Parts from a struct, the variable of this depth; none if it has no topics."""
     values, inner, indent = f"v{depth}", f"v{depth + 1}", "    " * (depth + 1)
     slots = [slot for slot in layout.every() if slot.name not in _NOT_ASKED]
     strings = [slot for slot in slots if slot.one.shape is Shape.STRING and slot.field.entity == _ENTITY]
@@ -113,7 +113,7 @@ _NOTHING: Final = ", ".join(["None"] * (len(_NUMBERS) + 1))
 
 
 def _partition(slot: Slot, values: str, records: str | None) -> str | None:
-    """What an element of a list says of a partition, from its number on; None where it is none."""
+    """The code for a partition's number and its further values in a list element; None if it is no partition."""
     if slot.layout is None:
         return f"{values}, {_NOTHING}" if slot.type == "int32" else None
     numbers = {one.name: one for one in slot.layout.every()}
@@ -122,7 +122,7 @@ def _partition(slot: Slot, values: str, records: str | None) -> str | None:
 
 
 def _numbers(layout: Layout, values: str, records: str | None) -> str:
-    """What a struct says of a topic or partition, behind the partition."""
+    """The code for a Part's values after the partition."""
     slots = {slot.name: slot for slot in layout.every()}
     values_text = [
         _first([slots[name] for name in names if name in slots and slots[name].type_name in RANGES], values)
@@ -134,7 +134,7 @@ def _numbers(layout: Layout, values: str, records: str | None) -> str:
 
 
 def _first(slots: list[Slot], values: str) -> str:
-    """The value of the first of some fields that is there."""
+    """The code for the first of some fields that is present."""
     if not slots:
         return "None"
     slot, get = slots[0], _get(slots[0], values)

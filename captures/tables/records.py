@@ -13,7 +13,7 @@ from kproxy.decoders.exchange import Exchange
 
 
 def record_rows(key: Key, exchange: Exchange, lines: RecordLines) -> Iterator[Row]:
-    """The rows of an exchange's records; what `lines` withholds is null here."""
+    """The rows of an exchange's records; values that `lines` withholds are null."""
     for line in lines.records(exchange):
         withheld = _withheld(line["key"]) or _withheld(line["value"])
         headers = [(header["key"], payload(header["value"])) for header in line["headers"]]
@@ -25,7 +25,7 @@ def record_rows(key: Key, exchange: Exchange, lines: RecordLines) -> Iterator[Ro
 
 
 def payload(shown: Any) -> bytes | None:
-    """The bytes of a payload that the record JSON shows as text or base64; None where it has none or is withheld."""
+    """The bytes of a payload from the record JSON's text or base64; None if it is null or withheld."""
     if isinstance(shown, str):
         return shown.encode("utf-8", "surrogatepass")
     if isinstance(shown, Mapping) and isinstance(shown.get("base64"), str):

@@ -1,8 +1,8 @@
 """Rows of the tables from exchanges: pure functions of an exchange and its decoded bodies.
 
-A row has its values in the order of `Table.given`. What an exchange tells by itself is in the drafts of `Sketcher`,
-whose rows lack the columns of `Table.later`; `Drafter`, which has seen the exchanges before, gives those, too. Names of
-topics and node ids, which any may tell, are learnt by `Maker`, which closes the drafts with them.
+A row has its values in the order of `Table.given`. `Sketcher` makes drafts from one exchange alone; their rows lack the
+columns of `Table.later`. `Drafter`, which sees all exchanges in order, fills these too. `Maker` learns topic names and
+node ids from all exchanges and completes the drafts with them.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from kproxy.decoders.stream import Side, Source
 Row = Sequence[Any]
 Values = Mapping[str, Any]
 Where = Callable[[int], tuple[str, int]]
-"""An address of the source as file and offset."""
+"""An address of the source as (file, offset)."""
 TopicOf = Callable[[bytes], str | None]
-"""The name of a topic id, where it is known."""
+"""The name of a topic id, if it is known."""
 
 _ASSIGNORS: Final = ("protocolName", "serverAssignor")
 _MEMBER_EPOCHS: Final = ("memberEpoch", "generationId", "generationIdOrMemberEpoch", "shareSessionEpoch")
@@ -48,15 +48,15 @@ EVENTS: Final[Mapping[int, str]] = {
     76: "share_heartbeat",
     88: "streams_heartbeat",
 }
-"""API keys of what members of groups do."""
+"""API keys of group members' requests, with their events."""
 _TIME, _ERROR_COUNTS, _TOPICS = (EXCHANGES.index(name) for name in ("ts_ns", "error_counts", "topics"))
 _CAPTURE_ID, _EXCHANGE_ID, _BROKER_ID = (EXCHANGES.index(name) for name in ("capture_id", "exchange_id", "broker_id"))
 _TOPIC, _TOPIC_UUID, _TOPIC_ERROR = (EXCHANGE_TOPICS.index(name) for name in ("topic", "topic_uuid", "error_code"))
 _OFFSET, _COUNT, _CODEC = 0, 2, 4
-"""Where a Head has them."""
+"""Their positions in a Head."""
 _NOTHING: Final[Values] = {}
 _NONE: Final = ()
-"""An empty list of a row: the same one each time, so that a column of them is made at once."""
+"""The one empty list of all rows, so that a column of empty lists is recognised as constant."""
 _DESCRIBED: Final = frozenset(
     {
         api_keys.DESCRIBE_GROUPS,
@@ -65,21 +65,21 @@ _DESCRIBED: Final = frozenset(
         api_keys.STREAMS_GROUP_DESCRIBE,
     }
 )
-"""API keys by which groups are described."""
+"""API keys of requests that describe groups."""
 _OF_GROUPS: Final = _DESCRIBED | EVENTS.keys()
 
 
 def status(exchange: Exchange, bodies: Bodies) -> Status:
-    """The status as the exchange JSON has it."""
+    """The status in the form of the exchange JSON."""
     if (bodies.cut or bodies.undecoded) and exchange.status is Status.OK:
         return Status.CUT if bodies.cut else Status.UNDECODABLE
     return exchange.status
 
 
 def parts(bodies: Bodies) -> list[Part]:
-    """What the request and then the response say of each topic and partition that they name, in order.
+    """The Parts of the request, then those of the response, in order.
 
-    The records of a Part are `_carried`'s.
+    The records of a Part are the result of `_carried`.
     """
     found: list[Part] = []
     for decoded in (bodies.request, bodies.response):
@@ -89,12 +89,12 @@ def parts(bodies: Bodies) -> list[Part]:
 
 
 def _carried(records: Buffer) -> tuple[int, list[Head]]:
-    """Bytes of a records field, and its batches."""
+    """A records field's bytes and batches."""
     return len(records), heads(records)
 
 
 def topic_rows(key: Key, api_key: int | None, said: Sequence[Part], topic_of: TopicOf) -> list[Row]:
-    """Rows of exchange_topics: each partition once, what the request and the response say of it side by side."""
+    """Rows of exchange_topics: one for each partition, with the values of request and response."""
     merged: dict[tuple[str | bytes | None, int | None], Part] = {}
     divided: set[str | bytes | None] = set()
     for one in said:
@@ -108,7 +108,7 @@ def topic_rows(key: Key, api_key: int | None, said: Sequence[Part], topic_of: To
     rows: list[Row] = []
     begin, ids = key
     for (topic, partition), (_, topic_id, _, error, base, fetch, high, stable, carried) in merged.items():
-        # A topic whose partitions are named is not a row of its own.
+        # A topic has a row of its own only if no partition of it is named.
         if partition is None and topic in divided:
             continue
         size = records = batches = codec = first = None
@@ -126,7 +126,7 @@ def topic_rows(key: Key, api_key: int | None, said: Sequence[Part], topic_of: To
 
 
 def _both(first: Part, second: Part) -> Part:
-    """What two messages say of one partition: the second, where it says something; records are the first's."""
+    """Merge two Parts of one partition: the second's values unless they are None; the records are the first's."""
     topic, topic_id, partition, error, base, fetch, high, stable, carried = first
     _, _, _, error_2, base_2, fetch_2, high_2, stable_2, carried_2 = second
     return (
@@ -141,7 +141,7 @@ def _both(first: Part, second: Part) -> Part:
 
 
 def batch_rows(key: Key, said: Iterable[Part], topic_of: TopicOf) -> list[Row]:
-    """Rows of record_batches: all that are carried, in order."""
+    """Rows of record_batches: all batches of the exchange, in order."""
     rows: list[Row] = []
     begin, ids = key
     for topic, topic_id, partition, _, _, _, _, _, carried in said:
@@ -152,7 +152,7 @@ def batch_rows(key: Key, said: Iterable[Part], topic_of: TopicOf) -> list[Row]:
 
 
 def group_rows(key: Key, exchange: Exchange, bodies: Bodies) -> Iterator[Row]:
-    """Rows of group_events; a LeaveGroup has one a member, a description one a group."""
+    """Rows of group_events; LeaveGroup has one for each member, a describing request one for each group."""
     if exchange.api_key in _DESCRIBED:
         for group in (bodies.answered or {}).get("groups") or ():
             assignor = group.get("assignorName") or group.get("protocolData") or None
@@ -191,7 +191,7 @@ def problem_rows(key: Key, flow: Flow, problems: Sequence[Problem]) -> Iterator[
 
 
 def flags(exchange: Exchange, problems: Sequence[Problem], *, found: bool) -> list[str]:
-    """What was odd about the packets of an exchange; `found` says that a frame was found by a search."""
+    """Anomalies of an exchange's packets; `found`: a search found one of its frames."""
     found_flags = []
     if _disordered(exchange.request) or _disordered(exchange.response):
         found_flags.append("out_of_order")
@@ -209,31 +209,31 @@ def _disordered(frame: Frame | None) -> bool:
 
 
 DRAFTED: Final = ("exchanges", "exchange_topics", "record_batches", "group_events", "anomalies")
-"""Tables that exchanges have rows of."""
+"""Tables with rows for exchanges."""
 
 
 @dataclass(slots=True)
 class Draft:
-    """The rows of one exchange but for what other exchanges tell: names of topic ids, and which node its broker is."""
+    """The rows of one exchange without the values from other exchanges: topic names and the broker's node id."""
 
     key: Key
     api_key: int | None
     exchange: list[Any]
-    """Its row of the table exchanges; null where a column waits for `close`."""
+    """Its row of the table exchanges; columns that `close` fills are null."""
     codes: list[int] | None
-    """Error codes of the response, where they could be read."""
+    """Error codes of the response, as far as they could be read."""
     parts: list[Part]
     groups: list[Row]
     problems: list[Row]
 
     @property
     def open(self) -> bool:
-        """Whether it names a topic by its id alone, so that its rows depend on what is known of it."""
+        """Whether it names a topic by its id alone, so that its rows need the topic's name."""
         nameless = [one[1] for one in self.parts if one[0] is None and one[1] is not None]
         return bool(nameless) and not RESERVED.keys() >= set(nameless)
 
     def close(self, topic_of: TopicOf, node: int | None) -> dict[str, list[Row]]:
-        """Its rows by table, now that it is known what there is to know; asked once."""
+        """Its complete rows by table; call it once, when all knowledge is complete."""
         topics = topic_rows(self.key, self.api_key, self.parts, topic_of) if self.parts else []
         errors: Sequence[tuple[int, int]] | None = None if self.codes is None else _NONE
         if self.codes:
@@ -254,9 +254,9 @@ class Draft:
 
 
 class Sketcher:
-    """Drafts of exchanges, each of which is seen by itself: their rows lack the columns of `Table.later`.
+    """Makes a draft from each exchange alone; the rows lack the columns of `Table.later`.
 
-    `tables` are the names of those wanted. `health`, where given, counts frames that could not be decoded.
+    `tables` are the names of the wanted tables. `health`, if present, counts undecodable frames.
     """
 
     def __init__(
@@ -275,7 +275,7 @@ class Sketcher:
         if bodies.response is not None:
             found = codes(bodies.response, item, self._definitions)
             if bodies.response.body is None and not found:
-                found = None  # there may be some where it could not be read
+                found = None  # an undecodable response may still have error codes
         row = self._exchange(item, bodies, found)
         of = _key(row)
         known = item.protocol is None
@@ -291,7 +291,7 @@ class Sketcher:
         return draft, bodies
 
     def _exchange(self, item: Exchange, bodies: Bodies | None, found: list[int] | None) -> list[Any]:
-        """The row of the table exchanges; null where a column waits for `Draft.close`."""
+        """The row of the table exchanges; columns that `Draft.close` fills are null."""
         request, response = item.request, item.response
         asked_first = asked_last = asked_bytes = first = last = size = None
         begin = item.connection.first_time
@@ -304,7 +304,7 @@ class Sketcher:
         if bodies is None:
             said, problems, state = _NO_BODIES, item.problems, item.status
         else:
-            # What the fields of a dialect mean is the dialect's to say.
+            # The meaning of a dialect's fields is unknown.
             asked, answered = (bodies.asked, bodies.answered) if item.protocol is None else (None, None)
             said = _said(asked or _NOTHING, answered or _NOTHING, found)
             problems, state = bodies.problems, status(item, bodies)
@@ -332,9 +332,9 @@ class Sketcher:
 
 
 class Drafter(Sketcher):
-    """Drafts of a reading's exchanges, in the order in which they complete.
+    """Makes drafts of a reading's exchanges, in the order in which they complete.
 
-    `where` says which file an address lies in; the other arguments are those of Sketcher.
+    `where` maps an address to its file; the other arguments are those of Sketcher.
     """
 
     def __init__(
@@ -352,7 +352,7 @@ class Drafter(Sketcher):
         self._where = where
         self._software: dict[int, str] = {}
         self._resumed: dict[tuple[int, Side, int], Connection] = {}
-        """Where frames begin that were found by a search, and whose exchange has yet to come."""
+        """Addresses of frames found by a search whose exchange is not complete yet."""
 
     def anomaly(self, item: StreamProblem) -> Row:
         """The row of a problem that belongs to no exchange."""
@@ -366,7 +366,7 @@ class Drafter(Sketcher):
         )  # fmt: skip
 
     def headers(self, item: Exchange) -> dict[str, list[Row]]:
-        """All rows of an exchange whose bodies nobody reads."""
+        """All rows of an exchange whose bodies are not read."""
         row = self._exchange(item, None, None)
         made: dict[str, list[Row]] = {EXCHANGES.name: [row]}
         if item.problems:
@@ -402,7 +402,7 @@ class Drafter(Sketcher):
         return row
 
     def _place(self, frame: Frame | None) -> tuple[str | None, int | None]:
-        """Where its first byte lies: file and offset."""
+        """The (file, offset) of its first byte."""
         return (None, None) if frame is None or not frame.spans else self._where(frame.spans[0][0])
 
     def _problems(self, row: Row, item: Exchange, problems: Sequence[Problem]) -> list[Row]:
@@ -415,11 +415,11 @@ class Drafter(Sketcher):
             self._software[number] = f"{asked['clientSoftwareName']} {asked['clientSoftwareVersion']}"
 
     def software(self, connection: Connection) -> str | None:
-        """The client's name and version, where the connection has told them."""
+        """The client's software name and version, if ApiVersions on the connection had them."""
         return self._software.get(connection.number)
 
     def was_found(self, exchange: Exchange) -> bool:
-        """Whether one of its frames was found by a search."""
+        """Whether a search found one of its frames."""
         if not self._resumed:
             return False
         frames = (frame for frame in (exchange.request, exchange.response) if frame is not None)
@@ -432,8 +432,8 @@ class Drafter(Sketcher):
 class Maker:
     """The rows of a reading's items, by table, in the order of the items.
 
-    `rows` is what has been made since it was taken (`take`). Without `bodies` there are rows of
-    captures.tables.schema.WITHOUT_BODIES alone. The other arguments are those of Drafter.
+    `rows` has the rows made since the last `take`. Without `bodies` there are only rows of
+    captures.tables.schema.WITHOUT_BODIES. The other arguments are those of Drafter.
     """
 
     def __init__(
@@ -461,12 +461,12 @@ class Maker:
         return self._drafter.flows
 
     def take(self) -> dict[str, list[Row]]:
-        """The rows made so far, which are then forgotten here."""
+        """Return the rows made so far, and forget them."""
         taken, self.rows = self.rows, {name: [] for name in self.rows}
         return taken
 
     def add(self, item: Exchange | StreamProblem) -> Key | None:
-        """Make the rows of one item; the key of an exchange whose bodies are read."""
+        """Make the rows of one item; returns the key of an exchange whose bodies are read."""
         if isinstance(item, StreamProblem):
             row = self._drafter.anomaly(item)
             if "anomalies" in self.rows:
@@ -492,19 +492,19 @@ class Maker:
 
 
 def nodes(exchange: Exchange, bodies: Bodies) -> Iterator[tuple[tuple[str, int], int]]:
-    """The brokers that a Metadata names: host and port, and node id."""
+    """The brokers in a Metadata response: ((host, port), node id)."""
     if exchange.api_key == api_keys.METADATA and bodies.answered is not None:
         for broker in bodies.answered["brokers"]:
             yield (broker["host"], broker["port"]), broker["nodeId"]
 
 
 def _key(row: Row) -> Key:
-    """The key of an exchange, from its row, where that has ids."""
+    """The key of an exchange from its row, if the row has ids."""
     return Key(row[_TIME], (row[_CAPTURE_ID], row[_EXCHANGE_ID]) if len(row) > _EXCHANGE_ID else ())
 
 
 def _said(asked: Values, answered: Values, found: list[int] | None) -> tuple[Any, ...]:
-    """The columns of exchanges that bodies tell, from these values and error codes."""
+    """The columns of exchanges that come from bodies, from these values and error codes."""
     return (
         None if found is None else found[0] if found else 0,
         None,

@@ -1,8 +1,8 @@
-"""The tables that exchanges become, as data: columns, their types and what they mean.
+"""The tables as data: columns, their types and meanings.
 
-Whoever writes or reads them goes by this module alone: Parquet (captures.tables.arrow), Spark, docs/tables.md. Types
+All code that writes or reads tables uses this module: Parquet (captures.tables.arrow), Spark, docs/tables.md. Types
 are spelt as Spark's DDL spells them. Every time is a BIGINT of nanoseconds since the epoch, NAME_ns, with a TIMESTAMP
-of microseconds, NAME, beside it, which is made of it (`Column.of`). The rows of every table are partitioned by day
+of microseconds, NAME, computed from it (`Column.of`). The rows of every table are partitioned by day
 and hour (UTC) of the column that `Table.time` names.
 """
 
@@ -16,9 +16,9 @@ PLACE: Final = (
     "The place of an exchange is the stream offset of its request's first byte (of its response's, where no request "
     'was seen), after "b" where the broker sent it.'
 )
-"""What stands in an exchange_id behind the flow and the epoch."""
+"""The position within an exchange_id that follows the flow and the epoch."""
 PARTITIONS: Final = ("capture_date", "capture_hour")
-"""Names of the folders' levels: the day as "2026-11-21", the hour as "05"."""
+"""Names of the partition columns, which are folder levels: the day as "2026-11-21", the hour as "05"."""
 
 
 _FLAGS = (
@@ -34,7 +34,7 @@ class Column:
     type: str
     meaning: str
     of: tuple[str, ...] = ()
-    """The column of nanoseconds that this one repeats in microseconds, or the two whose difference it is: the first
+    """The column of nanoseconds that this one has in microseconds, or two columns whose difference it is: the first
     minus the second, rounded down."""
 
 
@@ -42,8 +42,8 @@ class Column:
 class Table:
     """`time` is the column of nanoseconds by which rows are partitioned and sorted.
 
-    `later` names the columns of which an exchange by itself tells nothing, where the exchange and its bodies tell the
-    others: what they say follows from its connection and from where it lies in the reading.
+    `later` names the columns whose values do not follow from the exchange and its bodies alone, but from its connection
+    and its position in the reading.
     """
 
     name: str
@@ -54,12 +54,12 @@ class Table:
 
     @property
     def given(self) -> tuple[Column, ...]:
-        """The columns that a row gives, in its order: those of `later` come last. The others are made of them."""
+        """The columns whose values a row has, in order, those of `later` last. Other columns are computed from them."""
         own = [column for column in self.columns if not column.of]
         return tuple(sorted(own, key=lambda column: column.name in self.later))
 
     def index(self, name: str) -> int:
-        """Where a column stands in a row."""
+        """The index of each column in a row."""
         return [column.name for column in self.given].index(name)
 
     @property
@@ -82,7 +82,7 @@ def _with_twins(columns: tuple[tuple[str, ...], ...]) -> Iterator[Column]:
 
 
 _HANGING: Final = ("capture_id", "exchange_id")
-"""What the tables have later that hang below an exchange."""
+"""Columns filled in stage 3 of tables keyed by exchange."""
 _CAPTURE: Final = ("capture_id", "string", "which reading it comes from: a hash of the capture's first bytes")
 _EXCHANGE: Final = ("exchange_id", "string", "of the exchange")
 _TIME: Final = (
@@ -314,12 +314,12 @@ TABLES: Final[dict[str, Table]] = {
 """All tables by name."""
 
 WITHOUT_BODIES: Final = (EXCHANGES.name, FLOWS.name, CAPTURES.name, ANOMALIES.name)
-"""The tables that have rows where bodies are not read."""
+"""The tables that have rows if bodies are not read."""
 FROM_BODIES: Final = (
     "broker_id", "client_software", "error_code", "error_counts", "throttle_time_ms", "acks", "group_id", "txn_id",
     "topics",
 )  # fmt: skip
-"""The columns of exchanges that are null then."""
+"""The columns of exchanges that are null in that case."""
 
 USUAL: Final = tuple(name for name in TABLES if name != RECORDS.name)
-"""The tables that are written unless others are chosen."""
+"""The tables that are written by default."""
