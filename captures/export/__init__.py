@@ -1,4 +1,4 @@
-"""What a reading is written as."""
+"""Interface of exports: text made from the items of a reading."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Reading(Protocol):
-    """What the text of a reading's items depends on (captures.reader.Reader)."""
+    """The part of captures.reader.Reader on which the text of its items depends."""
 
     @property
     def source(self) -> Source: ...
@@ -22,14 +22,14 @@ class Reading(Protocol):
     def health(self) -> Health: ...
     @property
     def precision(self) -> int:
-        """Digits of a second."""
+        """Number of decimal digits of a second."""
         ...
 
 
 class Lines(Protocol):
     """Turns the items of a reading into UTF-8, in order.
 
-    `problems` counts what is wrong in them where the text does not say it.
+    `problems` counts problems that the text does not contain.
     """
 
     problems: int
@@ -43,7 +43,7 @@ class Lines(Protocol):
 
 @runtime_checkable
 class Pieces(Lines, Protocol):
-    """Lines that may come to more text than should be held at once."""
+    """Lines whose text may be too long to hold at once."""
 
     def pieces(self, items: Sequence[Exchange | StreamProblem | Health]) -> Iterator[bytes]:
         """The text of `lines` in pieces."""

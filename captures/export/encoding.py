@@ -1,4 +1,4 @@
-"""Objects as the bytes of JSON."""
+"""JSON encoding."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LINE: Final = orjson.OPT_APPEND_NEWLINE
 
 
 def _records(value: Any) -> Any:
-    """What orjson takes for records that are text already."""
+    """Passes records that are JSON text already to orjson."""
     return _forms(value) if value.text is None else orjson.Fragment(value.text)
 
 
@@ -26,9 +26,9 @@ _slowly = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=
 
 
 def encode(value: Any, option: int | None = None) -> bytes:
-    """UTF-8 on one line, without a line end unless the option is LINE.
+    """JSON on one line in UTF-8, without a line end unless the option is LINE.
 
-    What is no text (half a surrogate pair, of a file's name for one) becomes "?".
+    Lone surrogates, as in some file names, become "?".
     """
     try:
         return in_json(orjson.dumps(value, _records, option))

@@ -1,4 +1,4 @@
-"""The nodes of a message as text: a tree with offsets, and a dump whose bytes are told apart by field."""
+"""The nodes of a message as text: a tree with offsets, and a hex dump grouped by field."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from kproxy.decoders.schema.layout import UNKNOWN_TAGS
 from kproxy.decoders.tree import Node
 
 READ_ON: Final = frozenset({Code.BAD_UTF8, Code.UNKNOWN_API, Code.UNKNOWN_VERSION, Code.TRAILING_BYTES})
-"""Problems that did not end the reading."""
+"""Problems that did not stop decoding."""
 UNREAD: Final = frozenset({"unread", "trailing"})
-"""Nodes for bytes that no field claims."""
+"""Names of nodes for bytes outside of all fields."""
 TAGS_TITLE: Final = "(other tagged fields)"
 OTHER_BYTES: Final = "'"
-"""Behind offsets that count in other bytes than those given."""
+"""Suffix of offsets that count in other bytes, such as decompressed ones."""
 _PREVIEW: Final = 24
 _NAME: Final = 34
 _TYPE: Final = 22
 _HEX: Final = 8
 _WIDE: Final = 120
-"""Columns from which on there is room for bytes beside the fields."""
+"""Terminal width from which bytes are shown beside the fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How nodes become text.
+    """Style of the text.
 
-    `shift` is added to offsets and `skip` names parts of the frame that are not shown: a length field that was not
-    given. `width` is the terminal's, by which lines are cut only where `cut` says so. Nodes more than `depth` levels
-    down are not shown. `api` is (key, version), for what error codes meant; `version` is that of the API or message,
-    for what values mean. `may_hold_secrets` withholds what no field claims.
+    `shift` is added to offsets; `skip` names parts of the frame that are not shown, such as a length field that the
+    input lacks. With `cut`, lines are cut to the terminal's `width`. Nodes more than `depth` levels down are not shown.
+    `api` is (key, version), for the meaning of error codes; `version` is that of the API or message, for the meaning of
+    values. `may_hold_secrets` withholds bytes outside of all fields.
     """
 
     show_secrets: bool = False
@@ -65,12 +65,12 @@ class Style:
         return escape(text, ascii_only=self.ascii_only)
 
     def value(self, node: Node) -> str:
-        """A node's value in words; "" for a struct."""
+        """A node's value as text; "" for a struct."""
         label = "" if node.label is None else f"  ({self.text(node.label)})"
         return self._value(node) + label
 
     def explained(self, node: Node) -> str:
-        """A node's value and what it means."""
+        """A node's value and its meaning."""
         meaning = None if self.version is None or self.withholds(node) else node_meaning(node, self.version)
         return self.value(node) + (f"  {self.text(meaning)}" if meaning else "")
 
@@ -106,7 +106,7 @@ class Style:
         return f"{counted(len(value), 'byte')}{': ' if head else ''}{head}{self.text(more)}"
 
     def problem(self, node: Node) -> str | None:
-        """What is wrong with a node, in one line."""
+        """A node's problem in one line."""
         if node.problem is None:
             return None
         problem = node.problem
@@ -119,7 +119,7 @@ def title(node: Node) -> str:
 
 
 def mentions(root: Node, message: str) -> bool:
-    """Whether a node that is there already says this."""
+    """Whether the problem of a node below `root` has this message."""
     return any(node.problem is not None and node.problem.message == message for node in root.walk())
 
 
@@ -135,11 +135,11 @@ class _Row:
     type: str
     value: str
     alone: str = ""
-    """In place of all that stands behind the span."""
+    """Replaces everything after the span."""
 
 
 def tree_lines(root: Node, data: Buffer, style: Style) -> list[str]:
-    """One line a node: its bytes [first-last], in a wide terminal their hex, name, type and value."""
+    """A line for each node: its bytes [first-last], their hex in a wide terminal, name, type and value."""
     rows = list(_rows(root, data, style))
     spans = max((len(row.span) for row in rows), default=0)
     names = min(max((2 * row.depth + len(row.name) for row in rows), default=0), _NAME)
@@ -199,7 +199,7 @@ def _node_rows(node: Node, data: Buffer, style: Style, depth: int, mark: str, sh
 
 
 def _kind(node: Node) -> str:
-    """A field's type: of what has fields of its own the form, because its name says nothing on the wire."""
+    """A field's type; for a struct its form only, because its name is not in the bytes."""
     if node.field is None:
         return "" if node.value is None or node.name in UNREAD or node.name == UNKNOWN_TAGS else node.type
     if node.field.struct is None:
@@ -213,7 +213,7 @@ def _kind(node: Node) -> str:
 def hex_lines(root: Node, data: Buffer, style: Style) -> Iterator[str]:
     """Every byte once, in order: offset, the bytes of a field, its path and value.
 
-    `kproxy decode` reads what this prints, where nothing is withheld: what is no byte of `data` stands behind "#".
+    `kproxy decode` can read this output unless something is withheld: everything but the bytes of `data` follows a "#".
     """
     problem = style.problem(root)
     if problem:
@@ -247,12 +247,12 @@ def _dump(
         position = after
     for index, empty in enumerate(owners):
         if index not in captioned:
-            # A field without a byte of its own: a struct whose fields have them all, or one that the bytes end before.
+            # A field without bytes of its own: a struct whose fields cover it, or a field after the end of the bytes.
             yield from _below(empty, style)
 
 
 def _paint(node: Node, owner: array[int], owners: list[Node], first: int, style: Style) -> None:
-    """Note for each byte the innermost node that it belongs to."""
+    """Record the innermost node of each byte."""
     start, end = max(node.start - first, 0), min(node.end - first, len(owner))
     index = len(owners)
     owners.append(node)
@@ -284,7 +284,7 @@ def _hex(
 
 
 def _below(node: Node, style: Style) -> Iterator[str]:
-    """What follows the bytes of a node: its problem, and what is in bytes of their own below it."""
+    """The lines after the bytes of a node: its problem, and nodes whose bytes are separate (decompressed)."""
     problem = style.problem(node)
     if problem:
         yield f"# {problem}"

@@ -1,4 +1,4 @@
-"""Exchanges as one line each, for people who watch without the terminal interface.
+"""One line for each exchange, for users without the terminal interface.
 
 06:11:10.537     18 127.0.0.1:43146       > 127.0.0.1:19092       Produce v10            ok   19.4 ms  shop-orders-0
 """
@@ -22,7 +22,7 @@ from kproxy.decoders.stream import Side
 
 
 def result_text(status: Status, codes: Sequence[int], exchange: Exchange, definitions: Definitions) -> str:
-    """The first error code with its name and how many more, or what became of the exchange."""
+    """The first error code with its name and the number of others, or else the status."""
     if not codes:
         return RESULTS[status]
     name = definitions.error_name(codes[0], exchange.api_key, exchange.api_version, exchange.protocol)
@@ -31,7 +31,7 @@ def result_text(status: Status, codes: Sequence[int], exchange: Exchange, defini
 
 
 class OneLine:
-    """Turns the items of a reading into lines; a problem that belongs to no exchange is one too, health is none."""
+    """Turns exchanges, and problems that belong to no exchange, into lines; health has no line."""
 
     problems = 0
 
@@ -51,7 +51,7 @@ class OneLine:
         return b""
 
     def line(self, item: Exchange | StreamProblem) -> str:
-        """One item without its line end; nothing in it can drive a terminal."""
+        """The line of an item, without its line end and with all control characters escaped."""
         if isinstance(item, StreamProblem):
             ends = _ends(item.connection.client, item.connection.broker)
             return f"{_clock(item.time)} {'!':>6} {ends} {escape(f'{item.code.value}: {item.message}')}"
@@ -65,7 +65,7 @@ class OneLine:
         status = exchange.status
         if status is Status.OK and summary.status is not None:
             status = summary.status
-        # Where the broker asks, the client id is the broker's.
+        # If the broker sent the request, the client id is the broker's.
         client = (exchange.client_id if exchange.asked_by is Side.CLIENT else None) or connection.client
         api = api_text(self._definitions, key, version, token=exchange.token, protocol=exchange.protocol)
         result = result_text(status, summary.errors, exchange, self._definitions)
@@ -86,13 +86,13 @@ class OneLine:
 
 
 def _rewritten(exchange: Exchange) -> bool:
-    """Whether kproxy changed a frame on its way; its comment in the capture says what."""
+    """Whether kproxy changed a frame; a packet comment in the capture describes the change."""
     frames = (exchange.request, exchange.response)
     return any(comment.startswith(CHANGED) for frame in frames if frame for comment in frame.comments)
 
 
 def health_note(health: Health) -> str | None:
-    """What a reading could not give, in words; None where it gave everything."""
+    """A message about everything that could not be read or decoded; None if there is nothing."""
     counts = (
         (health.recorder_dropped, "packet", "dropped by the recorder"),
         (health.lost, "byte", "lost"),

@@ -13,25 +13,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TextOptions:
-    """What the text of a format may depend on beside the reading."""
+    """Options on which the text of a format may depend."""
 
     view: View
     columns: Sequence[str] = ()
     """Columns of a table, in this order."""
     formulas: bool = False
-    """Whether a spreadsheet may calculate cells that begin like a formula."""
+    """Whether cells that begin like a formula stay unchanged, so that a spreadsheet evaluates them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputFormat:
-    """What commands and the interface need to know of a format."""
+    """Properties of a format, for commands and the interface."""
 
     suffix: str
-    """The end of its files' names; "" for a folder."""
+    """Suffix of its file names; "" for a folder."""
     meaning: str
     """Its description after "FORMAT: "."""
     lines: Callable[[Reading, TextOptions], Lines] | None = None
-    """Makes what turns items into text; None if the output is not made item by item."""
+    """Makes the object that turns items into text; None if the output is not made item by item."""
     resumable: bool = False
     """Whether it grows item by item for any number of exchanges, so that --resume can go on with it."""
     with_health: bool = False
@@ -39,7 +39,7 @@ class OutputFormat:
     payloads: bool = False
     """Whether it shows keys and values decoded by viewers."""
     learns: bool = True
-    """Whether its text depends on what earlier exchanges said, such as the names of topic ids."""
+    """Whether its text depends on earlier exchanges, such as for the names of topic ids."""
     columns: bool = False
     """Whether its columns can be chosen."""
     single: bool = False

@@ -1,4 +1,4 @@
-"""Items of a reading as bytes, for another process that reads the same source: where frames lie, not what they hold."""
+"""Items of a reading as bytes, for another process with the same source: addresses of frames, not their content."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Item = Exchange | StreamProblem
 Row = tuple[Any, ...]
 
 _VERSION = 2
-"""Of marshal: later ones look for objects that repeat, which takes longer than writing them again."""
+"""Version of marshal's format; later ones look for repeated objects, which takes longer than repeating them."""
 _SIDES = tuple(Side)
 _STATUSES = {status.value: status for status in Status}
 _connection = attrgetter("number", "client", "broker", "first_time", "opened")
@@ -27,9 +27,9 @@ _exchange = attrgetter(
 
 
 def pack(items: Sequence[Item], beside: Any = None) -> bytes:
-    """The items, and what is to go with them (plain values).
+    """Pack items together with further plain values.
 
-    What has neither problems nor a session, nearly all, takes the quick way.
+    Exchanges without problems and session, which are nearly all, take the fast path.
     """
     connections: dict[int, Row] = {}
     rows: list[Row | bytes] = []
@@ -47,7 +47,7 @@ def pack(items: Sequence[Item], beside: Any = None) -> bytes:
 
 
 def unpack(packed: bytes) -> tuple[list[Item], Any]:
-    """The items, and what went with them."""
+    """The items, and the further values."""
     connection_rows, rows, beside = marshal.loads(packed)  # noqa: S302 (ours)
     connections = {row[0]: Connection(*row) for row in connection_rows}
     items: list[Item] = []

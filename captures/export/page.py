@@ -1,4 +1,4 @@
-"""One exchange as an HTML page that needs nothing else: facts, fields with what they mean, bytes."""
+"""One exchange as a self-contained HTML page: facts, fields with their meanings, bytes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ pre { background: #f3f4f6; padding: 1em; overflow-x: auto; font-size: 12px }
 }
 """
 _MOST_BYTES = 1 << 16
-"""Bytes of a frame that the dump shows."""
+"""Maximum number of a frame's bytes in the dump."""
 
 
 class Page:
@@ -168,6 +168,6 @@ def _node(node: Node, style: Style) -> Iterator[str]:
 
 
 def _text(text: str, *, lines: bool = False) -> str:
-    """Text from the wire as HTML: nothing in it is markup, nothing changes direction."""
+    """Text from the wire as HTML, without markup and without bidirectional control characters."""
     parts = text.split("\n") if lines else [text]
     return "\n".join(html_escape(escape(part)) for part in parts)

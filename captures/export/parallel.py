@@ -1,13 +1,13 @@
-"""The text of a reading made by several processes, byte for byte what one process writes.
+"""The text of a reading, made by several processes and byte for byte equal to that of one process.
 
-One process reads, and deals out what it has read in chunks to others, to each in turn. They make the text and write it
-to the output in the order of the chunks: the turn to write goes round among them as the chunks did. So what goes from
-one to another is little: where frames lie, facts (`Knowledge`) and counts.
+One process reads, and deals chunks of items to worker processes in round-robin order. The workers make the text and
+write it to the output in the order of the chunks: a token, the turn, goes round among them in the same order. So only
+little passes between processes: addresses of frames, facts (`Knowledge`) and counts.
 
-The text of a chunk depends on what was learnt before it. The reading process learns what it can without making text,
-and what it knows comes with a chunk and is taken for the truth. What is true comes with the turn; where it is something
-else, the text is made again. With it comes how far the output is complete (`Stage`), which the work is told now and
-then, so that another run may go on from there.
+The text of a chunk depends on facts from earlier chunks. The reading process learns facts as far as it can without
+making text, and sends them with a chunk as an assumption. The true facts come with the turn; if they differ, the worker
+makes the text again. The turn also carries how far the output is complete (`Stage`), which is passed to the work at
+intervals, so that another run can resume there.
 """
 
 from __future__ import annotations
@@ -30,55 +30,55 @@ from kproxy.decoders.exchange import Exchange, StreamProblem
 from kproxy.decoders.knowledge import Knowledge
 
 WAITING: Final = 2
-"""Chunks whose text a process holds while it waits for its turn."""
+"""Maximum number of chunks whose text a worker holds while it waits for its turn."""
 STAGE: Final = 32
-"""Chunks after which the work is told how far the output is complete."""
+"""Number of chunks between reports of how far the output is complete."""
 MOST_JOBS: Final = 4
-"""Reading is one process's, so that more do not help."""
+"""Maximum number of workers; one process reads, so more would not help."""
 PIPE: Final = 1 << 20
-"""Bytes of chunks that a process may have before it, where the system allows: nobody then waits while one reads."""
+"""Pipe capacity in bytes for a worker's chunks, if the system allows it, so that no worker waits for the reader."""
 
 Item: TypeAlias = Exchange | StreamProblem
 Facts: TypeAlias = "dict[str, dict[str, str]]"
 _LENGTH: Final = struct.Struct("=Q")
 _END: Final = b""
-"""What stands for a chunk when there is no further one."""
+"""The message after the last chunk."""
 
 
 class WorkerError(Exception):
-    """A process that makes text failed or was killed; what was written is a beginning of the whole."""
+    """A worker failed or was killed; the output is complete up to some item."""
 
 
 class Stage(NamedTuple):
-    """How far a work has come: items whose text is made, what was counted meanwhile, and what is known after them."""
+    """Progress of the work: number of items with text, their counts, and the facts known after them."""
 
     items: int
     counts: list[int]
     facts: Facts
 
     def after(self, items: int, counts: Sequence[int], facts: Facts) -> Stage:
-        """The stage when `items` more are done, which counted `counts` and left `facts`."""
+        """The stage after `items` more, with their `counts` and the `facts` after them."""
         return Stage(self.items + items, [a + b for a, b in zip(self.counts, counts, strict=True)], facts)
 
 
 class Work(Protocol):
-    """What is made of the items of a reading."""
+    """The work on the items of a reading."""
 
     @property
     def knowledge(self) -> Knowledge | None:
-        """What the text of an item depends on beside the item; None where on nothing."""
+        """The knowledge on which the text of items depends; None if there is none."""
         ...
 
     @property
     def counts(self) -> list[int]:
-        """What is counted while text is made."""
+        """The counts from making text."""
         ...
 
     @counts.setter
     def counts(self, counts: list[int]) -> None: ...
 
     def texts(self, items: Sequence[Item]) -> Iterable[bytes]:
-        """The text of the next items of the reading, in small parts; it learns from them."""
+        """The text of the next items, in small parts; also learns from them."""
         ...
 
     def learn(self, items: Sequence[Item]) -> None:
@@ -86,32 +86,32 @@ class Work(Protocol):
         ...
 
     def pack(self, items: Sequence[Item]) -> bytes:
-        """Items for another process, with what else their text depends on."""
+        """Items as bytes for another process, with everything else that their text needs."""
         ...
 
     def unpack(self, packed: bytes) -> Sequence[Item]: ...
 
     def reached(self, stage: Stage) -> None:
-        """The output holds the text of all items up to there, counted from where this run began, and nothing else."""
+        """Record that the output is exactly the text of all items up to this stage, counted from this run's start."""
         ...
 
 
 def write(work: Work, batches: Iterable[Sequence[Item]], out: BinaryIO, jobs: int) -> None:
     """Write the text of the batches of a reading, made by `jobs` processes (at least 2).
 
-    `out` has a file descriptor, and this process no other thread. What the processes count is in the work's counts
-    afterwards. Raises what writing raises, and WorkerError.
+    `out` has a file descriptor, and this process must have no other thread. The workers' counts are added to those of
+    the work. Raises the errors of writing, and WorkerError.
     """
     every = (items for batch in batches for items in chunks(batch))
     stage = Stage(0, work.counts, facts(work))
-    for items in every:  # What is compiled for the first ones, all processes inherit.
+    for items in every:  # All workers inherit what is compiled for the first items.
         out.writelines(work.texts(items))
         stage = Stage(len(items), work.counts, facts(work))
         break
-    out.flush()  # else the text would be there twice
+    out.flush()  # otherwise the workers would write the buffered text again
     crew = _Crew(work, out, jobs, stage)
     try:
-        with contextlib.suppress(BrokenPipeError):  # then `finish` says why
+        with contextlib.suppress(BrokenPipeError):  # `finish` raises the reason
             for items in every:
                 crew.deal(items)
                 work.learn(items)
@@ -121,27 +121,27 @@ def write(work: Work, batches: Iterable[Sequence[Item]], out: BinaryIO, jobs: in
 
 
 class _Lost(Exception):  # noqa: N818
-    """The process before, or the one that reads, is gone."""
+    """The previous worker or the reading process is gone."""
 
 
 def facts(work: Work) -> Facts:
-    """What the text of the next items depends on."""
+    """The facts on which the text of the next items depends."""
     return {} if work.knowledge is None else {str(fact): known for fact, known in work.knowledge.facts.items()}
 
 
 @dataclass(slots=True)
 class _Member:
-    """A forked process: the pipe by which it gets chunks, and the one in which it says how it went."""
+    """A worker as the reading process sees it: the pipe for its chunks, and the pipe with its final report."""
 
     pid: int
     chunks: int
     report: int
     knowledge: Facts | None = None
-    """The facts that it was sent last."""
+    """The facts that were last sent to it."""
 
 
 class _Crew:
-    """The forked processes, as the process that reads sees them."""
+    """The workers, as the reading process sees them."""
 
     def __init__(self, work: Work, out: BinaryIO, jobs: int, stage: Stage) -> None:
         self._work = work
@@ -158,7 +158,7 @@ class _Crew:
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             pid = os.fork()
             if not pid:
-                # A pipe ends when the process that writes to it does, so no other one may hold it open.
+                # A pipe must end with its writer, so no other process may keep it open.
                 for end in ends - worker.ends:
                     os.close(end)
                 worker.work()
@@ -170,7 +170,7 @@ class _Crew:
             _enlarge(member.chunks)
 
     def deal(self, items: Sequence[Item]) -> None:
-        """Give the next items to the process that is next. Raises BrokenPipeError where that one has ended."""
+        """Send the next items to the next worker. Raises BrokenPipeError if that one has ended."""
         member = self._members[self._dealt % len(self._members)]
         self._dealt += 1
         known = facts(self._work)
@@ -178,7 +178,7 @@ class _Crew:
         member.knowledge = known
 
     def finish(self) -> None:
-        """Wait for all of them, and take up what they counted. Raises what went wrong."""
+        """Wait for all workers, and add their counts. Raises their errors."""
         for member in self._members:
             with contextlib.suppress(BrokenPipeError):
                 _send(member.chunks, _END)
@@ -189,14 +189,14 @@ class _Crew:
             _raise(result or {})
         silent = [code for result, code in zip(results, codes, strict=True) if result is None]
         if silent:
-            code = min(silent)  # one that was killed, before those that then waited in vain
+            code = min(silent)  # first a killed worker, then those that waited for it in vain
             how = f"was ended by signal {-code}" if code < 0 else f"ended with {code}"
             raise WorkerError(f"a process that makes the output {how}")
         counted = (result["counts"] for result in results if result is not None)
         self._work.counts = [sum(column) for column in zip(self._work.counts, *counted, strict=True)]
 
     def stop(self) -> None:
-        """End those that are still there."""
+        """Kill the remaining workers."""
         for member in self._members:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(member.pid, signal.SIGKILL)
@@ -213,7 +213,7 @@ class _Crew:
 
 @dataclass(slots=True)
 class _Made:
-    """The text of a chunk that waits for its turn: made from what was `assumed`, it left `facts`."""
+    """The text of a chunk that waits for its turn, made from the `assumed` facts; `facts` are those after it."""
 
     packed: bytes
     assumed: Facts
@@ -222,11 +222,11 @@ class _Made:
     counts: list[int]
     items: int = 0
     failure: Exception | None = None
-    """Why there is none."""
+    """The error that prevented it."""
 
 
 class _Turn(NamedTuple):
-    """The number of chunks that are written, and what is true after them."""
+    """The turn: number of written chunks, and the true facts after them."""
 
     written: int
     stage: Stage
@@ -234,7 +234,7 @@ class _Turn(NamedTuple):
 
 @dataclass(slots=True)
 class _Worker:
-    """A forked process, as it sees itself."""
+    """A worker process itself."""
 
     job: Work
     out: BinaryIO
@@ -245,29 +245,29 @@ class _Worker:
     pass_on: int
     held: deque[_Made] = field(default_factory=deque)
     turn: _Turn | None = None
-    """What is so before the first chunk that is held, or that comes next, where it is this process's turn."""
+    """The true facts before the first held or next chunk, if it is this worker's turn."""
     alone: bool = False
     """No further turn will come."""
     knowledge: Facts = field(default_factory=dict)
-    """What the process that reads knew before the chunk that came last."""
+    """The reading process's facts before the latest chunk."""
     learnt: Facts = field(default_factory=dict)
-    """What is known after the chunk that this process wrote last."""
+    """The facts after the chunk that this worker wrote last."""
 
     @property
     def ends(self) -> set[int]:
         return {self.chunks, self.report, self.turns, self.pass_on}
 
     def work(self) -> NoReturn:
-        """Make text until there are no more chunks, then end this process."""
+        """Make text until the last chunk, then end this process."""
         result: dict[str, Any] | None = None
         try:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the reading process gets it too, and ends this one
-            gc.freeze()  # who looks for garbage in what is inherited, copies it
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the reading process gets the signal too, and kills this one
+            gc.freeze()  # garbage collection would copy inherited memory pages
             before = self.job.counts
             self._run()
             result = {"counts": [after - count for count, after in zip(before, self.job.counts, strict=True)]}
         except _Lost:
-            pass  # what went wrong, another one tells
+            pass  # another process reports the error
         except OSError as error:
             result = {"os_error": [error.errno, error.strerror, error.filename]}
         except BaseException as error:  # noqa: BLE001 (whatever it is, it ends here and is told)
@@ -286,7 +286,7 @@ class _Worker:
                 continue
             if self.alone and self.held:
                 raise _Lost
-            # A turn is taken even where nothing is held, because who passes it on may wait for that.
+            # Take the turn even without a held chunk, because the previous worker may be blocked on passing it.
             wanted = [self.turns] if self.turn is None and not self.alone else []
             if more and len(self.held) < WAITING:
                 wanted.append(self.chunks)
@@ -295,14 +295,14 @@ class _Worker:
             elif chunk := _receive(self.chunks):
                 packed, known = marshal.loads(chunk)  # noqa: S302 (ours)
                 self.knowledge = self.knowledge if known is None else known
-                # Of what both know, who reads knows the newer; some is learnt only where text is made.
+                # The reading process has newer facts, but some facts are learnt only when text is made.
                 assumed = {fact: {**self.learnt.get(fact, {}), **known} for fact, known in self.knowledge.items()}
                 self.held.append(self._make(packed, assumed))
             else:
                 more = False
 
     def _make(self, packed: bytes, assumed: Facts) -> _Made:
-        """Make the text of a chunk, and meanwhile write what waits when its turn comes."""
+        """Make the text of a chunk; if the turn comes meanwhile, write the waiting chunk first."""
         work, before = self.job, self.job.counts
         made = _Made(packed, assumed, {}, [], [])
         if work.knowledge is not None:
@@ -316,7 +316,7 @@ class _Worker:
         return made
 
     def _texts(self, made: _Made) -> Iterator[bytes]:
-        """The text of a chunk, part by part; what goes wrong is kept until it is the chunk's turn."""
+        """The text of a chunk, part by part; an error is kept until the chunk's turn."""
         try:
             items = self.job.unpack(made.packed)
             made.items = len(items)
@@ -339,7 +339,7 @@ class _Worker:
             self.alone = True
 
     def _write(self, turn: _Turn) -> None:
-        """It is the first chunk's turn: write its text, if need be made again, and pass the turn on."""
+        """Write the text of the first chunk, made again if needed, and pass the turn on."""
         made = self.held[0]
         if turn.stage.facts != made.assumed:
             self.job.counts = [count - less for count, less in zip(self.job.counts, made.counts, strict=True)]
@@ -355,13 +355,13 @@ class _Worker:
         written, stage = turn.written + 1, turn.stage.after(made.items, made.counts, made.facts)
         if written % STAGE == 0:
             self.job.reached(stage)
-        with contextlib.suppress(BrokenPipeError):  # There is no next one.
+        with contextlib.suppress(BrokenPipeError):  # There is no next worker.
             _send(self.pass_on, marshal.dumps((written, *stage)))
         self.learnt = made.facts
 
 
 def _result(report: int) -> dict[str, Any] | None:
-    """What a process says at its end; None where that came before it said anything."""
+    """A worker's final report; None if it ended without one."""
     try:
         result: dict[str, Any] = marshal.loads(_receive(report))  # noqa: S302 (ours)
     except _Lost:
@@ -370,7 +370,7 @@ def _result(report: int) -> dict[str, Any] | None:
 
 
 def _raise(result: dict[str, Any]) -> None:
-    """Raise what a process says that went wrong."""
+    """Raise the error in a worker's report."""
     if "os_error" in result:
         raise OSError(*result["os_error"])
     if "failure" in result:
@@ -393,7 +393,7 @@ def _send(pipe: int, message: bytes) -> None:
 
 
 def _receive(pipe: int) -> bytes:
-    """The next message. Raises _Lost where there is none, because who sends is gone."""
+    """The next message. Raises _Lost if the sender is gone."""
     (length,) = _LENGTH.unpack(_exactly(pipe, _LENGTH.size))
     return _exactly(pipe, length)
 

@@ -1,7 +1,7 @@
-"""An output that is on its way: a file that another run goes on with where this one was ended.
+"""Resumable output: if a run is interrupted, another run can continue the file.
 
-It is FILE.part until it is complete. FILE.part.json beside it, a journal that is replaced as a whole, says what it is
-made of and how much of it stands (`captures.export.parallel.Stage`). What is behind that is cut off and made again.
+The file is FILE.part until it is complete. FILE.part.json beside it, a journal that is replaced atomically, records its
+ingredients and how much of it is complete (`captures.export.parallel.Stage`). Resuming truncates the rest.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from kproxy.captures.outputs import ADVICE
 from kproxy.captures.stamps import ends
 
 PATIENCE: Final = 20.0
-"""Seconds until processes that outlived the run which forked them must have noticed."""
+"""Seconds within which workers notice that the run that forked them is gone."""
 _PAUSE: Final = 0.05
 _NOTHING: Final = Stage(0, [], {})
 
 
 class PartialError(Exception):
-    """What was begun cannot be gone on with, in words."""
+    """The partial output cannot be resumed; the message says why."""
 
 
 class Partial:
-    """An output that will be `target` where this context ends well; `out` is what to write to.
+    """A context for an output that becomes `target` if the context ends without an exception; write to `out`.
 
-    `made_of` (JSON values) is all that its bytes depend on. Where a run that was ended had the same, `stage` says how
-    far it came, and `out` stands behind what belongs to that. Raises PartialError where it had something else, where
-    the files are damaged, while another process writes, or where FILE.part is somebody else's (unless `overwrite`);
-    OSError where the file cannot be written.
+    `made_of` (JSON values) has everything that its bytes depend on. If an interrupted run had the same, `stage` is its
+    progress, and `out` is positioned after its complete part. Raises PartialError if that run had something else, if
+    the files are damaged, while another process writes, or if FILE.part is a foreign file (unless `overwrite`); OSError
+    if the file cannot be written.
     """
 
     def __init__(self, target: Path, made_of: Mapping[str, Any], *, overwrite: bool = False) -> None:
@@ -47,14 +47,14 @@ class Partial:
         self._made_of = json.loads(json.dumps(made_of))
         self._overwrite = overwrite
         self.stage: Stage | None = None
-        """How far an earlier run came; None where there was none."""
+        """The progress of an earlier run; None if there was none."""
         self.out = self._claim()
         try:
             size = self._resume()
             self.out.truncate(size)
             self.out.seek(size)
             if self.stage is None:
-                self.reached(_NOTHING)  # so that a later run knows the file for its own
+                self.reached(_NOTHING)  # so that a later run recognises the file
         except BaseException:
             self.out.close()
             raise
@@ -72,7 +72,7 @@ class Partial:
                 self._journal.unlink(missing_ok=True)
 
     def reached(self, stage: Stage) -> None:
-        """What was flushed to the file is complete up to a stage, counted from where this run began."""
+        """Record that the flushed file is complete up to a stage, counted from the start of this run."""
         before = self.stage or _NOTHING
         self._sync()
         descriptor = self.out.fileno()
@@ -87,28 +87,28 @@ class Partial:
         private.replace(self._journal, json.dumps(journal))
 
     def _sync(self) -> None:
-        """A machine that loses power must not remember the journal alone."""
+        """Sync the file before its journal, so that a power failure cannot leave a journal ahead of it."""
         self.out.flush()
         os.fsync(self.out.fileno())
 
     def _claim(self) -> BinaryIO:
-        """The file, for this process and those that it forks alone: all must be gone before another one may."""
+        """The file, locked for this process and those that it forks, until all of them have ended."""
         until = time.monotonic() + PATIENCE
         while True:
             out = private.appended(self._part, buffering=1 << 20)
             with contextlib.suppress(BlockingIOError, FileNotFoundError):
                 fcntl.flock(out.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if os.path.samestat(os.fstat(out.fileno()), self._part.stat()):
-                    return out  # else who had it before has completed it
+                    return out  # otherwise the previous holder has completed it
             out.close()
             if time.monotonic() > until:
                 raise PartialError(f"{self._part}: another process writes it")
             time.sleep(_PAUSE)
 
     def _resume(self) -> int:
-        """Bytes that an earlier run completed; takes its stage."""
+        """Number of bytes that an earlier run completed; also sets its stage."""
         if not os.fstat(self.out.fileno()).st_size:
-            self._journal.unlink(missing_ok=True)  # FILE.part was removed to begin again
+            self._journal.unlink(missing_ok=True)  # FILE.part was removed by the user, to start over
         try:
             journal = json.loads(self._journal.read_bytes())
             made_of, size, digest, stage = (journal[name] for name in ("made_of", "size", "ends", "stage"))

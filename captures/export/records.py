@@ -1,4 +1,4 @@
-"""Records as one line each: "kproxy.record/1"."""
+"""A line for each record: "kproxy.record/1"."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kproxy.decoders.view import View
 
 RECORD: Final = "kproxy.record/1"
 PIECE: Final = 1 << 20
-"""Bytes of text that are held at a time."""
+"""Bytes of text that are buffered."""
 
 _OF_BATCH: Final = (
     "baseOffset", "magic", "crcValid", "compression", "timestampType", "isTransactional", "isControl", "producerId",
@@ -32,7 +32,7 @@ Body = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class _Carrier:
-    """A message with records, and what answers or asked for it: the bodies of both as JSON, batches not opened."""
+    """A message with records and its request or response: both bodies as JSON, without opened batches."""
 
     api: str | None
     api_key: int
@@ -45,7 +45,7 @@ class _Carrier:
 
 
 class RecordLines:
-    """One record a line, in the order of their exchanges; `problems` counts what could not be read of records."""
+    """A line for each record, in the order of their exchanges; `problems` counts unreadable records."""
 
     def __init__(self, reader: Reading, view: View | None = None) -> None:
         self.problems = 0
@@ -60,7 +60,7 @@ class RecordLines:
         return b"".join(self.pieces(items))
 
     def pieces(self, items: Sequence[Exchange | StreamProblem | Health]) -> Iterator[bytes]:
-        """The same in pieces: one batch may be more text than there is memory."""
+        """The text in pieces, because that of one batch may exceed memory."""
         held: list[bytes] = []
         size = 0
         for item in items:
@@ -77,7 +77,7 @@ class RecordLines:
         return b""
 
     def records(self, exchange: Exchange) -> Iterator[dict[str, Any]]:
-        """The objects of an exchange's records, made as they are asked for."""
+        """The objects of an exchange's records, made lazily."""
         key = exchange.api_key
         if exchange.protocol is not None or key is None or (key not in PLACES and key != api_keys.ENVELOPE):
             learn(exchange, self._reader.source, self._reader.definitions, self._view.knowledge)
@@ -100,7 +100,7 @@ class RecordLines:
         yield from self._message(line["exchange"], carrier, lists, counted=key != api_keys.ENVELOPE)
 
     def _message(self, number: int, carrier: _Carrier, lists: Lists, *, counted: bool) -> Iterator[dict[str, Any]]:
-        """The records of a message; `counted` says that what is wrong with its batches' headers was counted."""
+        """The records of a message; `counted`: problems of its batch headers are counted already."""
         body = carrier.request if lists.in_request else carrier.response
         if not body:
             return
@@ -141,7 +141,7 @@ class RecordLines:
         *,
         counted: bool,
     ) -> Iterator[dict[str, Any]]:
-        """The records of a field; `facts` are those of its partition, `base` is the offset that the first was given."""
+        """The records of a field; `facts` describe its partition, `base` is the offset assigned to the first record."""
         before = len(form.troubles) if counted else 0
         count, last, batch = 0, -1, {}
         for index, records in form.pieces(body_json, self._view, facts["topic"], allowance):
@@ -158,7 +158,7 @@ class RecordLines:
 
 
 def _carrier(outer: _Carrier) -> _Carrier:
-    """The message itself, or what is in it where it is an Envelope whose inside is known."""
+    """The message, or the message inside it for an Envelope that can be decoded."""
     found = outer
     while found.api_key == api_keys.ENVELOPE:
         asked, answered = _inside(found.request, "requestData"), _inside(found.response, "responseData")
@@ -176,7 +176,7 @@ def _inside(body: Body | None, field: str) -> Body | None:
 
 
 def batch_facts(header: Mapping[str, Any]) -> dict[str, Any]:
-    """What holds for all records of a batch."""
+    """The values that all records of a batch share."""
     return {name: header[name] for name in _OF_BATCH if name in header}
 
 
@@ -187,7 +187,7 @@ def record_line(
     why: str | None = None,
     assigned: int | None = None,
 ) -> dict[str, Any]:
-    """The object of a record: `facts` say where it was found, `why` why who reads skips it."""
+    """The object of a record: `facts` give its place, `why` the reason why consumers skip it."""
     shown: dict[str, Any] = {"schema": RECORD, **facts, "offset": record["offset"]}
     if assigned is not None:
         shown["assignedOffset"] = assigned

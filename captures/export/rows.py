@@ -1,6 +1,6 @@
-"""Exchanges as CSV: one row each, the columns of choice.
+"""Exchanges as CSV: a row for each, with the chosen columns.
 
-A column that needs no body decodes none; `api` and what stands in a frame's header cost nothing.
+Bodies are decoded only for columns that need them.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ HEADER_COLUMNS: dict[str, str] = {
     "request_size": "'' if x.request is None else x.request.size",
     "response_size": "'' if x.response is None else x.response.size",
 }
-"""What is written of an exchange x, as Python in the names of `CsvLines`; "" stands for what it does not have."""
+"""The Python expression for each column of an exchange x, with the names of `CsvLines`; "" is a missing value."""
 BODY_COLUMNS: dict[str, str] = {
     "status": "body['status']",
     "error_codes": "text(' '.join(body['error_codes']))",
 }
-"""The same for what only the bodies tell (an exchange whose body cannot be decoded is undecodable)."""
+"""The expressions of columns that need bodies (only decoding finds out that an exchange is undecodable)."""
 COLUMNS: tuple[str, ...] = (
     "time", "exchange", "connection", "client", "broker", "api", "api_key", "version", "correlation_id", "client_id",
     "status", "latency_ms", "request_size", "response_size", "error_codes",
 )  # fmt: skip
-"""All columns, in the order in which they are written unless chosen."""
+"""All columns, in their default order."""
 
 
 def quoted(text: str | None) -> str:
-    """A cell of text (RFC 4180), "" for None; control characters are spelt."""
+    """A text cell (RFC 4180), "" for None; control characters are escaped."""
     if text is None:
         return ""
     if not text.isprintable():
@@ -60,12 +60,12 @@ def quoted(text: str | None) -> str:
 
 
 class CsvLines:
-    """Writes exchanges as lines of the chosen columns; problems and health have none."""
+    """Turns exchanges into lines of the chosen columns; problems and health have no line."""
 
     problems = 0
 
     def __init__(self, reader: Reading, columns: Sequence[str] = COLUMNS, *, formulas: bool = False) -> None:
-        """With `formulas`, text that a spreadsheet would calculate stands as it is."""
+        """With `formulas`, text that a spreadsheet would evaluate stays unchanged."""
         self.columns = tuple(columns)
         self._reader = reader
         self._precision = 6
@@ -92,7 +92,7 @@ class CsvLines:
         return b""
 
     def _timestamps(self) -> Callable[[Frame | None], str]:
-        """timestamp() of a frame; neighbours mostly lie in the same second."""
+        """timestamp() of a frame; cached by second, because neighbours mostly share it."""
         second, prefix = -1, ""
 
         def text(frame: Frame | None) -> str:
@@ -123,12 +123,12 @@ class CsvLines:
 
 
 def _for_sheets(text: str | None) -> str:
-    """A cell of text that no spreadsheet calculates."""
+    """A text cell that no spreadsheet evaluates."""
     return quoted(None if text is None else in_sheet(text))
 
 
 def _writer(columns: Sequence[str]) -> Callable[..., str]:
-    """One flat function for the chosen columns: a call a cell would cost more than the rest of reading."""
+    """One compiled function for the chosen columns; a call for each cell would cost more than reading."""
     cells = {**HEADER_COLUMNS, **BODY_COLUMNS}
     row = ",".join("{" + cells[column] + "}" for column in columns)
     body = "        body = decoded(x)\n" if any(column in BODY_COLUMNS for column in columns) else ""

@@ -1,4 +1,4 @@
-"""Log segments as JSON Lines: "kproxy.batch/1" and "kproxy.segment/1", or one "kproxy.record/1" a record."""
+"""Log segments as JSON Lines: "kproxy.batch/1" and "kproxy.segment/1", or a "kproxy.record/1" for each record."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def batch_json(batch: StoredBatch) -> dict[str, Any]:
 
 
 def segment_json(segment: Segment) -> dict[str, Any]:
-    """A file, and what its batches came to."""
+    """A file, with the totals of its batches."""
     first, last = segment.times or (None, None)
     return {
         "schema": SEGMENT,
@@ -56,13 +56,13 @@ def segment_json(segment: Segment) -> dict[str, Any]:
 
 
 def batch_lines(items: Iterable[StoredBatch | Segment]) -> Iterator[bytes]:
-    """A line a batch, and one a file at its end."""
+    """A line for each batch, and one for each file at its end."""
     for item in items:
         yield encode(segment_json(item) if isinstance(item, Segment) else batch_json(item)) + b"\n"
 
 
 class StoredRecords:
-    """A line a record; `problems` counts what could not be read."""
+    """A line for each record; `problems` counts unreadable ones."""
 
     def __init__(self) -> None:
         self.problems = 0

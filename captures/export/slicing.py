@@ -1,7 +1,7 @@
-"""Exchanges as a pcapng of their own: whole frames and nothing else.
+"""Selected exchanges as a pcapng file that has their whole frames and nothing else.
 
-The bytes are those of the frames; the packets around them are made up, as the recorder's are, so that nothing of other
-exchanges, of lower layers or of other connections comes along. Each frame's first and last byte keep their times.
+The frames' bytes are original; the packets around them are synthetic, like the recorder's, so that nothing of other
+exchanges, connections or lower layers is included. Each frame's first and last byte keep their times.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from kproxy.decoders.schema import api_keys
 from kproxy.decoders.stream import Side, Source
 
 _START: Final = 1_000_000
-"""Sequence number of a connection's first byte."""
+"""TCP sequence number of a connection's first byte."""
 
 Change = Callable[[Exchange], Exchange]
 
 
 @dataclass(slots=True)
 class _Piece:
-    """The bytes [start, end) of a frame, or to its end, which were all captured at `time`."""
+    """The bytes [start, end) of a frame (end None: to its end), all captured at `time`."""
 
     at: int
     exchange: int
@@ -36,19 +36,19 @@ class _Piece:
 
 @dataclass(slots=True)
 class _Talk:
-    """A connection on its way into the file."""
+    """A connection that is being written."""
 
     connection: Connection
     handshake: Exchange | None = None
     frames: dict[Side, list[tuple[int, Frame]]] = field(default_factory=lambda: {side: [] for side in Side})
-    """Number of the exchange, and the frame."""
+    """(exchange number, frame)."""
     directions: dict[Side, Direction] | None = None
 
 
 class Slice:
-    """Gathers exchanges of a reading (`add`), then writes them (`write`).
+    """Collects exchanges of a reading (`add`), then writes them (`write`).
 
-    `passed` wants to see those that are left out: SASL tokens can be read only after the handshake that announced them.
+    Excluded exchanges must be passed to `passed`, because SASL tokens can be read only after their handshake.
     """
 
     def __init__(self) -> None:
@@ -59,12 +59,12 @@ class Slice:
         return len(self._exchanges)
 
     def passed(self, item: Exchange | StreamProblem) -> None:
-        """Take notice of an item that is not part of the slice."""
+        """Learn from an item that is not part of the slice."""
         if isinstance(item, Exchange) and item.api_key == api_keys.SASL_HANDSHAKE and item.protocol is None:
             self._talk(item.connection).handshake = item
 
     def add(self, exchange: Exchange) -> None:
-        """Take an exchange into the slice."""
+        """Add an exchange to the slice."""
         talk = self._talk(exchange.connection)
         if exchange is talk.handshake:
             talk.handshake = None
@@ -87,9 +87,9 @@ class Slice:
         comments: Sequence[str] = (),
         ending: Callable[[], Sequence[str]] = tuple,
     ) -> None:
-        """Write the file; `change` is made to each exchange before its bytes are taken.
+        """Write the file; `change` is applied to each exchange before its bytes are read.
 
-        `comments` are on the whole file, `ending` is asked for those at its end.
+        `comments` describe the whole file; `ending` returns those at its end.
         """
         out.write(file_header(application, "slice", comments))
         packets, last = 0, 0
@@ -127,7 +127,7 @@ class Slice:
                 reached = 0
                 for number, frame in sorted(frames, key=lambda one: one[1].stream_offset):
                     first = frame.spans[0][0] if frame.spans else frame.at
-                    # What was retransmitted late was captured behind what follows it: the stream's order counts.
+                    # Late retransmissions were captured after the bytes that follow them; use the stream's order.
                     reached = max(reached, first)
                     border: int | None = None
                     if frame.first_time != frame.time:

@@ -1,4 +1,4 @@
-"""The views of captures.analysis as lines of text: a heading for each thing, what belongs to it indented below."""
+"""The views of captures.analysis as lines of text: a heading for each thing, with indented details."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kproxy.decoders.schema import errors
 
 Line = Mapping[str, Any]
 Clock = Callable[[str | None], str]
-"""The time of day of an RFC 3339 time, to the millisecond; "" of none."""
+"""The time of day of an RFC 3339 time, to the millisecond; "" for None."""
 
 
 def utc(time: str | None) -> str:
@@ -22,7 +22,7 @@ def utc(time: str | None) -> str:
 
 
 def local(time: str | None) -> str:
-    """By this machine's clock; UTC where that has no such time."""
+    """The time in this machine's zone; in UTC if the zone cannot represent it."""
     if time is None:
         return ""
     try:
@@ -33,7 +33,7 @@ def local(time: str | None) -> str:
 
 
 SHOWN_EVENTS: Final = 40
-"""Events of one group that the text shows; --json has all that were kept."""
+"""Maximum number of a group's events in the text; --json has all that were kept."""
 
 
 def topics(lines: Iterable[Line], _clock: Clock) -> Iterator[str]:
@@ -194,11 +194,11 @@ TEXTS: Final[Mapping[str, Callable[[Iterable[Line], Clock], Iterator[str]]]] = M
     "connections": connections,
     "cluster": cluster,
 })  # fmt: skip
-"""The text of each view of `captures.analysis.views.Views`, names as they are on the wire."""
+"""The function for each view of `captures.analysis.views.Views`; names are unescaped."""
 
 
 def view_text(view: str, lines: Iterable[Line], clock: Clock = utc) -> Iterator[str]:
-    """A view as lines of text that no terminal obeys."""
+    """A view as lines of text, with control characters escaped."""
     return map(escape, TEXTS[view](lines, clock))
 
 
@@ -213,7 +213,7 @@ def _user(user: Line) -> str:
 
 
 def _errors(one: Line) -> Iterator[str]:
-    """A line for each error code, with the first exchange that was answered with it."""
+    """A line for each error code, with its first exchange."""
     for code, count in one["errors"].items():
         yield f"    {count} {errors.name(code)}  #{one['error_exchanges'][code]}"
 
