@@ -36,10 +36,12 @@ def test_forms_are_those_of_the_plain_source(records: list[Record]) -> None:
     ]
 
 
-PLAIN = st.none() | st.text(st.sampled_from('az "\\\t\r\n{}~'), max_size=20).map(str.encode)
+CHARACTERS = st.sampled_from('az "\\\t\r\n{}~')
+PLAIN = st.none() | st.text(CHARACTERS, max_size=20).map(str.encode)
+PLAIN_NAMES = st.text(CHARACTERS, min_size=1, max_size=20).map(str.encode)
 NUMBERS = st.integers(-(1 << 62) + 1, (1 << 62) - 1) | st.sampled_from([0, -1, 9, 10, -10, 99, 100])
 PLAIN_RECORDS = st.lists(
-    st.tuples(NUMBERS, NUMBERS, PLAIN, PLAIN, st.lists(st.tuples(PLAIN.filter(bool), PLAIN), max_size=3).map(tuple)),
+    st.tuples(NUMBERS, NUMBERS, PLAIN, PLAIN, st.lists(st.tuples(PLAIN_NAMES, PLAIN), max_size=3).map(tuple)),
     max_size=5,
 )
 
