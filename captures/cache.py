@@ -1,14 +1,13 @@
-"""What was made of captures and is kept for the next time: indexes, and captures that had to be spooled.
+"""Cache of indexes and spools, for later readings of the same captures.
 
-A store is a directory of entries, an entry a directory of files. Its name is a digest of all that they were made of, so
-that what is found is right, and what changed is not found. An entry comes whole, by a rename, and nobody writes into
-its files: who uses them links them to a place of his own, where they stay when the entry goes. So any number of
-processes may make, use and remove the same one at the same time. Its files are on the disk before it has its name, so
-that a machine that loses power forgets an entry or has it whole. Where the file system knows no hard links, nothing is
-kept.
+A store is a directory of entries, and an entry is a directory of files. Its name is a digest of all ingredients, so an
+entry that is found is valid, and a stale one is not found. Entries appear atomically, by a rename, and their files are
+never written again: a process that uses them makes hard links in a folder of its own, where they stay when the entry is
+removed. So any number of processes may make, use and remove the same entry at the same time. Files are synced before
+the rename, so a power failure leaves a complete entry or none. Without hard links on the file system nothing is kept.
 
-The store must be the user's own folder (captures.private). It is used through its descriptor and no link is followed,
-so that nobody can direct it to another folder meanwhile.
+The store must be the user's own folder (captures.private). It is used through its descriptor and without following
+links, so that no other user can redirect it.
 """
 
 from __future__ import annotations
@@ -31,16 +30,16 @@ from kproxy.captures import private
 from kproxy.captures.stamps import ends
 
 SEALS: Final = "seals.json"
-"""In an entry: size and digest of each file, because a disk or a person may have damaged them."""
+"""The file of an entry with the size and digest of each other file, to detect damage."""
 _SAMPLES: Final = 64
 _SAMPLE: Final = 4096
-"""Number of places within a file whose bytes are in its digest, and how many bytes each."""
+"""Number of samples within a file for its digest, and their size in bytes."""
 _HALF: Final = ".half-"
-"""What the names of entries that are not whole yet begin with."""
+"""Prefix of the names of incomplete entries."""
 _ENTRY: Final = re.compile(r"[0-9a-f]{40}")
-"""Nothing else is removed from a store, which may lie where the user says."""
+"""Pattern of entry names; nothing else is removed from a store, whose place the user may choose."""
 _HALF_SECONDS: Final = 600.0
-"""An entry that is not whole after this will never be."""
+"""Seconds after which an incomplete entry counts as abandoned."""
 
 
 def directory() -> Path:
@@ -50,17 +49,17 @@ def directory() -> Path:
     return user_cache_path("kproxy")
 
 
-# --- what something was made of --------------------------------------------------------------------------------------
+# --- names of entries --------------------------------------------------------------------------------------
 
 
 def name(*made_of: Any) -> str:
-    """The name of what these (JSON values) make, read by the code that is installed."""
+    """The name of the entry made of these ingredients (JSON values) by the installed code."""
     return hashlib.sha256(json.dumps([_code(), *made_of]).encode()).hexdigest()[:40]
 
 
 @cache
 def _code() -> str:
-    """A digest of which files read captures: another release reads otherwise."""
+    """A digest of the code that reads captures, because another release may read differently."""
     from kproxy import decoders
 
     digest = hashlib.sha256()
@@ -71,7 +70,7 @@ def _code() -> str:
 
 
 def _files(folder: str) -> Iterator[tuple[str, int, int]]:
-    """Name, size and time of change of all files below a folder, but for what Python caches."""
+    """Name, size and modification time of all files below a folder, except Python's bytecode."""
     with os.scandir(folder) as found:
         for one in found:
             if one.is_dir():
@@ -86,16 +85,16 @@ def _files(folder: str) -> Iterator[tuple[str, int, int]]:
 
 
 class Store:
-    """Entries below `directory`, no more than `most` bytes of them but for the newest: what was used last stays."""
+    """Entries below `directory`, of at most `most` bytes plus the newest one; least recently used ones are removed."""
 
     def __init__(self, directory: Path, most: int) -> None:
         self._directory = directory
         self._most = most
 
     def lend(self, entry: str, files: Mapping[str, Path]) -> bool:
-        """Link files of an entry to where `files` says; False where it is not there (whole), and nothing is linked."""
+        """Link an entry's files to the paths in `files`; False if the entry is missing or damaged, without any link."""
         try:
-            # by the descriptor, so that all are of one entry though another may take its place
+            # by the descriptor, so that all files are of one entry even if it is replaced meanwhile
             with self._opened() as store, _folder(entry, store) as folder:
                 if not _whole(folder, files):
                     return False
@@ -109,11 +108,11 @@ class Store:
         return True
 
     def keep(self, entry: str, files: Mapping[str, Path]) -> str | None:
-        """Link complete files, which nobody writes to any more, into an entry; why not, where they cannot be kept."""
+        """Link complete, final files into an entry; returns the reason if they cannot be kept, else None."""
         why = None
         try:
             with self._opened(make=True) as store:
-                # one that is there is as good, but not where it was damaged
+                # an existing entry is equal unless it is damaged
                 if not _is_whole(entry, store):
                     _make(entry, files, store)
         except OSError as error:
@@ -122,7 +121,7 @@ class Store:
         return why
 
     def trim(self, most: int, *, spare: str | None = None) -> None:
-        """Remove the entries that were not used for longest until `most` bytes are left."""
+        """Remove the least recently used entries until at most `most` bytes are left."""
         with suppress(OSError), self._opened() as store:
             total = 0
             for _, found, size in sorted(_entries(store), reverse=True):
@@ -132,7 +131,7 @@ class Store:
 
     @contextmanager
     def _opened(self, *, make: bool = False) -> Iterator[int]:
-        """The store's folder as a descriptor. Raises OSError, also where it is missing and not to be made."""
+        """A descriptor of the store's folder. Raises OSError, also if it is missing and must not be made."""
         if not make:
             self._directory.lstat()
         descriptor = private.opened(self._directory)
@@ -144,7 +143,7 @@ class Store:
 
 @contextmanager
 def _folder(name: str, parent: int) -> Iterator[int]:
-    """A folder of this user as a descriptor. Raises OSError where it is a link, or not this user's."""
+    """A descriptor of a folder of this user. Raises OSError if it is a link or belongs to another user."""
     descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
     try:
         if os.fstat(descriptor).st_uid != os.getuid():
@@ -155,7 +154,7 @@ def _folder(name: str, parent: int) -> Iterator[int]:
 
 
 def _make(entry: str, files: Mapping[str, Path], store: int) -> None:
-    """Link files into an entry, in the place of one that may be there. Raises OSError."""
+    """Link files into an entry, replacing an existing one. Raises OSError."""
     half = f"{_HALF}{secrets.token_hex(8)}"
     os.mkdir(half, private.FOLDER_MODE, dir_fd=store)
     try:
@@ -176,7 +175,7 @@ def _make(entry: str, files: Mapping[str, Path], store: int) -> None:
 
 
 def _entries(store: int) -> Iterator[tuple[float, str, int]]:
-    """When each was last used, its name, and the bytes it takes; removes those that were never made whole."""
+    """(time of last use, name, size in bytes) of each entry; removes abandoned ones."""
     for name in os.listdir(store):
         with suppress(OSError):
             used = os.stat(name, dir_fd=store, follow_symlinks=False).st_mtime
@@ -197,7 +196,7 @@ def _is_whole(entry: str, store: int) -> bool:
 
 
 def _whole(folder: int, files: Iterable[str] = ()) -> bool:
-    """Whether the open directory of an entry holds these files, and all as they were when they were kept."""
+    """Whether the open directory of an entry has these files, all undamaged."""
     try:
         with os.fdopen(_opened_file(SEALS, folder), "rb") as file:
             seals = json.load(file)
@@ -207,7 +206,7 @@ def _whole(folder: int, files: Iterable[str] = ()) -> bool:
 
 
 def _seal(name: str, folder: int, *, flush: bool = False) -> list[Any]:
-    """Size of a file, and a digest of both ends and of samples between them. Raises OSError."""
+    """Size of a file, and a digest of its two ends and of samples between them. Raises OSError."""
     descriptor = _opened_file(name, folder)
     try:
         if flush:
@@ -222,7 +221,7 @@ def _seal(name: str, folder: int, *, flush: bool = False) -> list[Any]:
 
 
 def _opened_file(name: str, folder: int) -> int:
-    """A regular file of this user, to be read. Raises OSError."""
+    """A regular file of this user, opened for reading. Raises OSError."""
     descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid():

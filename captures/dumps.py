@@ -1,7 +1,7 @@
-"""Bytes out of text: hex as people and tools write it.
+"""Parses bytes from text: hex in the forms of people and tools.
 
-Plain hex in any dress (spaces, colons, 0x, C arrays, string literals), the dumps of xxd, hexdump, od, tcpdump -X and
-tshark -x, and base64. A dump of packets gives what their TCP carries.
+Plain hex with any separators (spaces, colons, 0x, C arrays, string literals), the dumps of xxd, hexdump, od, tcpdump -X
+and tshark -x, and base64. A dump of packets gives their TCP payload.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ _REASSEMBLED: Final = re.compile(r"Reassembled TCP \(\d+ bytes\)")
 _ETHERNET, _IPV6 = 14, 40
 _TCP: Final = 6
 _HALF: Final = 1 << 31
-"""Of the sequence numbers: what is further ahead lies behind."""
+"""Half of the sequence numbers; a larger difference means that a number is before another."""
 _WORDS_OFFSET: Final = 7
-"""Digits of the offsets of od, and of hexdump where it prints 16-bit words in the machine's order."""
+"""Number of offset digits of od, and of hexdump when it prints 16-bit words in the machine's byte order."""
 _MOST_REPEATED: Final = 256 << 20
 
 
 class DumpError(ValueError):
-    """Text that is no dump of bytes, or one with a hole."""
+    """The text is not a dump of bytes, or bytes are missing in it."""
 
 
 def bytes_of(text: str) -> list[bytes]:
-    """What the text stands for: one piece, or of packets one a direction of a connection, in order of appearance.
+    """The bytes in the text: one piece, or for packets one for each direction of a connection, in order of appearance.
 
-    Raises DumpError where it is no dump, or one with a hole.
+    Raises DumpError if the text is not a dump, or if bytes are missing in it.
     """
     if not text.strip():
         raise DumpError("there are no bytes in it")
@@ -68,7 +68,7 @@ def of_base64(text: str) -> bytes:
 
 
 def _base64(text: str) -> list[bytes] | None:
-    """Base64 that nothing else can be: one word of whole quadruples that has letters beyond hex."""
+    """Unambiguous base64: one word whose length is a multiple of four, with characters that hex lacks."""
     word = text.strip()
     if re.search(r"[ \t]", word):
         return None
@@ -107,7 +107,7 @@ def _literal(text: str) -> bytes:
 
 
 def _plain(text: str) -> bytes:
-    """Hex digits among whatever commonly stands between them."""
+    """Hex digits between the usual separators."""
     with contextlib.suppress(ValueError):
         return bytes.fromhex(text)
     inside = re.search(r"\{(.*?)\}", text, re.DOTALL)
@@ -117,7 +117,7 @@ def _plain(text: str) -> bytes:
         return bytes(int(number, 16) for number in numbers)
     never = _NEVER.search(content)
     if never is not None:
-        content = content[: never.end()]  # what follows matters no more
+        content = content[: never.end()]  # ignore the rest of the line
     digits = _NOTHING.sub("", content)
     strange = _NO_DIGIT.search(digits)
     if strange is not None:
@@ -141,18 +141,18 @@ def _plain(text: str) -> bytes:
 
 @dataclass(slots=True)
 class _Line:
-    """A line of a dump: its offset as written, and what stands behind it."""
+    """A line of a dump: its offset as written, and the text after it."""
 
     number: int
     offset: str
     rest: str
     repeats: bool = False
-    """Lines like the one before were left out after this one."""
+    """Whether identical lines after this one are omitted ("*")."""
 
 
 @dataclass(slots=True)
 class _Chunk:
-    """Lines whose offsets grow from zero; `whole` says that it is what a tool put together from several packets."""
+    """Lines whose offsets grow from zero; `whole`: a tool has reassembled the bytes from several packets."""
 
     lines: list[_Line] = field(default_factory=list)
     whole: bool = False
@@ -165,7 +165,7 @@ def _dump(text: str) -> list[bytes] | None:
     whole = [chunk for chunk in chunks if chunk.whole]
     packets = [chunk for chunk in chunks if not chunk.whole]
     if whole and len(packets) <= len(whole):
-        # Only the last packets of what was put together are there.
+        # tshark shows only the last packets of reassembled bytes.
         return [_assemble(chunk) for chunk in whole]
     flows: dict[bytes, list[_Segment]] = {}
     for number, chunk in enumerate(packets):
@@ -180,7 +180,7 @@ def _dump(text: str) -> list[bytes] | None:
 
 
 def _chunks(text: str) -> list[_Chunk]:
-    """The dumps in a text; none where it is no dump."""
+    """The dumps in a text; none if it is not a dump."""
     chunks: list[_Chunk] = []
     strange = colons = 0
     whole = False
@@ -215,7 +215,7 @@ def _chunks(text: str) -> list[_Chunk]:
 
 
 def _is_dump(chunk: _Chunk) -> bool:
-    """Whether first words that have no colon are offsets, and not bytes as the others."""
+    """Whether first words without a colon are offsets, not bytes like the other words."""
     if len(chunk.lines) == 1:
         words = _words(chunk.lines[0], None)
         return bool(words) and all(len(word) == 2 for word in words)
@@ -223,7 +223,7 @@ def _is_dump(chunk: _Chunk) -> bool:
 
 
 def _words(line: _Line, need: int | None) -> list[str]:
-    """The groups of digits of a line, without the column of characters; `need` is how many bytes it has, if known."""
+    """The groups of digits of a line, without the column of characters; `need` is the number of bytes, if known."""
     if "  |" in line.rest or "  >" in line.rest or line.rest.startswith(("|", ">")):
         rest, bounded = _ASCII_COLUMN.sub("", line.rest), True
     else:
@@ -245,7 +245,7 @@ def _size(words: list[str]) -> int:
 
 
 def _base(chunk: _Chunk) -> int | None:
-    """In what the offsets of a chunk are counted: the base in which each line ends where the next begins."""
+    """The number base of a chunk's offsets: the one in which each line ends where the next begins."""
     octal_first = len(chunk.lines[0].offset) == _WORDS_OFFSET and not _are_words(_words(chunk.lines[0], None))
     for base in (8, 10, 16) if octal_first else (16, 8, 10):
         if _fits(chunk, base, exactly=True):
@@ -254,7 +254,7 @@ def _base(chunk: _Chunk) -> int | None:
 
 
 def _fits(chunk: _Chunk, base: int, *, exactly: bool) -> bool:
-    """Whether the offsets in this base are those of the bytes; unless `exactly`, characters may look like bytes."""
+    """Whether the offsets in this base match the bytes; unless `exactly`, characters may look like bytes."""
     for line, after in pairwise(chunk.lines):
         try:
             need = int(after.offset, base) - int(line.offset, base)
@@ -264,7 +264,7 @@ def _fits(chunk: _Chunk, base: int, *, exactly: bool) -> bool:
         if line.repeats:
             fits = bool(size) and not need % size
         else:
-            # The last of hexdump's 16-bit words holds a byte more where their number is odd.
+            # If the number of bytes is odd, hexdump pads its last 16-bit word.
             fits = size == need or (_are_words(words) and size == need + 1)
         if not fits:
             return False
@@ -272,7 +272,7 @@ def _fits(chunk: _Chunk, base: int, *, exactly: bool) -> bool:
 
 
 def _assemble(chunk: _Chunk) -> bytes:
-    """The bytes of a chunk. Raises DumpError where lines are missing, or are no hex."""
+    """The bytes of a chunk. Raises DumpError if lines are missing or not hex."""
     base = (_base(chunk) or 16) if len(chunk.lines) > 1 else 16
     out = bytearray()
     previous = b""
@@ -310,7 +310,7 @@ def _are_words(words: list[str]) -> bool:
 
 
 def _swapped(data: bytes) -> bytes:
-    """16-bit words in the order of the machine (hexdump without options) as bytes."""
+    """The bytes of 16-bit words in the machine's byte order (hexdump without options)."""
     return b"".join(data[at : at + 2][::-1] for at in range(0, len(data), 2))
 
 
@@ -323,7 +323,7 @@ class _Segment(NamedTuple):
 
 
 def _joined(segments: list[_Segment]) -> list[bytes]:
-    """The payloads in the order of their sequence numbers, each byte once; a new piece behind a gap."""
+    """The payloads in the order of sequence numbers, without duplicates; a gap begins a new piece."""
     base = segments[0].sequence
     placed = sorted(((one.sequence - base + _HALF) % (2 * _HALF) - _HALF, one.payload) for one in segments)
     pieces = [bytearray()]
@@ -338,7 +338,7 @@ def _joined(segments: list[_Segment]) -> list[bytes]:
 
 
 def _tcp_segment(packet: bytes) -> tuple[bytes, _Segment] | None:
-    """(connection's direction, segment) of an IP packet with or without link layer; None where it is none."""
+    """(direction of the connection, segment) of an IP packet with or without link layer; None for other bytes."""
     for start in _network_layers(packet):
         ip = packet[start:]
         if len(ip) < 40:
@@ -357,7 +357,7 @@ def _tcp_segment(packet: bytes) -> tuple[bytes, _Segment] | None:
 
 
 def _network_layers(packet: bytes) -> Iterator[int]:
-    """Where an IP header may begin: at once, or behind Ethernet, a VLAN tag or Linux's cooked header."""
+    """Possible offsets of an IP header: 0, or after Ethernet, a VLAN tag or Linux's cooked header."""
     yield 0
     for at in (_ETHERNET, _ETHERNET + 4, 16, 20):
         if packet[at - 2 : at] in {b"\x08\x00", b"\x86\xdd"} or at == 20:

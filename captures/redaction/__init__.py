@@ -1,8 +1,8 @@
-"""What is taken out of exchanges before they are shared: secrets, payloads, hosts.
+"""Redaction of exchanges before they are shared: secrets, payloads, hosts.
 
-Bytes are overwritten in place, so that every frame keeps its length and reads as before: `hosts` maps names and
-addresses, `records` knows records fields, `frames` whole frames, `exchanges` puts them together. Every format then is
-made of what is left. What cannot be read is overwritten as a whole: nobody can say what it holds.
+Bytes are overwritten in place, so every frame keeps its length and layout: `hosts` maps names and addresses, `records`
+handles records fields, `frames` whole frames, and `exchanges` combines them. Every format is then made of the redacted
+bytes. Unreadable bytes are overwritten completely, because their content is unknown.
 """
 
 from __future__ import annotations
@@ -16,18 +16,17 @@ SECRETS: Final = "secrets"
 PAYLOADS: Final = "payloads"
 HOSTS: Final = "hosts"
 PRESETS: Final = (SECRETS, PAYLOADS, HOSTS)
-"""What can be taken out: passwords, tokens and keys; keys, values and header values of records; names and addresses of
-hosts."""
+"""The presets: passwords, tokens and keys; keys, values and header values of records; names and addresses of hosts."""
 
 FILL: Final = b"x"
-"""What stands in place of each byte."""
+"""The byte that replaces each redacted byte."""
 
 
 @dataclass(slots=True)
 class Removed:
-    """What was taken out, counted: `places` are those in which one of `hosts` stood, `unread` are bytes.
+    """Counts of redacted values; `places` are occurrences of `hosts`.
 
-    `unread` counts the bytes of frames that were withheld because they could not be read.
+    `unread` counts bytes that were withheld because they could not be read.
     """
 
     secrets: int = 0

@@ -1,4 +1,4 @@
-"""Packet comments without what they quote: what kproxy says of a frame keeps its form, other people's words go."""
+"""Redacted packet comments: those of kproxy keep their form without quoted values, others are removed."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ WITHHELD: Final = "(withheld)"
 
 
 def withheld(comment: str) -> str:
-    """A comment line by line: fields that kproxy changed without their values, its warnings without the address."""
+    """A redacted comment, line by line: changed fields without their values, warnings without the address."""
     return "\n".join(_lines(comment))
 
 
 def without_address(message: str) -> str:
-    """A line of kproxy's without the broker's address that it tells; any other line as it is."""
+    """A line of kproxy without the broker's address in it; other lines unchanged."""
     return f"{LEAKED} {WITHHELD}" if message.startswith(LEAKED) else message
 
 
@@ -35,7 +35,7 @@ def _lines(comment: str) -> list[str]:
 
 
 def _path(line: str) -> str:
-    """The path that a line of a change begins with; nothing of it where it is none."""
+    """The field path at the start of a line about a change; "" if the line has none."""
     path = line.partition(": ")[0]
     return path if all(part.isidentifier() or not part for part in _parts(path)) else WITHHELD
 

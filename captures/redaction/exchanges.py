@@ -1,4 +1,4 @@
-"""Exchanges without what is to go: other bytes in their frames, other addresses at their ends."""
+"""Redacted exchanges: changed bytes in frames, changed addresses of connections."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kproxy.decoders.stream import Source
 
 @dataclass(slots=True)
 class HeldFrame(Frame):
-    """A frame that has its bytes with it; its spans still say where they were."""
+    """A frame with its redacted bytes; its spans still name the original addresses."""
 
     held: bytes = b""
 
@@ -31,10 +31,10 @@ class HeldFrame(Frame):
 
 
 class Redaction:
-    """Redacts the items of a reading, in their order. Where hosts are to go, all of them must have been learnt before.
+    """Redacts the items of a reading, in order. To redact hosts, all of them must have been learnt before.
 
-    `presets` are of captures.redaction.PRESETS. With `keep_unread` bytes that cannot be read stay where they can
-    hold no secret: for a slice whose secrets are withheld although nobody asked for it.
+    `presets` are from captures.redaction.PRESETS. With `keep_unread`, unreadable bytes that can hold no secret stay:
+    for a slice that withholds secrets by default.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Redaction:
         self._connections: dict[int, tuple[Connection, Connection]] = {}
 
     def learn(self, items: Iterable[object]) -> None:
-        """Take in the hosts that a reading's items name."""
+        """Learn the hosts in a reading's items."""
         for item in items:
             if not isinstance(item, Exchange | StreamProblem):
                 continue
@@ -72,7 +72,7 @@ class Redaction:
                 self._frames.learn(bytes(frame.data(self._source)), frame, exchange)
 
     def items(self, items: Iterable[Exchange | StreamProblem]) -> Iterator[Exchange | StreamProblem]:
-        """The items without what is to go."""
+        """The redacted items."""
         return (self.exchange(item) if isinstance(item, Exchange) else self._problem(item) for item in items)
 
     def exchange(self, exchange: Exchange) -> Exchange:
@@ -107,7 +107,7 @@ class Redaction:
         return HeldFrame(**same, held=data)
 
     def _connection(self, connection: Connection) -> Connection:
-        """The connection with other addresses, the same one each time."""
+        """The connection with redacted addresses; the same object for the same connection."""
         if not self._map_hosts:
             return connection
         held = self._connections.get(id(connection))
@@ -119,7 +119,7 @@ class Redaction:
         return held[1]
 
     def _session(self, session: Session) -> Session:
-        """Who a client is; its name and what the broker says of it may name a host."""
+        """The redacted SASL session; its principal and the broker's message may contain a host."""
 
         def text(said: str | None) -> str | None:
             return said if said is None else self.text(said)
@@ -137,17 +137,17 @@ class Redaction:
         return self.text(without_address(message)) if self._map_hosts else message
 
     def file(self, name: str) -> str:
-        """What a file of the capture is called: its name and folders may tell a host that no message names."""
+        """The redacted name of a capture file; its name and folders may contain hosts that no message has."""
         if not self._map_hosts:
             return name
         return self._files.setdefault(name, f"capture-{len(self._files) + 1}")
 
     def address(self, address: str) -> str:
-        """What "host:port" is called in what was redacted."""
+        """The redacted form of "host:port"."""
         return self.hosts.address(address) if self._map_hosts else address
 
     def text(self, text: str) -> str:
-        """Text without the hosts in it, where they are to go."""
+        """Text with its hosts redacted, if hosts are to be redacted."""
         return self.hosts.text(text) if self._map_hosts else text
 
     def _count(self) -> None:

@@ -1,8 +1,7 @@
-"""A frame without its secrets, payloads or hosts: overwritten in place, as long as before.
+"""Redacts a frame in place: secrets, payloads or hosts are overwritten, and the length stays the same.
 
-Fields are found by the tree of the frame, which has the bytes of each. Bytes that no field claims are overwritten, too:
-those from where a cut frame stops being readable, the body of a frame that no definition reads, what stands after a
-body, and tagged fields that no release knows.
+The tree of the frame gives the bytes of each field. Bytes outside of known fields are overwritten too: those after the
+readable part of a cut frame, undecodable bodies, trailing bytes, and unknown tagged fields.
 """
 
 from __future__ import annotations
@@ -29,21 +28,21 @@ from kproxy.decoders.view import View
 
 _UNREAD: Final = frozenset({"unread", "trailing"})
 _HOLES: Final = frozenset({Code.GAP, Code.CUT_BY_SNAPLEN, Code.TRUNCATED})
-"""Problems whose offset is where bytes of a frame are missing."""
+"""Problems whose offset is where a frame's bytes end too early."""
 _SIZE: Final = 4
 _HEAD: Final = 8
-"""Bytes of a frame that say nothing but its size and what it is, or which request it answers."""
+"""Bytes of a frame up to a request's API version, or a response's correlation id."""
 _REQUEST_HEAD: Final = 12
 _COMPRESSED: Final = frozenset({"metrics"})
-"""Bytes fields that may be compressed, so that hosts in them cannot be found."""
+"""Bytes fields that may be compressed, in which hosts cannot be found."""
 _HOSTS_INSIDE: Final = frozenset({"__cluster_metadata", "__consumer_offsets"})
-"""Topics whose records name hosts in fields of their own."""
+"""Topics whose records have fields with hosts."""
 
 
 class FrameRedaction:
-    """Overwrites frames of one reading; what goes is counted in `removed`.
+    """Redacts the frames of one reading, and counts in `removed`.
 
-    With `keep_unread` bytes that cannot be read stay where they can hold no secret: for who asked for no redaction.
+    With `keep_unread`, unreadable bytes that can hold no secret stay: for users who did not ask for redaction.
     """
 
     def __init__(
@@ -66,7 +65,7 @@ class FrameRedaction:
         self._removed = removed
 
     def of(self, data: bytes, frame: Frame, exchange: Exchange) -> bytes:
-        """The bytes of a frame, its length field included, without what is to go."""
+        """The redacted bytes of a frame, its length field included."""
         if not self._any:
             return data
         out = bytearray(data)
@@ -84,7 +83,7 @@ class FrameRedaction:
         return bytes(out)
 
     def learn(self, data: bytes, frame: Frame, exchange: Exchange) -> None:
-        """Take in the hosts that a frame names before the place where it stops being readable."""
+        """Learn the hosts in the readable part of a frame."""
         if self._hosts is None or exchange.token:
             return
         root = self._tree(data, frame, exchange)
@@ -106,10 +105,10 @@ class FrameRedaction:
         )
 
     def _stop(self, root: Node, data: bytes, frame: Frame, exchange: Exchange) -> int:
-        """The offset from which on nobody can say what the bytes of a frame are; its length where all are read.
+        """The offset from which on a frame's bytes are unknown; its length if all were decoded.
 
-        Of a cut frame that is where its tree ends. A body that was not read to its end although it is whole, or that
-        may be in another layout, is not known at all.
+        For a cut frame this is the end of its tree. A complete frame whose body was not decoded to its end, or may have
+        another layout, is unknown from its body on.
         """
         start = _HEAD if _side(frame, exchange) is Side.BROKER else _REQUEST_HEAD
         rest = next((one for one in root.children if one.name in _UNREAD and one.field is None), None)
@@ -157,7 +156,7 @@ class FrameRedaction:
                 out[start : node.end] = self._hosts.content(data[start : node.end])
 
     def _unknown(self, node: Node) -> bool:
-        """Whether nobody can say what is in a field of bytes."""
+        """Whether the content of a bytes field is unknown."""
         if isinstance(node.value, str) or self._keep_unread:
             return False
         above = node.parent
@@ -185,7 +184,7 @@ class FrameRedaction:
             out[_SIZE:] = self._hosts.content(data[_SIZE:])
 
     def _may_hold_secrets(self, data: bytes, frame: Frame, exchange: Exchange) -> bool:
-        """Whether the bytes of a frame that cannot be read may hold a secret."""
+        """Whether the unreadable bytes of a frame may hold a secret."""
         if exchange.protocol is not None:
             return False
         response = _side(frame, exchange) is Side.BROKER
@@ -201,7 +200,7 @@ class FrameRedaction:
 
 
 def _side(frame: Frame, exchange: Exchange) -> Side:
-    """CLIENT for a request and BROKER for a response, whoever asked."""
+    """CLIENT for a request, BROKER for a response, even if the broker sent the request."""
     return Side.CLIENT if frame is exchange.request else Side.BROKER
 
 
@@ -210,7 +209,7 @@ def _whole(data: bytes, frame: Frame) -> bool:
 
 
 def _reach(data: bytes, frame: Frame, exchange: Exchange) -> int:
-    """How many bytes of a cut frame are its first ones, without a hole between them."""
+    """Number of a cut frame's contiguous first bytes."""
     where = where_of(exchange, frame)
     holes = [problem.offset for problem in exchange.problems if problem.where == where and problem.code in _HOLES]
     if holes and len(data) == frame.size + _SIZE - frame.missing:
@@ -219,20 +218,20 @@ def _reach(data: bytes, frame: Frame, exchange: Exchange) -> int:
 
 
 def _fields(root: Node) -> Iterator[Node]:
-    """The nodes of a frame, without those of bytes that no field claims."""
+    """The nodes of a frame, except those for bytes outside of fields."""
     for child in root.children:
         if child.name not in _UNREAD or child.field is not None:
             yield from child.walk()
 
 
 def _stopped(root: Node) -> bool:
-    """Whether something in a frame does not fit; text that is not UTF-8 and bytes after the body stop no reading."""
+    """Whether decoding of a frame failed; invalid UTF-8 and trailing bytes are no failure."""
     odd = {Code.BAD_UTF8, Code.TRAILING_BYTES}
     return any(node.problem is not None and node.problem.code not in odd for node in _fields(root))
 
 
 def _text_start(data: bytes, node: Node) -> int:
-    """Where the characters of a string begin, behind its length: two bytes that say it, else a varint of one more."""
+    """Offset of a string's characters, after its length, which is an int16 or a varint of the length plus one."""
     if int.from_bytes(data[node.start : node.start + 2], "big") == node.end - node.start - 2:
         return node.start + 2
     at = node.start

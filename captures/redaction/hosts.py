@@ -1,4 +1,4 @@
-"""Other names for hosts: the same length, the same for the same host, and an address for an address."""
+"""Pseudonyms for hosts: of equal length, one for each host, and an address for an address."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from hashlib import blake2b
 from typing import Any, Final
 
 FIELDS: Final = frozenset({"host", "clientHost"})
-"""Fields of messages that name a host; Kafka writes clientHost with a slash before it."""
+"""Message fields with a host; Kafka writes clientHost with a leading slash."""
 PACKED: Final = frozenset({"clientHostAddress"})
-"""Fields that hold an address as bytes."""
+"""Message fields with an address as bytes."""
 
 _ATTEMPTS: Final = 1000
 SHORTEST: Final = 4
-"""Characters of a name from which on it is looked for within other text."""
+"""Shortest name in characters that is searched for within other text."""
 
 _IPV4: Final = rb"(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?![\d.])"
 _IN_URL: Final = (
@@ -26,7 +26,7 @@ _URL: Final = re.compile(r"(?://|@)\[?([^\s/,:@\[\]]+|[0-9a-fA-F:.]+:[0-9a-fA-F:
 
 
 class Hosts:
-    """Learn every host first (`learn`), then map what holds them; the salt makes addresses hard to guess back."""
+    """Maps hosts to pseudonyms: first `learn` every host, then map. The salt prevents guessing the originals."""
 
     def __init__(self, salt: bytes) -> None:
         self._salt = salt
@@ -41,34 +41,34 @@ class Hosts:
 
     @property
     def names(self) -> list[str]:
-        """The hosts that are known, as they are."""
+        """The known hosts, in their original form."""
         return [name.decode("utf-8", "replace") for name in sorted(self._known)]
 
     def learn(self, host: str) -> None:
-        """Take in a name or address."""
+        """Learn a name or address."""
         name = host.removeprefix("/").removeprefix("[").removesuffix("]").encode("utf-8", "replace")
         if name and name not in self._known:
             self._known.add(name)
             self._within = None
 
     def learn_values(self, values: Any) -> None:
-        """Take in the hosts that a message's values name."""
+        """Learn the hosts in a message's values."""
         for host in _named(values):
             self.learn(host)
 
     def name(self, host: str) -> str:
-        """What a host is called instead."""
+        """The pseudonym of a host."""
         return self._fake(host.encode("utf-8", "replace")).decode("utf-8", "replace")
 
     def address(self, address: str) -> str:
-        """The same of "host:port"."""
+        """The redacted form of "host:port"."""
         host, colon, port = address.rpartition(":")
         if host.startswith("["):
             return f"[{self.name(host[1:-1])}]{colon}{port}"
         return f"{self.name(host)}{colon}{port}"
 
     def packed(self, address: bytes) -> bytes:
-        """The same of an address of 4 or 16 bytes."""
+        """The pseudonym of an address of 4 or 16 bytes."""
         try:
             known = ipaddress.ip_address(address)
         except ValueError:
@@ -80,7 +80,7 @@ class Hosts:
         return ipaddress.ip_address(self.name(str(known))).packed
 
     def field(self, data: bytes) -> bytes:
-        """Bytes of a field that names a host (FIELDS), known before or not; as long as they were."""
+        """The redacted bytes of a field in FIELDS, whether or not its host is known; of equal length."""
         whole = data.removeprefix(b"/")
         if whole and whole not in self._known:
             self._known.add(whole)
@@ -88,7 +88,7 @@ class Hosts:
         return self.content(data)
 
     def content(self, data: bytes) -> bytes:
-        """Bytes of a field with every host in them replaced, as long as they were."""
+        """The bytes of a field with every known host replaced; of equal length."""
         whole = data.removeprefix(b"/")
         if whole in self._known:
             self.places += 1
@@ -96,11 +96,11 @@ class Hosts:
         return self._pattern().sub(self._replace, data)
 
     def text(self, text: str) -> str:
-        """The same of text."""
+        """Text with every known host replaced."""
         return self.content(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
 
     def inside(self, data: Iterable[bytes | None]) -> bool:
-        """Whether any of these holds a host."""
+        """Whether any of these contains a host."""
         pattern = self._pattern()
         return any(one is not None and (one in self._known or pattern.search(one)) for one in data)
 
@@ -109,18 +109,18 @@ class Hosts:
         return self._fake(match[0])
 
     def _pattern(self) -> re.Pattern[bytes]:
-        """What finds hosts within other bytes: known ones, those of URLs, and whatever looks like an IPv4 address."""
+        """The pattern for hosts within other bytes: known ones, those in URLs, and everything like an IPv4 address."""
         if self._within is None:
-            # The longest first: a name may be the beginning of another.
+            # The longest first, because a name may be the prefix of another.
             names = sorted((name for name in self._known if len(name) >= SHORTEST), key=len, reverse=True)
             self._within = re.compile(b"|".join([_IN_URL, *map(re.escape, names), _IPV4]), re.IGNORECASE)
         return self._within
 
     def _fake(self, name: bytes) -> bytes:
-        """The other name of one; made when first asked for."""
+        """The pseudonym of a name, made on first use."""
         if name not in self._fakes:
             make = _maker(name)
-            # A short name may leave no other: then two share one.
+            # Short names may run out of pseudonyms; then two hosts share one.
             others = (make(name, self._stream(name, attempt)) for attempt in range(_ATTEMPTS))
             fake = next((one for one in others if one not in self._used and one not in self._known), None)
             self._fakes[name] = make(name, self._stream(name, 0)) if fake is None else fake
@@ -128,7 +128,7 @@ class Hosts:
         return self._fakes[name]
 
     def _stream(self, name: bytes, attempt: int) -> Iterator[int]:
-        """Numbers that follow from a name: bytes without an end."""
+        """An endless sequence of bytes derived from a name."""
         block = 0
         while True:
             yield from blake2b(b"%d %d " % (attempt, block) + name, key=self._salt).digest()
@@ -145,15 +145,15 @@ def _maker(name: bytes) -> Callable[[bytes, Iterator[int]], bytes]:
 
 
 def _other_ipv4(name: bytes, numbers: Iterator[int]) -> bytes:
-    """An address whose parts have as many digits."""
+    """An IPv4 address whose parts have the same numbers of digits."""
     lowest, spans = {1: 1, 2: 10, 3: 100}, {1: 9, 2: 90, 3: 124}
     parts = [len(part) for part in name.split(b".")]
     return b".".join(b"%d" % (lowest[size] + next(numbers) % spans[size]) for size in parts)
 
 
 def _other_ipv6(name: bytes, numbers: Iterator[int]) -> bytes:
-    """An address written alike: other digits, none of them leading zeros or a group of zeros."""
-    if b"." in name:  # the last 32 bits as IPv4
+    """An IPv6 address in the same notation: other digits, without leading zeros or zero groups."""
+    if b"." in name:  # the last 32 bits in IPv4 notation
         head, _, tail = name.rpartition(b":")
         return head + b":" + _other_ipv4(tail, numbers)
     groups = name.split(b":")
@@ -161,7 +161,7 @@ def _other_ipv6(name: bytes, numbers: Iterator[int]) -> bytes:
 
 
 def _other_name(name: bytes, numbers: Iterator[int]) -> bytes:
-    """Letters, its dots kept."""
+    """A name of letters with the same dots."""
     return bytes(0x2E if byte == 0x2E else 0x61 + next(numbers) % 26 for byte in name)
 
 

@@ -1,8 +1,8 @@
-"""Records fields without their payloads or hosts: as long as before, and with CRCs that match.
+"""Redacts payloads or hosts in records fields, at equal length and with matching CRCs.
 
-What a compressed batch carries cannot be replaced at equal length by something compressed. Such a batch becomes an
-uncompressed one of the same size, with as many of its records as have room (a null key and a null value take seven
-bytes), the last of which fills it.
+Compressed content cannot be replaced by other compressed content of equal length. A compressed batch becomes an
+uncompressed one of the same size, with as many of its records as fit (a null key and a null value take seven bytes);
+the last one is padded.
 Source: Kafka's `DefaultRecord`, `LegacyRecord`.
 """
 
@@ -35,17 +35,17 @@ _MARKER: Final = 6
 """Bytes of a transaction marker's value (EndTxnMarker: a version and an epoch); its key has 4."""
 
 Change = Callable[[bytes], bytes]
-"""What is made of a key, a value or a header's value: as many bytes."""
+"""Maps a key, value or header value to bytes of equal length."""
 
 
 class Damaged(Exception):  # noqa: N818 (a state of the bytes, not an error)
-    """Bytes that are no records from here on."""
+    """From here on, the bytes are not records."""
 
 
 class RecordsRedaction:
-    """Overwrites records fields; `payloads` counts keys, values and header values that are gone.
+    """Redacts records fields; `payloads` counts overwritten keys, values and header values.
 
-    With `everything` payloads are overwritten, else the `hosts` in them.
+    With `everything` it overwrites payloads, else only the `hosts` in them.
     """
 
     def __init__(self, hosts: Hosts | None, *, everything: bool) -> None:
@@ -54,7 +54,7 @@ class RecordsRedaction:
         self.payloads = 0
 
     def field(self, field: bytes) -> bytes:
-        """The bytes of a records field, as many as they were."""
+        """The redacted bytes of a records field, of equal length."""
         whole = bytearray(field)
         data = memoryview(whole)
         found = parse(field, check=False)
@@ -67,7 +67,7 @@ class RecordsRedaction:
         return bytes(whole)
 
     def _batch(self, data: memoryview, field: bytes, batch: Batch) -> bool:
-        """Overwrite what is in a batch; whether anything was."""
+        """Overwrite a batch's payloads; returns whether there were any."""
         header = batch.header
         if header["compression"] != "none":
             if not self._everything and not self._hosts_inside(field, batch):
@@ -88,7 +88,7 @@ class RecordsRedaction:
         return data[batch.start : batch.end] != before
 
     def _hosts_inside(self, field: bytes, batch: Batch) -> bool:
-        """Whether a compressed batch holds a host, or cannot be opened to tell."""
+        """Whether a compressed batch contains a host, or cannot be decompressed to find out."""
         if self._hosts is None:
             return False
         inside = self._hosts.inside
@@ -98,7 +98,7 @@ class RecordsRedaction:
         return found or bool(troubles)
 
     def _record(self, data: memoryview, at: int, end: int, *, control: bool) -> int:
-        """Overwrite one record of magic 2; where the next begins. Raises Damaged where a length does not fit."""
+        """Overwrite one record of magic 2; returns the next one's offset. Raises Damaged if a length does not fit."""
         size, at = _varint(data, at)
         after = at + size
         if size < 0 or after > end:
@@ -151,7 +151,7 @@ class RecordsRedaction:
         self._fill(data, at, batch.end)
 
     def _tail(self, data: memoryview, start: int) -> None:
-        """Overwrite a batch that is not whole, or what cannot be read: what looks like a header may be none."""
+        """Overwrite an incomplete or unreadable batch, with its apparent header."""
         self._fill(data, start, len(data))
 
     def _change(self, data: memoryview, start: int, end: int) -> None:
@@ -163,14 +163,14 @@ class RecordsRedaction:
             data[start:end] = self._hosts.content(bytes(data[start:end]))
 
     def _fill(self, data: memoryview, start: int, end: int) -> None:
-        """Overwrite bytes that no record claims: nobody can say what they hold."""
+        """Overwrite bytes outside of records, because their content is unknown."""
         if end > start:
             self.payloads += self._everything
             data[start:end] = FILL * (end - start)
 
 
 def _check(data: memoryview, batch: Batch, *, valid: bool) -> None:
-    """Write the CRC of a batch that was changed: a wrong one, where it was wrong before."""
+    """Write the CRC of a changed batch; a CRC that was wrong before stays wrong."""
     if batch.header["magic"] == 2:
         at, crc = _CRC_AT, google_crc32c.value(bytes(data[batch.start + _CHECKED_AT : batch.end]))
     else:
@@ -179,7 +179,7 @@ def _check(data: memoryview, batch: Batch, *, valid: bool) -> None:
 
 
 def _plain(data: memoryview, batch: Batch) -> None:
-    """Make a compressed batch an uncompressed one of the same size."""
+    """Turn a compressed batch into an uncompressed one of the same size."""
     start = batch.start + V2_HEADER
     records, count = filled(batch.end - start, batch.header["recordCount"])
     data[start : batch.end] = records
@@ -188,7 +188,7 @@ def _plain(data: memoryview, batch: Batch) -> None:
 
 
 def _plain_message(data: memoryview, batch: Batch) -> None:
-    """The same of a compressed message of magic 0 or 1: one message whose value fills it."""
+    """Turn a compressed message of magic 0 or 1 into one uncompressed message of the same size."""
     at = batch.start + _LEGACY_ATTRIBUTES_AT
     data[at] &= ~_CODEC
     at += 1 + (8 if batch.header["magic"] == 1 else 0)
@@ -200,7 +200,7 @@ def _plain_message(data: memoryview, batch: Batch) -> None:
 
 
 def filled(room: int, most: int) -> tuple[bytes, int]:
-    """Records of magic 2 that take exactly `room` bytes, `most` at most, and how many they are."""
+    """At most `most` records of magic 2 that take exactly `room` bytes, and their number."""
     records: list[bytes] = []
     left = room
     while len(records) < most:
@@ -220,8 +220,8 @@ def filled(room: int, most: int) -> tuple[bytes, int]:
 def _filler(index: int, size: int) -> bytes:
     """A record of exactly `size` bytes.
 
-    A length that takes a byte more may step over the size that is wanted: then a key takes up what is over, or the
-    record's own length is written in a byte more than it needs.
+    A longer length field may skip the wanted size; then a key takes the remaining byte, or the record's own length is
+    written with one byte more than needed.
     """
     if size == len(_record(index, None, None)):
         return _record(index, None, None)
@@ -234,7 +234,7 @@ def _filler(index: int, size: int) -> bytes:
 
 
 def _part(size: int) -> int:
-    """Bytes that a key or value of this size takes with its length; -1 stands for null."""
+    """Size in bytes of a key or value of this size with its length field; -1 stands for null."""
     return 1 if size < 0 else len(_zigzag(size)) + size
 
 
@@ -248,7 +248,7 @@ def _record(index: int, key: int | None, value: int | None, *, longer: bool = Fa
 
 
 def _zigzag(value: int) -> bytes:
-    """A number that is not negative as a varint."""
+    """A non-negative number as a varint."""
     return write_unsigned_varint(value << 1)
 
 

@@ -1,4 +1,4 @@
-"""Cipher suites and key schedules of TLS 1.2 and 1.3: what turns a record's bytes into its content.
+"""Cipher suites and key schedules of TLS 1.2 and 1.3, which decrypt records.
 
 Source: RFC 8446 (1.3), RFC 5246 (1.2), RFC 5288 and 7905 (AEADs in 1.2), RFC 7366 (encrypt-then-MAC).
 """
@@ -20,7 +20,7 @@ BLOCK: Final = 16
 
 
 class BadRecordError(Exception):
-    """A record that its keys do not open."""
+    """A record that its keys do not decrypt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ SUITES: Final = _suites()
 
 
 class Opener(Protocol):
-    """Opens the records of one direction under one key; `overhead` is by how much a body is longer than its content."""
+    """Decrypts the records of one direction with one key; `overhead` is the length of a body minus its content's."""
 
     overhead: int
 
@@ -85,7 +85,7 @@ class Aead13:
     def __init__(self, suite: Suite, secret: bytes) -> None:
         self._aead = _aead(suite, expand_label(suite.hash, secret, b"key", suite.key))
         self._iv = expand_label(suite.hash, secret, b"iv", 12)
-        self.overhead = (8 if suite.cipher == "ccm8" else TAG) + 1  # the content's type follows it
+        self.overhead = (8 if suite.cipher == "ccm8" else TAG) + 1  # the content type follows the content
 
     def open(self, sequence: int, kind: int, version: bytes, body: bytes) -> bytes:
         header = bytes((kind,)) + version + len(body).to_bytes(2, "big")
@@ -117,7 +117,7 @@ class Aead12:
 
 
 class Cbc12:
-    """Records of a CBC suite of TLS 1.2, whose MAC is over the content or (`last`) over what was encrypted."""
+    """Records of a CBC suite of TLS 1.2, with a MAC over the content or (`last`) over the ciphertext."""
 
     def __init__(self, suite: Suite, key: bytes, mac_key: bytes, *, last: bool) -> None:
         self._key = key
@@ -125,7 +125,7 @@ class Cbc12:
         self._mac = suite.mac
         self._size = MAC_SIZES[suite.mac]
         self._last = last
-        self.overhead = BLOCK + self._size + BLOCK // 2  # of the padding the half, as a rule
+        self.overhead = BLOCK + self._size + BLOCK // 2  # the mean padding
 
     def open(self, sequence: int, kind: int, version: bytes, body: bytes) -> bytes:
         mac = b""
@@ -160,12 +160,12 @@ def expand_label(hash_name: str, secret: bytes, label: bytes, size: int) -> byte
 
 
 def next_secret(suite: Suite, secret: bytes) -> bytes:
-    """The traffic secret after a key update."""
+    """The next traffic secret, after a key update."""
     return expand_label(suite.hash, secret, b"traffic upd", len(secret))
 
 
 def openers_1_2(suite: Suite, master: bytes, randoms: bytes, *, mac_last: bool) -> tuple[Opener, Opener]:
-    """The client's and the server's, from the master secret and both randoms (the server's first)."""
+    """The keys of client and server, from the master secret and both randoms (the server's first)."""
     mac, iv = MAC_SIZES[suite.mac], {"gcm": 4, "chacha": 12, "cbc": 0}[suite.cipher]
     block = _prf(suite.hash, master, b"key expansion" + randoms, 2 * (mac + suite.key + iv))
     pieces = []

@@ -1,7 +1,7 @@
-"""A capture of TLS as one of plain Kafka: connections whose secrets a key log has are decrypted, all others pass.
+"""Decrypts a capture: connections with secrets in a key log are decrypted, all others pass unchanged.
 
-What follows never learns of it: it reads a pcapng file in which each connection speaks plainly, with the addresses and
-times that it had. What could not be decrypted is missing there as lost packets are.
+Later stages need not know about TLS: they read a pcapng file with plain connections that have the original addresses
+and times. Bytes that could not be decrypted are missing there like lost packets.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from kproxy.decoders.stream import End, Event, Gap, Run
 
 BATCH: Final = 8192
 MOST_HELD: Final = 256 << 10
-"""Bytes of a connection that are held until its secrets are found."""
+"""Maximum bytes of a connection that are held until its secrets are found."""
 _HELLOS: Final = {(22, 3, 1): CLIENT, (22, 3, 2): SERVER}
-"""By a record's type, its version's first byte and the message's type: who says it."""
+"""The sender by (record type, first byte of its version, message type)."""
 
 
 class DecryptedSource(FileSource):
-    """Another source, decrypted into a temporary file while it is read. Raises CaptureError where there can be none."""
+    """Another source, decrypted into a temporary file while it is read. Raises CaptureError if it has no room."""
 
     def __init__(self, source: FileSource, secrets: Secrets) -> None:
         super().__init__((), source.spooling)
         self._encrypted = source
         self.streams = source.streams
-        # never kept for the next time: whoever encrypted it did so for a reason
+        # never cached, because the content was meant to stay encrypted
         self._fill(Spool(decrypted(source, secrets), AND.join(part.name for part in source.parts), self.spooling))
 
     def close(self) -> None:
@@ -48,7 +48,7 @@ class DecryptedSource(FileSource):
 
 @dataclass(slots=True)
 class _Piece:
-    """Bytes of one direction in one segment, or a gap of `size` bytes before anything else of it; `at` orders them."""
+    """Bytes of a direction from one segment, or a gap of `size` bytes; `at` is its address, which gives the order."""
 
     at: int
     time: int
@@ -60,7 +60,7 @@ class _Piece:
 
 
 class _Connection:
-    """One TCP connection on its way out."""
+    """One TCP connection that is being decrypted or copied."""
 
     def __init__(self, connection: TcpConnection, secrets: Secrets) -> None:
         ends = [tuple(end.rpartition(":")[::2]) for end in connection.endpoints]
@@ -74,13 +74,13 @@ class _Connection:
         self._session: Session | None = None
         self._held: list[_Piece] = []
         self._looking = True
-        """Whether it is TLS, and its secrets are known, has yet to be seen."""
+        """It is still undecided whether the connection is TLS with known secrets."""
         self._client = CLIENT
         self._lost = False
-        """It was being decrypted, and cannot be any more."""
+        """Decryption has failed for the rest of the connection."""
 
     def take(self, events: list[Event], source: FileSource) -> None:
-        """Turn events into pieces."""
+        """The pieces in reassembly events."""
         for event in events:
             if isinstance(event, Run):
                 start = event.start
@@ -101,7 +101,7 @@ class _Connection:
                 self.pieces.append(_Piece(event.at, event.time, side, b"", end="RST" if event.side is None else "FIN"))
 
     def packets(self, piece: _Piece) -> Iterator[bytes]:
-        """What is to be written once a piece is there."""
+        """The packets to write after a piece has arrived."""
         if self._looking:
             self._held.append(piece)
             if not self._settled(piece):
@@ -116,7 +116,7 @@ class _Connection:
             yield from self._written(piece, self._session, self._decrypted(self._session, piece))
 
     def _settled(self, piece: _Piece) -> bool:
-        """Whether it is clear what to do with the connection: with a session decrypt it, without let it pass."""
+        """Whether the decision is made: with a session the connection is decrypted, otherwise it passes unchanged."""
         if self._session is None:
             data = bytes(piece.data[:6])
             if not piece.size and piece.end is None and len(data) < 6:
@@ -152,7 +152,7 @@ class _Connection:
             return b""
 
     def _written(self, piece: _Piece, session: Session, plain: bytes) -> Iterator[bytes]:
-        """A piece of a connection that is decrypted; what is missing of it leaves a gap."""
+        """The packets for a piece of a decrypted connection; missing bytes leave a gap."""
         side = piece.side ^ self._client
         missing = session.take_missing(side)
         if self._lost:
@@ -162,7 +162,7 @@ class _Connection:
         yield from self._pass(_Piece(piece.at, piece.time, piece.side, plain, missing, piece.end))
 
     def _pass(self, piece: _Piece) -> Iterator[bytes]:
-        """A piece as it is."""
+        """The packets for an unchanged piece."""
         mine, other = self._directions[piece.side], self._directions[1 - piece.side]
         if not self._started:
             self._started = True
@@ -176,7 +176,7 @@ class _Connection:
             yield self._packet(piece.time, mine, part, other.sequence, ACK, piece.comment)
         if piece.end is not None:
             flags = FIN | ACK if piece.end == "FIN" else RST | ACK
-            yield self._packet(piece.time, other, b"", mine.sequence, ACK)  # what was lost has been received
+            yield self._packet(piece.time, other, b"", mine.sequence, ACK)  # lost bytes had arrived
             yield self._packet(piece.time, mine, b"", other.sequence, flags)
 
     @staticmethod
@@ -188,7 +188,7 @@ class _Connection:
 
 
 def decrypted(source: FileSource, secrets: Secrets) -> Iterator[bytes]:
-    """A source as a pcapng file of plain connections, as far as it has been read; raises CaptureError at its end."""
+    """The pieces of a pcapng file with the decrypted connections of a source; raises CaptureError at its end."""
     segments = _Segments(source)
     reassembler = Reassembler(lambda a, b, n: bytes(source.read(a, a + n)) == bytes(source.read(b, b + n)))
     connections: dict[TcpConnection, _Connection] = {}
@@ -224,7 +224,7 @@ def decrypted(source: FileSource, secrets: Secrets) -> Iterator[bytes]:
 
 
 class _Segments:
-    """The TCP segments of a source, batch after batch; `error` is why it could not be read to its end."""
+    """The TCP segments of a source, in batches; `error` says why it could not be read to its end."""
 
     def __init__(self, source: FileSource) -> None:
         self.error: CaptureError | None = None

@@ -1,4 +1,4 @@
-"""Key logs: the secrets of TLS connections as NSS, OpenSSL, Java agents and kproxy write them (SSLKEYLOGFILE)."""
+"""Key logs: secrets of TLS connections in the SSLKEYLOGFILE format of NSS, OpenSSL, Java agents and kproxy."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from kproxy.captures.formats.magic import PCAPNG
 from kproxy.captures.formats.pcapng import BYTE_ORDER_MAGIC, PACKET_BLOCKS
 
 Secrets: TypeAlias = Mapping[tuple[str, bytes], bytes]
-"""Secrets by label ("CLIENT_RANDOM", "CLIENT_TRAFFIC_SECRET_0") and the client's random."""
+"""Secrets by (label, client random), with labels such as "CLIENT_RANDOM" and "CLIENT_TRAFFIC_SECRET_0"."""
 
 LARGEST: Final = 256 << 20
-"""Bytes of a key log."""
+"""Maximum size of a key log in bytes."""
 _LONGEST: Final = 64
-"""Bytes of a secret."""
+"""Maximum size of a secret in bytes."""
 _SECRETS_BLOCK: Final = 0x0A
 _TLS_KEY_LOG: Final = 0x544C534B
 
 
 def parse(text: bytes) -> dict[tuple[str, bytes], bytes]:
-    """The secrets in a key log; lines that are none are passed over, as everybody does."""
+    """The secrets in a key log; other lines are ignored, as in other tools."""
     found: dict[tuple[str, bytes], bytes] = {}
     for line in text.splitlines():
         words = line.split()
@@ -39,7 +39,7 @@ def parse(text: bytes) -> dict[tuple[str, bytes], bytes]:
 
 
 def read(path: Path) -> dict[tuple[str, bytes], bytes]:
-    """The secrets of a file. Raises CaptureError where it cannot be read or holds none."""
+    """The secrets in a file. Raises CaptureError if it cannot be read or has none."""
     try:
         with path.open("rb") as file:
             text = file.read(LARGEST + 1)
@@ -54,7 +54,7 @@ def read(path: Path) -> dict[tuple[str, bytes], bytes]:
 
 
 def embedded(views: Iterable[memoryview]) -> dict[tuple[str, bytes], bytes]:
-    """The secrets that pcapng files hold before their first packet, as `editcap --inject-secrets` writes them."""
+    """The secrets in pcapng files before their first packet, as written by `editcap --inject-secrets`."""
     found: dict[tuple[str, bytes], bytes] = {}
     for view in views:
         for text in _blocks(view):
@@ -63,7 +63,7 @@ def embedded(views: Iterable[memoryview]) -> dict[tuple[str, bytes], bytes]:
 
 
 def settled(view: memoryview) -> bool:
-    """Whether no block is still to come in full that `embedded` would look at."""
+    """Whether the bytes include all blocks that `embedded` reads."""
     if len(view) < 12:
         return False
     if bytes(view[:4]) != PCAPNG:

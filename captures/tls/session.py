@@ -1,4 +1,4 @@
-"""A TLS connection, read with the secrets of a key log: records of both sides in, what they carried out. Sans-IO."""
+"""Decrypts a TLS connection with the secrets of a key log: both sides' records in, content out. Sans-IO."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from kproxy.captures.tls.keylog import Secrets
 CLIENT, SERVER = 0, 1
 HEADER: Final = 5
 LONGEST: Final = (1 << 14) + 2048
-"""Bytes of a record's body."""
+"""Maximum size of a record's body in bytes."""
 MOST_HANDSHAKE: Final = 1 << 20
 MOST_TRIES: Final = 2048
-"""Record numbers that are tried after a gap."""
+"""Maximum number of record numbers tried after a gap."""
 _CHANGE_CIPHER, _ALERT, _HANDSHAKE, _APPLICATION = 20, 21, 22, 23
 _CLIENT_HELLO, _SERVER_HELLO, _FINISHED, _KEY_UPDATE = 1, 2, 20, 24
 _RETRY: Final = bytes.fromhex("CF21AD74E59A6111BE1D8C021E65B891C2A211167ABB8C5E079E09E2C8A8339C")
-"""The random by which a ServerHello is a HelloRetryRequest (RFC 8446)."""
+"""The random that marks a ServerHello as HelloRetryRequest (RFC 8446)."""
 _VERSIONS, _ENCRYPT_THEN_MAC = 43, 22
 _V13, _V12 = 0x0304, 0x0303
 
 
 class TlsError(Exception):
-    """A connection that cannot be read: there are no secrets of it, or it speaks what is not known here."""
+    """A connection that cannot be decrypted: its secrets are unknown, or its protocol is not supported."""
 
 
 class _Side:
@@ -36,7 +36,7 @@ class _Side:
         self.sequence = 0
         self.handshake = bytearray()
         self.lost = 0
-        """Bytes since the last record, with a gap among them, after which the next is searched for; 0 where none is."""
+        """Bytes since the last record, including a gap, during a search for the next record; 0 without a search."""
         self.missing = 0
 
     def use(self, opener: Opener | None, secret: bytes = b"") -> None:
@@ -44,7 +44,7 @@ class _Side:
 
 
 class Session:
-    """`known` says that the secrets were found, before which nothing is given."""
+    """`known`: the secrets were found; before that `feed` returns nothing."""
 
     def __init__(self, secrets: Secrets) -> None:
         self.known = False
@@ -54,10 +54,10 @@ class Session:
         self._suite: Suite | None = None
         self._version = 0
         self._waiting: tuple[Opener, Opener] | None = None
-        """Of 1.2: what each side uses after its ChangeCipherSpec."""
+        """TLS 1.2: the cipher of each side after its ChangeCipherSpec."""
 
     def feed(self, side: int, data: bytes) -> bytes:
-        """The content of the application's records that are whole now. Raises TlsError, after which all is over."""
+        """The content of complete application records. Raises TlsError, after which the session is unusable."""
         mine = self._sides[side]
         mine.buffer += data
         out = bytearray()
@@ -75,7 +75,7 @@ class Session:
         return bytes(out)
 
     def skip(self, side: int, size: int) -> None:
-        """Bytes of a direction are not in the capture. Raises TlsError where the connection cannot be read without."""
+        """Report bytes that are missing from the capture. Raises TlsError if decryption cannot go on without them."""
         mine = self._sides[side]
         if mine.opener is None or (self._version == _V13 and not self._reads_application(side)):
             raise TlsError("the handshake is not whole")
@@ -84,13 +84,13 @@ class Session:
         mine.handshake.clear()
 
     def take_missing(self, side: int) -> int:
-        """How many bytes of content are missing before what `feed` gave last."""
+        """Number of content bytes missing before the latest result of `feed`."""
         mine = self._sides[side]
         missing, mine.missing = mine.missing, 0
         return missing
 
     def unread(self, side: int) -> int:
-        """About how many bytes of content are missing since what was given last, where the next was not found yet."""
+        """Estimated number of content bytes missing since the latest result, while the next record is not found."""
         mine = self._sides[side]
         return mine.lost + len(mine.buffer) if mine.lost else 0
 
@@ -99,7 +99,7 @@ class Session:
         return self._sides[side].secret != self._secrets.get((name, self._random))
 
     def _found(self, mine: _Side) -> bool:
-        """Look for a record that opens, with a number that it may have; what is before it is given up."""
+        """Search for a record that decrypts with a possible record number; bytes before it are lost."""
         start = 0
         most = min(mine.lost // (HEADER + 17) + 2, MOST_TRIES)
         while (at := mine.buffer.find(b"\x17\x03\x03", start)) >= 0 and mine.opener is not None:
@@ -179,7 +179,7 @@ class Session:
                 self._use(side, next_secret(self._suite, mine.secret))
 
     def _begin(self, hello: bytes) -> None:
-        """Take the server's choice."""
+        """Apply the server's choice of version and cipher suite."""
         try:
             session = hello[34]
             number = int.from_bytes(hello[35 + session : 37 + session], "big")
@@ -213,7 +213,7 @@ class Session:
 
 
 def _extensions(data: bytes) -> dict[int, bytes]:
-    """The extensions of a ServerHello by number. Raises IndexError where it is cut."""
+    """The extensions of a ServerHello by number. Raises IndexError if it is truncated."""
     found: dict[int, bytes] = {}
     position, end = 2, 2 + int.from_bytes(data[:2], "big")
     while position + 4 <= min(end, len(data)):
