@@ -1,4 +1,4 @@
-"""Protocols that are framed like Kafka but are not it, as data: their headers, who asks, what is paired with what.
+"""Dialects: other protocols with Kafka's framing, as data: headers, direction of requests, pairing.
 
 docs/dialects.md describes the files; `data` holds those that come with kproxy.
 """

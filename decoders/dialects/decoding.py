@@ -1,4 +1,4 @@
-"""A frame of a dialect to values: which layout its conditions choose, and what does not fit."""
+"""Decodes frames of a dialect with the layout that its conditions select."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SIZE = 4
 
 
 def read_header(data: Buffer, dialect: Dialect, header: Header) -> tuple[Values, int]:
-    """The values of a frame's header, and where its body starts. Raises DecodeError."""
+    """The values of a frame's header, and the offset of its body. Raises DecodeError."""
     return decoder(header.message, dialect.versions.low)(data, _SIZE, len(data))
 
 
@@ -36,10 +36,10 @@ def decode(
     version: int | None = None,
     truths: str = "",
 ) -> Decoded:
-    """Read a frame, its length field included. Whatever the bytes, the result says what they hold.
+    """Decode a frame, its length field included. Malformed bytes give problems in the result, never an error.
 
-    A request's type and version are its own; a response is read as the answer to a request of type `number` and
-    `version` (None where the layout has none). `truths` is as in `Exchange`; where it leaves several layouts, the one
+    A request has its own type and version; a response is decoded as the answer to a request of type `number` and
+    `version` (None if the layout has none). `truths` is as in `Exchange`; where it leaves several layouts, the one
     that fits to the last byte is taken.
     """
     end = len(data)
@@ -75,7 +75,7 @@ def decode(
 
 
 def _truths(body: Body, dialect: Dialect, header: Values, truths: str) -> Iterator[tuple[bool, ...]]:
-    """The combinations of a body's conditions that what is known leaves."""
+    """The combinations of a body's conditions that are still possible."""
     possible = []
     for condition in body.conditions:
         truth: bool | None = None
@@ -91,7 +91,7 @@ def _truths(body: Body, dialect: Dialect, header: Values, truths: str) -> Iterat
 def _body(
     data: bytes, where: Where, body: Body, version: int, header: Values, start: int, truths: Iterator[tuple[bool, ...]]
 ) -> Decoded:
-    """The first layout that fits to the last byte, else the one that leaves fewest over, else none."""
+    """Decode with the first layout that fits to the last byte, else with the one that leaves the fewest bytes."""
     end = len(data)
     best: tuple[Message, Values, int, list[Problem]] | None = None
     failed: tuple[Message, DecodeError] | None = None
@@ -126,12 +126,12 @@ def _placed(problems: list[Problem], where: Where) -> Iterator[Problem]:
 
 
 def fits(decoded: Decoded) -> bool:
-    """Whether a frame is what it was read as, to the last byte."""
+    """Whether a frame was decoded to its last byte without problems."""
     return decoded.body is not None and not decoded.problems
 
 
 def frame_tree(data: Buffer, where: Where, decoded: Decoded, dialect: Dialect, *, limit: int | None = 200_000) -> Node:
-    """A frame as nodes, as `decoders.frame_tree.frame_tree` makes them; values that have names are labelled."""
+    """A frame as nodes, like those of `decoders.frame_tree.frame_tree`; named values are labelled."""
     root = frame_root(data, where)
     if len(data) < _SIZE:
         return root
@@ -149,13 +149,13 @@ def frame_tree(data: Buffer, where: Where, decoded: Decoded, dialect: Dialect, *
 
 
 def supposed(decoded: Decoded, dialect: Dialect) -> bool:
-    """Whether the layout of a body is a guess of whoever wrote the dialect."""
+    """Whether the author of the dialect marked the body's layout as a guess."""
     number = None if decoded.message is None else decoded.message.api_key
     return number is not None and number in dialect.requests and dialect.requests[number].supposed
 
 
 def names(values: Values, message: Message, version: int) -> dict[str, str]:
-    """What a body's values are called, by path, where the dialect names them."""
+    """The dialect's names of a body's values, by path."""
     return dict(_named(values, layout_of(message, version), ""))
 
 

@@ -9,7 +9,7 @@ from kproxy.decoders.schema.dialect import Dialect, EarlierField
 
 
 class Memory:
-    """Values by message and field, the latest of each."""
+    """The latest value of each field that later messages depend on."""
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
@@ -19,7 +19,7 @@ class Memory:
         """As `Exchange.truths`."""
 
     def learn(self, message: str, body: Mapping[str, Any] | None) -> None:
-        """Keep what is wanted of a message that was seen; of one that could not be read nothing is known any more."""
+        """Keep the needed values of a message; if it could not be decoded, its values become unknown."""
         for one in self._wanted:
             if one.message == message:
                 self._values.pop(one, None)

@@ -1,4 +1,4 @@
-"""A dialect file, checked: from its Element to a `Dialect`. docs/dialects.md describes the form."""
+"""Checks a dialect file and turns its Element into a `Dialect`. docs/dialects.md describes the format."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kproxy.decoders.schema.lookup import definitions
 from kproxy.decoders.schema.model import NEVER, NO_VERSION, Field, Message, Versions
 
 DIALECT: Final = "dialect"
-"""The member that tells a dialect from a message definition: its name."""
+"""The member with the dialect's name, which message definitions lack."""
 
 _REQUIRED = (DIALECT, "asks", "pairing", "requestHeader", "responseHeader", "requests")
 _OPTIONAL = ("about", "port", "versions", "switches", "timeRules")
@@ -49,14 +49,14 @@ def dialect(element: Element) -> Dialect:
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """A condition whose field may stand in a message that is read later."""
+    """A condition on a field of a message that may come later in the file."""
 
     condition: Condition
     element: Element
 
 
 class _DialectFields(Fields):
-    """Fields in Kafka's form with what only a dialect states; none is flexible."""
+    """Fields in Kafka's form, with the additions of dialects; there are no flexible versions."""
 
     required = frozenset({"name", "type"})
     optional = (FIELD_OPTIONAL - {"taggedVersions", "flexibleVersions", "tag"}) | {
@@ -114,7 +114,7 @@ class _Reading:
         self.element = element
         self.switches = self._switches()
         self.switched: set[str] = set()
-        """Header roles that a switch took away."""
+        """Header roles that a switch removed."""
         self.versions = self._versions()
         self.headers: dict[str, Message] = {}
         self.pending: list[_Pending] = []
@@ -175,7 +175,7 @@ class _Reading:
     # --- fields ------------------------------------------------------------------------------------------------------
 
     def _present(self, element: Element) -> bool:
-        """Whether the switches leave a field."""
+        """Whether the switches keep a field."""
         for condition in _conditions(element):
             if not isinstance(condition.value, dict) or "switch" not in condition.value:
                 continue
@@ -360,13 +360,13 @@ def _conditions(field: Element) -> list[Element]:
 
 
 def _field_name(element: Element) -> str:
-    """A field's name as values have it; files may write it with a capital, as Kafka's do."""
+    """A field's name in decoded values; files may capitalise it, as Kafka's do."""
     name = identifier(element, "a field's name")
     return name[0].lower() + name[1:]
 
 
 def _earlier_field(element: Element, earlier: EarlierField, bodies: Mapping[str, Body]) -> Field:
-    """The field that an earlier message tells."""
+    """The definition of a field of an earlier message."""
     if earlier.message not in bodies:
         raise element.value["message"].error(f"there is no message {earlier.message}")
     fields = (field for field, _ in bodies[earlier.message].fields)
@@ -377,7 +377,7 @@ def _earlier_field(element: Element, earlier: EarlierField, bodies: Mapping[str,
 
 
 def _comparable(element: Element, field: Field | None, value: str | bool | int) -> None:
-    """Raises DefinitionError where a field can never have this value."""
+    """Raises DefinitionError if a field can never have this value."""
     kinds: dict[str, type] = {"bool": bool, "string": str} | dict.fromkeys(RANGES, int)
     if field is None or field.array or field.struct is not None or type(value) is not kinds.get(field.type):
         name, kind = ("", "") if field is None else (field.name, f"[]{field.type}" if field.array else field.type)

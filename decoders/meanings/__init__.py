@@ -1,5 +1,6 @@
-"""What fields and their values mean, in our own words: for whoever reads a message without the protocol in mind.
+"""Meanings of fields and values, for readers who do not know the protocol by heart.
 
-The rows are data, a module for each kind of message; `table` finds them, `errors` says what to do about an error,
-`remarks` says what takes several fields, or request and response, to see. None of it is in the JSON of a body.
+The rows are data, in a module for each kind of message; `table` finds them, `errors` has advice for each error code,
+and `remarks` explains facts that follow from several fields, or from request and response. A body's JSON has none of
+this.
 """

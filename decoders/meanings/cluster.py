@@ -1,4 +1,4 @@
-"""What brokers and controllers say to each other: KRaft's quorum, registration, and the controller's orders of old."""
+"""Messages between brokers and controllers: KRaft's quorum, registration, and the older control requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fields that many messages have."""
+"""Fields that occur in many messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OPERATIONS: Final[Texts] = {
     9: "cluster action", 10: "describe configs", 11: "alter configs", 12: "idempotent write", 13: "create tokens",
     14: "describe tokens", 15: "two-phase commit",
 }  # fmt: skip
-"""Operations of ACLs by their code, which is also their bit in a set of authorized operations."""
+"""ACL operations by code; the code is also the bit in a set of authorized operations."""
 
 COMPRESSION: Final[Texts] = {0: "not compressed", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 

@@ -1,4 +1,4 @@
-"""What to do about an error, for every code of Kafka's `Errors` that is one."""
+"""Advice for every error code of Kafka's `Errors`."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ ADVICE: Final[dict[int, str]] = {
 
 
 def meaning(code: int) -> str | None:
-    """Whether to try again and what to do; None for an unknown code."""
+    """Whether to retry, and the advice; None for an unknown code."""
     advice = ADVICE.get(code)
     if advice is None:
         return None

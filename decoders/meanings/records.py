@@ -1,4 +1,4 @@
-"""Headers of record batches, by the names that `decoders.records` gives them, and codecs elsewhere."""
+"""Headers of record batches, with the field names of `decoders.records`, and codecs in other messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FLAGS: Final = ((8, "times set by the broker"), (16, "transactional"), (32, "co
 
 
 def attributes(bits: int) -> str:
-    """What the attributes of a batch say: codec in bits 0 to 2, then a bit each."""
+    """The meaning of a batch's attributes: the codec in bits 0 to 2, then one bit each."""
     codec = COMPRESSION.get(bits & _CODEC, f"unknown codec {bits & _CODEC}")
     return ", ".join([codec, *(name for bit, name in _FLAGS if bits & bit)])
 

@@ -1,4 +1,4 @@
-"""What takes several fields of an exchange to see: why a Fetch was answered, how far a consumer lags, who leads."""
+"""Facts from several fields of an exchange: why a Fetch was answered, consumer lag, missing leaders."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from kproxy.decoders.primitives import Buffer
 from kproxy.decoders.schema import errors
 
 WAIT_SHARE: Final = 0.9
-"""A Fetch that took this share of its max wait was held by the broker: its latency is not a slow broker's."""
+"""A Fetch that took this share of its max wait was a long poll, so its latency is no sign of a slow broker."""
 
 _OFFSET: Final = struct.Struct(">q")
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """`text` is about the field `path` of one side's body ("" is the whole); `title` says in a word what it tells."""
+    """`text` is about the field `path` of one side's body ("": the whole body); `title` is its subject in a word."""
 
     title: str
     text: str
@@ -33,7 +33,7 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class _Bodies:
-    """Both sides as far as they are there; `elapsed` is the latency in nanoseconds, None where it is not known."""
+    """The bodies of both sides, None if missing; `elapsed` is the latency in nanoseconds, None if unknown."""
 
     asked: Values | None
     answered: Values | None
@@ -41,7 +41,7 @@ class _Bodies:
     knowledge: Knowledge
 
     def topic(self, values: Values) -> str:
-        """The name of the topic that `values` are about."""
+        """The topic name of `values`."""
         name = values.get("topic") or values.get("name")
         if isinstance(name, str):
             return name
@@ -56,7 +56,7 @@ def remarks(
     elapsed: int | None = None,
     knowledge: Knowledge | None = None,
 ) -> list[Remark]:
-    """What there is to say about an exchange beyond single fields; `asked` and `answered` are decoded bodies.
+    """The remarks about an exchange; `asked` and `answered` are decoded bodies.
 
     `elapsed` is the latency in nanoseconds; `knowledge` gives the names of topic ids.
     """
@@ -65,7 +65,7 @@ def remarks(
 
 
 def wait_over(max_wait_ms: Any, elapsed: int | None) -> bool:
-    """Whether a Fetch was held by the broker until its max wait; `elapsed` is its latency in nanoseconds."""
+    """Whether the broker held a Fetch until its max wait; `elapsed` is its latency in nanoseconds."""
     if not isinstance(max_wait_ms, int) or max_wait_ms <= 0 or elapsed is None:
         return False
     return elapsed >= max_wait_ms * 1_000_000 * WAIT_SHARE
@@ -83,7 +83,7 @@ def _why_answered(bodies: _Bodies) -> Iterator[Remark]:
 
 
 def _reason(bodies: _Bodies, asked: Values, answered: Values) -> str:
-    """The first of the broker's reasons to answer a Fetch that the bodies show, what went wrong before what did not."""
+    """The broker's first reason to answer a Fetch, as far as the bodies show it; errors come first."""
     if error := answered.get("errorCode"):
         return f"because of error {error} {errors.name(error)}"
     size = 0
@@ -98,7 +98,7 @@ def _reason(bodies: _Bodies, asked: Values, answered: Values) -> str:
         size += len(partition["records"] or b"")
     least, wait = asked["minBytes"], asked["maxWaitMs"]
     in_session = asked.get("sessionEpoch", -1) > 0
-    # The broker ends a session that the last of its partitions has left.
+    # The broker ends a fetch session without partitions.
     if not asked["topics"] and (not in_session or not answered.get("sessionId")):
         return "because nothing was asked for" + (": the session is empty" if in_session else "")
     if wait <= 0:
@@ -124,7 +124,7 @@ def _fetched(bodies: _Bodies, answered: Values) -> Iterator[tuple[str, str, Valu
 
 
 def _lag(bodies: _Bodies) -> Iterator[Remark]:
-    """How many offsets are left for a consumer; a follower is behind for other reasons."""
+    """A consumer's lag in offsets; a follower's lag has other causes and gets no remark."""
     asked, answered = bodies.asked, bodies.answered
     if asked is None or answered is None:
         return
@@ -150,12 +150,12 @@ def _lag(bodies: _Bodies) -> Iterator[Remark]:
 
 
 def _after(records: Buffer) -> int | None:
-    """The offset after the last whole batch; None where there is none."""
+    """The offset after the last complete batch; None without one."""
     found = batches.parse(records, check=False).batches
     if not found:
         return None
     last = found[-1]
-    # The outer message of a compressed message set has the offset of its last record.
+    # A compressed message set's outer message has the offset of the last inner one.
     (offset,) = _OFFSET.unpack_from(records, last.start)
     return int(offset) + int(last.header.get("lastOffsetDelta", 0)) + 1
 
@@ -208,4 +208,4 @@ MAKERS: Final[dict[int | None, tuple[Callable[[_Bodies], Iterator[Remark]], ...]
     14: (_assigner,),
     75: (_replicas,),
 }
-"""By API key."""
+"""The remarks' functions by API key."""

@@ -9,11 +9,11 @@ from typing import Any
 
 
 class When(Enum):
-    """What a value may be, where a row does not name the value itself; a named value goes first, then in this order."""
+    """Kinds of values for rows that do not name a value; a named value has precedence, then this order."""
 
     NULL = "null"
     EMPTY = "empty"
-    """Text, bytes or an array without anything in it."""
+    """Empty text, bytes or array."""
     NEGATIVE = "negative"
     POSITIVE = "positive"
     ANY = "any"
@@ -25,18 +25,18 @@ NO_ID = bytes(16)
 
 Key = When | int | str | bytes
 Texts = Mapping[Key, str]
-"""What values mean."""
+"""Meanings by value or kind of value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What a field is for and what its values mean.
+    """A field's purpose and the meanings of its values.
 
-    `messages` are names of messages with blanks between them, or "*" for all that have such a field. `path` is the
+    `messages` are message names separated by blanks, or "*" for all with this field. `path` is the
     field's place without indexes ("topics[].partitions[].leaderEpoch"; "ids[]" is an element of an array of numbers);
-    "*.leaderEpoch" is the field wherever it stands, "" the message itself. `versions` are those for which the row
-    holds; without them it holds wherever the field is. `read` puts the meaning of a value together where it has parts.
-    The first row that has something to say is taken, of rows that name the whole place before those that do not.
+    "*.leaderEpoch" is the field at any place, "" the message itself. `versions` limits the row to some versions. `read`
+    composes the meaning of a value that has parts. The first matching row with a meaning is taken; rows with a whole
+    path come before those with "*".
     """
 
     messages: str
@@ -47,7 +47,7 @@ class Row:
     read: Callable[[int], str] | None = None
 
     def value(self, value: Any) -> str | None:
-        """What a value means; None where the row says nothing about it."""
+        """The meaning of a value; None if the row has none."""
         if value is None:
             return self.values.get(NULL)
         if isinstance(value, memoryview | bytearray):

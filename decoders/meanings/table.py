@@ -1,4 +1,4 @@
-"""The table of meanings and how a row is found: by message, path, version and value."""
+"""The table of meanings, and the lookup of a row by message, path, version and value."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ _INDEX: Final = re.compile(r"\[\d+\]")
 
 
 def meaning(message: str, path: str, version: int, value: Any) -> str | None:
-    """What a value means in its field, None where there is nothing to say.
+    """The meaning of a value in its field; None if there is none.
 
-    `path` is as a problem or a node has it, with or without numbers in its brackets; `value` is as decoded: None for
-    null, a sequence for an array, 16 bytes for a uuid.
+    `path` is that of a problem or node, with or without numbers in its brackets; `value` is decoded: None for null, a
+    sequence for an array, 16 bytes for a uuid.
     """
     for row in _rows(message, _INDEX.sub("[]", path), version):
         text = row.value(value)
@@ -56,12 +56,12 @@ def meaning(message: str, path: str, version: int, value: Any) -> str | None:
 
 
 def field_help(message: str, path: str, version: int) -> str | None:
-    """What a field is for, None where there is nothing to say; the path "" is the message itself."""
+    """A field's purpose; None if there is no text. The path "" is the message itself."""
     return next((row.help for row in _rows(message, _INDEX.sub("[]", path), version) if row.help), None)
 
 
 def node_meaning(node: Node, version: int) -> str | None:
-    """What a node's value means; `version` is that of the frame's API."""
+    """The meaning of a node's value; `version` is that of the frame's API."""
     value = node.value
     if node.type.startswith("[]") and isinstance(value, int):
         value = () if value == 0 else (value,)
@@ -71,12 +71,12 @@ def node_meaning(node: Node, version: int) -> str | None:
 
 
 def node_help(node: Node, version: int) -> str | None:
-    """What a node's field is for; `version` is that of the frame's API."""
+    """The purpose of a node's field; `version` is that of the frame's API."""
     return field_help(*_place(node), version)
 
 
 def _place(node: Node) -> tuple[str, str]:
-    """The message that a node stands in and its path there: the frame's own, or a batch or message inside bytes."""
+    """A node's message and its path there: the frame's message, or a batch or message inside bytes."""
     names: list[str] = []
     above = node
     while above.parent is not None and above.type not in _inside():
@@ -87,7 +87,7 @@ def _place(node: Node) -> tuple[str, str]:
 
 @cache
 def _inside() -> frozenset[str]:
-    """Types of nodes that rows are about and that are not the root of a frame's body."""
+    """Types of nodes that begin a message of their own inside a frame's body."""
     names = {message for row in ROWS for message in row.messages.split()} - {EVERY_MESSAGE}
     return frozenset(name for name in names if not name.endswith(("Request", "Response", "Header")))
 
