@@ -54,6 +54,11 @@ MISSED = "nothing more was seen after packets that the capture lacks"
 CROWDED = f"it was silent while {MOST_OPEN} others were not"
 MOST_WAITING = 2 << 20
 """Memory of the packets of a part that wait for earlier ones: their captured bytes and OVERHEAD for each."""
+ROOM = 48
+"""Addresses after a packet's end that are given to packets handled because of it, one each while there are any.
+
+The headers of the next packet take more, so items come in the same order whatever batch or split that packet is in.
+"""
 SILENT = 1 << 62
 """Rank from which connections are placed that end without a packet of their own: behind all others."""
 
@@ -341,13 +346,14 @@ class Reassembler:
 
     def finish(self, at: int) -> list[TcpConnection]:
         """End all connections, as the capture ends at address `at`; those that got events, as from `feed`."""
+        at = max(at, self._now) + ROOM
         for flow in sorted((flow for flow in self._flows.values() if flow.waiting), key=_first_at):
             self._rank = _first_at(flow)
-            self._wait_no_longer_for(flow, max(at, self._now))
+            self._wait_no_longer_for(flow, at)
         # The order of the flows' numbers would depend on how packets were divided into batches.
         for flow, connection in sorted(self._open_ones(), key=lambda one: one[1].first_at):
             self._rank = connection.first_at
-            self._end(connection, max(at, self._now, flow.latest + 1), self._time, "end of capture")
+            self._end(connection, max(at, flow.latest + 1), self._time, "end of capture")
         self._flows.clear()
         self._directions.clear()
         for over in self._over:
@@ -585,7 +591,7 @@ class Reassembler:
                 if self._waiting[flow.part] <= MOST_WAITING and not overdue(first, packet, self._patience):
                     return
                 flow.one_sided |= flow.seen != _BOTH
-            now += 1
+            now = min(now + 1, packet.end + ROOM)
             self._take_waiting(flow, now)
 
     def _is_ready(self, flow: Flow, packet: Arrival) -> bool:
@@ -610,10 +616,11 @@ class Reassembler:
             self._touch(flow.connection)
 
     def _take_all(self, flow: Flow, at: int) -> None:
+        now = at
         while flow.waiting:
             flow.one_sided |= flow.seen != _BOTH
-            at += 1
-            self._take_waiting(flow, at)
+            now = min(now + 1, at + ROOM)
+            self._take_waiting(flow, now)
 
     def _ready(self, flow: Flow, way: int, seq: int, ack: int, flags: int, length: int, clock: int) -> bool:
         """Whether the packets before this one have arrived, as far as its sequence and acknowledgement numbers tell."""

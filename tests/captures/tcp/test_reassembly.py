@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kproxy.captures.tcp import reassembly
-from kproxy.captures.tcp.reassembly import CROWDED, MISSED, MOST_WAITING, Reassembler, TcpConnection, part_of
+from kproxy.captures.tcp.reassembly import CROWDED, MISSED, MOST_WAITING, ROOM, Reassembler, TcpConnection, part_of
 from kproxy.captures.tcp.waiting import LONGEST_TIME, OVERHEAD
-from kproxy.decoders.stream import End
+from kproxy.decoders.stream import End, Run
 from tests.captures.tcp.scripts import (
     ACK,
     FIN,
@@ -571,6 +571,19 @@ def test_a_packet_that_is_lost_in_a_long_conversation(lost: int) -> None:
     assert gaps(sides[gone.way]) == ([] if last else [(at, at + 4)])
     assert gaps(sides[1 - gone.way]) == []
     assert len(stream(sides[gone.way])) == (156 if last else 160)
+
+
+def test_packets_handled_late_come_before_any_packet_captured_next() -> None:
+    """Whatever batch or split that one is in; and before what the end of the capture completes."""
+    segments = conversation(60)
+    segments.insert(100, segments.pop(5))
+    script = Script(segments)
+    (events,) = script.run()
+    released = sorted({event.released for event in events if isinstance(event, Run)} - {0})
+    late = int(script.packets.at[100] + script.packets.length[100]) - 1
+    assert len(released) > ROOM // 2
+    assert late < released[0] < released[-1] <= late + ROOM
+    assert released[-1] < events[-1].at
 
 
 def test_numbers_of_a_connection() -> None:
