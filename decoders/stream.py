@@ -1,6 +1,6 @@
-"""Events that a source of bytes gives to a conversation: runs of one direction, gaps and ends.
+"""Events of a TCP stream, as input of a conversation: runs of bytes, gaps and ends.
 
-Bytes are not copied: a run says where in a capture they lie, so that whole frames can be found, paired and indexed by
+Bytes are not copied: a run has their addresses in the capture, so that frames can be found, paired and indexed by
 reading a few bytes of each.
 """
 
@@ -26,12 +26,12 @@ class Source(Protocol):
     """
 
     def read(self, start: int, end: int) -> bytes | memoryview:
-        """The bytes [start, end); shorter where the capture ends or its segment is gone."""
+        """The bytes [start, end); fewer if the capture ends or its segment was deleted."""
         ...
 
 
 class Copy(NamedTuple):
-    """Bytes [start, end) of a stream as another packet has them, at address `at`, captured at `time`."""
+    """Another packet's copy of the stream's bytes [start, end), at address `at`, captured at `time`."""
 
     start: int
     end: int
@@ -41,11 +41,11 @@ class Copy(NamedTuple):
 
 @dataclass(slots=True)
 class Run:
-    """Contiguous bytes of one direction, one entry of the lists a TCP segment.
+    """Contiguous bytes of one direction; the lists have an entry for each TCP segment.
 
     Segment i covers the stream offsets [ends[i-1] (or start), ends[i]), lies at address `at[i]` of the source and was
     captured at `times[i]` (nanoseconds since the epoch).
-    `stored[i]`, where given, is how many of its bytes the capture really holds (snap length), else all.
+    `stored[i]` is the number of its bytes in the capture (snap length); without `stored` all bytes are there.
     """
 
     side: Side
@@ -57,18 +57,18 @@ class Run:
     comments: dict[int, str] = field(default_factory=dict)
     """Packet comments by stream offset of the segment's first byte."""
     overlaps: Sequence[tuple[int, int]] = ()
-    """Stream ranges in which a retransmission carried other bytes than those first seen; a Run that only reports them
-    has no segments, and in `times` when that was."""
+    """Stream ranges in which a retransmission has other bytes than the first copy. A Run that only reports them has no
+    segments, and the time of the report in `times`."""
     released: int = 0
-    """Address of the packet whose arrival let the run be delivered, where segments were captured out of order: what
-    happens in this run happened at `max(released, at[i])`. 0 where each segment could be delivered at once."""
+    """For segments captured out of order, the address of the packet whose arrival allowed their delivery: the events of
+    this run happened at `max(released, at[i])`. 0 if each segment could be delivered at once."""
     copies: Sequence[Copy] = ()
     """Other copies of earlier bytes that differ, as reported in `overlaps`."""
 
 
 @dataclass(slots=True)
 class Gap:
-    """Bytes [start, end) of a direction that the capture does not hold."""
+    """Bytes [start, end) of a direction that are missing from the capture."""
 
     side: Side
     start: int
@@ -79,14 +79,14 @@ class Gap:
 
 @dataclass(slots=True)
 class End:
-    """A direction (or with `side` None the whole connection) is over: FIN, RST, or the end of the capture."""
+    """The end of a direction, or with `side` None of the connection: FIN, RST, or the end of the capture."""
 
     side: Side | None
     at: int
     time: int
     reason: str = "end of capture"
     unheard: Side | None = None
-    """The side of which the capture holds no packet, where the whole connection is over."""
+    """At the end of a connection, the side without any packet in the capture."""
 
 
 Event = Run | Gap | End

@@ -1,4 +1,4 @@
-"""From bytes given by hand to what they say: what was asked for decides, then the bytes themselves, then a guess."""
+"""Interprets bytes given by hand: by the user's options first, then by the bytes themselves, then by a guess."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ class Kind(StrEnum):
     REQUEST = "request"
     RESPONSE = "response"
     MESSAGE = "message"
-    """Fields without a header before them."""
+    """A message's fields without a header."""
     RECORDS = "records"
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What somebody says of the bytes; None and empty where they leave it to us.
+    """The user's statements about the bytes; None or empty if unspecified.
 
-    `names` are messages by name: the bytes are the fields of one, without header.
+    `names` are message names: the bytes are the fields of one of them, without a header.
     """
 
     api_key: int | None = None
@@ -61,12 +61,12 @@ class Asked:
 
 @dataclass(slots=True)
 class Opened:
-    """What some bytes say.
+    """The interpretation of some bytes.
 
-    `start` is where they begin in the input; `data` are they, with a length field before them where `shift` is -4: add
-    it to the offsets of `root`. `problems` count in the bytes as given. `guess` says in words how far `kind`, `message`
-    and `version` are a guess, "" where they are none; `others` are the other readings that fit. `guessed_version` and
-    `definitions` are as in `decoders.message.Decoded`.
+    `start` is their offset in the input. `data` has the bytes; if `shift` is -4, with a length field added before them,
+    so add `shift` to the offsets of `root`. Offsets of `problems` count in the given bytes. `guess` describes what of
+    `kind`, `message` and `version` is a guess, "" if nothing is; `others` are further readings that fit.
+    `guessed_version` and `definitions` are as in `decoders.message.Decoded`.
     """
 
     kind: Kind
@@ -88,7 +88,7 @@ class Opened:
 
     @property
     def given(self) -> bytes:
-        """The bytes as they were given."""
+        """The given bytes."""
         return self.data[-self.shift :]
 
     def to_json(self, api: str | None, *, show_secrets: bool) -> dict[str, Any]:
@@ -121,17 +121,17 @@ class Opened:
 
 
 class Opener:
-    """Reads what one asks about, piece by piece; a response is known by a request that came before it."""
+    """Interprets input piece by piece; a response is decoded with the help of its earlier request."""
 
     def __init__(self, definitions: Definitions, asked: Asked, view: View) -> None:
         self.definitions = definitions
         self.asked = asked
         self.view = view
         self._requests: dict[int, dict[tuple[int, int], bytes]] = {}
-        """By correlation id, which several connections may use: the frames of what was asked, by API and version."""
+        """Request frames by correlation id (which several connections may use), then by API and version."""
 
     def open(self, data: bytes) -> Iterator[Opened]:
-        """Whatever one piece of input holds, in order. Never raises on any bytes."""
+        """The interpretations of one piece of input, in order. Never raises on any bytes."""
         asked = self.asked
         if asked.records or (asked.nothing and is_records(data)):
             yield self._records(data, "" if asked.records else "it begins with a record batch")
@@ -143,7 +143,7 @@ class Opener:
                 yield self._frame(frame)
 
     def _expected(self, frame: bytes) -> bool:
-        """Whether a frame is what was asked for."""
+        """Whether a frame matches the user's statements."""
         asked = self.asked
         if asked.side is not Side.BROKER and is_request(frame, self.definitions) and self._asked_request(frame):
             return True
@@ -155,7 +155,7 @@ class Opener:
         return bool(responses(frame, self.definitions, api_key=asked.api_key, version=asked.version))
 
     def _reach(self, frame: bytes) -> int:
-        """How many bytes of a frame are read as what was asked for."""
+        """Number of a frame's bytes that can be decoded under the user's statements."""
         asked = self.asked
         if asked.side is Side.CLIENT or asked.api_key is None:
             return _read(decode_request(frame, self.definitions), frame)
@@ -195,7 +195,7 @@ class Opener:
         return decoded.body is not None and not decoded.problems
 
     def _unfit(self, frame: Frame) -> Opened:
-        """A frame that nothing reads to its last byte."""
+        """A frame that no definition decodes to its last byte."""
         asked, data = self.asked, frame.data
         if asked.side is None and plausible_request(data, _size(data), known(self.definitions)):
             return self._request(frame)
@@ -207,7 +207,7 @@ class Opener:
         return self._unknown(frame)
 
     def _furthest(self, data: bytes, key: int) -> int:
-        """The version of a response that reads most bytes, the newest of those."""
+        """The version that decodes the most bytes of a response; the newest of several."""
 
         def read(version: int) -> tuple[int, int]:
             return _read(decode_response(data, key, version, self.definitions), data), version
@@ -270,12 +270,12 @@ class Opener:
         return opened
 
     def _request_of(self, response: bytes, key: int | None, version: int | None) -> bytes | None:
-        """The frame of the request that a response answers, where that came before it."""
+        """The frame of a response's request, if it came earlier in the input."""
         asked = self._requests.get(int.from_bytes(response[4:8], "big", signed=True), {})
         return None if key is None or version is None else asked.get((key, version))
 
     def _guarded(self, opened: Opened) -> Opened:
-        """What was guessed, without its body where another message that fits as well has a secret in these bytes."""
+        """The guess; its body is withheld if another fitting message has a secret in these bytes."""
         if self.view.show_secrets or opened.message is None:
             return opened
         name, data = opened.message.name, opened.data
@@ -291,7 +291,7 @@ class Opener:
         _child(opened.root, "unread", "bytes", data, start, len(data))
         return opened
 
-    # what has no header
+    # --- bytes without a header ---
 
     def _named(self, data: bytes) -> Opened:
         asked = self.asked
@@ -301,7 +301,7 @@ class Opener:
         names = asked.names or frozenset(one.name for one in self.definitions.messages() if _stands_alone(one))
         readings = bare(data, self.definitions, names=names, version=asked.version)
         if not asked.names:
-            # Nearly anything is some short message; what Kafka writes before it speaks for it.
+            # Nearly any bytes fit some short message; a version that Kafka writes before it supports the guess.
             readings = [reading for reading in readings if reading.start]
         if not readings:
             message = next((one for one in messages if asked.version is None or asked.version in one.versions), None)
@@ -338,7 +338,7 @@ class Opener:
         return opened
 
     def _bare_tree(self, data: bytes, reading: Reading) -> Node:
-        """The nodes of a message without header: what stands before its fields, "body" and "trailing"."""
+        """The nodes of a message without header: bytes before its fields, "body" and "trailing"."""
         message, version, start = reading.message, reading.version, reading.start
         root = Node("message", message.name, 0)
         root.end = len(data)
@@ -395,7 +395,7 @@ class Opener:
 
 
 def _missing(frame: Frame, kind: Kind) -> list[Problem]:
-    """What a length field that does not fit its frame says."""
+    """The text about a length field that does not match its frame."""
     if frame.missing > 0:
         text = f"{counted(frame.missing, 'byte')} of the frame {are(frame.missing)} missing"
         return [Problem(kind.value, len(frame.data), "", text, Code.TRUNCATED)]
@@ -407,13 +407,13 @@ def _size(data: bytes) -> int:
 
 
 def _read(decoded: Decoded, data: bytes) -> int:
-    """How many bytes of a frame were read."""
+    """Number of a frame's decoded bytes."""
     read = unfit(decoded, len(data))
     return len(data) if read is None else read
 
 
 def _header(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The header's values as JSON: numbers and text, and tagged fields that nobody knows."""
+    """The header's values as JSON: numbers, text and unknown tagged fields."""
     return {
         name: [{"tag": tag, "base64": base64(data)} for tag, data in value] if isinstance(value, list) else value
         for name, value in values.items()
@@ -429,7 +429,7 @@ def _guess(first: Reading, others: list[Reading]) -> str:
 
 
 def _has_secret(reading: Reading, data: bytes) -> bool:
-    """Whether a field of a reading is secret, and has more than nothing in it."""
+    """Whether a field of a reading is secret and not empty."""
     message = reading.message
     if message.name not in {*secrets.ALWAYS, *secrets.BY_FLAG, *secrets.BY_NAME}:
         return False

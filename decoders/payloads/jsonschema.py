@@ -56,7 +56,7 @@ def _breach(schema: Schema, value: Any) -> str | None:
 
 
 class _TooMuchError(Exception):
-    """MOST_STEPS are done."""
+    """The check reached MOST_STEPS."""
 
 
 class _Check:
@@ -67,7 +67,7 @@ class _Check:
         self._validator = _validator(schema, self._counted)
 
     def first_error(self, value: Any) -> Any:
-        """The first error, None where there is none. Raises _TooMuchError, and what bad references raise."""
+        """The first error, None without one. Raises _TooMuchError, and the errors of bad references."""
         self._left = MOST_STEPS
         return next(self._validator.iter_errors(value), None)
 
@@ -85,7 +85,7 @@ class _Check:
 
 @lru_cache(maxsize=1000)
 def check_of(schema: Schema) -> Any:
-    """What checks documents; text where the schema is bad."""
+    """The checker of a schema; a text if the schema is invalid."""
     try:
         return _Check(schema)
     except Exception as error:  # noqa: BLE001 (a bad schema raises errors of many types)

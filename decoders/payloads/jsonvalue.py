@@ -39,14 +39,14 @@ class _Conversion:
             raise NotJsonError(f"more than {VALUES} values")
         if depth > DEPTH:
             raise NotJsonError(f"nested more than {DEPTH} deep")
-        # Most values are of a type that needs only a look.
+        # Most values have a type that needs no conversion.
         kind = type(value)
         if kind in _AS_THEY_ARE or (kind is str and value.isascii()):
             return value
         if kind is dict:
             return self._map(value, depth)
         if isinstance(value, str):
-            # A half of a surrogate pair is no text that UTF-8 could hold.
+            # UTF-8 cannot represent a lone surrogate.
             return value.encode("utf-8", "replace").decode()
         if isinstance(value, int):
             return int(value) if value.bit_length() <= BITS else hex(value)

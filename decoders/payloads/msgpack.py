@@ -9,7 +9,7 @@ from kproxy.decoders.payloads.viewer import Content, Payload, ViewError
 from kproxy.decoders.plurals import counted
 
 MOST_ITEMS: Final = 1 << 16
-"""Items of an array or a map: memory for them is taken before they are read."""
+"""Maximum number of items of an array or map, because memory is reserved before they are read."""
 
 
 class MessagePackViewer:
@@ -19,7 +19,7 @@ class MessagePackViewer:
     plain = False
 
     def guess(self, payload: Payload, schemas: Schemas) -> str | None:
-        """Maps with text as keys only: of almost any bytes the beginning is some other value."""
+        """Accepts only maps with text keys, because almost any bytes begin with some other value."""
         del schemas
         if not payload.data or not (0x81 <= payload.data[0] <= 0x8F or payload.data[0] in {0xDE, 0xDF}):
             return None

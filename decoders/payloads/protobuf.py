@@ -1,7 +1,7 @@
 """Protobuf by descriptors.
 
-Fields have the names of the .proto file; a field that the message's type does not know is "#number". What is not in the
-payload is not shown, well-known types are as Protobuf's JSON mapping has them.
+Fields have the names of the .proto file; a field that the message's type does not know is "#number". Fields that are
+missing in the payload are not shown. Well-known types have the form of Protobuf's JSON mapping.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ KNOWN: Final = (
     "any", "api", "descriptor", "duration", "empty", "field_mask", "source_context", "struct", "timestamp", "type",
     "wrappers",
 )  # fmt: skip
-"""Files that every Protobuf has, as google/protobuf/NAME.proto."""
+"""Files that come with Protobuf, as google/protobuf/NAME.proto."""
 
 MAPPED: Final = frozenset({"Timestamp", "Duration", "FieldMask", "Struct", "Value", "ListValue"})
-"""Messages of google.protobuf that JSON has in a form of their own."""
+"""Messages of google.protobuf with a special form in JSON."""
 WRAPPERS: Final = frozenset(
     {"BoolValue", "BytesValue", "DoubleValue", "FloatValue", "Int32Value", "Int64Value", "StringValue", "UInt32Value",
      "UInt64Value"}
 )  # fmt: skip
-"""Messages of google.protobuf that hold one value, which stands for them."""
+"""Messages of google.protobuf with one value, which replaces them in JSON."""
 
 
 class ProtobufViewer(CompilingViewer["Types"]):
@@ -92,7 +92,7 @@ class Types:
         return message
 
     def any(self, message: Message) -> Message | None:
-        """What a google.protobuf.Any holds; None where its type is not in the schema."""
+        """The content of a google.protobuf.Any; None if its type is not in the schema."""
         url: Any = getattr(message, "type_url", "")
         try:
             descriptor = self._pool.FindMessageTypeByName(url.rpartition("/")[2])
@@ -122,7 +122,7 @@ class Types:
         raise ViewError(f"no message {name} in {self._main.name}")
 
     def _referred(self, body: bytes) -> tuple[Descriptor, bytes] | None:
-        """Apicurio puts a message of its own in front, whose first field is the type's name."""
+        """The type named in the message that Apicurio puts before a payload, and the payload; None without one."""
         if len(body) < 3 or body[1] != 0x0A or body[0] >= 0x80 or body[2] > body[0] - 2 or len(body) <= body[0]:
             return None
         name = body[3 : 3 + body[2]].decode("utf-8", "replace")
@@ -134,7 +134,7 @@ class Types:
 
 @lru_cache(maxsize=1000)
 def types_of(schema: Schema) -> Types | ViewError:
-    """The messages of a schema; ViewError where its descriptors are none, or do not go together."""
+    """The messages of a schema; a ViewError if its descriptors are invalid or inconsistent."""
     from google.protobuf.descriptor_pool import DescriptorPool
 
     try:
@@ -164,7 +164,7 @@ def _file(part: Part) -> FileDescriptorProto:
 def _add(
     pool: DescriptorPool, file: FileDescriptorProto, given: Mapping[str, FileDescriptorProto], added: set[str]
 ) -> None:
-    """Add a file behind all that it imports. What only options need may be missing."""
+    """Add a file after its imports. Imports that only options need may be missing."""
     if file.name in added:
         return
     added.add(file.name)
@@ -189,7 +189,7 @@ def _add(
 
 
 def _known(name: str) -> FileDescriptorProto | None:
-    """A file that every Protobuf has."""
+    """A file that comes with Protobuf."""
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
     stem = name.removeprefix("google/protobuf/").removesuffix(".proto")
@@ -203,7 +203,7 @@ def _known(name: str) -> FileDescriptorProto | None:
 
 
 def _message(message: Message, types: Types) -> Any:
-    """The value of a message; messages nest as deep as Protobuf's own parser lets them."""
+    """The value of a message; Protobuf's parser limits the nesting."""
     package, _, name = message.DESCRIPTOR.full_name.rpartition(".")
     if package == "google.protobuf":
         if name in WRAPPERS:
@@ -220,7 +220,7 @@ def _message(message: Message, types: Types) -> Any:
 
 
 def _mapped(message: Message) -> Any:
-    """In the form of Protobuf's JSON mapping; None where it is out of that form's range."""
+    """The value in Protobuf's JSON mapping; None if it is out of range."""
     from google.protobuf.json_format import MessageToJson
 
     try:
@@ -253,7 +253,7 @@ def _scalar(field: FieldDescriptor, value: Any, types: Types) -> Any:
 
 
 def _add_unknown(message: Message, shown: dict[str, Any]) -> None:
-    """Fields that the type does not know: numbers as they are, bytes, and null for a group."""
+    """Unknown fields: numbers, bytes, and null for a group."""
     from google.protobuf.unknown_fields import UnknownFieldSet
 
     fields: Any = UnknownFieldSet(message)
