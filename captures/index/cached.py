@@ -38,7 +38,7 @@ def entry(
     user_definitions: Sequence[str] = (),
     keylog: Path | str | None = None,
 ) -> str | None:
-    """The name of the index that these captures, read so, have; None where something cannot be read again (a pipe)."""
+    """The cache entry's name of these captures with these options; None if one cannot be read again (a pipe)."""
     files = [str(Path(one).absolute()) for one in captures]
     stamps = [None if str(one) == STANDARD_INPUT else stamp(Path(one)) for one in captures]
     if not all(stamps):
@@ -52,7 +52,7 @@ def entry(
 
 
 def _defined(user_definitions: str) -> list[Any]:
-    """What changes when definitions do; the name of a dialect that comes with kproxy stands for itself."""
+    """An ingredient that changes with user definitions; a shipped dialect is identified by its name."""
     path = Path(user_definitions)
     if path.is_dir():
         return [user_definitions, [[one.name, stamp(one)] for one in sorted(path.glob("*.json"))]]
@@ -60,14 +60,14 @@ def _defined(user_definitions: str) -> list[Any]:
 
 
 def keep(name: str, directory: Path) -> str | None:
-    """Keep the index in this directory, to which nobody writes any more; why not, where it cannot be kept."""
+    """Keep the complete index in this directory; returns the reason if it cannot be kept."""
     return store().keep(name, {file: directory / file for file in FILES})
 
 
 def lend(name: str, directory: Path, spooling: Spooling) -> list[Spool] | None:
-    """Put a kept index into a new directory: the spools that it needs, to be closed when it is no longer looked at.
+    """Put a kept index into a new directory; returns the spools that it needs, which the caller closes at the end.
 
-    None where it was not kept, or its bytes were not.
+    None if the index or its spools were not kept.
     """
     private.folder(directory)
     if not store().lend(name, {file: directory / file for file in FILES}):

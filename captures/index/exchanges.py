@@ -1,4 +1,4 @@
-"""The exchanges that an index tells of, for whoever needs what is in their bodies."""
+"""The exchanges of an index, for code that needs their bodies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kproxy.decoders.schema import Definitions
 
 
 class _Nothing:
-    """The source of captures that cannot be opened."""
+    """Stands in for the source of captures that cannot be opened."""
 
     def read(self, start: int, end: int) -> bytes:  # noqa: ARG002
         return b""
@@ -32,7 +32,7 @@ class Exchanges:
         self._last: tuple[int, Row, ExchangeRow] | None = None
 
     def row(self, number: int, row: Row) -> ExchangeRow:
-        """The exchange `number` (from 1), whose index row is `row`. Never raises: what is gone makes frames short."""
+        """The exchange `number` (from 1) with the index row `row`. Never raises; deleted bytes make frames shorter."""
         last = self._last
         if last is not None and last[0] == number and last[1] == row:
             return last[2]
@@ -75,7 +75,7 @@ class Exchanges:
         )
 
     def _opened(self) -> FileSource | None:
-        """The captures, looked at again where the index has grown since."""
+        """The captures, mapped again if the index has grown."""
         try:
             if self._source is None:
                 self._source = open_source(self._index.meta["sources"], ordered=True)

@@ -99,8 +99,8 @@ def _frame_size(size: int) -> int | None:
 class RowValues:
     """The attributes of `decoders.filters.Row`, as functions of an index row.
 
-    They raise Unavailable where the row does not tell. A row does not hold its own number: set `number` before a filter
-    that asks for it runs.
+    They raise Unavailable if the row does not have the value. A row does not hold its own number: set `number` before
+    running a filter that needs it.
     """
 
     def __init__(self, index: IndexReader, definitions: Definitions) -> None:
@@ -191,7 +191,7 @@ def _status(row: Row) -> str:
 
 
 def _response_read(row: Row) -> None:
-    """Raises Unavailable for a row that does not say what its response holds."""
+    """Raises Unavailable for a row without the content of its response."""
     if row.state in HALF_READ or row.flags & Flag.PARTIAL:
         raise Unavailable(Why.UNDECODABLE)
 
@@ -232,7 +232,7 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(_TAIL, (layout.TAIL,)),
     **{f"record.{part}": ("api_key", "protocol") for part in ("key", "value", "header", "offset", "timestamp")},
 }
-"""The columns that a field's value follows from, beside what `_of_row` says of single rows."""
+"""The columns that determine a field's value, except for the rows of `_of_row`."""
 
 NUMBERS: Final[Mapping[str, tuple[str, int, int]]] = {
     "latency": ("latency", layout.NO_LATENCY, 0),
@@ -244,20 +244,20 @@ NUMBERS: Final[Mapping[str, tuple[str, int, int]]] = {
     "correlation": ("correlation", 0, 0),
     "exchange": (NUMBER, 0, 0),
 }
-"""High-cardinality fields: column; its "absent" number, whose meaning the row's tail decides; and how much the field's
-value exceeds the column's number.
+"""High-cardinality fields: (column, its number for "absent", whose meaning depends on the row's tail, and the field's
+value minus the column's number).
 """
 
 
 def _of_row(field: Field, row: Row) -> bool:
-    """Whether the value follows from this row alone: its details hold it, or columns beside the field's."""
+    """Whether the value depends on this row alone, because its details or further columns have it."""
     if field.type is Type.ERROR or field.name == "error.retriable":
         return row.error != 0
     return field.name == "throttle" and bool(row.flags & Flag.THROTTLED)
 
 
 def _number_fits(test: Compare) -> Callable[[int], bool]:
-    """Whether the value fits that a number of the field's column stands for."""
+    """A test of the field's value, given the column's number."""
     more = NUMBERS[test.field.name][2]
     if not more:
         return test.fits()
@@ -265,7 +265,7 @@ def _number_fits(test: Compare) -> Callable[[int], bool]:
 
 
 class _Test:
-    """One comparison over columns; remembers what it said of values."""
+    """One comparison over columns; caches its result for each value."""
 
     def __init__(self, test: Compare | Present, values: RowValues) -> None:
         self._field = test.field
@@ -292,11 +292,11 @@ class _Test:
                 if key in single:
                     codes[at] = self._ask(columns, at)
         for key in [key for key, code in known.items() if code == _UNTOLD]:
-            del known[key]  # what is learnt later may tell it
+            del known[key]  # facts learnt later may decide it
         return bytes(codes)
 
     def _learn(self, columns: Columns, keys: Sequence[Hashable]) -> set[Hashable]:
-        """Ask for each value that is new; the values of which each row is to be asked."""
+        """Evaluate new values; returns the values whose rows must be evaluated one by one."""
         single: set[Hashable] = set()
         for key in set(keys):
             if key in self._known:
@@ -363,14 +363,14 @@ def _joined(expression: And | Or, items: Sequence[Codes]) -> Codes:
 
 
 def newest(index: IndexReader) -> int:
-    """When the newest request passed (ns since the epoch), 0 where there is none: rows are nearly in order of time."""
+    """Time of the newest request in ns since the epoch, 0 without one; rows are nearly in time order."""
     return max(Columns(index, max(index.first, index.count - NEARLY), index.count)["time"], default=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What a scan found in the rows up to `stop`: numbers of rows that match, numbers of those that are not over, and
-    how many of the others cannot tell, by reason. A row that is not over may match as it is.
+    """The result of a scan of the rows up to `stop`: numbers of matching rows, numbers of incomplete rows, and how many
+    other rows are undecided, by reason. An incomplete row may already match.
     """
 
     stop: int
@@ -380,9 +380,9 @@ class Scan:
 
 
 class IndexFilter:
-    """A filter over an index. Row numbers count from 0. Never raises on bad bytes, nor where captures are gone.
+    """A filter over an index. Row numbers count from 0. Never raises on bad bytes or deleted captures.
 
-    Times that count back from the end do so from the newest request that the index holds now.
+    Times relative to the end count back from the newest request in the index.
     """
 
     def __init__(self, index: IndexReader, expression: Expression, definitions: Definitions) -> None:
@@ -424,7 +424,7 @@ class IndexFilter:
         return Scan(start + columns.count, matched, unsettled, unknown)
 
     def test(self, number: int) -> bool | Why:
-        """Whether a row matches now, or why it cannot tell."""
+        """Whether a row matches now, or why that is undecided."""
         return self._test(number, self._index.row(number))
 
     def close(self) -> None:
@@ -440,10 +440,10 @@ class IndexFilter:
             return unavailable.why
 
     def _getter(self, name: str) -> Callable[[Row], Any]:
-        """An attribute from the row, or from the bodies where the row does not tell."""
+        """An attribute from the row, or from the bodies if the row does not have it."""
         stored = self._values.getter(name)
         if name == "node":
-            return stored  # what no Metadata has said by now is in no body either
+            return stored  # the bodies do not have it either: it comes from Metadata of other exchanges
 
         def read(row: Row) -> Any:
             try:
@@ -457,7 +457,7 @@ class IndexFilter:
 class SeenValues:
     """The values of fields in an index, with the number of exchanges that have each: `decoders.filters.Seen`.
 
-    Rows are counted as far as they were written when somebody asks; only what the columns tell is counted.
+    Counts rows as far as they were written at the time of the call, and only fields that columns have.
     """
 
     def __init__(self, index: IndexReader, definitions: Definitions) -> None:
@@ -467,17 +467,17 @@ class SeenValues:
         self._generation = index.generation
 
     def __call__(self, name: str) -> Iterable[tuple[str, int]]:
-        """(value, count) of a field by its name, the most frequent first; none for one that columns do not tell."""
+        """(value, count) of a field, the most frequent first; empty for a field without columns."""
         while self.advance(name):
             pass
         return self.so_far(name)
 
     def so_far(self, name: str) -> list[tuple[str, int]]:
-        """What has been counted by now, the most frequent first."""
+        """The counts so far, the most frequent first."""
         return self._counted[name][1].most_common() if name in self._counted else []
 
     def advance(self, name: str) -> bool:
-        """Count a field's values in the next CHUNK of rows; True where rows are left."""
+        """Count a field's values in the next CHUNK of rows; True if rows are left."""
         field = BY_NAME.get(name)
         if field is None or name not in KEYS or field.type is Type.FLAG:
             return False

@@ -47,14 +47,14 @@ UNREADABLE = 3
 """Exit code for a capture that could not be read to its end."""
 
 Watch = Callable[[Sequence[tuple[Exchange, Summary]], Reader], None]
-"""Is given what became complete, once its rows are written: after every step, with nothing where nothing did."""
+"""Called after every step with the exchanges that became complete, whose rows are written; often with none."""
 
 
 class Indexer:
-    """One reading on its way into an index; `step` takes in a batch of what the capture holds.
+    """Indexes one reading; `step` processes a batch of it.
 
-    Without a directory no index is written: what is read is for `watch` alone. Raises CaptureError where a capture
-    cannot be opened, ValueError where `ports` or `user_definitions` cannot be read. `jobs` processes read and make
+    Without a directory no index is written, and only `watch` gets the exchanges. Raises CaptureError if a capture
+    cannot be opened, ValueError if `ports` or `user_definitions` cannot be parsed. `jobs` processes read and make
     rows beside this one, after the first (0: none); by default as many as help, and none where their rows could differ.
     If one of them dies, this process begins again, alone.
     """
@@ -74,7 +74,7 @@ class Indexer:
         spooling: Spooling | None = None,
         jobs: int | None = None,
     ) -> None:
-        """`keep` is what `keep` needs to be told at first."""
+        """With `keep`, prepare for the method `keep`."""
         self._entry = partial(
             cached.entry, captures, ports=ports, release=release, user_definitions=user_definitions, keylog=keylog
         )
@@ -96,14 +96,14 @@ class Indexer:
         self._watch = watch
         alone = (
             follow or watch is not None or user_definitions
-        )  # users' definitions may teach what no other process looks at
+        )  # user definitions may have facts that other processes do not look for
         self._begin(0 if alone else jobs)
 
     def _begin(self, jobs: int | None) -> None:
         """Open the capture, and an index for it."""
         self.reader = self._read()
         source = self.reader.source
-        # what came through a pipe, or was compressed, lies in a spool: a viewer reads the bytes there
+        # the bytes of pipes and compressed files are in spools, where viewers read them
         self.spooled = any(part.spool is not None for part in source.parts)
         held = [source.directory] if isinstance(source, RingSource) else [part.path for part in source.parts]
         paths = [str(path.absolute()) for path in held]
@@ -125,8 +125,8 @@ class Indexer:
         self._nodes = 0
         self._base = 0
         self._marks: deque[tuple[int, Mark]] = deque()
-        """For each file of the recording that is still there: its base address, and what was written before it."""
-        self._meta_written = 0.0  # whoever shows the first rows waits for them
+        """For each existing file of the recording: its base address, and the index's extent before it."""
+        self._meta_written = 0.0  # the interface waits for the first rows
 
     @property
     def finished(self) -> bool:
@@ -155,7 +155,7 @@ class Indexer:
         return not self.streaming and all(part.spool is None or part.spool.ended for part in self.reader.source.parts)
 
     def stop(self) -> None:
-        """Index what is left and end the reading there."""
+        """Index the rest of the capture as it is now, and end the reading."""
         while not self.reader.finished and self.step():
             pass
         if not self.reader.finished:
@@ -176,15 +176,15 @@ class Indexer:
         self._write_meta()
 
     def keep(self) -> str | None:
-        """Keep the index for the next time, where that can be the same: all was read, and nothing has changed since.
+        """Keep a complete index for later readings, unless the capture has changed since.
 
-        Why not, where there is no place to keep it.
+        Returns the reason if it cannot be stored.
         """
         parts, error = self.reader.source.parts, self.reader.error
         if self._began_as is None or any(part.spool is not None and part.spool.entry is None for part in parts):
             return None
         if error is not None and error.offset is None:
-            return None  # not the capture's fault, so that it may go well another time
+            return None  # the capture is not the cause, so a later attempt may succeed
         if self.reader.finished and self._entry() == self._began_as and isinstance(self.writer, IndexWriter):
             return cached.keep(self._began_as, self.writer.directory)
         return None
@@ -199,7 +199,7 @@ class Indexer:
         self.writer.fact(fact, about, known)
 
     def _mark(self) -> None:
-        """Where the reader is in another file, let go of what lies in files that are gone."""
+        """Drop rows of deleted files, if the reader has moved to another file."""
         base = self.reader.base
         if base == self._base or not self._follow:
             return
@@ -225,7 +225,7 @@ class Indexer:
                 self.reader.health.undecoded += step.block.undecoded
                 self.writer.take(step.block, step.connections)
             if self.reader.finished:
-                self._division.close()  # who looks at what is spooled may do so for hours
+                self._division.close()  # a viewer may use the spool for hours
         if len(self._summaries.nodes) != self._nodes:
             self._nodes = len(self._summaries.nodes)
             self.writer.name_brokers()
@@ -236,7 +236,7 @@ class Indexer:
             self._divide()
 
     def _divide(self) -> None:
-        """Go on with other processes, where they help; they inherit what was compiled for the first exchanges."""
+        """Continue with further processes if they help; they inherit the code compiled for the first exchanges."""
         reader = self.reader
         again = all(part.spool is None or part.spool.entry is not None for part in reader.source.parts)
         jobs = helpful(reader.source) if self._jobs is None else self._jobs
@@ -249,7 +249,7 @@ class Indexer:
             self.writer.problem(problem_json(problem, precision=self.reader.precision))
 
     def _make(self, exchanges: Sequence[Exchange], summaries: dict[int, Summary]) -> None:
-        """Write the rows of exchanges; where somebody watches, their summaries go into `summaries` by number."""
+        """Write the rows of exchanges; with `watch`, their summaries go into `summaries` by number."""
         made = [(exchange, self._summaries.of(exchange)) for exchange in exchanges]
         self.reader.health.undecoded += sum(one.undecoded for exchange, one in made if _over(exchange))
         self.writer.put_all(made)
@@ -293,10 +293,10 @@ def run(
     keep: bool = False,
     spooling: Spooling | None = None,
 ) -> CaptureError | None:
-    """Index until the capture ends (following: until `stopping` is set); the error that ended it early, if one did.
+    """Index until the capture ends (following: until `stopping` is set); returns the error that ended it early, if any.
 
-    A pipe blocks between steps. Spools are there while this runs; with `keep` the index is kept for the next time
-    (captures.index.cached). Raises as `Indexer` does.
+    A pipe blocks between steps. Spools exist while this runs; with `keep` the index is kept for later readings
+    (captures.index.cached). Raises the errors of `Indexer`.
     """
     stopping = stopping or threading.Event()
 
@@ -328,7 +328,7 @@ def run(
         elif follow or indexer.streaming:
             indexer.stop()
         if indexer.spooled:
-            # bytes are read from the spool as long as somebody looks
+            # viewers read from the spool
             stopping.wait()
     finally:
         indexer.close()
@@ -336,7 +336,7 @@ def run(
 
 
 def _open(begin: Callable[[], Indexer], stopping: threading.Event, *, follow: bool) -> Indexer:
-    """An indexer; with `follow`, waits a while for a recording that is about to begin."""
+    """An indexer; with `follow`, waits some time for a recording that has not begun yet."""
     deadline = time.monotonic() + BEGIN_SECONDS
     while True:
         try:
@@ -347,7 +347,7 @@ def _open(begin: Callable[[], Indexer], stopping: threading.Event, *, follow: bo
 
 
 def parser(prog: str, description: str | None) -> argparse.ArgumentParser:
-    """The command line of the process, for one that adds options of its own to it (see `serve`)."""
+    """The parser of the process's command line, to which other programs add their options (see `serve`)."""
     options = argparse.ArgumentParser(prog=prog, description=description)
     options.add_argument("captures", nargs="+", metavar="CAPTURE")
     options.add_argument("directory", metavar="INDEX_DIR")
@@ -371,7 +371,7 @@ def main(arguments: list[str] | None = None) -> int:
 def serve(
     options: argparse.Namespace, stopping: threading.Event, *, watch: Watch | None = None, index: bool = True
 ) -> int:
-    """Index as the options from `parser` say, until `stopping` is set or SIGTERM arrives; returns an exit code."""
+    """Index with options from `parser` until `stopping` is set or SIGTERM arrives; returns an exit code."""
     live_with(stopping, os.getppid() if options.with_parent else None)
     try:
         with few_collections():

@@ -1,8 +1,8 @@
-"""The topic/group/transaction column: which fields of a message say what it is about, by API.
+"""The topic/group/transaction column: the fields that give its text, by API.
 
 "orders.v1-3 +2" is a topic-partition and two more, "9 topics" topics without partitions, "g:billing" a group,
-"t:pay-7 commit" a transactional id. Spellings in JSON field names of Kafka's message definitions; where an API's
-fields differ between versions, each version's are listed and the absent ones do nothing.
+"t:pay-7 commit" a transactional id. Fields have the JSON names of Kafka's message definitions; if an
+API's fields differ between versions, all of them are listed, and missing ones are ignored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Body = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """The values at `path` ("groups[].groupId"): the first, and how many more; `words` spells them."""
+    """The values at `path` ("groups[].groupId"): the first one and the number of others; `words` formats them."""
 
     path: str
     prefix: str = ""
@@ -38,7 +38,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """The topics in the list at `path` with their partitions, where the elements list them."""
+    """The topics in the list at `path`, with their partitions if the elements have them."""
 
     path: str
 
@@ -63,7 +63,7 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """The values at `paths`, with the prefix that field `by` chooses: the first where the version has no such field."""
+    """The values at `paths`, with the prefix that field `by` selects; the first prefix if the version lacks it."""
 
     paths: tuple[str, ...]
     by: str
@@ -105,14 +105,14 @@ REQUEST: Mapping[str, tuple[Part, ...]] = {
     "AlterConfigs": (Text("resources[].resourceName"),),
     "IncrementalAlterConfigs": (Text("resources[].resourceName"),),
 }
-"""What a request is about; an API that is not here is looked at by `_generic`."""
+"""The subject of a request by API; `_generic` handles all other APIs."""
 
 RESPONSE: Mapping[str, tuple[Part, ...]] = {
     "Fetch": (Topics("responses"),),
     "ShareFetch": (Topics("responses"),),
     "Metadata": (Topics("topics"),),
 }
-"""Where the request names nothing (an incremental Fetch, a Metadata for all topics), what the response names."""
+"""The subject of a response, if the request has none (an incremental Fetch, a Metadata for all topics)."""
 
 _GENERIC: tuple[Part, ...] = (
     TXN,
@@ -128,7 +128,7 @@ _INDEXES = ("index", "partition", "partitionIndex", "partitionId")
 
 
 def label(api: str, request: Body | None, response: Body | None, known: Knowledge) -> str:
-    """The column's text for an exchange; "" where nothing is named. `api` is the newest name ("Fetch")."""
+    """The column's text for an exchange; "" without a subject. `api` is the newest name ("Fetch")."""
     text = ""
     if request is not None:
         parts = REQUEST.get(api)
@@ -139,7 +139,7 @@ def label(api: str, request: Body | None, response: Body | None, known: Knowledg
 
 
 def topic_id(value: Any) -> bytes | None:
-    """The 16 bytes of a topic id, None for the zero id and for what is none."""
+    """The 16 bytes of a topic id; None for the zero id and for other values."""
     if value is None or isinstance(value, str | int):
         return None
     raw = bytes(value)
@@ -165,7 +165,7 @@ def _generic(body: Body, known: Knowledge) -> str:
 
 
 def topic_name(element: Body, known: Knowledge) -> str:
-    """The topic that an element of a message names, by name or by id; an id without a known name as Kafka prints it."""
+    """The topic of an element, by name or by id; an id without a known name has Kafka's text form."""
     for key in _NAMES:
         value = element.get(key)
         if isinstance(value, str) and value:

@@ -2,8 +2,8 @@
 
 The joining process finds the packets, and deals those of each batch to the others by the part that their connection is
 in (captures.tcp.reassembly). Connections depend on each other in two ways only, which the joining process handles: the
-numbers of exchanges and connections, which count all that began, and facts learnt, such as topic names, which later
-rows use. Until it is resolved, a topic id in a row is a text that no capture can hold.
+numbers of exchanges and connections, which count over all connections, and facts such as topic names, which later rows
+use. Until it is resolved, a topic id in a row is a text that no capture can contain.
 """
 
 from __future__ import annotations
@@ -43,28 +43,28 @@ AHEAD: Final = 32
 REMEMBERED: Final = 65_536
 """Number of directions whose part is remembered."""
 _VERSION: Final = 2
-"""Of marshal: later ones look for objects that repeat, which takes longer than writing them again."""
+"""Version of marshal's format; later ones look for repeated objects, which takes longer than repeating them."""
 _COUNTS: Final = tuple(one.name for one in fields(Health) if one.name != "unread")
-"""What members count; links are read by the process that finds packets."""
+"""The health counters of members; link layers are counted by the process that finds packets."""
 _OPEN, _CLOSE = "\ud800", "\ud801"
-"""Lone surrogates, which no bytes decode to."""
+"""Lone surrogates, which decoded text never has."""
 _UNRESOLVED: Final = re.compile(f"{_OPEN}([0-9a-f]*){_CLOSE}")
 _NODE: Final = "node"
 
 Key = tuple[int, int, int]
-"""Where in a batch something happened: among what began (0), was done (1) or became known (2); its address (the number
-of what became known); and the rank of its connection."""
+"""Position of an event within a batch: its kind (0 exchange began, 1 completed, 2 fact learnt), its address (for a
+fact, its number), and the rank of its connection."""
 Row = tuple[Any, ...]
 
 
 def helpful(source: FileSource) -> int:
-    """How many processes should read beside the one that joins; 0 where none helps with what is there by now."""
+    """Number of processes that should read beside the joining one; 0 if none helps with the capture's present size."""
     cores = usable_cores()
     return min(cores, MOST) if cores > 1 and source.size >= SMALL and not source.streams else 0
 
 
 class Step(NamedTuple):
-    """What a batch adds to an index: rows, the connections of their exchanges, and problems of streams."""
+    """The additions of a batch to an index: rows, the connections of their exchanges, and stream problems."""
 
     block: Block
     connections: list[Connection]
@@ -72,9 +72,9 @@ class Step(NamedTuple):
 
 
 class Division:
-    """Deals out what a reader finds, from now on, and joins what is made of it; `knowledge` and `nodes` learn from it.
+    """Deals a reader's packets to processes from now on, and joins their results; `knowledge` and `nodes` learn too.
 
-    Raises `crew.Lost` where a process died.
+    Raises `crew.Lost` if a process died.
     """
 
     def __init__(self, reader: Reader, changes: Changes, summaries: Summariser, jobs: int) -> None:
@@ -103,13 +103,13 @@ class Division:
             self._deal(turn, _packed(share.of(np.flatnonzero(turns == turn))))
 
     def finish(self, at: int) -> None:
-        """The capture ends (`Reader.divide`)."""
+        """Handle the end of the capture (`Reader.divide`)."""
         for turn in range(len(self._members)):
             self._deal(turn, at)
         self._ready += self._crew.rest()
 
     def steps(self) -> Iterator[Step]:
-        """What has become ready, batch after batch."""
+        """The results that are ready, one for each batch."""
         count = len(self._members)
         whole = len(self._ready) // count * count
         ready, self._ready = self._ready[:whole], self._ready[whole:]
@@ -123,7 +123,7 @@ class Division:
         self._ready += self._crew.deal(marshal.dumps((turn, self._source.size, work), _VERSION))
 
     def _joined(self, made: list[_Made]) -> Step:
-        """What the processes made of a batch, as one."""
+        """Join the processes' results for a batch."""
         numbers = self._number(made)
         every = list(zip(self._members, made, strict=True))
         for member, one, own in zip(self._members, made, numbers, strict=True):
@@ -147,7 +147,7 @@ class Division:
         return Step(block, list(connections.values()), [problem for _, problem in problems])
 
     def _number(self, made: list[_Made]) -> list[Ints]:
-        """The numbers of the exchanges that began, by process; names the connections that began with them."""
+        """Number the exchanges that began, by process, and the connections that began with them."""
         addresses = np.concatenate([one.addresses for one in made])
         ranks = np.concatenate([one.ranks for one in made])
         order = np.lexsort((ranks, addresses))
@@ -166,7 +166,7 @@ class Division:
         return own
 
     def _learn(self, every: list[tuple[_Member, _Made]]) -> list[dict[int, str]]:
-        """Learn what the batch tells, in order; by process the labels of rows that depend on it."""
+        """Learn the batch's facts in order; returns by process the labels of rows that depend on them."""
         labels: list[dict[int, str]] = [{} for _ in every]
         events: list[tuple[Key, int, int, Row | int]] = []
         for turn, (member, one) in enumerate(every):
@@ -196,19 +196,19 @@ class Division:
 
 @dataclass(slots=True)
 class _Member:
-    """What the process that joins knows of another, whose numbers count from what there was when it was forked."""
+    """The joining process's state for another process, whose own numbers count from the time of the fork."""
 
     exchanges: int
     inherited: int
     """Connections."""
     connections: dict[int, int] = field(init=False)
-    """Numbers of connections by their numbers there."""
+    """Numbers of connections by the process's own numbers."""
     open: dict[int, int] = field(default_factory=dict)
-    """Numbers of exchanges that were incomplete at the end of their batch, by their numbers there."""
+    """Numbers of exchanges that were incomplete at the end of their batch, by the process's own numbers."""
     first: int = field(init=False)
-    """The number there of the first exchange that began in this batch."""
+    """The process's own number of the first exchange that began in this batch."""
     own: Ints = field(init=False)
-    """Numbers of those that began in this batch."""
+    """Numbers of the exchanges that began in this batch."""
     health: tuple[int, ...] = (0,) * len(_COUNTS)
 
     def __post_init__(self) -> None:
@@ -217,14 +217,14 @@ class _Member:
         self.own = np.empty(0, np.int64)
 
     def began(self, made: _Made, own: Ints) -> None:
-        """The next batch: the numbers of what began in it."""
+        """Begin the next batch with the numbers of its new exchanges."""
         self.first += len(self.own)
         self.own = own
         for number in made.numbers[: made.began]:
             self.open[number] = self.exchange(number)
 
     def exchange(self, number: int) -> int:
-        """The number of an exchange by its number there."""
+        """The number of an exchange by the process's own number."""
         if number >= self.first:
             return int(self.own[number - self.first])
         return number if number <= self.exchanges else self.open[number]
@@ -246,7 +246,7 @@ class _Member:
         return (key[0], self.exchange(key[1]), 0) if key[0] == 2 else key
 
     def ended(self, made: _Made) -> None:
-        """Forget what will not be named any more."""
+        """Forget ended connections and complete exchanges."""
         for number in made.numbers[made.began : made.began + made.done]:
             if number < self.first:
                 self.open.pop(number, None)
@@ -255,7 +255,7 @@ class _Member:
 
 
 class _Made:
-    """What a process made of its share of a batch, as it comes through a pipe."""
+    """A process's result for its share of a batch, as it comes through a pipe."""
 
     __slots__ = (
         "addresses",
@@ -289,27 +289,27 @@ class _Made:
         health: tuple[int, ...],
     ) -> None:
         self.addresses = np.frombuffer(addresses, np.int64)
-        """Of what began: of each exchange, in order."""
+        """Addresses of the exchanges that began, in order; `ranks` are those of their connections."""
         self.ranks = np.frombuffer(ranks, np.int64)
         self.opened = opened
-        """New connections, and which of the exchanges that began was the first of each."""
+        """New connections, each with the position of its first exchange among those that began."""
         self.began, self.done = began, done
-        """How many rows are of exchanges that began, and how many then of complete ones."""
+        """Number of rows of exchanges that began, and number of rows of complete ones after them."""
         self.block = Block.unpack(block)
         self.numbers = self.block.numbers
         self.learnt = learnt
-        """What was learnt: its key, what it is, about what, and what is known."""
+        """Facts learnt: (key, kind, subject, value)."""
         self.asked = asked
-        """Rows whose label depends on what was learnt."""
+        """Rows whose label depends on facts."""
         self.problems = problems
         self.connections = connections
         self.ended = ended
-        """Connections that are over."""
+        """Connections that ended."""
         self.health = health
 
 
 class _Part:
-    """A process that reads some of the connections: what it is forked with, and what it does."""
+    """The work of a process that reads some of the connections."""
 
     def __init__(self, reader: Reader, changes: Changes, jobs: int) -> None:
         self._reader = reader
@@ -329,7 +329,7 @@ class _Part:
             self._begun = True
             reader.keep([part for part in range(PARTS) if part % self._jobs == turn])
         if reader.source.size < size:
-            with contextlib.suppress(CaptureError):  # told by the process that joins
+            with contextlib.suppress(CaptureError):  # set by the joining process
                 reader.source.catch_up()
         known = reader.numbering.connections
         if isinstance(work, int):
@@ -339,7 +339,7 @@ class _Part:
         return self._made(known)
 
     def _made(self, known: int) -> bytes:
-        """What became of a batch; `known` connections had a number before."""
+        """The result for a batch; `known` connections had a number before."""
         reader = self._reader
         ranks = {id(connection): rank for connection, rank in reader.ranks}
         begun_at = {id(exchange): at for at, exchange in reader.began}
@@ -402,7 +402,7 @@ class _Part:
 
 
 class _Unresolved(Knowledge):
-    """Knows nothing, and keeps what it is told in `learnt` until the caller empties that."""
+    """Has no facts, and collects new ones in `learnt` until the caller empties that."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -416,7 +416,7 @@ class _Unresolved(Knowledge):
 
 
 class _ToldNodes(Nodes):
-    """The same of node ids."""
+    """Collects node ids in the same way."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What a row says that needs the bodies: label, error codes, record count, throttling; topic ids and broker ids."""
+"""The parts of a row that need decoded bodies: label, error codes, record count, throttling."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ NO_FLAGS = Flag(0)
 
 @dataclass(slots=True)
 class Summary:
-    """What a row says beyond its frames' places: needs the decoded bodies."""
+    """The values of a row that come from decoded bodies."""
 
     label: str = ""
     errors: Sequence[int] = ()
     """The response's non-zero error codes, each once, in order of appearance."""
     records: int | None = None
     subject: str | None = None
-    """What the exchange names, as `Subject.to_text` writes it; None where a body of it is not known."""
+    """The exchange's subject in the form of `Subject.to_text`; None if a body is unknown."""
     flags: Flag = NO_FLAGS
     throttle_ms: int = 0
     problems: list[Problem] = field(default_factory=list)
-    """Of the bodies; those of the exchange itself come with it."""
+    """Problems of the bodies; the exchange has its own problems."""
     undecoded: int = 0
-    """Frames whose body no definition fits."""
+    """Number of frames whose body fits no definition."""
     status: Status | None = None
-    """What an exchange that is otherwise ok turned out to be."""
+    """The status after decoding, of an exchange that is otherwise ok."""
 
 
 class Summariser:
-    """Summaries of one reading's exchanges, in order; remembers what they say on any connection.
+    """Makes the summaries of one reading's exchanges in order, and learns facts from all connections.
 
-    `nodes` are the brokers' node ids by "host:port"; `knowledge` is what else was learnt.
+    `nodes` are the brokers' node ids by "host:port"; `knowledge` has the other facts.
     """
 
     def __init__(
@@ -65,10 +65,10 @@ class Summariser:
         self.nodes = Nodes() if nodes is None else nodes
 
     def of(self, exchange: Exchange) -> Summary:
-        """Label, errors, counts and problems of an exchange as far as it is known; never raises on bad bytes."""
+        """Label, errors, counts and problems of an exchange, as far as its bodies are there. Never raises."""
         summary = Summary()
         if exchange.status is Status.WAITING and exchange.request is None:
-            return summary  # a header was seen and no more
+            return summary  # only the header was captured so far
         if exchange.token:
             summary.subject = NOTHING
         if exchange.token or exchange.status is Status.TLS:
@@ -105,7 +105,7 @@ class Summariser:
         return summary
 
     def _decode(self, exchange: Exchange, frame: Frame | None, summary: Summary) -> Decoded | None:
-        """A side's frame decoded, its troubles noted in `summary`; None where there is nothing to decode."""
+        """The decoded frame of a side, with its problems added to `summary`; None if there is nothing to decode."""
         if frame is None or frame.missing:
             return None
         data = frame.data(self._source)
@@ -128,7 +128,7 @@ class Summariser:
 
 
 def _complete(exchange: Exchange, asked: object, answered: object) -> bool:
-    """Whether what there is of an exchange was decoded."""
+    """Whether all present bodies of an exchange were decoded."""
     if exchange.api_key is None:
         return False
     return (asked is not None) is (exchange.request is not None) and (answered is not None) is (
