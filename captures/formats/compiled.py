@@ -1,4 +1,4 @@
-"""What setup.py compiles where there is a C compiler; elsewhere the same in plain Python."""
+"""Functions that setup.py compiles if there is a C compiler, otherwise their plain Python source."""
 
 from __future__ import annotations
 

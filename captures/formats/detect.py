@@ -1,4 +1,4 @@
-"""Which format a capture is in, told by its first bytes."""
+"""Detects the format of a capture by its first bytes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ OTHERS: tuple[tuple[bytes, str], ...] = (
 
 
 def walker(view: memoryview, *, whole: bool) -> Walker | None:
-    """The walker of a file that begins with `view`; None where more bytes are needed to tell.
+    """The walker of a file that begins with `view`; None if more bytes are needed for the decision.
 
-    `whole` says that no more will come. Raises FormatError where the file is no capture that can be read.
+    `whole`: no more bytes will come. Raises FormatError if the file is not a readable capture.
     """
     start = bytes(view[:8])
     if start[:4] in PCAP:
@@ -50,7 +50,7 @@ def walker(view: memoryview, *, whole: bool) -> Walker | None:
 
 
 def cut(walker: Walker | None, size: int) -> FormatError | None:
-    """What is left at the end of a file of `size` bytes is a packet that was cut."""
+    """The error for a file of `size` bytes that ends within a packet; None if it is complete."""
     if walker is None or walker.position >= size:
         return None
     there = size - walker.position

@@ -11,7 +11,7 @@ import numpy.typing as npt
 class Bytes:
     """A buffer, seen as overlapping items of any type: `Bytes(b).view(">u2")[offsets]` gathers big-endian shorts.
 
-    An offset past the last whole item raises IndexError, as it does for any array.
+    An offset past the last whole item raises IndexError, as for any array.
     """
 
     def __init__(self, buffer: memoryview) -> None:
@@ -19,7 +19,7 @@ class Bytes:
         self._views: dict[str, npt.NDArray[Any]] = {}
 
     def view(self, kind: str) -> npt.NDArray[Any]:
-        """Item i is what stands in the bytes [i, i + item size)."""
+        """Item i has the bytes [i, i + item size)."""
         held = self._views.get(kind)
         if held is None:
             item = np.dtype(kind)
@@ -29,6 +29,6 @@ class Bytes:
         return held
 
     def items(self, kind: npt.DTypeLike, at: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-        """What stands at these offsets, of any type: of headers it is faster than their fields one by one."""
+        """The items of any type at these offsets; for headers this is faster than field by field."""
         item = np.dtype(kind)
         return self.view(f"V{item.itemsize}")[at].view(item)

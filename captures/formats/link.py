@@ -1,8 +1,7 @@
 """From packet records to TCP segments: link layers, IPv4 and IPv6.
 
-What nearly every packet is (TCP in IP in a known link layer, perhaps VLAN-tagged) is read for all records at once.
-What is left over (fragments, extension headers, tunnels) goes packet by packet through plain.py, link layers that
-neither knows through scapy.
+The usual packets (TCP in IP in a known link layer, perhaps VLAN-tagged) are read for all records at once. Others
+(fragments, extension headers, tunnels) are read one by one by plain.py, and unknown link layers by scapy.
 """
 
 from __future__ import annotations
@@ -45,19 +44,19 @@ IPV6_HEADER = np.dtype([
     ("version", "u1"), ("flow", "V3"), ("length", ">u2"), ("kind", "u1"), ("hops", "u1"), ("addresses", "V32"),
 ])  # fmt: skip
 TCP_HEADER = np.dtype([("ports", "V4"), ("seq", ">u4"), ("ack", ">u4"), ("offset", "u1"), ("flags", "u1")])
-"""Up to the flags."""
+"""The header up to the flags."""
 MOST_TAGS = 4
 _ODD_TYPES = (*FRAMED, *VLAN_TAGS, *unread.ETHERTYPES)
 _ODD_PROTOCOLS = (*TUNNELS, *unread.PROTOCOLS)
 _ODD_LAYERS = (*EXTENSIONS, *_ODD_PROTOCOLS)
 _ODD_PORTS = (*TUNNEL_PORTS, *unread.PORTS)
-"""What plain.py reads, or counts by name."""
+"""Protocols that plain.py reads, or counts by name."""
 
 Columns: TypeAlias = npt.NDArray[Any]
 Tcp: TypeAlias = "tuple[list[bytes], Ints, Ints, Ints, Ints, Ints, Ints]"
-"""Directions, and numbers among them; seq, ack, flags, payload offset, payload length."""
+"""(directions, numbers of these by packet, seq, ack, flags, payload offset, payload length)."""
 Found: TypeAlias = "tuple[Ints, Tcp]"
-"""Positions among the records, and what is there."""
+"""(positions of records, their columns)."""
 
 
 class LinkLayers:
@@ -70,17 +69,17 @@ class LinkLayers:
 
     @property
     def incomplete(self) -> int:
-        """Fragments whose first one, with the TCP header, has not been seen."""
+        """Number of fragments without their first one, which has the TCP header."""
         return self._plain.incomplete
 
     @property
     def unread(self) -> dict[str, int]:
-        """Packets of links and tunnels that are not read, by name."""
+        """Number of packets of unsupported links and tunnels, by name."""
         return self._plain.unread
 
     @property
     def fragmented(self) -> bool:
-        """Whether packets came in fragments, some of which may be still to come."""
+        """Whether fragments of a packet may be missing so far."""
         return self._plain.fragmented
 
     def segments(self, view: memoryview, records: Records, base: int) -> Packets:
@@ -144,7 +143,7 @@ class LinkLayers:
 
 
 def _one_of(column: npt.NDArray[Any], numbers: tuple[int, ...]) -> Mask:
-    """np.isin for a few numbers, which sorts."""
+    """np.isin for a few numbers, without its sorting."""
     found: Mask = column == numbers[0]
     for number in numbers[1:]:
         found |= column == number
@@ -152,7 +151,7 @@ def _one_of(column: npt.NDArray[Any], numbers: tuple[int, ...]) -> Mask:
 
 
 def _network_layer(held: Bytes, link: int, data: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """Where the network layer of each packet starts, and its EtherType (0 where there is none)."""
+    """(offset of the network layer, EtherType or 0) of each packet."""
     count = len(data)
     protocol = np.zeros(count, np.int64)
     if link in {RAW, RAW_BSD, RAW_OPENBSD, RAW_IPV4, RAW_IPV6}:
@@ -165,7 +164,7 @@ def _network_layer(held: Bytes, link: int, data: Ints, end: Ints) -> tuple[Ints,
         family = held.view("<u4")[data[some]].astype(np.int64)
         # The family is in the byte order of the machine that captured (NULL) or of the network (LOOP).
         family = np.where(family > 0xFFFF, family >> 24, family)
-        # AF_INET6 is another number on every system.
+        # AF_INET6 differs between systems.
         protocol[some] = np.where(family == 2, IPV4, np.where(np.isin(family, (10, 23, 24, 28, 30)), IPV6, 0))
         return data + 4, protocol
     place, header = {ETHERNET: (12, 14), COOKED: (14, 16), COOKED2: (0, 20), CISCO_HDLC: (2, 4)}[link]
@@ -184,7 +183,7 @@ def _network_layer(held: Bytes, link: int, data: Ints, end: Ints) -> tuple[Ints,
 
 
 def _ipv4(held: Bytes, at: Ints, end: Ints, wire: Ints) -> tuple[Where, Mask, Tcp | None]:
-    """TCP over IPv4: which packets are plain, which need a closer look, and the plain ones' columns."""
+    """TCP over IPv4: the plain packets with their columns, and those left to plain.py."""
     header = held.items(IPV4_HEADER, at)
     version, kind = header["version"], header["kind"]
     fragment = (header["fragment"] & 0x3FFF) != 0
@@ -199,13 +198,13 @@ def _ipv4(held: Bytes, at: Ints, end: Ints, wire: Ints) -> tuple[Where, Mask, Tc
     plain = where(tcp & ~fragment & (layer4 + TCP_HEADER.itemsize <= end))
     header, at = header[plain], at[plain]
     total = header["total"].astype(np.int64)
-    # A total length of 0 is what segmentation offloading leaves.
+    # Segmentation offloading leaves a total length of 0.
     ends = np.where(total == 0, wire[plain], at + total)
     return plain, strange, _tcp(held, header["addresses"], layer4[plain], ends)
 
 
 def _ipv6(held: Bytes, at: Ints, end: Ints, wire: Ints) -> tuple[Where, Mask, Tcp | None]:
-    """As _ipv4, for IPv6 without extension headers."""
+    """Like _ipv4, for IPv6 without extension headers."""
     header = held.items(IPV6_HEADER, at)
     kind = header["kind"]
     is_ip = (header["version"] >> 4) == 6
@@ -223,14 +222,14 @@ def _ipv6(held: Bytes, at: Ints, end: Ints, wire: Ints) -> tuple[Where, Mask, Tc
 
 
 def _udp(held: Bytes, udp: Mask, layer4: Ints, strange: Mask) -> None:
-    """Mark as strange what goes to a port of tunnels."""
+    """Leave packets to tunnel ports to plain.py."""
     some = np.flatnonzero(udp)
     if len(some):
         strange[some[np.isin(held.view(">u2")[layer4[some] + 2], _ODD_PORTS)]] = True
 
 
 def _tcp(held: Bytes, addresses: Columns, at: Ints, ends: Ints) -> Tcp | None:
-    """The columns of the TCP headers at `at`, whose packets end at `ends`; None where there is none."""
+    """The columns of the TCP headers at `at`, of packets that end at `ends`; None if there are none."""
     if not len(at):
         return None
     header = held.items(TCP_HEADER, at)
@@ -246,14 +245,14 @@ def _tcp(held: Bytes, addresses: Columns, at: Ints, ends: Ints) -> Tcp | None:
 
 
 def _directions(addresses: Columns, ports: Columns) -> tuple[list[bytes], Ints]:
-    """The directions of packets, and each one's number among them."""
+    """The directions of packets, and the number of each packet's direction."""
     key = np.dtype([("addresses", addresses.dtype), ("ports", ports.dtype)])
     keys = np.empty(len(ports), key)
     keys["addresses"], keys["ports"] = addresses, ports
     beginning, *inner, last = np.ascontiguousarray(keys.view("<u4").reshape(len(keys), -1).T)
     number = beginning.astype(np.int64)
     for word in (*(word for word in inner if (word != word[0]).any()), last):
-        number = number << 32 | word  # what the words so far tell apart, and what tells it apart now
+        number = number << 32 | word  # combine the classes by earlier words with those by this word
         number = np.searchsorted(np.unique(number), number)
     first = np.empty(int(number.max()) + 1, np.int64)
     first[number] = np.arange(len(keys))
@@ -267,11 +266,11 @@ def _record(records: Records, position: int, base: int) -> Record:
 
 
 def _packets(records: Records, found: list[Found], rows: list[Row], base: int) -> Packets:
-    """One batch in capture order from what the paths found."""
+    """One batch in capture order from the results of both paths."""
     parts: list[tuple[Ints, Packets]] = []
     for which, (directions, direction, seq, ack, flags, payload, length) in found:
         time, end = records.time[which], records.data[which] + records.captured[which]
-        # Even a payload of which nothing was captured has an address in its own packet.
+        # A payload without captured bytes gets an address within its packet too.
         at = np.minimum(payload, end)
         stored = np.minimum(end - at, length)
         parts.append((which, Packets(directions, direction, time, seq, ack, flags, at + base, length, stored)))

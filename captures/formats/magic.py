@@ -1,4 +1,4 @@
-"""The first bytes of captures."""
+"""Recognises captures by their first bytes."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ PCAP: Final = {
     b"\x4d\x3c\xb2\xa1": ("<", 1),
     b"\xa1\xb2\x3c\x4d": (">", 1),
 }
-"""Magic number -> byte order, nanoseconds of one unit of a record's fraction."""
+"""(byte order, nanoseconds of a unit of the fraction) by magic number."""
 PCAPNG: Final = b"\x0a\x0d\x0d\x0a"
 
 
 def is_capture(data: bytes) -> bool:
-    """Whether bytes begin as a pcap or pcapng file does."""
+    """Whether bytes are the beginning of a pcap or pcapng file."""
     return data[:4] in PCAP or data.startswith(PCAPNG)
 
 
 def begins_as_capture(path: Path) -> bool:
-    """Whether a file, decompressed where it is compressed, begins so; False where it cannot be read."""
+    """Whether a file, possibly compressed, is a pcap or pcapng file; False if it cannot be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -1,6 +1,6 @@
 """Link layers that are read packet by packet: Linux's NFLOG, and the many that scapy knows where it is installed.
 
-scapy is under GPL-2.0-only, so who distributes kproxy may leave it out: only `find_ip` and captures/sniffing.py use it.
+scapy is under GPL-2.0-only, so distributions of kproxy may leave it out. Only `find_ip` and sniffing.py use it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from kproxy.captures.formats.plain import IPV4, IPV6
 
 NFLOG = 239
 NFLOG_PAYLOAD = 9
-"""The attribute that holds the packet (LINKTYPE_NFLOG)."""
+"""Number of the attribute with the packet (LINKTYPE_NFLOG)."""
 
 
 @lru_cache(maxsize=64)
 def _layer(link: int) -> Any:
-    """The packet class in scapy of a link-layer type, None where it has none or is not installed."""
+    """Scapy's packet class of a link-layer type; None if it has none or is not installed."""
     try:
         import scapy.layers.all  # noqa: F401  # fills the table
         from scapy.config import conf
@@ -30,16 +30,16 @@ def _layer(link: int) -> Any:
 
 
 def not_read(links: Iterable[int]) -> str:
-    """The message for link-layer types for which `find_ip` gives None."""
+    """The message about link-layer types that `find_ip` does not know."""
     names = ", ".join(map(str, sorted(links)))
     missing = "" if find_spec("scapy") else " without scapy, which is not installed (pip install scapy)"
     return f"packets of link-layer type {names} cannot be read{missing}"
 
 
 def find_ip(link: int, data: bytes) -> tuple[int, int] | tuple[()] | None:
-    """Offset and EtherType of the outermost IP packet in a frame; () where it holds none.
+    """Offset and EtherType of the outermost IP packet in a frame; () if there is none.
 
-    None where the link-layer type itself is unknown.
+    None if the link-layer type itself is unknown.
     """
     if link == NFLOG:
         return _nflog(data)
@@ -52,7 +52,7 @@ def find_ip(link: int, data: bytes) -> tuple[int, int] | tuple[()] | None:
     try:
         packet = layer(data)
     except Exception:  # noqa: BLE001
-        return ()  # scapy raises whatever its fields raise on bytes that do not fit them
+        return ()  # scapy's fields raise various exceptions on bad bytes
     for kind, protocol in ((IP, IPV4), (IPv6, IPV6)):
         found = packet.getlayer(kind)
         if found is not None and found.original:
@@ -63,7 +63,7 @@ def find_ip(link: int, data: bytes) -> tuple[int, int] | tuple[()] | None:
 
 
 def _nflog(data: bytes) -> tuple[int, int] | tuple[()]:
-    """The packet in what iptables logged: a header of four bytes, then attributes in the machine's byte order."""
+    """The packet logged by iptables: a header of four bytes, then attributes in the machine's byte order."""
     for order in "<>":
         position = 4
         while position + 4 < len(data):

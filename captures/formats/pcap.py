@@ -16,16 +16,16 @@ from kproxy.decoders.plurals import counted
 HEADER = 24
 RECORD = 16
 LONGEST = 262_144
-"""What libpcap takes as the longest packet of most link layers; some writers exceed the snap length of their header."""
+"""libpcap's limit for packets of most link layers; some writers exceed the snap length of their header."""
 HUGE = 256 << 20
 SHORT = 2048
-"""Bytes of a record up to which all between one header and the next is read faster than it is jumped over."""
+"""Record size in bytes up to which sequential reading is faster than jumping from header to header."""
 LINE = 64
-"""Bytes that a processor fetches at once."""
+"""Size in bytes of a cache line."""
 
 
 class PcapWalker:
-    """Walks a pcap file whose whole header is there. Raises FormatError where that is none."""
+    """Walks a pcap file with a complete header. Raises FormatError if it is invalid."""
 
     def __init__(self, view: memoryview) -> None:
         order, self._unit = PCAP[bytes(view[:4])]
@@ -40,7 +40,7 @@ class PcapWalker:
         self.link = network & 0xFFFF
         self._order = order
         self._size = HUGE
-        """Bytes that records had of late."""
+        """Typical size of recent records in bytes."""
         self.longest = min(max(snap, LONGEST), HUGE)
 
     def walk(self, view: memoryview, limit: int) -> Records | None:
@@ -63,5 +63,5 @@ class PcapWalker:
         return Records(at + RECORD, captured, wire, seconds * 1_000_000_000 + part * self._unit, self.link)
 
     def _fetch(self, view: memoryview, size: int) -> None:
-        """Touch the next bytes in order, which a processor foresees; where the next header is it cannot."""
+        """Touch the next bytes in order, which the CPU prefetches, unlike jumps from header to header."""
         np.bitwise_or.reduce(Bytes(view).view("u1")[self.position : self.position + size : LINE])

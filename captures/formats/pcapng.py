@@ -39,7 +39,7 @@ class Interface:
     dropped: int = 0
 
     def nanoseconds(self, high: Ints, low: Ints) -> Ints:
-        """Nanoseconds since the epoch from the two halves of the packets' timestamps; -1 for a time out of range."""
+        """Nanoseconds since the epoch from the two halves of timestamps; -1 if out of range."""
         start = self.offset * 1_000_000_000
         if self.ticks <= 1_000_000_000 and 1_000_000_000 % self.ticks == 0:
             factor = 1_000_000_000 // self.ticks
@@ -60,13 +60,13 @@ class PcapngWalker:
         self.untimed = 0
         self.nanoseconds = False
         self.binding = 0
-        """Blocks so far by which later ones are read: sections, interfaces, packets without a time of their own."""
+        """Number of blocks so far that later ones depend on: sections, interfaces, packets without a time."""
         self._order = "<"
         self._interfaces: list[Interface] = []
         self._last_time = 0
 
     def walk(self, view: memoryview, limit: int) -> Records | None:
-        """As Walker.walk; the records of one call are of one block type and one section."""
+        """Like Walker.walk; the records of one call have the same block type and section."""
         end = len(view)
         last = end - 12
         pair = struct.Struct(self._order + "II").unpack_from
@@ -87,7 +87,7 @@ class PcapngWalker:
                 position = after
                 continue
             if starts and block in APART and block != kind:
-                break  # what it changes must not be changed before the packets are known to be right
+                break  # apply its changes only after the packets were checked
             if block == SECTION:
                 taken = self._section(view, position)
                 if not taken:
@@ -179,7 +179,7 @@ class PcapngWalker:
             for code, value in _options(view, position + 16, end, order):
                 if code == IF_TSRESOL and len(value) >= 1:
                     power = value[0]
-                    # Above 10^-18 and 2^-62 the clock would not last a second of 64 bits.
+                    # With finer units than 10^-18 or 2^-62, 64 bits would not last a second.
                     interface.ticks = 1 << min(power & 0x7F, 62) if power & 0x80 else 10 ** min(power, 18)
                 elif code == IF_TSOFFSET and len(value) >= 8:
                     interface.offset = struct.unpack_from(order + "q", value)[0]
@@ -195,12 +195,12 @@ class PcapngWalker:
                 for code, value in _options(view, position + 20, end, order)
                 if code in {ISB_IFDROP, ISB_OSDROP} and len(value) >= 8
             )
-            # The counters run from the start of the capture: the last one tells all.
+            # The counters count from the start of the capture, so the last block suffices.
             self.dropped += dropped - self._interfaces[number].dropped
             self._interfaces[number].dropped = dropped
 
     def _records(self, view: memoryview, kind: int, starts: list[int]) -> tuple[Records, int]:
-        """Columns of packet blocks of one kind, and how many of them are right."""
+        """Columns of packet blocks of one kind, and the number of valid ones."""
         at = np.array(starts, np.int64)
         held = Bytes(view)
         u32 = held.view(self._order + "u4")
@@ -227,7 +227,7 @@ class PcapngWalker:
             return records, 0
         interface = interface[:count]
         if kind == SIMPLE_PACKET:
-            # A simple packet has no time of its own: it takes that of the packet before it.
+            # A simple packet has no time and gets the previous packet's.
             self.binding += count
             records.time = np.full(count, self._last_time, np.int64)
             records.link = self._interfaces[0].link
@@ -261,7 +261,7 @@ class PcapngWalker:
         return records, count
 
     def _time(self, times: Ints) -> None:
-        """Give packets whose time is out of range the time of the packet before."""
+        """Give packets with a time out of range the previous packet's time."""
         for i in np.flatnonzero(times < 0).tolist():
             times[i] = times[i - 1] if i else self._last_time
             self.untimed += 1
@@ -269,7 +269,7 @@ class PcapngWalker:
 
 
 def _options(view: memoryview, position: int, end: int, order: str) -> Iterator[tuple[int, memoryview]]:
-    """The options in [position, end) as code and value; stops at whatever is not one."""
+    """The options in [position, end) as (code, value); stops at the first invalid one."""
     while position + 4 <= end:
         code, length = struct.unpack_from(order + "HH", view, position)
         if code == OPT_END or position + 4 + length > end:

@@ -1,7 +1,7 @@
-"""Blocks of a pcapng file as bytes, and packets with TCP/IP headers made up around bytes of a stream.
+"""Makes blocks of pcapng files, and packets with synthetic TCP/IP headers around bytes of a stream.
 
 Sources: draft-ietf-opsawg-pcapng (blocks and options), RFC 791, RFC 8200, RFC 9293 (headers). Everything is written
-little-endian; the link layer of packets made up is raw IP (LINKTYPE_RAW, 101), the times are nanoseconds.
+little-endian; synthetic packets have the link layer raw IP (LINKTYPE_RAW, 101), and times are nanoseconds.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ISB_IFDROP = 5
 _MAX_COMMENT = 65_000
 
 _SYN_OPTIONS = bytes((2, 4, 0xFF, 0xD7, 1, 3, 3, 14))
-"""MSS 65,495 and a window scale of 14, so that no amount in flight looks like a full window."""
+"""MSS 65,495 and a window scale of 14, so that the window never seems full."""
 
 _PACKET = struct.Struct("<IIIIIII").pack
 _IPV4_TCP = struct.Struct("!HHIHH12sIIHHHH")
@@ -80,7 +80,7 @@ def interface(name: str, link: int, digits: int = 9) -> bytes:
 def packet(
     time: int, data: bytes | memoryview, length: int, number: int = 0, comment: str | None = None
 ) -> tuple[bytes, bytes]:
-    """What stands before and after a packet's captured bytes in the file; the packet had `length` bytes.
+    """The bytes before and after a packet's captured bytes in the file; the packet had `length` bytes.
 
     `time` counts in units of interface `number`.
     """
@@ -94,7 +94,7 @@ def packet(
 
 
 def statistics(time_ns: int, received: int, dropped: int, comments: Sequence[str] = ()) -> bytes:
-    """Interface statistics: packets seen and packets that could not be recorded, since the file's start."""
+    """Interface statistics since the file's start: packets received and packets dropped."""
     body = (
         struct.pack("<III", 0, time_ns >> 32, time_ns & 0xFFFFFFFF)
         + b"".join(_option(_OPT_COMMENT, cut(comment)) for comment in comments)
@@ -115,16 +115,16 @@ def _fold(value: int) -> int:
 
 
 class Direction(Template):
-    """One direction of a TCP connection as packets; `sequence` is that of the next byte.
+    """Makes the packets of one direction of a TCP connection; `sequence` is the number of the next byte.
 
-    The IP header's checksum is right; TCP's is that of the pseudo header alone, what a capture on a sender with
-    checksum offload holds, so that no payload is ever summed up.
+    The IP header's checksum is right. TCP's covers the pseudo header only, as in captures on a sender with checksum
+    offload, so that payloads need not be summed.
     """
 
     __slots__ = ("_ends",)
 
     def __init__(self, source: tuple[str, int], target: tuple[str, int], sequence: int) -> None:
-        """Addresses are (IP address, port); raises ValueError on a host that is no IP address."""
+        """Addresses are (IP address, port). Raises ValueError for a host that is not an IP address."""
         a, b = (ipaddress.ip_address(host.partition("%")[0]) for host, _ in (source, target))
         ipv6 = a.version == 6 or b.version == 6
         addresses = _v6(a) + _v6(b) if ipv6 else a.packed + b.packed
@@ -142,10 +142,10 @@ class Direction(Template):
         comment: str | None = None,
         beyond: int = 0,
     ) -> tuple[bytes, bytes]:
-        """What stands before and after `payload` in the file; advances `sequence`.
+        """The bytes before and after `payload` in the file; advances `sequence`.
 
-        The packet had `beyond` more bytes, which are not captured (as if a snap length had cut them); both together
-        are at most MAX_PAYLOAD bytes.
+        The packet had `beyond` further bytes that are not captured, as with a snap length; both together are at most
+        MAX_PAYLOAD bytes.
         """
         size = len(payload) + beyond
         options = _SYN_OPTIONS if flags & SYN else b""
@@ -181,7 +181,7 @@ def _v6(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bytes:
 
 
 def cut(comment: str) -> bytes:
-    """A comment as UTF-8, no longer than an option may be."""
+    """A comment in UTF-8, cut to the maximum length of an option."""
     encoded = comment.encode("utf-8", "replace")
     if len(encoded) <= _MAX_COMMENT:
         return encoded

@@ -1,4 +1,4 @@
-"""IP packets one by one: fragments, extension headers, tunnels. The slow path beside link.py."""
+"""Reads IP packets one by one: fragments, extension headers, tunnels. The slow path of link.py."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VLAN_TAGS = (0x8100, 0x88A8, 0x9100)
 MPLS, MPLS_MULTICAST, PPPOE, TRANSPARENT_ETHERNET = 0x8847, 0x8848, 0x8864, 0x6558
 UNDER_ETHERNET = TRANSPARENT_ETHERNET
 FRAMED = (MPLS, MPLS_MULTICAST, PPPOE)
-"""EtherTypes that carry IP one level further down."""
+"""EtherTypes of protocols that carry IP."""
 LONGEST_LLC = 1500
 """Up to this value, the EtherType field is the length of an LLC frame (IEEE 802.3)."""
 _SNAP = (b"\xaa\xaa\x03\0\0\0", b"\xaa\xaa\x03\0\0\xf8")
@@ -21,7 +21,7 @@ _SNAP = (b"\xaa\xaa\x03\0\0\0", b"\xaa\xaa\x03\0\0\xf8")
 TCP, UDP, IP_IN_IP, IPV6_IN_IP, GRE = 6, 17, 4, 41, 47
 HOP_BY_HOP, ROUTING, FRAGMENT, AUTHENTICATION, DESTINATION, MOBILITY, HIP, SHIM6 = 0, 43, 44, 51, 60, 135, 139, 140
 TUNNELS = (IP_IN_IP, IPV6_IN_IP, GRE, AUTHENTICATION)
-"""What may carry IP or, of IPv4, stand before TCP."""
+"""IP protocol numbers that may carry IP, or precede TCP in IPv4."""
 EXTENSIONS = (HOP_BY_HOP, ROUTING, FRAGMENT, AUTHENTICATION, DESTINATION, MOBILITY, HIP, SHIM6)
 VXLAN, VXLAN_LINUX, VXLAN_GPE, GENEVE, MPLS_IN_UDP, GTP_U = 4789, 8472, 4790, 6081, 6635, 2152
 TUNNEL_PORTS = (VXLAN, VXLAN_LINUX, VXLAN_GPE, GENEVE, MPLS_IN_UDP, GTP_U)
@@ -32,27 +32,27 @@ GTP_USER_DATA = 0xFF
 ERSPAN, ERSPAN_3 = 0x88BE, 0x22EB
 """Mirrored Ethernet frames in GRE (draft-foschiano-erspan)."""
 _PSEUDOWIRE = -1
-"""Stands for the EtherType of what follows MPLS labels and is no IP (RFC 4385)."""
+"""Replaces the EtherType of content other than IP after MPLS labels (RFC 4385)."""
 DEEPEST = 8
 """Maximum depth of encapsulation."""
 FIN = 0x01
 MOST_FRAGMENTED = 1024
 """Maximum number of fragmented packets that are remembered."""
 LONGEST_WAIT = 60_000_000_000
-"""Nanoseconds after which a fragment with the same identification is another packet's (RFC 1122)."""
+"""Nanoseconds after which an identification may be reused for another packet (RFC 1122)."""
 MOST_PIECES = 64
 """Maximum number of fragments kept until the first one arrives; 65,535 bytes in pieces of an MTU are 45."""
 
 Row: TypeAlias = "tuple[int, bytes, int, int, int, int, int, int, int]"
-"""Position among the records, key, time, seq, ack, flags, payload address, payload length, stored length."""
+"""(position of the record, key, time, seq, ack, flags, payload address, payload length, stored length)."""
 
 
 @dataclass(slots=True)
 class Record:
-    """One packet: its position among the records, its time, and where it lies.
+    """One packet: the position of its record, its time, and its place.
 
-    `base` is the address of the file's first byte, `end` the offset in the file where what was captured of the packet
-    ends, `beyond` how many bytes of it were not.
+    `base` is the address of the file's first byte, `end` the file offset after the packet's captured bytes, `beyond`
+    the number of bytes that were not captured.
     """
 
     position: int
@@ -64,7 +64,7 @@ class Record:
 
 @dataclass(slots=True)
 class Piece:
-    """An IP fragment: the address of its payload, the offset of that in the whole, its length and how much is held."""
+    """An IP fragment: address of its payload, offset in the whole packet, length, and captured length."""
 
     time: int
     at: int
@@ -75,7 +75,7 @@ class Piece:
 
 
 class Fragmented:
-    """What is known of a packet that came in fragments."""
+    """The state of a fragmented packet."""
 
     __slots__ = ("header", "key", "pieces", "time")
 
@@ -87,21 +87,21 @@ class Fragmented:
 
 
 class Plain:
-    """Finds the TCP segment in a packet, whatever it is wrapped in."""
+    """Finds the TCP segment in a packet, through all encapsulations."""
 
     def __init__(self) -> None:
         self._fragmented: OrderedDict[bytes, Fragmented] = OrderedDict()
         self.incomplete = 0
         self.unread: dict[str, int] = {}
-        """Packets of tunnels that are not read, by name."""
+        """Number of packets of unsupported tunnels, by name."""
 
     def leave(self, name: str) -> None:
-        """Count a packet of a link or tunnel that is not read."""
+        """Count a packet of an unsupported link or tunnel."""
         self.unread[name] = self.unread.get(name, 0) + 1
 
     @property
     def fragmented(self) -> bool:
-        """Whether it has seen fragments of which more may come."""
+        """Whether further fragments may come."""
         return bool(self._fragmented)
 
     def read(self, view: memoryview, at: int, protocol: int, record: Record, rows: list[Row]) -> None:
@@ -186,7 +186,7 @@ class Plain:
     def _layer4(
         self, view: memoryview, addresses: bytes, kind: int, span: tuple[int, int, int], record: Record, rows: list[Row]
     ) -> tuple[int, int, int] | None:
-        """A TCP segment becomes a row; a tunnel says where to go on."""
+        """Append a TCP segment's row, or return where a tunnel's content begins."""
         at, end, stop = span
         if kind == TCP:
             if at + 14 <= min(end, stop):
@@ -210,7 +210,7 @@ class Plain:
         if kind == GRE and at + 4 <= end:
             flags = _short(view, at)
             if flags & 7:
-                self.leave(unread.PPTP)  # it compresses and encrypts
+                self.leave(unread.PPTP)  # compressed or encrypted
                 return None
             header = 4 + sum(4 for bit in (0x8000, 0x2000, 0x1000) if flags & bit)
             return _gre(view, at + header, end, _short(view, at + 2), numbered=bool(flags & 0x1000))
@@ -242,7 +242,7 @@ class Plain:
         record: Record,
         rows: list[Row],
     ) -> None:
-        """A fragment is a stretch of its segment; those that come before the first one wait for its TCP header."""
+        """Add a fragment; fragments before the first one wait for its TCP header."""
         at, end, stop = span
         whole = self._fragmented.get(name)
         if whole is None or (offset == 0 and whole.key is not None) or abs(record.time - whole.time) > LONGEST_WAIT:
@@ -268,11 +268,11 @@ class Plain:
 
 
 def _row(whole: Fragmented, piece: Piece, position: int) -> Row:
-    """The stretch of the TCP payload that a fragment holds."""
+    """The part of the TCP payload in a fragment."""
     seq, ack, flags, header = whole.header
     skip = max(0, header - piece.offset)
     if not piece.last:
-        flags &= ~FIN  # it stands after the last byte, which is in another fragment
+        flags &= ~FIN  # the FIN follows the last byte, which is in another fragment
     return (
         position,
         whole.key or b"",
@@ -292,7 +292,7 @@ def _tcp(view: memoryview, at: int) -> tuple[int, int, int]:
 
 
 def _gre(view: memoryview, at: int, end: int, protocol: int, *, numbered: bool) -> tuple[int, int, int]:
-    """Where what GRE carries starts; a mirrored frame has a header of its own, without which it has no number."""
+    """Offset of GRE's content; a mirrored frame has its own header if GRE has a sequence number."""
     if protocol == ERSPAN:
         return at + (8 if numbered else 0), end, UNDER_ETHERNET
     if protocol == ERSPAN_3:
@@ -302,7 +302,7 @@ def _gre(view: memoryview, at: int, end: int, protocol: int, *, numbered: bool) 
 
 
 def _gtp(view: memoryview, at: int, end: int) -> tuple[int, int, int] | None:
-    """Where the user's packet starts (3GPP TS 29.281, chapter 5): behind options and extension headers, if any."""
+    """Offset of the user's packet (3GPP TS 29.281, chapter 5), after options and extension headers."""
     if view[at] >> 4 != 3 or view[at + 1] != GTP_USER_DATA:
         return None
     optional, at = view[at] & 7, at + 8

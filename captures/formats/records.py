@@ -1,4 +1,4 @@
-"""What a file format yields: its packet records as columns."""
+"""The interface of file formats: packet records as columns."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from kproxy.captures.tcp.packets import Ints
 
 @dataclass(slots=True)
 class Records:
-    """Packet records of one file, in order; one entry of each column a record.
+    """Packet records of one file, in order; each column has an entry for each record.
 
-    `data` is the offset of the record's first byte in the file, `captured` how many bytes of it are there, `wire` how
-    many there were. `time` is nanoseconds since the epoch. `link` is the link-layer type (LINKTYPE_ number) of each, or
+    `data` is the file offset of the packet's first byte, `captured` the number of captured bytes, `wire` the length on
+    the wire. `time` is nanoseconds since the epoch. `link` is the link-layer type (LINKTYPE_ number) of each record, or
     of all. `comments` are by position.
     """
 
@@ -29,20 +29,20 @@ class Records:
 
 
 class Walker(Protocol):
-    """Walks the records of one file, from where it stopped last time.
+    """Walks the records of one file; each call continues after the previous one.
 
-    `position` is the offset of the first byte not yet taken; a file that ends there is complete.
+    `position` is the offset of the first unread byte; a file that ends there is complete.
     """
 
     position: int
     dropped: int
-    """Packets that the capturing program says it lost."""
+    """Number of packets that the capturing program reports as lost."""
     untimed: int
-    """Packets whose time does not fit nanoseconds since 1970 in 64 bits; they have that of the packet before."""
+    """Number of packets with a time out of range, which got the previous packet's time."""
     nanoseconds: bool
-    """The file's times are finer than microseconds."""
+    """Whether the file's times are finer than microseconds."""
     binding: int
-    """Number of records so far that later records need to be read."""
+    """Number of records so far that reading of later ones depends on."""
 
     def walk(self, view: memoryview, limit: int) -> Records | None:
         """Up to `limit` complete records; None if there is no further complete one (yet).

@@ -1,4 +1,4 @@
-"""Names of what may carry Kafka and is not read: tunnels that encrypt, compress or are rare. The one list."""
+"""Names of unsupported protocols that may carry Kafka: encrypted, compressed or rare tunnels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ETHERTYPES: Final[dict[int, str]] = {
     0x893F: "E-Tag (IEEE 802.1BR)",
     0x894F: "network service header (NSH)",
 }
-"""By EtherType."""
+"""Names by EtherType."""
 PROTOCOLS: Final[dict[int, str]] = {
     50: "IPsec ESP",
     55: "minimal encapsulation (RFC 2004)",
