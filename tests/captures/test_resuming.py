@@ -200,7 +200,7 @@ def test_what_was_begun_otherwise_is_left_alone(capture: Path, tmp_path: Path) -
     os.utime(capture, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
     assert "begun with other captures; remove it" in refused(*command)
     (tmp_path / "out.part.json").write_bytes(b'{"size":')
-    assert "is no journal" in refused(*command)
+    assert "not a journal" in refused(*command)
 
 
 @pytest.mark.parametrize(
