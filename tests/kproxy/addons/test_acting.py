@@ -142,7 +142,7 @@ def test_what_was_altered_before_a_failure_does_not_leave() -> None:
         (b"", "length field"),
         (answer()[:-1], "length field"),
         (response(HEARTBEAT, 4, 8, {}), "correlation id must stay"),
-        (answer()[:3] + bytes([answer()[3] + 1]) + answer()[4:] + b"x", "cannot be read"),
+        (answer()[:3] + bytes([answer()[3] + 1]) + answer()[4:] + b"x", "cannot be decoded"),
     ],
 )
 def test_what_is_no_such_frame_is_not_sent_and_its_actor_is_shut_out(what: object, words: str) -> None:
