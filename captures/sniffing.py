@@ -108,7 +108,7 @@ class Device:
         if failed or pcap.pcap_setnonblock(handle, 1, self._why) < 0:
             raise SniffError(f"{self.name}: {self._said or _text(self._why.value)}")
         if self.fileno() < 0:
-            raise SniffError(f"{self.name}: nobody can wait for packets of this device")
+            raise SniffError(f"{self.name}: this device does not support waiting for packets")
 
     def _refused(self, status: int) -> SniffError:
         if status in {_NO_PERMISSION, _PROMISC_NO_PERMISSION}:

@@ -143,11 +143,11 @@ One language for the terminal UI's filter bar, `-Y/--filter` and `--record`:
 
 A bare field, or one after `has`, asks whether the exchange has a value of it: `error`, `has response.body.errorCode`.
 A comparison with a value that an exchange does not have is false, with `!=`, `not in` and `not contains` too; `not` in
-front of a comparison turns it round: `not topic == orders` selects exchanges without a topic as well.
+front of a comparison negates it: `not topic == orders` selects exchanges without a topic as well.
 
-Some exchanges cannot tell whether they match: their bytes are missing, their body cannot be decoded, a secret is
-withheld. They are left out, unless the rest of the filter decides. Commands say how many there are for each reason on
-standard error, the terminal UI in its status line:
+For some exchanges a filter cannot tell: their bytes are missing, their body cannot be decoded, or a secret is withheld.
+They are left out, unless the rest of the filter decides. Commands say how many there are for each reason on standard
+error, the terminal UI in its status line:
 
     warning: 12 exchanges left out, the filter cannot tell: TLS (8), secret withheld (4)
 
@@ -169,8 +169,8 @@ each must, so that `topic != orders` says that no topic is orders:
 
 ## Fields
 
-What is marked *body* decodes exchanges; all else is told by headers or by an index. `--record` decides when a request's
-header passes and knows {known} alone.
+Fields marked *body* make kproxy decode exchanges; it takes all others from headers or from an index. `--record` decides
+when a request's header passes, and so takes only {known}.
 
 {fields}
 ## Fields of bodies
@@ -226,8 +226,8 @@ in brackets. `capture_date` and `capture_hour` are columns to whoever reads the 
     $ python -c 'import pyarrow.dataset as d; print(d.dataset("tables/exchanges", partitioning="hive").to_table())'
     $ duckdb -c "select api_name, max(latency_us) from 'tables/exchanges/*/*/*.parquet' group by 1"
 
-Files bear the capture's id. Writing the same capture once more replaces its files, whatever was selected before, and
-leaves those of others; they appear when all has been written.
+File names contain the capture's id. Writing the same capture again replaces its files, whatever was selected before,
+and keeps the files of other captures. Files appear when all have been written.
 
 Times and most 64-bit numbers are delta-encoded (Parquet's DELTA_BINARY_PACKED), which pyarrow, Spark, DuckDB and
 Polars read.
@@ -235,11 +235,11 @@ Polars read.
 `--no-bodies` reads headers alone, in half the time: it writes {headers}, in which {null} of exchanges are null,
 and says nothing of what is wrong in a body.
 
-Every time is nanoseconds since the epoch (`…_ns`), with microseconds beside it (`ts` beside `ts_ns`) for what knows no
-finer ones; these columns are not listed. Any value is null where there is none.
+Every time is nanoseconds since the epoch (`…_ns`). For programs without nanoseconds each has a column in microseconds
+beside it (`ts` beside `ts_ns`), not listed here. Missing values are null.
 
 Rows with the same `capture_id` and `exchange_id` belong to one exchange. An `exchange_id` is
-`flow_id:conn_epoch:place`. {place} So keys are the same whoever reads the capture, and in whatever pieces.
+`flow_id:conn_epoch:place`. {place} So every reading of a capture gives the same keys, however it is split.
 
 {tables}"""
 
@@ -250,10 +250,10 @@ KEYS_PAGE = """\
 # Keys of the terminal UI
 
 `?` shows them, the focused pane's first; `:` (or `ctrl+p`) finds every action by its name and runs it. A pane's keys
-hold while it has the focus.
+work while it has the focus.
 
-An action's id in the configuration gives it other keys, several with spaces between them. One that another action has
-where both could be meant is refused, with a warning:
+To change an action's keys, set its id in the configuration, with spaces between several keys. A key that would conflict
+with another action's is refused, with a warning:
 
 ```toml
 [keymap]

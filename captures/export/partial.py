@@ -118,7 +118,7 @@ class Partial:
                 raise PartialError(f"{self._part}: {ADVICE}") from None
             return 0
         except (ValueError, KeyError, TypeError):
-            raise PartialError(f"{self._journal}: is no journal of an export; remove it to begin again") from None
+            raise PartialError(f"{self._journal}: not a journal of an export; remove it to begin again") from None
         if made_of != self._made_of:
             names = sorted(name for name in {*made_of, *self._made_of} if made_of.get(name) != self._made_of.get(name))
             raise PartialError(f"{self._part}: was begun with other {', '.join(names)}; remove it to begin again")

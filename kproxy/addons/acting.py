@@ -111,16 +111,16 @@ class Actors:
     def _checked(self, old: Frame, new: bytes, parties: tuple[str, str]) -> Frame:
         """An actor's frame, decoded. Raises ValueError or TypeError if it is not a valid replacement."""
         if not isinstance(new, bytes):
-            raise TypeError(f"it gave {type(new).__name__} in place of bytes")
+            raise TypeError(f"it returned {type(new).__name__} instead of bytes")
         if len(new) < SIZE or int.from_bytes(new[:SIZE], "big") != len(new) - SIZE:
-            raise ValueError("the length field of what it gave is wrong")
+            raise ValueError("the length field of the returned frame is wrong")
         request = old.side is Side.CLIENT
         fixed = slice(SIZE, SIZE + 8) if request else slice(SIZE, SIZE + 4)
         if new[fixed] != old.data[fixed]:
             raise ValueError("API key, version and correlation id must stay")
         became = self._read(old.side, old.api_key, old.api_version, new, *parties)
         if became is None:
-            raise ValueError("what it gave cannot be read")
+            raise ValueError("the returned frame cannot be decoded")
         return became
 
     def reload(self, classes: Iterable[type[Actor]], name: str | None) -> list[str]:
@@ -156,8 +156,8 @@ class Actors:
                 by_key[key] = [other for other in by_key[key] if other is not actor]
                 if not by_key[key]:
                     del by_key[key]
-        text = f"actor {name} has failed on {frame.api} v{frame.api_version} and acts no more "
-        text += f"(kproxy addons reload {name} lets it act again): {type(error).__name__}: {error}"
+        text = f"actor {name} has failed on {frame.api} v{frame.api_version} and is disabled "
+        text += f"(kproxy addons reload {name} enables it): {type(error).__name__}: {error}"
         self._warn(f"actor-{name}", text, traceback.format_exc())
 
 

@@ -58,7 +58,7 @@ def tell(
         for shown in text(counted_objects()):
             click.echo(shown)
     if selection.taken and not shown_any:
-        settings.warn(f"no exchange tells of a {what}")
+        settings.warn(f"no exchange mentions a {what}")
     conclude(reader, selection, health=not settings.current().json)
 
 
@@ -93,4 +93,4 @@ def conclude(reader: Reader, selection: Selection, *, health: bool) -> None:
     if reader.error is not None:
         raise reader.error
     if empty and fails_on_empty():
-        raise Failure("nothing was found, which --fail-on empty asks about", Exit.EMPTY)
+        raise Failure("nothing was found (--fail-on empty)", Exit.EMPTY)

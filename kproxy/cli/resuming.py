@@ -31,10 +31,10 @@ def made_of(context: click.Context, captures: Sequence[Path], files: Iterable[Pa
 
     stamps = [stamp(path) if str(path) != "-" else None for path in captures]
     if any(found is None and (str(path) == "-" or path.exists()) for path, found in zip(captures, stamps, strict=True)):
-        raise Failure("--resume reads the capture again, which a pipe does not allow", Exit.USAGE)
+        raise Failure("--resume reads the capture again, and a pipe can be read only once", Exit.USAGE)
     named = [(path, stamp(path)) for path in files]
     if any(found is None and path.exists() for path, found in named):
-        raise Failure("--resume reads what options name again, which a pipe does not allow", Exit.USAGE)
+        raise Failure("--resume reads the files of options again, and a pipe can be read only once", Exit.USAGE)
     given = {
         max(param.opts, key=len): str(context.params.get(param.name))
         for param in context.command.params
@@ -65,7 +65,7 @@ def destination(
     refuse_capture(target, read)
     refuse_existing(target)
     if target.exists() and not target.is_file():
-        raise Failure(f"{target}: is no file, as --resume needs", Exit.USAGE)
+        raise Failure(f"{target}: not a regular file, which --resume needs", Exit.USAGE)
     try:
         partial = Partial(target, parts, overwrite=forced())
     except PartialError as error:

@@ -98,7 +98,7 @@ def refuse_existing(path: Path | None) -> None:
 def refuse_capture(path: Path, read: Sequence[Path]) -> None:
     """Raises Failure (exit 2) if the output is one of the files in `read`."""
     if any(path.exists() and part.exists() and path.samefile(part) for part in read):
-        raise Failure(f"{path}: is the capture that is read", Exit.USAGE)
+        raise Failure(f"{path}: this is the input capture", Exit.USAGE)
 
 
 def end_with_terminal() -> None:

@@ -242,7 +242,7 @@ class Gate:
         auth = bytes((body or {}).get("authBytes") or b"")
         acts: list[Act] = [Own(1, frame, _masked(frame, auth))]
         if body is None:
-            return [*acts, self.refuse(f"answers what nobody can read ({counted(len(frame), 'byte')})")]
+            return [*acts, self.refuse(f"sends a response that cannot be decoded ({counted(len(frame), 'byte')})")]
         return acts + self._step(body, now)
 
     def _step(self, answer: Mapping[str, Any] | None, now: float) -> list[Act]:

@@ -196,7 +196,7 @@ class Relay:
     def _node_changed(self, node: Node) -> None:
         moves = self._moves[node.name] = self._moves.get(node.name, 0) + 1
         if moves > MOST_MOVES:
-            self.warn("moves", f"{node.name} changes its address again and again: no more is said of it")
+            self.warn("moves", f"{node.name} changes its address repeatedly; further changes are not reported")
             return
         self._tell(
             {

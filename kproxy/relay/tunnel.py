@@ -41,7 +41,7 @@ class Tunnel:
         if parts.username is not None or parts.password is not None:
             raise ValueError(f"credentials belong into {USER} and {PASSWORD}, where other users do not see them")
         if parts.scheme not in SCHEMES or not parts.hostname or parts.path.strip("/") or parts.query or parts.fragment:
-            raise ValueError(f"no proxy: {text!r}; socks5://HOST:PORT or http://HOST:PORT is one")
+            raise ValueError(f"invalid proxy {text!r}: use socks5://HOST:PORT or http://HOST:PORT")
         return cls(parts.scheme, parts.hostname, parts.port or SCHEMES[parts.scheme])
 
     def __str__(self) -> str:

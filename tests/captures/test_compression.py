@@ -150,7 +150,7 @@ def test_the_output_is_not_the_compressed_capture(command: str, tmp_path: Path) 
         check=False,
     )
     assert run.returncode == 2
-    assert "is the capture that is read" in run.stderr
+    assert "this is the input capture" in run.stderr
     assert gzip.decompress(path.read_bytes()) == traffic.KAFKA_1_1.read_bytes()
 
 

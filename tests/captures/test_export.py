@@ -101,7 +101,7 @@ def test_the_capture_is_never_overwritten(tmp_path: Path) -> None:
     for output in (path, tmp_path / "link.pcap"):
         result = run(str(path), "-o", str(output))
         assert result.exit_code == Exit.USAGE
-        assert "is the capture that is read" in result.stderr
+        assert "this is the input capture" in result.stderr
     assert path.read_bytes() == data
 
 

@@ -143,7 +143,7 @@ def test_the_output_is_none_of_what_was_merged(tmp_path: Path) -> None:
     before = paths[1].read_bytes()
     result = CliRunner().invoke(main, ["export", *map(str, paths), "-o", str(paths[1])])
     assert result.exit_code == Exit.USAGE
-    assert "is the capture that is read" in result.stderr
+    assert "this is the input capture" in result.stderr
     assert paths[1].read_bytes() == before
 
 

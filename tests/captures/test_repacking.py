@@ -136,4 +136,4 @@ def test_usage(tmp_path: Path) -> None:
     assert run("split", traffic.LIBRDKAFKA, "--size", "1M", "--time", "1s", "-o", tmp_path).exit_code == Exit.USAGE
     assert run("split", traffic.LIBRDKAFKA, "--time", "0s", "-o", tmp_path).exit_code == Exit.USAGE
     path = files.write(tmp_path / "a.pcap", traffic.LIBRDKAFKA.read_bytes())
-    assert "is the capture that is read" in run("merge", path, "-o", path).stderr
+    assert "this is the input capture" in run("merge", path, "-o", path).stderr

@@ -200,7 +200,7 @@ def test_what_was_begun_otherwise_is_left_alone(capture: Path, tmp_path: Path) -
     os.utime(capture, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
     assert "begun with other captures; remove it" in refused(*command)
     (tmp_path / "out.part.json").write_bytes(b'{"size":')
-    assert "is no journal" in refused(*command)
+    assert "not a journal" in refused(*command)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_what_was_begun_otherwise_is_left_alone(capture: Path, tmp_path: Path) -
         (["-o", "out", "--format", "parquet"], "no other grows line by line"),
         (["-o", "out", "--redact", "hosts"], "exclude each other"),
         (["-o", "out", "--registry", "http://registry"], "exclude each other"),
-        (["-o", "/dev/null"], "is no file"),
+        (["-o", "/dev/null"], "not a regular file"),
     ],
 )
 def test_what_cannot_be_resumed(
@@ -233,9 +233,9 @@ def test_a_capture_that_is_not_there(tmp_path: Path) -> None:
 def test_a_pipe_cannot_be_read_again(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["export", "-", "--resume", "-o", str(tmp_path / "out")], input=b"")
     assert result.exit_code == Exit.USAGE
-    assert "which a pipe does not allow" in result.stderr
+    assert "a pipe can be read only once" in result.stderr
     os.mkfifo(tmp_path / "pipe")
-    assert "which a pipe does not allow" in refused(tmp_path / "pipe", "--resume", "-o", tmp_path / "out")
+    assert "a pipe can be read only once" in refused(tmp_path / "pipe", "--resume", "-o", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -266,4 +266,4 @@ def test_a_key_log_from_a_pipe_cannot_be_read_again(capture: Path, tmp_path: Pat
     os.mkfifo(tmp_path / "pipe")
     refused = export(capture, "--keylog", tmp_path / "pipe", "--resume", "-o", tmp_path / "out")
     assert refused.exit_code == Exit.USAGE
-    assert "a pipe does not allow" in refused.output
+    assert "a pipe can be read only once" in refused.output

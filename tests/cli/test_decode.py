@@ -138,7 +138,7 @@ def test_a_guess_shows_no_secret_of_another_message_that_fits() -> None:
         (["--api", "Fetsh", "00"], "did you mean Fetch?", Exit.USAGE),
         (["--api", "Fetch", "--version", "99", "00"], "--version 99: Fetch has versions 0 to 18", Exit.USAGE),
         (["--api", "Fetch", "--version", "x", "00"], "'x' is no version", Exit.USAGE),
-        (["--records", "--api", "Fetch", "00"], "--records stands alone", Exit.USAGE),
+        (["--records", "--api", "Fetch", "00"], "--records excludes --api", Exit.USAGE),
         (["--base64", "*"], "HEX: not base64", Exit.USAGE),
     ],
 )

@@ -143,7 +143,7 @@ def test_what_fields_are_for() -> None:
         (["show", "Fetsh"], "no API and no message is called 'Fetsh'; did you mean Fetch?"),
         (["show", "zzzzzz"], "(kproxy schema list shows all)"),
         (["show", "Fetch", "19"], "FetchRequest has no version 19, but 0-18"),
-        (["show", "RequestHeader", "--response"], "--response: RequestHeader is none"),
+        (["show", "RequestHeader", "--response"], "--response: RequestHeader is not a response"),
         (["diff", "Fetch", "12", "99"], "FetchRequest has no version 99"),
         (["errors", "NOT_LEADER_OR_FOLOWER"], "did you mean NOT_LEADER_OR_FOLLOWER?"),
         (["errors", "9999"], "no error '9999'"),

@@ -123,7 +123,7 @@ def test_where_there_is_none_that_is_said(command: str, what: str) -> None:
     result = run(command, CAPTURES / "kafka-0.8.2.2.pcap")
     assert result.exit_code == Exit.OK
     assert result.stdout == ""
-    assert result.stderr == f"kproxy: warning: no exchange tells of a {what}\n"
+    assert result.stderr == f"kproxy: warning: no exchange mentions a {what}\n"
     assert "no exchange tells" not in run(command, NEW).stderr
 
 

@@ -181,7 +181,7 @@ def test_one_that_fails_is_named_and_traffic_and_the_others_go_on(cluster: str, 
     with running(tmp_path, cluster, "--metrics", "0", "--addon", str(bad), "--log-file", str(log)) as run:
         run.produce()
         run.expect("warning: (observer BadObserver has failed and sees nothing more: RuntimeError: observer's reason)")
-        run.expect(r"warning: (actor BadActor has failed on Produce v\d+ and acts no more .*: RuntimeError: actor's)")
+        run.expect(r"warning: (actor BadActor has failed on Produce v\d+ and is disabled .*: RuntimeError: actor's)")
         found = settled(run.expect(r"metrics on (\S+)"), records=20)
         run.produce()
         assert run.end() == 0

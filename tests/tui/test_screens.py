@@ -235,7 +235,7 @@ async def test_help_is_searched(index: Path) -> None:
         await pilot.press("question_mark", "slash", *"/bad(/", "enter")
         await pilot.pause()
         assert focused(app) is not None
-        assert "no regular expression" in "\n".join(grid(app))
+        assert "invalid regular expression" in "\n".join(grid(app))
         await pilot.press(*["backspace"] * 6, *"acks: 0", "enter")
         await pilot.pause()
         assert "acks of a Produce request" not in grid(app)[0]

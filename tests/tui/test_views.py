@@ -242,7 +242,7 @@ async def test_what_is_found_may_be_an_expression_and_a_wrong_one_stays_to_be_me
         screen = await go(app, pilot, "4")
         await pilot.press("slash", *"/ref(/", "enter")
         await pilot.pause()
-        assert "no regular expression" in "\n".join(grid(app))
+        assert "invalid regular expression" in "\n".join(grid(app))
         assert "Find /ref(/" in "\n".join(grid(app))
         await pilot.press("backspace", "backspace", *"used|x{9}/", "enter")
         await pilot.pause()

@@ -285,7 +285,7 @@ async def test_finding_in_list_tree_and_bytes(captured: Path) -> None:
         assert detail.hex.byte == 0 or detail.hex.readable()[detail.hex.byte :].startswith(b"shop-tx")
         await pilot.press("ctrl+f", *["backspace"] * 40, *"/bad(/", "enter")
         await pilot.pause()
-        assert "no regular expression" in told(app)
+        assert "invalid regular expression" in told(app)
         assert app.main.query_one(FindBar).opened
         assert "/bad(/" in " ".join(styled(app, "underline"))
         await pilot.press("backspace", "backspace", "slash")

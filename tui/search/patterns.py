@@ -58,7 +58,7 @@ def read(words: str) -> Sought:
     except re2.error as error:
         (why,) = error.args
         said = why.decode("utf-8", "replace") if isinstance(why, bytes) else str(why)
-        raise ValueError(f"no regular expression: {said}") from error
+        raise ValueError(f"invalid regular expression: {said}") from error
     if compiled.programsize > LARGEST:
         raise ValueError("too large an expression")
     return Sought(words, compiled, hexadecimal is not None)

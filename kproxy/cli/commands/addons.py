@@ -15,7 +15,7 @@ def command() -> None:
 
 @command.command()
 @click.argument("name", required=False)
-@click.option("--run", "wanted", metavar="PID|NAME", help="Of this proxy; else of the only one.")
+@click.option("--run", "wanted", metavar="PID|NAME", help="Proxy to use; may be left out if only one runs.")
 def reload(name: str | None, wanted: str | None) -> None:
     """Load the actor NAME again, or all actors: one that has failed acts again.
 

@@ -134,7 +134,7 @@ def _asked(
 
     if records:
         if api is not None or version is not None or side is not None or body:
-            raise Failure("--records stands alone: a record batch says itself what it is", Exit.USAGE)
+            raise Failure("--records excludes --api, --version, --request, --response and --body", Exit.USAGE)
         return Asked(records=True)
     if api is not None and api.kind is not None:
         side = side or api.kind

@@ -334,7 +334,7 @@ def _write_slice(
     from kproxy.decoders.exchange import Exchange
 
     if out.isatty():
-        raise Failure("a pcapng is nothing for a terminal: -o FILE, or a pipe", Exit.USAGE)
+        raise Failure("refusing to write binary pcapng to a terminal (use -o FILE or a pipe)", Exit.USAGE)
     chosen = Slice()
     for batch in _until_done(progress.batches(reader, out), selection):
         for item in batch:

@@ -113,7 +113,7 @@ def _complete_filter(ctx: click.Context, param: click.Parameter, incomplete: str
 @click.option(
     "--check",
     is_flag=True,
-    help="First ask upstream whether it is a Kafka broker, and lets in whom --sasl names; exit 4 if not.",
+    help="First check that upstream is a Kafka broker and accepts the credentials of --sasl; exit 4 if not.",
 )
 @click.option(
     "-Y", "--filter", "filter_text", default="", metavar="EXPR", help="Show only exchanges that match.",
@@ -151,10 +151,10 @@ def command(
 ) -> int:
     """Forward clients to a cluster and watch what passes.
 
-    Clients use the printed bootstrap.servers and stay inside the proxy: addresses of brokers are replaced by its own.
-    With --transparent clients are not changed at all: rules of iptables lead their connections here, and nothing is
-    replaced. Quitting and SIGTERM let the answers that are due pass and end it; so does ctrl+c, twice at a terminal. A
-    closed terminal ends nothing: kproxy ps shows what runs, kproxy attach returns to it, kproxy stop ends it.
+    Clients use the printed bootstrap.servers; kproxy rewrites broker addresses, so clients never bypass it. With
+    --transparent clients need no change: iptables rules redirect their connections, and nothing is rewritten. Quitting,
+    SIGTERM and ctrl+c (twice at a terminal) end kproxy after the requests in flight. Closing the terminal does not end
+    it: kproxy ps lists what runs, kproxy attach returns to it, kproxy stop ends it.
 
     \b
     kproxy run --upstream kafka-1:9092,kafka-2:9092
@@ -350,7 +350,7 @@ def _twice() -> str | None:
     """The message of the first ctrl+c; None if standard input is not a terminal, so that the first one ends the run."""
     if not (sys.stdin is not None and sys.stdin.isatty()):
         return None
-    return "traffic goes on; ctrl+c again lets the answers that are due pass and ends it"
+    return "traffic goes on; ctrl+c again waits for requests in flight, then ends kproxy"
 
 
 def _ended(relay: RelayProcess, stopping: Flag) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FORMATS = ("table", "bnf", "json")
 SIDES = ("request", "response")
 release_option = click.option(
-    "--release", type=RELEASE, metavar="RELEASE", help="With the eyes of this Kafka release (3.9)."
+    "--release", type=RELEASE, metavar="RELEASE", help="Show what this Kafka release defines (3.9)."
 )
 request_option = click.option("--request", "side", flag_value="request", default=None, help="The request alone.")
 response_option = click.option("--response", "side", flag_value="response", help="The response alone.")
@@ -197,7 +197,7 @@ def show(
 
 def _messages(named: Named, side: str | None, known: Definitions) -> list[list[Message]]:
     if side is not None and (named.message is not None or named.kind not in {None, side}):
-        raise Failure(f"--{side}: {named.message or named.kind} is none", Exit.USAGE)
+        raise Failure(f"--{side}: {named.message or named.kind} is not a {side}", Exit.USAGE)
     return named.messages(known, side)
 
 

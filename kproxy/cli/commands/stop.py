@@ -15,10 +15,10 @@ SECONDS = 20.0
 @click.argument("wanted", required=False, metavar="[PID|NAME]")
 @click.option("--all", "every", is_flag=True, help="End each of them.")
 def command(wanted: str | None, every: bool) -> None:
-    """End a proxy: it takes no more connections, lets the answers that are due pass, and ends; or a kproxy sniff.
+    """End a kproxy sniff, or a proxy: it stops accepting connections and ends after the requests in flight.
 
-    Without PID or NAME it ends the only one. The exit code is 2 where it is not clear which is meant, 4 where one does
-    not answer or does not end.
+    Without PID or NAME it ends the only one. The exit code is 2 if several could be meant, 4 if one does not
+    answer or does not end.
 
     \b
     kproxy stop

@@ -99,12 +99,12 @@ def addressing(command: Command) -> Command:
             "--controllers",
             type=PORT,
             metavar="PORT",
-            help="Controller N is served on PORT + N, and descriptions of the quorum say so.",
+            help="Serve controller N on PORT + N, and rewrite its address in DescribeQuorum.",
         ),
         click.option(
             "--strict-ports",
             is_flag=True,
-            help="A broker whose port is taken waits for it; without this it gets the next free one.",
+            help="A broker waits for its port if that is taken; without this it gets the next free one.",
         ),
         click.option(
             "--upstream-proxy",

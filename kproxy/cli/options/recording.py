@@ -66,7 +66,7 @@ _KEPT = [
         "--ring",
         type=_RingType(),
         metavar="COUNTxSIZE[,TIME]",
-        help="Record into directory -w: so many files of this size (and time) at most, the oldest goes first.",
+        help="Record into directory -w: at most COUNT files of SIZE (and TIME) each; the oldest is deleted first.",
     ),
     click.option(
         "--no-ring-zstd", is_flag=True, help="Leave a ring's complete files as they are; else zstd compresses them."
@@ -83,7 +83,7 @@ _KEPT = [
         "--spool-dir",
         type=click.Path(path_type=pathlib.Path, file_okay=False),
         metavar="DIR",
-        help="Where recording and index go when shared memory has no room.",
+        help="Folder for recording and index if shared memory has no room.",
     ),
 ]
 _CHOICE = [

@@ -41,7 +41,7 @@ def _name(ctx: click.Context, param: click.Parameter, given: str) -> str:
 def backing(command: Command) -> Command:
     """Adds --detach and --name; the command gets `detach` and `name`. Raises Failure if the name is taken."""
     name = click.option(
-        "--name", default="", metavar="NAME", callback=_name, help="What kproxy ps, attach and stop know it by."
+        "--name", default="", metavar="NAME", callback=_name, help="Name of this run for kproxy ps, attach and stop."
     )
     detach = click.option(
         "--detach", is_flag=True, help="Start in the background and return; kproxy attach shows what passes."
@@ -65,7 +65,7 @@ def running(command: Command) -> Command:
         "--max-connections",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Refuse clients beyond so many (what open files allow unless given).",
+        help="Refuse clients beyond N connections (unless given: as many as open files allow).",
     )
     @click.option(
         "--max-listeners",
@@ -82,7 +82,7 @@ def running(command: Command) -> Command:
         default="256M",
         show_default=True,
         metavar="SIZE",
-        help="For responses that are held and for bytes that wait for slow readers.",
+        help="Memory for held responses and for bytes that wait for slow receivers.",
     )
     @functools.wraps(command)
     def wrapped(

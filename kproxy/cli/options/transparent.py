@@ -47,7 +47,7 @@ _OPTIONS = (
         help="Whose connections are taken: of programs here, of other machines (tproxy takes no others), or all.",
     ),
     click.option(
-        "--setup", is_flag=True, help="Install the rules (root); they go when the relay does, however it ends."
+        "--setup", is_flag=True, help="Install the rules (root); they are removed when kproxy exits, however it ends."
     ),
     click.option(
         "--print-rules", is_flag=True, help="Print the rules as a shell script, to install them yourself, and end."

@@ -99,7 +99,7 @@ def viewing(command: Command) -> Command:
             type=VIEW,
             multiple=True,
             metavar="TOPIC[.PART]=VIEWER",
-            help="Show payloads of a topic (PART: key, value or header) by this viewer: text, json, avro, hex, …",
+            help="Show payloads of a topic (PART: key, value or header) with this viewer: text, json, avro, hex, …",
         ),
         click.option(
             "--schemas",
@@ -119,7 +119,7 @@ def viewing(command: Command) -> Command:
             default=2.0,
             show_default=True,
             metavar="SECONDS",
-            help="Wait for a schema that the registry has not given yet at most this long.",
+            help="Wait at most this long for a schema of the registry.",
         ),
     ]
     wrapped: Any = viewed

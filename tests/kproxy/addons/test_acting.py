@@ -142,7 +142,7 @@ def test_what_was_altered_before_a_failure_does_not_leave() -> None:
         (b"", "length field"),
         (answer()[:-1], "length field"),
         (response(HEARTBEAT, 4, 8, {}), "correlation id must stay"),
-        (answer()[:3] + bytes([answer()[3] + 1]) + answer()[4:] + b"x", "cannot be read"),
+        (answer()[:3] + bytes([answer()[3] + 1]) + answer()[4:] + b"x", "cannot be decoded"),
     ],
 )
 def test_what_is_no_such_frame_is_not_sent_and_its_actor_is_shut_out(what: object, words: str) -> None:
@@ -151,7 +151,7 @@ def test_what_is_no_such_frame_is_not_sent_and_its_actor_is_shut_out(what: objec
     actors = table([wrong, NoThrottle], DEFINITIONS, said)
     new, _ = actors.offer(Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)
     assert new == answer(0)
-    assert "actor Wrong has failed on Heartbeat v4 and acts no more" in said.lines[-1]
+    assert "actor Wrong has failed on Heartbeat v4 and is disabled" in said.lines[-1]
     assert words in said.lines[-1]
     assert "Traceback" in said.details[-1]
     count = len(said.lines)
@@ -172,7 +172,7 @@ def test_one_that_fails_leaves_its_apis_to_pass() -> None:
     assert actors.offer(Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES) == (answer(), ())
     assert not actors.act_on(Side.BROKER, HEARTBEAT)
     assert not actors.act_on(Side.BROKER, METADATA)
-    words = "acts no more (kproxy addons reload Fails lets it act again): RuntimeError: why"
+    words = "is disabled (kproxy addons reload Fails enables it): RuntimeError: why"
     assert said.lines == [f"actor Fails has failed on Heartbeat v4 and {words}"]
 
 

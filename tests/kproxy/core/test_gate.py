@@ -276,7 +276,7 @@ def test_a_client_that_authenticates_itself_is_told_that_it_need_not(before: byt
         (b"HTTP/1.1 400 Bad Request", "speaks HTTP"),
         (b"\xff\xff\xff\xff\0\0\0\0", "no frame"),
         (b"\x7f\xff\xff\xff\x6b\x70\x72\x01", "answers with 2147483647 bytes"),
-        (b"\0\0\0\5\x6b\x70\x72\x01\0", "nobody can read"),
+        (b"\0\0\0\5\x6b\x70\x72\x01\0", "cannot be decoded"),
     ],
 )
 def test_what_is_no_answer(said: bytes, why: str) -> None:
