@@ -31,8 +31,10 @@ from tests.kproxy.core.frames import (
     response,
     with_endpoints,
 )
+from tests.support.playbook import PASSES, REWRITTEN, Playbook, end, leaked, notice, to_client
 
 NODES = [(1, "kafka-1.example.com", 9092), (2, "10.0.0.2", 9093), (1001, "b", 65535)]
+OURS = [(node_id, "127.0.0.1", 20_000 + node_id) for node_id, _, _ in NODES]
 CUTS = [0, 1, 3, 7]
 ALL = [pytest.param(*case, id=f"{case[2].name} v{case[1]}") for case in carriers()]
 IN_ARRAYS = [case for case in carriers() if (found := carrier(case[2], case[1])) and found[1] is not None]
@@ -168,47 +170,38 @@ def test_a_walked_response_without_endpoints_passes_piece_by_piece() -> None:
 
 
 def test_what_carries_no_address_passes_at_once() -> None:
-    relay = Relay()
-    relay.client(request(1, 4, 1))
-    answer = response(1, 4, 1, {})
-    for end in range(1, len(answer) + 1):
-        relay.broker(answer[end - 1 : end])
-        assert relay.to_client == answer[:end]
+    story = Playbook(Relay().connection).client(request(1, 4, 1), PASSES)
+    for byte in response(1, 4, 1, {}):
+        story.broker(bytes([byte]), PASSES)
+
+
+def metadata(correlation_id: int, nodes: list[tuple[int, str, int]]) -> bytes:
+    message = DEFINITIONS.response(3, 9)
+    assert message is not None
+    return response(3, 9, correlation_id, with_endpoints(message, 9, nodes))
 
 
 def test_responses_are_told_apart_by_correlation_id() -> None:
-    relay = Relay()
-    message = DEFINITIONS.response(3, 9)
-    assert message is not None
-    relay.client(request(3, 9, 1) + request(12, 0, 2) + request(3, 9, 3))
-    third = response(3, 9, 3, with_endpoints(message, 9, NODES))
-    second = response(12, 0, 2, {})
-    relay.broker(third + second)
-    assert relay.to_client.endswith(second)
-    assert b"kafka-1" not in relay.to_client
+    heartbeat = response(12, 0, 2, {})
+    story = Playbook(Relay().connection)
+    story.client(request(3, 9, 1) + request(12, 0, 2) + request(3, 9, 3), PASSES)
+    story.broker(metadata(3, NODES), to_client(metadata(3, OURS)), REWRITTEN)
+    story.broker(heartbeat, PASSES)
+    story.broker(metadata(1, NODES), to_client(metadata(1, OURS)), REWRITTEN)
 
 
 def test_ids_that_repeat_are_answered_oldest_first() -> None:
-    relay = Relay()
-    message = DEFINITIONS.response(3, 9)
-    assert message is not None
-    relay.client(request(3, 9, 1) + request(12, 0, 1))
-    metadata, heartbeat = response(3, 9, 1, with_endpoints(message, 9, NODES)), response(12, 0, 1, {})
-    relay.broker(metadata + heartbeat)
-    assert relay.to_client.endswith(heartbeat)
-    assert len(relay.changed) == 1
-    assert relay.notices == []
+    heartbeat = response(12, 0, 1, {})
+    story = Playbook(Relay().connection).client(request(3, 9, 1) + request(12, 0, 1), PASSES)
+    story.broker(metadata(1, NODES) + heartbeat, to_client(metadata(1, OURS)), REWRITTEN, to_client(heartbeat))
 
 
 def test_no_request_for_addresses_is_forgotten_however_many_wait() -> None:
     relay = Relay()
-    message = DEFINITIONS.response(3, 9)
-    assert message is not None
-    relay.client(b"".join(request(3, 9, number) for number in range(MAX_NOTED)))
-    assert relay.ends == []
-    relay.client(request(3, 9, MAX_NOTED))
-    relay.broker(response(3, 9, 0, with_endpoints(message, 9, NODES)))
-    assert (relay.ends, relay.to_client) == (["unanswered"], b"")
+    story = Playbook(relay.connection)
+    story.client(b"".join(request(3, 9, number) for number in range(MAX_NOTED)), PASSES)
+    story.client(request(3, 9, MAX_NOTED), PASSES, end("unanswered"))
+    story.broker(metadata(0, NODES))
     assert relay.shared.counters.withheld == 1
 
 
@@ -238,21 +231,17 @@ def test_produce_that_is_never_answered_is_forgotten_and_strays_are_searched(cut
 
 
 def test_an_unknown_version_passes_and_is_named() -> None:
-    relay = Relay()
-    relay.client(request(3, 99, 1))
-    relay.broker(b"\0\0\0\x08\0\0\0\x01abcd")
-    assert relay.to_client == b"\0\0\0\x08\0\0\0\x01abcd"
+    relay, unread = Relay(), f"unread-Metadata v99 (known: {DEFINITIONS.versions(3)})"
+    story = Playbook(relay.connection).client(request(3, 99, 1), PASSES)
+    story.broker(framed(b"\0\0\0\x01abcd"), notice(f"{unread}-no definition of this version"), PASSES)
     assert relay.shared.counters.unread == 1
-    assert len(relay.notices) == 1
 
 
 @pytest.mark.parametrize("cut", CUTS)
 def test_an_unknown_key_passes_untouched(cut: int) -> None:
     relay = Relay()
-    relay.client(request(12345, 3, 1))
-    relay.broker(b"\0\0\0\x08\0\0\0\x01abcd", cut)
-    assert relay.to_client == b"\0\0\0\x08\0\0\0\x01abcd"
-    assert relay.notices == []
+    story = Playbook(relay.connection).client(request(12345, 3, 1), PASSES)
+    story.broker(framed(b"\0\0\0\x01abcd"), PASSES, cut=cut)
     assert relay.shared.counters.unread == 0
 
 
@@ -279,36 +268,25 @@ def test_an_address_in_what_nobody_knows_is_noticed(api_key: int, version: int, 
 
 
 def test_what_nobody_knows_is_not_held_where_it_is_long() -> None:
-    relay = Relay()
-    relay.client(request(12345, 3, 1))
-    answer = framed(b"\0\0\0\x01" + bytes(70_000))
-    relay.broker(answer[:100])
-    assert relay.to_client == answer[:100]
+    story = Playbook(Relay().connection).client(request(12345, 3, 1), PASSES)
+    story.broker(framed(b"\0\0\0\x01" + bytes(70_000))[:100], PASSES)
 
 
 def test_an_address_that_stays_because_a_response_ends_early_is_noticed() -> None:
     relay = Relay()
     relay.book.known.remember("kafka-1.example.com", 9092)
-    message = DEFINITIONS.response(3, 9)
-    assert message is not None
-    answer = response(3, 9, 1, with_endpoints(message, 9, NODES))
-    short = framed(answer[4:-40])
-    relay.client(request(3, 9, 1))
-    relay.broker(short)
-    assert relay.to_client == short
+    story = Playbook(relay.connection).client(request(3, 9, 1), PASSES)
+    notices = [
+        notice("unread-Metadata v9-4 bytes wanted, 2 there"),
+        notice("leaked-Metadata v9-kafka-1.example.com:9092"),
+    ]
+    story.broker(framed(metadata(1, NODES)[4:-40]), PASSES, *notices, leaked("kafka-1.example.com", 9092))
     assert (relay.shared.counters.unread, relay.shared.counters.leaked) == (1, 1)
-    (changed,) = relay.changed
-    assert changed.leaked == ("kafka-1.example.com", 9092)
 
 
 def test_a_brokers_address_that_is_advertised_is_no_leak() -> None:
     relay = Relay(advertise="{host}:9092")
-    message = DEFINITIONS.response(3, 9)
-    assert message is not None
-    answer = response(3, 9, 1, with_endpoints(message, 9, NODES[:1]))
-    relay.client(request(3, 9, 1))
-    relay.broker(answer)
-    assert relay.to_client == answer
+    Playbook(relay.connection).client(request(3, 9, 1), PASSES).broker(metadata(1, NODES[:1]), PASSES)
     assert relay.shared.counters.leaked == 0
 
 
@@ -389,16 +367,10 @@ def test_tls_from_a_client_passes_and_is_named(cut: int) -> None:
 
 @pytest.mark.parametrize("cut", CUTS)
 def test_bare_sasl_tokens_pass(cut: int) -> None:
-    relay = Relay()
-    message = DEFINITIONS.response(3, 1)
-    assert message is not None
     tokens = b"\0\0\0\0" + b"\0\0\0\x03abc" + b"\0\0\0\x0c\0user\0secret"
-    relay.client(request(17, 0, 1) + tokens + request(3, 1, 2), cut)
     answers = response(17, 0, 1, {}) + b"\0\0\0\0" + b"\0\0\0\x02ok"
-    relay.broker(answers + response(3, 1, 2, with_endpoints(message, 1, NODES)), cut)
-    assert relay.to_client.startswith(answers)
-    assert b"kafka-1" not in relay.to_client
-    assert relay.notices == []
+    story = Playbook(Relay().connection).client(request(17, 0, 1) + tokens + request(3, 9, 2), PASSES, cut=cut)
+    story.broker(answers + metadata(2, NODES), to_client(answers + metadata(2, OURS)), REWRITTEN, cut=cut)
 
 
 @pytest.mark.parametrize("cut", CUTS)
