@@ -15,23 +15,15 @@ import contextlib
 import gc
 import os
 import signal
-import struct
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Final, NoReturn
+from typing import NoReturn
 
-from kproxy.captures.pipes import ready
-
-_PIPE: Final = 1 << 20
-"""Buffer of a pipe in bytes, if the system allows it: large enough that writer and reader rarely wait."""
-_LENGTH: Final = struct.Struct("=Q")
-
-
-class Lost(Exception):  # noqa: N818
-    """A process died before it answered, or could not be started."""
+from kproxy.captures.pipes import LENGTH, SIZE, Lost, enlarge, framed, ready, receive, send
+from kproxy.captures.processes import kill
 
 
 class Crew:
@@ -68,7 +60,7 @@ class Crew:
             if not member.answered and self._dealt - self._replied < self._ahead * len(self._members):
                 break
             yield self._reply(member)
-        self._turn(self._dealt).unsent.append(memoryview(_LENGTH.pack(len(message)) + message))
+        self._turn(self._dealt).unsent.append(framed(message))
         self._dealt += 1
 
     def rest(self) -> Iterator[bytes]:
@@ -123,11 +115,8 @@ class Crew:
         os.close(asked)
         os.close(replied)
         os.set_blocking(asks, False)
-        with contextlib.suppress(ImportError, AttributeError, OSError):
-            import fcntl
-
-            for end in (asks, replies):
-                fcntl.fcntl(end, fcntl.F_SETPIPE_SZ, _PIPE)
+        enlarge(asks)
+        enlarge(replies)
         return _Member(pid, asks, replies)
 
 
@@ -162,34 +151,31 @@ class _Member:
 
     def receive(self) -> None:
         """Read from the pipe, which must be readable."""
-        piece = os.read(self.replies, _PIPE)
+        piece = os.read(self.replies, SIZE)
         self.received += piece
         self.lost = not piece
 
     @property
     def answered(self) -> bool:
         """Whether a whole reply was received."""
-        return len(self.received) >= _LENGTH.size and len(self.received) >= _LENGTH.size + self._length
+        return len(self.received) >= LENGTH.size and len(self.received) >= LENGTH.size + self._length
 
     def reply(self) -> bytes:
         """The next reply; `answered` must be true."""
-        end = _LENGTH.size + self._length
-        reply = bytes(memoryview(self.received)[_LENGTH.size : end])
+        end = LENGTH.size + self._length
+        reply = bytes(memoryview(self.received)[LENGTH.size : end])
         del self.received[:end]
         return reply
 
     @property
     def _length(self) -> int:
-        length: int = _LENGTH.unpack_from(self.received)[0]
+        length: int = LENGTH.unpack_from(self.received)[0]
         return length
 
     def end(self) -> None:
         for end in self.ends:
             os.close(end)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(self.pid, 0)
+        kill(self.pid)
 
 
 def _serve(answer: Callable[[bytes], bytes], asked: int, replied: int) -> NoReturn:
@@ -198,21 +184,7 @@ def _serve(answer: Callable[[bytes], bytes], asked: int, replied: int) -> NoRetu
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it too, and ends this process
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         gc.freeze()  # garbage collection would write to inherited objects, and so copy their pages
-        while head := _exactly(asked, _LENGTH.size):
-            reply = answer(_exactly(asked, _LENGTH.unpack(head)[0]))
-            rest = memoryview(_LENGTH.pack(len(reply)) + reply)
-            while rest:
-                rest = rest[os.write(replied, rest) :]
+        while True:
+            send(replied, answer(receive(asked)))
     finally:
         os._exit(0)
-
-
-def _exactly(pipe: int, size: int) -> bytes:
-    """`size` bytes, or none if the pipe ends before."""
-    data = bytearray()
-    while len(data) < size:
-        piece = os.read(pipe, min(size - len(data), _PIPE))
-        if not piece:
-            return b""
-        data += piece
-    return bytes(data)

@@ -17,7 +17,6 @@ import gc
 import marshal
 import os
 import signal
-import struct
 import traceback
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +24,8 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final, NamedTuple, NoReturn, Protocol, TypeAlias
 
 from kproxy.captures.chunks import chunks
-from kproxy.captures.pipes import ready
+from kproxy.captures.pipes import Lost, enlarge, ready, receive, send
+from kproxy.captures.processes import kill
 from kproxy.decoders.exchange import Exchange, StreamProblem
 from kproxy.decoders.knowledge import Knowledge
 
@@ -35,12 +35,9 @@ STAGE: Final = 32
 """Number of chunks between reports of how far the output is complete."""
 MOST_JOBS: Final = 4
 """Maximum number of workers; one process reads, so more would not help."""
-PIPE: Final = 1 << 20
-"""Pipe capacity in bytes for a worker's chunks, if the system allows it, so that no worker waits for the reader."""
 
 Item: TypeAlias = Exchange | StreamProblem
 Facts: TypeAlias = "dict[str, dict[str, str]]"
-_LENGTH: Final = struct.Struct("=Q")
 _END: Final = b""
 """The message after the last chunk."""
 
@@ -120,10 +117,6 @@ def write(work: Work, batches: Iterable[Sequence[Item]], out: BinaryIO, jobs: in
         crew.stop()
 
 
-class _Lost(Exception):  # noqa: N818
-    """The previous worker or the reading process is gone."""
-
-
 def facts(work: Work) -> Facts:
     """The facts on which the text of the next items depends."""
     return {} if work.knowledge is None else {str(fact): known for fact, known in work.knowledge.facts.items()}
@@ -167,21 +160,21 @@ class _Crew:
         for end in ends.difference(*((member.chunks, member.report) for member in self._members)):
             os.close(end)
         for member in self._members:
-            _enlarge(member.chunks)
+            enlarge(member.chunks)
 
     def deal(self, items: Sequence[Item]) -> None:
         """Send the next items to the next worker. Raises BrokenPipeError if that one has ended."""
         member = self._members[self._dealt % len(self._members)]
         self._dealt += 1
         known = facts(self._work)
-        _send(member.chunks, marshal.dumps((self._work.pack(items), None if known == member.knowledge else known)))
+        send(member.chunks, marshal.dumps((self._work.pack(items), None if known == member.knowledge else known)))
         member.knowledge = known
 
     def finish(self) -> None:
         """Wait for all workers, and add their counts. Raises their errors."""
         for member in self._members:
             with contextlib.suppress(BrokenPipeError):
-                _send(member.chunks, _END)
+                send(member.chunks, _END)
         results = [_result(member.report) for member in self._members]
         codes = [os.waitstatus_to_exitcode(os.waitpid(member.pid, 0)[1]) for member in self._members]
         self._close()
@@ -198,10 +191,7 @@ class _Crew:
     def stop(self) -> None:
         """Kill the remaining workers."""
         for member in self._members:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(member.pid, signal.SIGKILL)
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(member.pid, 0)
+            kill(member.pid)
         self._close()
 
     def _close(self) -> None:
@@ -266,7 +256,7 @@ class _Worker:
             before = self.job.counts
             self._run()
             result = {"counts": [after - count for count, after in zip(before, self.job.counts, strict=True)]}
-        except _Lost:
+        except Lost:
             pass  # another process reports the error
         except OSError as error:
             result = {"os_error": [error.errno, error.strerror, error.filename]}
@@ -275,7 +265,7 @@ class _Worker:
         finally:
             with contextlib.suppress(OSError):
                 if result is not None:
-                    _send(self.report, marshal.dumps(result))
+                    send(self.report, marshal.dumps(result))
             os._exit(0)
 
     def _run(self) -> None:
@@ -285,14 +275,14 @@ class _Worker:
                 self._write(self.turn)
                 continue
             if self.alone and self.held:
-                raise _Lost
+                raise Lost
             # Take the turn even without a held chunk, because the previous worker may be blocked on passing it.
             wanted = [self.turns] if self.turn is None and not self.alone else []
             if more and len(self.held) < WAITING:
                 wanted.append(self.chunks)
             if self.turns in ready(wanted, wait=True):
                 self._take_turn()
-            elif chunk := _receive(self.chunks):
+            elif chunk := receive(self.chunks):
                 packed, known = marshal.loads(chunk)  # noqa: S302 (ours)
                 self.knowledge = self.knowledge if known is None else known
                 # The reading process has newer facts, but some facts are learnt only when text is made.
@@ -333,9 +323,9 @@ class _Worker:
 
     def _take_turn(self) -> None:
         try:
-            written, *stage = marshal.loads(_receive(self.turns))  # noqa: S302 (ours)
+            written, *stage = marshal.loads(receive(self.turns))  # noqa: S302 (ours)
             self.turn = _Turn(written, Stage(*stage))
-        except _Lost:
+        except Lost:
             self.alone = True
 
     def _write(self, turn: _Turn) -> None:
@@ -349,22 +339,22 @@ class _Worker:
         if made.failure is not None:
             raise made.failure
         if os.getppid() != self.parent:
-            raise _Lost
+            raise Lost
         self.out.writelines(made.texts)
         self.out.flush()
         written, stage = turn.written + 1, turn.stage.after(made.items, made.counts, made.facts)
         if written % STAGE == 0:
             self.job.reached(stage)
         with contextlib.suppress(BrokenPipeError):  # There is no next worker.
-            _send(self.pass_on, marshal.dumps((written, *stage)))
+            send(self.pass_on, marshal.dumps((written, *stage)))
         self.learnt = made.facts
 
 
 def _result(report: int) -> dict[str, Any] | None:
     """A worker's final report; None if it ended without one."""
     try:
-        result: dict[str, Any] = marshal.loads(_receive(report))  # noqa: S302 (ours)
-    except _Lost:
+        result: dict[str, Any] = marshal.loads(receive(report))  # noqa: S302 (ours)
+    except Lost:
         return None
     return result
 
@@ -377,32 +367,3 @@ def _raise(result: dict[str, Any]) -> None:
         error = WorkerError(result["failure"])
         error.add_note(result["traceback"])
         raise error
-
-
-def _enlarge(pipe: int) -> None:
-    with contextlib.suppress(ImportError, AttributeError, OSError):
-        import fcntl
-
-        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE)
-
-
-def _send(pipe: int, message: bytes) -> None:
-    rest = memoryview(_LENGTH.pack(len(message)) + message)
-    while rest:
-        rest = rest[os.write(pipe, rest) :]
-
-
-def _receive(pipe: int) -> bytes:
-    """The next message. Raises _Lost if the sender is gone."""
-    (length,) = _LENGTH.unpack(_exactly(pipe, _LENGTH.size))
-    return _exactly(pipe, length)
-
-
-def _exactly(pipe: int, size: int) -> bytes:
-    data = bytearray()
-    while len(data) < size:
-        piece = os.read(pipe, min(size - len(data), PIPE))
-        if not piece:
-            raise _Lost
-        data += piece
-    return bytes(data)

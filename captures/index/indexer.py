@@ -17,7 +17,6 @@ from typing import Any
 
 from kproxy.captures import reader as captures_reader
 from kproxy.captures.chunks import chunks
-from kproxy.captures.crew import Lost
 from kproxy.captures.errors import WARNING, CaptureError
 from kproxy.captures.garbage import few_collections
 from kproxy.captures.index import cached
@@ -26,6 +25,7 @@ from kproxy.captures.index.format import STOP
 from kproxy.captures.index.parallel import Division, helpful
 from kproxy.captures.index.summary import Summariser, Summary
 from kproxy.captures.index.writer import IndexWriter, Mark, NoIndex
+from kproxy.captures.pipes import Lost
 from kproxy.captures.processes import name_process
 from kproxy.captures.reader import Reader
 from kproxy.captures.source import STANDARD_INPUT, RingSource

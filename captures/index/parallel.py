@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from kproxy.captures.announced import ADDRESS, AnnouncedKnowledge, AnnouncedNodes
 from kproxy.captures.cores import usable_cores
 from kproxy.captures.crew import Crew
 from kproxy.captures.errors import CaptureError
@@ -32,7 +33,7 @@ from kproxy.captures.source import FileSource
 from kproxy.captures.tcp.packets import Ints, Packets
 from kproxy.captures.tcp.reassembly import PARTS, Share, part_of
 from kproxy.decoders.exchange import Connection, Exchange, Health, StreamProblem
-from kproxy.decoders.knowledge import Fact, Knowledge, Nodes
+from kproxy.decoders.knowledge import Fact
 from kproxy.decoders.primitives import Buffer
 
 SMALL: Final = 16 << 20
@@ -49,7 +50,6 @@ _COUNTS: Final = tuple(one.name for one in fields(Health) if one.name != "unread
 _OPEN, _CLOSE = "\ud800", "\ud801"
 """Lone surrogates, which decoded text never has."""
 _UNRESOLVED: Final = re.compile(f"{_OPEN}([0-9a-f]*){_CLOSE}")
-_NODE: Final = "node"
 
 Key = tuple[int, int, int]
 """Position of an event within a batch: its kind (0 exchange began, 1 completed, 2 fact learnt), its address (for a
@@ -74,7 +74,7 @@ class Step(NamedTuple):
 class Division:
     """Deals a reader's packets to processes from now on, and joins their results; `knowledge` and `nodes` learn too.
 
-    Raises `crew.Lost` if a process died.
+    Raises `pipes.Lost` if a process died.
     """
 
     def __init__(self, reader: Reader, changes: Changes, summaries: Summariser, jobs: int) -> None:
@@ -178,8 +178,8 @@ class Division:
             if isinstance(event, int):
                 text = texts[turn][every[turn][1].block.label(event)]
                 labels[turn][event] = _UNRESOLVED.sub(self._resolved, text)
-            elif event[0] == _NODE:
-                self._nodes.take(event[1], event[2])
+            elif event[0] == ADDRESS:
+                self._nodes.take(event[1], int(event[2]))
             else:
                 self._knowledge.take(Fact(event[0]), event[1], event[2])
         return labels
@@ -316,8 +316,8 @@ class _Part:
         self._changes = changes
         self._jobs = jobs
         self._knowledge = _Unresolved()
-        self._nodes = _ToldNodes()
-        self._summaries = Summariser(reader.source, reader.definitions, self._knowledge, self._nodes)
+        nodes = AnnouncedNodes(self._knowledge.announced)
+        self._summaries = Summariser(reader.source, reader.definitions, self._knowledge, nodes)
         self._inherited = reader.numbering.connections
         self._health = _counts(reader.health)
         self._begun = False
@@ -359,7 +359,7 @@ class _Part:
                 return 1, at, ranks[id(exchange.connection)]
             return 2, changed.known[place - began - len(done)].number, 0
 
-        news, names = self._knowledge, self._nodes
+        announced = self._knowledge.announced
         connections: dict[int, Connection] = {}
         for place, exchange in enumerate(chain(*changed)):
             summary = self._summaries.of(exchange)
@@ -367,11 +367,10 @@ class _Part:
             connections[exchange.connection.number] = exchange.connection
             if _OPEN in summary.label:
                 asked.append((key(place), place))
-            if news.learnt or names.learnt:
+            if announced:
                 own = key(place)
-                learnt += ((own, *fact) for fact in chain(news.learnt, names.learnt))
-                news.learnt.clear()
-                names.learnt.clear()
+                learnt += ((own, *fact) for fact in announced)
+                announced.clear()
         opened: dict[int, int] = {}
         for place, (_, exchange) in enumerate(reader.began):
             number = exchange.connection.number
@@ -401,29 +400,11 @@ class _Part:
         )
 
 
-class _Unresolved(Knowledge):
-    """Has no facts, and collects new ones in `learnt` until the caller empties that."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.learnt: list[tuple[str, str, str]] = []
-
-    def take(self, fact: Fact, about: str, known: str) -> None:
-        self.learnt.append((fact.value, about, known))
+class _Unresolved(AnnouncedKnowledge):
+    """Names a topic by a text that the joining process replaces."""
 
     def topic(self, topic_id: Buffer) -> str:
         return f"{_OPEN}{topic_id.hex()}{_CLOSE}"
-
-
-class _ToldNodes(Nodes):
-    """Collects node ids in the same way."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.learnt: list[tuple[str, str, int]] = []
-
-    def take(self, broker: str, node: int) -> None:
-        self.learnt.append((_NODE, broker, node))
 
 
 def _counts(health: Health) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from kproxy.captures.announced import ADDRESS
 from kproxy.captures.spark.facts import Facts, Position, Then
 from kproxy.decoders.exchange import Exchange
 from kproxy.decoders.filters import Expression
@@ -21,8 +22,6 @@ from kproxy.decoders.knowledge import Nodes
 from kproxy.decoders.schema import Definitions
 from kproxy.decoders.stream import Source
 
-ADDRESS: Final = "address"
-"""What a fact is about that tells the node id of the broker at "host:port", for filters alone."""
 NUMBERS: Final = -2
 """Position of rows with numbers, their payloads, before the parcels of their flow."""
 _NUMBERS: Final = frozenset({"number", "connection"})
@@ -61,17 +60,6 @@ class Asked:
             return self._matches(row)
         except Unavailable:
             return False
-
-
-class ToldNodes(Nodes):
-    """Keeps what it is told as facts."""
-
-    def __init__(self, told: list[tuple[str, str, str]]) -> None:
-        super().__init__()
-        self._told = told
-
-    def take(self, broker: str, node: int) -> None:
-        self._told.append((ADDRESS, broker, str(node)))
 
 
 class _NodesThen(Nodes):

@@ -18,13 +18,14 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from kproxy.captures.announced import AnnouncedKnowledge, AnnouncedNodes
 from kproxy.captures.definitions import definitions
 from kproxy.captures.export.records import RecordLines
 from kproxy.captures.keys import Key
 from kproxy.captures.ports import Ports
 from kproxy.captures.reader import BATCH, Done, Reader
 from kproxy.captures.source import FileSource
-from kproxy.captures.spark.asking import Asked, ToldNodes, asks_for_numbers, asks_others
+from kproxy.captures.spark.asking import Asked, asks_for_numbers, asks_others
 from kproxy.captures.spark.facts import NODE, Facts
 from kproxy.captures.spark.order import Order
 from kproxy.captures.spark.plain import Passing
@@ -40,7 +41,7 @@ from kproxy.decoders.conversation.conversation import Conversation
 from kproxy.decoders.conversation.dialect import DialectConversation
 from kproxy.decoders.exchange import Connection, Exchange, StreamProblem
 from kproxy.decoders.filters import Expression, Matcher
-from kproxy.decoders.knowledge import RESERVED, Fact, Knowledge
+from kproxy.decoders.knowledge import RESERVED, Knowledge
 from kproxy.decoders.learning import learn, learn_both
 from kproxy.decoders.schema import Definitions
 from kproxy.decoders.stream import Source
@@ -191,17 +192,6 @@ class Held(FileSource):
         offset = start - self._starts[i]
         found: memoryview = self._payloads[i][offset : offset + end - start]
         return found
-
-
-class Listening(Knowledge):
-    """Knows nothing, and keeps what it is told."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.told: list[tuple[str, str, str]] = []
-
-    def take(self, fact: Fact, about: str, known: str) -> None:
-        self.told.append((fact.value, about, known))
 
 
 Told: TypeAlias = "tuple[list[tuple[int, Exchange]], Done]"
@@ -398,11 +388,11 @@ class Flow:
         for at, item in done:
             born = self._reader.born(item.connection)
             if isinstance(item, Exchange) and not self._selects(item, at, born):
-                heard = Listening()
-                told_nodes = ToldNodes(heard.told) if self._options.undecided else None
-                learn(item, self.source, self._reader.definitions, heard, told_nodes)
+                knowledge = AnnouncedKnowledge()
+                brokers = AnnouncedNodes(knowledge.announced) if self._options.undecided else None
+                learn(item, self.source, self._reader.definitions, knowledge, brokers)
                 started, rank = self._started.pop(item)
-                yield self._item("begun", started, at, born, None, heard.told, rank=rank)
+                yield self._item("begun", started, at, born, None, knowledge.announced, rank=rank)
                 continue
             self._counter.add(item)
             if isinstance(item, StreamProblem):
@@ -427,10 +417,10 @@ class Flow:
         if not self._options.bodies:
             return self._item("exchange", started, at, born, self._drafter.headers(item), rank=rank)
         draft, bodies = self._drafter.draft(item)
-        heard = Listening()
-        learned: list[tuple[str, str, str]] = heard.told
+        knowledge = AnnouncedKnowledge()
+        learned = knowledge.announced
         if item.protocol is None:
-            learn_both(bodies.request, bodies.response, heard)
+            learn_both(bodies.request, bodies.response, knowledge)
             learned += ((NODE, f"{port} {host}", str(node)) for (host, port), node in nodes(item, bodies))
         wants_records = RECORDS.name in self._options.tables
         if draft.open:
@@ -438,7 +428,7 @@ class Flow:
             return self._item("exchange", started, at, born, {}, learned, pickle.dumps(Open(draft, records)), rank)
         rows = draft.close(unknown, None)
         if wants_records:
-            rows[RECORDS.name] = records_of(draft.key, item, self._reader, heard)
+            rows[RECORDS.name] = records_of(draft.key, item, self._reader, knowledge)
         return self._item("exchange", started, at, born, rows, learned, rank=rank)
 
     def note(self, kind: str, span: int, state: Any) -> tuple[Any, ...]:

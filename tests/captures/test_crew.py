@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.captures.crew import Crew, Lost
+from kproxy.captures.crew import Crew
+from kproxy.captures.pipes import Lost
 from tests.support.descriptors import many_open
 
 Made = Callable[..., Crew]
