@@ -73,7 +73,7 @@ FILTERING: tuple[Action, ...] = (
         "filtering",
         "clear_filter",
         name="filter clear",
-        enabled=lambda screen: screen.filtered,
+        enabled=lambda screen: screen.filtering.filtered,
     ),
     Action(
         "filtering.apply",
