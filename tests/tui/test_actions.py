@@ -18,6 +18,7 @@ from kproxy.tui.screens.follow import FollowScreen
 from kproxy.tui.screens.following import Following
 from kproxy.tui.screens.help import HelpLines, HelpScreen, help_lines
 from kproxy.tui.screens.jumping import Jumping
+from kproxy.tui.screens.layout import Layout
 from kproxy.tui.screens.marking import Marking
 from kproxy.tui.screens.menu import FilterMenu, MenuLines
 from kproxy.tui.screens.records import RecordsScreen
@@ -54,7 +55,7 @@ HANDLERS = {
     "walking": (Marking, Jumping, Following, ExchangesScreen),
     "finding": Finding,
     "follow": FollowScreen,
-    "exchanges": ExchangesScreen,
+    "exchanges": (ExchangesScreen, Layout),
     "copying": Copying,
     "export": ExportLines,
     "export-file": FileInput,

@@ -30,6 +30,7 @@ from kproxy.tui.screens.filtering import Filtering
 from kproxy.tui.screens.finding import ExchangeFinder, Finding
 from kproxy.tui.screens.following import Following
 from kproxy.tui.screens.jumping import Jumping
+from kproxy.tui.screens.layout import Layout
 from kproxy.tui.screens.marking import Marking
 from kproxy.tui.screens.shared import Shared
 from kproxy.tui.settings.keeping import History, SavedFilters
@@ -39,8 +40,7 @@ from kproxy.tui.widgets.chrome import Bar, HelpBar, Part
 from kproxy.tui.widgets.detail import TABS, Detail
 from kproxy.tui.widgets.exchange_list import ExchangeList
 from kproxy.tui.widgets.filter_bar import FilterBar
-from kproxy.tui.widgets.filter_line import FilterInput
-from kproxy.tui.widgets.find_bar import FindBar, FindInput
+from kproxy.tui.widgets.find_bar import FindBar
 from kproxy.tui.widgets.lines import Lines
 from kproxy.tui.widgets.painted import Ground
 
@@ -54,15 +54,6 @@ TICK = 0.1
 """Seconds between looks at the index."""
 WAITING_TICKS = 5
 """Ticks between updates of the latency shown for requests in flight."""
-SPLIT_COLUMNS, SPLIT_ROWS = 100, 30
-"""From this size on list and detail share the screen."""
-WIDE_COLUMNS = 160
-"""From this width on the list stands left of the detail."""
-LAYOUTS = ("auto", "above", "beside")
-"""Where the list stands when it shares the screen: "auto" decides by the terminal's size."""
-LIST_SHARE, STEP_SHARE = 40, 10
-"""Percent of the shared screen that the list above the detail has at first, and the step of resizing."""
-LEAST_SHARE, MOST_SHARE = 10, 90
 
 
 class ExchangesScreen(KproxyScreen):
@@ -110,9 +101,12 @@ class ExchangesScreen(KproxyScreen):
         self.shared = shared = Shared(
             self, cells, directory, definitions(release, given), show_secrets, self.pane, self.detail, self.bar
         )
+        self.panes = Layout(shared, Ground(id="root"), self._show_selected)
         self._asking = asking = Asking(self, self._focus_again)
         jumping = Jumping(shared, asking)
-        self.filtering = Filtering(shared, saved, filter_text, scan_on=self._scan_on, focus_panes=self._focus_panes)
+        self.filtering = Filtering(
+            shared, saved, filter_text, scan_on=self._scan_on, focus_panes=self.panes.focus_panes
+        )
         self.exporting = Exporting(shared, exporter, live)
         self.finder = ExchangeFinder(shared, jumping)
         self._finding = Finding(self, asking, lambda: self.pane, self.finder.find)
@@ -120,7 +114,7 @@ class ExchangesScreen(KproxyScreen):
         self._marking = Marking(shared, asking, jumping, self._show_again)
         copying = Copying(self, cells, partial(copies_of, shared))
         self.take_actions(
-            self.filtering, self.exporting, self._finding, self._following, self._marking, jumping, copying
+            self.panes, self.filtering, self.exporting, self._finding, self._following, self._marking, jumping, copying
         )
         self._arrived = arrived or Event()
         self._live = live
@@ -128,18 +122,12 @@ class ExchangesScreen(KproxyScreen):
         self._presented = False
         self._behind = False
         """Whether the detail still shows an earlier exchange: it catches up when no more keys wait."""
-        self._maximised = False
-        self._layout = LAYOUTS[0]
-        self._share: int | None = None
-        """Percent of the shared screen that the user has given the list."""
-        self._dragging = False
         self._generation: str | None = None
         self._ticks = 0
 
     def compose(self) -> ComposeResult:
-        root = Ground(id="root")
-        self._arrange(root)
-        with root:
+        self.panes.arrange()
+        with self.panes.root:
             yield Bar(self._cells, fill=look.TITLE, id="title")
             yield self.bar
             with Ground(id="body"):
@@ -155,7 +143,8 @@ class ExchangesScreen(KproxyScreen):
         self.pane.chosen = self._show_chosen
         self.pane.tail = self._live is not None
         self.pane.focus()
-        self._lay_out()
+        self._mark_tiny()
+        self.panes.apply()
         self.filtering.begin()
         self._tick()
         self.set_interval(TICK, self._tick)
@@ -172,17 +161,6 @@ class ExchangesScreen(KproxyScreen):
         if self.pane.marked_only:
             return ["", "Nothing marked is shown here.   M shows the others again, m marks one."]
         return self._captions.empty(filtered=self.filtering.filtered)
-
-    # state that actions and other screens ask for
-
-    @property
-    def reading(self) -> bool:
-        """Whether the user has opened the detail, which has the screen alone or shares it."""
-        return self._root.has_class("-reading")
-
-    @property
-    def detail_shown(self) -> bool:
-        return self._root.has_class("-reading") or self._root.has_class("-split")
 
     # the index
 
@@ -286,56 +264,10 @@ class ExchangesScreen(KproxyScreen):
         if self._behind and self.children:
             self._show_selected()
 
-    # layout
-
-    def _lay_out(self) -> None:
-        """Apply the layout for the terminal's size."""
-        root = self._root
-        self._mark_tiny()
-        was_split = root.has_class("-split")
-        self._arrange(root)
-        self._give_shares()
-        if root.has_class("-split") and not was_split:
-            self._show_selected()
-        # a pane that was hidden can take the focus only once the new styles are applied
-        self.call_after_refresh(self._keep_focus)
-
-    def _arrange(self, root: Ground) -> None:
-        """Choose a layout; `compose` does so before both are mounted, so that styles are computed once."""
-        width, height = self.app.size
-        split = width >= SPLIT_COLUMNS and height >= SPLIT_ROWS and not self._maximised and not self._cells.plain
-        side = split and (width >= WIDE_COLUMNS if self._layout == "auto" else self._layout == "beside")
-        root.update_classes({"-split": split, "-side": side}, update=root.is_attached)
-        self.detail.lay_out(width, tall=side)
-
-    def _give_shares(self) -> None:
-        """Give list and detail the shares of the screen that the user has chosen, if any."""
-        for pane in (self.pane, self.detail):
-            pane.styles.clear_rule("width")
-            pane.styles.clear_rule("height")
-            if self._share is not None and self.is_shared:
-                part = f"{self._share if pane is self.pane else 100 - self._share}fr"
-                if self._root.has_class("-side"):
-                    pane.styles.width = part
-                else:
-                    pane.styles.height = part
-
-    def _keep_focus(self) -> None:
-        """Move the focus if the pane that has it is hidden."""
-        focused = self.focused
-        if isinstance(focused, FilterInput | FindInput) or self._root.has_class("-tiny"):
-            return
-        in_list = focused is self.pane or focused is None
-        if self.reading and not self._root.has_class("-split") and in_list:
-            self.detail.panes[0].focus()
-        elif focused is None or (not self.detail_shown and not in_list):
-            self.pane.focus()
-        elif not in_list and focused not in self.detail.panes:
-            self.detail.panes[0].focus()
-
     def on_resize(self, event: events.Resize) -> None:
         del event
-        self._lay_out()
+        self._mark_tiny()
+        self.panes.apply()
         self.show_chrome()
 
     # the lines around
@@ -397,7 +329,7 @@ class ExchangesScreen(KproxyScreen):
     def _client_without_column(self) -> str:
         """The client of the selected row while a filter is applied and there is no room for the column of clients."""
         pane, here = self.pane, self.shared.selected_row
-        if here is None or pane.text is None or self.reading or not self.filtering.filtered:
+        if here is None or pane.text is None or self.panes.reading or not self.filtering.filtered:
             return ""
         if any(column.name == "client" for column, _ in pane.columns(pane.size.width - 1)):
             return ""
@@ -449,7 +381,7 @@ class ExchangesScreen(KproxyScreen):
 
     def _show_chosen(self) -> None:
         """Show the exchange under the cursor in the detail, at once or when no more keys wait."""
-        if self.detail_shown:
+        if self.panes.detail_shown:
             if not self._presented:
                 # after the first rows are painted, which the application does once it is mounted
                 self._presented = True
@@ -481,9 +413,7 @@ class ExchangesScreen(KproxyScreen):
     @on(ExchangeList.Opened)
     def _opened(self, event: ExchangeList.Opened) -> None:
         event.stop()
-        self._root.add_class("-reading")
-        self._show_selected()
-        self.detail.panes[0].focus()
+        self.panes.open()
         self.show_chrome()
 
     @on(ExchangeList.TailChanged)
@@ -491,16 +421,10 @@ class ExchangesScreen(KproxyScreen):
         event.stop()
         self.show_chrome()
 
-    def _focus_panes(self) -> None:
-        if self.reading and not self._root.has_class("-split"):
-            self.detail.panes[0].focus()
-        else:
-            self.pane.focus()
-
     def _focus_again(self, pane: Lines | None) -> None:
         self.set_focus(None)
         if pane is None:
-            self._focus_panes()
+            self.panes.focus_panes()
         else:
             pane.focus()
 
@@ -512,7 +436,7 @@ class ExchangesScreen(KproxyScreen):
     # actions
 
     def _show_again(self) -> None:
-        if self.detail_shown:
+        if self.panes.detail_shown:
             self._show_selected()
         self.show_chrome()
 
@@ -565,89 +489,29 @@ class ExchangesScreen(KproxyScreen):
             except OSError as error:
                 self.notify(f"not stopped: {error.strerror}", severity="error", timeout=4)
 
-    def action_maximise(self) -> None:
-        width, height = self.app.size
-        if width < SPLIT_COLUMNS or height < SPLIT_ROWS or self._cells.plain:
-            # one pane has the screen already: switch to the other
-            if self.reading:
-                self.action_step_back()
-            else:
-                self.pane.action_open()
-            return
-        self._maximised = not self._maximised
-        self._root.set_class(self._maximised and self.focused is not self.pane, "-reading")
-        self._lay_out()
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether list and detail share the screen."""
-        return self._root.has_class("-split")
-
-    def action_layout(self) -> None:
-        """Switch to the next of LAYOUTS."""
-        self._layout = LAYOUTS[(LAYOUTS.index(self._layout) + 1) % len(LAYOUTS)]
-        self._share = None
-        self._lay_out()
-        self.notify(f"list {self._layout}", timeout=2)
-
-    def action_resize(self, by: int) -> None:
-        """Give the focused pane, list or detail, more room (1) or less (-1)."""
-        by = by if self.focused is self.pane else -by
-        share = self._share if self._share is not None else 50 if self._root.has_class("-side") else LIST_SHARE
-        self._take_share(share + by * STEP_SHARE)
-
-    def _take_share(self, share: int) -> None:
-        self._share = max(LEAST_SHARE, min(share, MOST_SHARE))
-        self._lay_out()
-
     # dragging the border between list and detail
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        body = self.query_one("#body").region
-        x, y = event.screen_x - body.x, event.screen_y - body.y
-        if not self.is_shared or event.button != 1 or not (0 <= x < body.width and 0 <= y < body.height):
-            return
-        detail = self.detail.region
-        if event.screen_x == detail.x if self._root.has_class("-side") else event.screen_y == detail.y:
-            self._dragging = True
-            self.capture_mouse()
+        self.panes.press(event)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        if self._dragging:
-            body = self.query_one("#body").region
-            if self._root.has_class("-side"):
-                self._take_share(100 * (event.screen_x - body.x) // max(1, body.width))
-            else:
-                self._take_share(100 * (event.screen_y - body.y) // max(1, body.height))
+        self.panes.drag(event)
 
     def on_mouse_up(self) -> None:
         self.release_mouse()
 
     def on_mouse_release(self) -> None:
         # comes also if another screen opens meanwhile and gets the mouse events
-        self._dragging = False
-
-    def action_pane(self, by: int) -> None:
-        panes: list[Widget] = []
-        if self.pane.display and not (self.reading and not self._root.has_class("-split")):
-            panes.append(self.pane)
-        if self.detail_shown:
-            panes += self.detail.panes
-        if self.focused in panes:
-            panes[(panes.index(self.focused) + by) % len(panes)].focus()
-        else:
-            panes[0].focus()
+        self.panes.release()
 
     def _step_back(self) -> bool:
         """Go back to where the user came from; False if that would leave these captures."""
-        if self.shared.came_from is not None and not self.reading:
+        if self.shared.came_from is not None and not self.panes.reading:
             came_from, self.shared.came_from = self.shared.came_from, None
             self.app.go(came_from)
             return True
-        if self.reading or (self.focused is not self.pane and self.detail_shown):
-            self._root.remove_class("-reading")
-            self.pane.focus()
-            self._lay_out()
+        if self.panes.reading or (self.focused is not self.pane and self.panes.detail_shown):
+            self.panes.close()
             return True
         return self._following.back()
 
