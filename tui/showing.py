@@ -58,7 +58,7 @@ class Showing:
         if name == "records":
             from kproxy.tui.screens.records import RecordsScreen
 
-            return RecordsScreen(name, self._cells, self.captions, self.main)
+            return RecordsScreen(name, self._cells, self.captions, self.main.shared)
         if name == "stats":
             from kproxy.tui.screens.stats import StatsScreen
 

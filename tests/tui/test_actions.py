@@ -8,14 +8,20 @@ from kproxy.tui.actions.keymap import key_text
 from kproxy.tui.app import KproxyApp
 from kproxy.tui.screens.base import KproxyScreen
 from kproxy.tui.screens.command import CommandInput, CommandScreen
+from kproxy.tui.screens.copying import Copying
 from kproxy.tui.screens.exchanges import ExchangesScreen
 from kproxy.tui.screens.export import ExportLines, ExportScreen, FileInput
-from kproxy.tui.screens.filtering import FilteringScreen
+from kproxy.tui.screens.exporting import Exporting
+from kproxy.tui.screens.filtering import Filtering
+from kproxy.tui.screens.finding import Finding
 from kproxy.tui.screens.follow import FollowScreen
+from kproxy.tui.screens.following import Following
 from kproxy.tui.screens.help import HelpLines, HelpScreen, help_lines
+from kproxy.tui.screens.jumping import Jumping
+from kproxy.tui.screens.layout import Layout
+from kproxy.tui.screens.marking import Marking
 from kproxy.tui.screens.menu import FilterMenu, MenuLines
 from kproxy.tui.screens.records import RecordsScreen
-from kproxy.tui.screens.walking import WalkingScreen
 from kproxy.tui.widgets.exchange_list import ExchangeList
 from kproxy.tui.widgets.field_tree import FieldTree
 from kproxy.tui.widgets.filter_line import FilterInput
@@ -45,15 +51,15 @@ HANDLERS = {
     "command": CommandInput,
     "menu": MenuLines,
     "forms": FilterMenu,
-    "filtering": FilteringScreen,
-    "walking": WalkingScreen,
-    "finding": WalkingScreen,
+    "filtering": Filtering,
+    "walking": (Marking, Jumping, Following, ExchangesScreen),
+    "finding": Finding,
     "follow": FollowScreen,
-    "exchanges": ExchangesScreen,
-    "copying": ExchangesScreen,
+    "exchanges": (ExchangesScreen, Layout),
+    "copying": Copying,
     "export": ExportLines,
     "export-file": FileInput,
-    "exporting": ExchangesScreen,
+    "exporting": Exporting,
     "app": KproxyScreen,
 }
 
@@ -81,7 +87,8 @@ def test_an_action_has_title_help_keys_and_a_handler(action: Action) -> None:
         widget = next(screen for screen in screens if hasattr(screen, f"action_{name}"))
     if name.startswith("app."):
         widget, name = KproxyApp, name.removeprefix("app.")
-    assert callable(getattr(widget, f"action_{name}"))
+    handlers = widget if isinstance(widget, tuple) else (widget,)
+    assert [callable(getattr(handler, f"action_{name}", None)) for handler in handlers].count(True) == 1
 
 
 @pytest.mark.parametrize("context", [name for name in actions.CONTEXTS if name != "app"])

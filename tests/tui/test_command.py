@@ -53,7 +53,7 @@ async def test_an_action_runs_on_the_pane_that_had_the_focus(index: Path) -> Non
         await run(pilot, "list last")
         assert app.main.pane.cursor == 59
         await run(pilot, "open")
-        assert app.main.reading
+        assert app.main.panes.reading
         await run(pilot, "tree last")
         assert app.main.detail.fields.cursor == app.main.detail.fields.count - 1
         await run(pilot, "groups")

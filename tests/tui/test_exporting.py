@@ -35,7 +35,7 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KproxyApp:
 async def over(app: KproxyApp, pilot: Pilot[bool]) -> None:
     """Wait until an export was begun and has ended."""
     # An export that has ended between two looks still says so.
-    await until(lambda: app.main.export is None and bool(app.main.exporting()), pilot)
+    await until(lambda: app.main.exporting.export is None and bool(app.main.exporting.parts()), pilot)
     await pilot.pause()
 
 
@@ -108,7 +108,7 @@ async def test_an_export_that_is_stopped_leaves_nothing(tmp_path: Path, app: Kpr
         "open(target, 'w').write('half')\n"
         "time.sleep(600)\n"
     )
-    app.main._exporter = Exporter((sys.executable, str(slow)))
+    app.main.exporting.exporter = Exporter((sys.executable, str(slow)))
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         await pilot.press("colon", *"export csv mine.csv", "enter")
@@ -119,7 +119,7 @@ async def test_an_export_that_is_stopped_leaves_nothing(tmp_path: Path, app: Kpr
         assert "exporting to mine.csv; x stops it" in "\n".join(grid(app))
         await pilot.press("x", "j", "enter")
         await pilot.pause()
-        assert app.main.export is None
+        assert app.main.exporting.export is None
     assert list(Path().iterdir()) == []
 
 
@@ -130,9 +130,9 @@ async def test_what_became_of_it_does_not_hide_the_rest_for_ever(
         await pilot.pause()
         await pilot.press("colon", *"export csv mine.csv", "enter")
         await over(app, pilot)
-        assert "secrets withheld" in "".join(text for text, _ in app.main.exporting())
+        assert "secrets withheld" in "".join(text for text, _ in app.main.exporting.parts())
         monkeypatch.setattr("kproxy.tui.screens.exporting.TOLD_SECONDS", 0)
-        assert not app.main.exporting()
+        assert not app.main.exporting.parts()
 
 
 async def test_what_a_run_without_a_named_recording_exports_is_called_by_its_port(
@@ -150,7 +150,7 @@ async def test_what_a_run_without_a_named_recording_exports_is_called_by_its_por
 
 
 async def test_a_failure_is_said_and_leaves_nothing(tmp_path: Path, app: KproxyApp) -> None:
-    app.main._exporter = exporter([tmp_path / "gone.pcap"])
+    app.main.exporting.exporter = exporter([tmp_path / "gone.pcap"])
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         await pilot.press("colon", *"export csv mine.csv", "enter")

@@ -145,7 +145,7 @@ async def test_a_menu_that_is_left_filters_nothing(index: Path) -> None:
         await pilot.pause()
         await pilot.press("escape")
         await pilot.pause()
-        assert not app.main.filtered
+        assert not app.main.filtering.filtered
 
 
 async def test_a_field_is_filtered_by_in_every_form(index: Path) -> None:

@@ -163,7 +163,7 @@ async def test_a_cut_last_packet_is_no_failure(tmp_path: Path) -> None:
         lines = [line for block in screen.pane._blocks for line in block.lines]
         at = next(number for number, line in enumerate(lines) if "only the beginning" in line)
         await pilot.press(*["j"] * at, "enter")
-        await until(lambda: app.screen is app.main and app.main.filtered, pilot)
+        await until(lambda: app.screen is app.main and app.main.filtering.filtered, pilot)
         assert app.main.bar.applied == "partial"
         assert app.main.pane.count >= 1
 

@@ -44,7 +44,7 @@ def test_keys_may_be_exchanged() -> None:
 async def reading_after(pilot: Pilot[bool], app: KproxyApp, key: str) -> bool:
     await pilot.press(key)
     await pilot.pause()
-    return app.main.reading
+    return app.main.panes.reading
 
 
 async def test_a_key_that_was_moved_works_and_is_shown(index: Path) -> None:

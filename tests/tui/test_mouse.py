@@ -28,7 +28,7 @@ async def test_the_right_button_offers_what_can_be_done_there(index: Path) -> No
         await pilot.click(type(screen.lines), offset=(10, texts.index(shown[0].help)))
         await pilot.pause()
         assert app.main.pane.cursor == 4
-        assert app.main.reading
+        assert app.main.panes.reading
 
 
 async def test_the_menu_is_that_of_the_pane_under_the_mouse(index: Path) -> None:
@@ -112,7 +112,7 @@ async def test_titles_tabs_screens_and_keys_are_clicked(index: Path) -> None:
         assert app.main.detail.tab == "Timing"
         await pilot.click(offset=place(app, "enter Open"))
         await pilot.pause()
-        assert app.main.reading
+        assert app.main.panes.reading
         await pilot.click(offset=place(app, "0-9 Screens"))
         await pilot.click(offset=place(app, "= Filter by"))
         await pilot.pause()

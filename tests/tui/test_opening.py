@@ -44,7 +44,7 @@ def saying(app: KproxyApp, why: str) -> bool:
 
 def shown(app: KproxyApp) -> bool:
     """Whether the capture is on the screen; what is being mounted has no panes yet."""
-    return app.screen is app.main and app.main._index is not None and app.main.pane.count == 176
+    return app.screen is app.main and app.main.shared.index is not None and app.main.pane.count == 176
 
 
 async def opened(app: KproxyApp, pilot: Pilot[bool]) -> None:

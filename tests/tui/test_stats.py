@@ -79,7 +79,7 @@ async def test_a_line_leads_to_its_exchanges_and_back(captured: Path) -> None:
         assert line is not None
         assert (line.name, line.long_poll) == ("Fetch", True)
         await pilot.press("enter")
-        await until(lambda: app.screen is app.main and app.main.filtered, pilot)
+        await until(lambda: app.screen is app.main and app.main.filtering.filtered, pilot)
         assert app.main.pane.count == 36  # long polls and others
         await pilot.press("q")
         await pilot.pause()
@@ -92,7 +92,7 @@ async def test_versions_and_clients_of_a_line_s_exchanges_are_told_on_a_narrow_s
         assert "client " not in grid(app)[-3]
         await go(app, pilot)
         await pilot.press("enter")
-        await until(lambda: app.screen is app.main and app.main.filtered, pilot)
+        await until(lambda: app.screen is app.main and app.main.filtering.filtered, pilot)
         await pilot.press("g")
         await pilot.pause()
         assert "Fetch v" in grid(app)[3]
@@ -120,9 +120,9 @@ async def test_a_line_leads_to_its_exchanges_of_the_window(captured: Path) -> No
         # both lines of Fetch; each of these is asked for and answered within the window, or before it
         counted = sum(one.figures["count"] for one in pane._lines if one.name == "Fetch")
         await pilot.press("enter")
-        await until(lambda: app.screen is app.main and app.main.filtered, pilot)
+        await until(lambda: app.screen is app.main and app.main.filtering.filtered, pilot)
         assert "api == Fetch and time >= 20" in app.main.bar.applied
-        index, view = app.main._index, app.main.pane.view
+        index, view = app.main.shared.index, app.main.pane.view
         assert index is not None
         assert view is not None
         rows = [index.row(view.row_number(at)) for at in range(view.count)]

@@ -107,7 +107,7 @@ async def test_enter_leads_to_the_exchange_and_back(captured: Path) -> None:
         screen = await go(app, pilot, "5")
         await pilot.press("j", "j", "enter")
         await until(lambda: app.screen is app.main and app.main.pane.selected == 48, pilot)
-        assert not app.main.filtered
+        assert not app.main.filtering.filtered
         await pilot.press("escape")
         await pilot.pause()
         assert shown(app) is screen
@@ -155,7 +155,7 @@ async def test_a_line_filters_its_exchanges(captured: Path) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await go(app, pilot, "6")
         await pilot.press("j", "equals_sign")
-        await until(lambda: app.screen is app.main and app.main.filtered, pilot)
+        await until(lambda: app.screen is app.main and app.main.filtering.filtered, pilot)
         assert app.main.pane.view is not None
         assert app.main.pane.view.text == "connection == 2"
         assert app.main.pane.count == 10
@@ -166,7 +166,7 @@ async def test_a_transaction_is_not_all_of_its_id(captured: Path) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await go(app, pilot, "5")
         await pilot.press("slash", *"aborted after", "enter", "equals_sign")
-        await until(lambda: app.screen is app.main and app.main.filtered, pilot)
+        await until(lambda: app.screen is app.main and app.main.filtering.filtered, pilot)
         assert app.main.bar.applied == 'txn == "shop-tx" and exchange >= 53 and exchange <= 59'
         await pilot.press("5")
         with changed(captured, "transactions") as snapshot:

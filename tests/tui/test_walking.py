@@ -275,7 +275,10 @@ async def test_finding_in_list_tree_and_bytes(captured: Path) -> None:
         await pilot.press("N")
         await until(lambda: pane.selected == 86, pilot)
         await pilot.press("ctrl+f", *["backspace"] * 9, *"/^(endtxn|initpro).*v[0-9]/", "enter")
-        await until(lambda: pane.selected is not None and app.main._search is not None and app.main._search.over, pilot)
+        await until(
+            lambda: pane.selected is not None and app.main.finder.search is not None and app.main.finder.search.over,
+            pilot,
+        )
         await pilot.press("g", "ctrl+f", *["backspace"] * 40, *"0x73686f702d7478", "enter")  # shop-tx
         with IndexReader(captured) as index:
             own = next(one for one in range(index.count) if index.string(index.row(one).client).startswith("shop-tx"))

@@ -9,10 +9,10 @@ EXPORTING: tuple[Action, ...] = (
            "Export what is shown, what is marked or this exchange to a file: the list goes on meanwhile. Asked while "
            "an export runs, offers to stop it.",
            ("x",), "exporting", "export", bar=True, argument="[FORMAT] [FILE]",
-           enabled=lambda screen: screen.exports),
+           enabled=lambda screen: screen.exporting.able),
     Action("exporting.stop", "Stop export", "Stop the export that runs, and remove what it has written.", (),
            "exporting", "stop_export", name="export stop",
-           enabled=lambda screen: screen.export is not None),
+           enabled=lambda screen: screen.exporting.export is not None),
     Action("export.next", "Next choice", "The next choice of the line.", ("right", "l", "space"), "export",
            "choose(1)", bar=True),
     Action("export.previous", "Choice before", "The choice before.", ("left", "h"), "export", "choose(-1)"),

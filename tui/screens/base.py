@@ -83,6 +83,17 @@ class KproxyScreen(Composed[None]):
 
         self.app.push_screen(HelpScreen(self._cells, (self.context, *self.CONTEXTS)))
 
+    def show_chrome(self) -> None:
+        """Paint the lines around the panes."""
+        raise NotImplementedError
+
+    def take_actions(self, *parts: object) -> None:
+        """Make the actions of the screen's parts, their methods action_NAME, actions of the screen."""
+        for part in parts:
+            for name in dir(part):
+                if name.startswith("action_"):
+                    setattr(self, name, getattr(part, name))
+
     # running actions by name
 
     def action_command(self, text: str = "") -> None:

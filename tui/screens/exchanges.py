@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, ClassVar
@@ -15,14 +16,23 @@ from textual.widget import Widget
 from kproxy.captures.definitions import definitions
 from kproxy.captures.index.reader import IndexReader, IndexUnreadableError
 from kproxy.tui.actions import registry as actions
+from kproxy.tui.actions.action import Action
 from kproxy.tui.captions import Captions
 from kproxy.tui.detail.opened import Opener
 from kproxy.tui.detail.presenter import Presenter
-from kproxy.tui.listing.counting import SlicedCounts
 from kproxy.tui.listing.matching import View
 from kproxy.tui.listing.rows import RowText
-from kproxy.tui.screens.copying import CopyingScreen
-from kproxy.tui.screens.exporting import ExportingScreen
+from kproxy.tui.screens.asking import Asking
+from kproxy.tui.screens.base import KproxyScreen
+from kproxy.tui.screens.copying import Copying, copies_of
+from kproxy.tui.screens.exporting import Exporting
+from kproxy.tui.screens.filtering import Filtering
+from kproxy.tui.screens.finding import ExchangeFinder, Finding
+from kproxy.tui.screens.following import Following
+from kproxy.tui.screens.jumping import Jumping
+from kproxy.tui.screens.layout import Layout
+from kproxy.tui.screens.marking import Marking
+from kproxy.tui.screens.shared import Shared
 from kproxy.tui.settings.keeping import History, SavedFilters
 from kproxy.tui.settings.live import RunInfo
 from kproxy.tui.terminal import look
@@ -35,7 +45,6 @@ from kproxy.tui.widgets.lines import Lines
 from kproxy.tui.widgets.painted import Ground
 
 if TYPE_CHECKING:
-    from kproxy.tui.detail.many_records import ManyRecords
     from kproxy.tui.detail.viewing import Viewers
     from kproxy.tui.output.commands import Exporter
     from kproxy.tui.screens.leave import Leave
@@ -45,20 +54,13 @@ TICK = 0.1
 """Seconds between looks at the index."""
 WAITING_TICKS = 5
 """Ticks between updates of the latency shown for requests in flight."""
-SPLIT_COLUMNS, SPLIT_ROWS = 100, 30
-"""From this size on list and detail share the screen."""
-WIDE_COLUMNS = 160
-"""From this width on the list stands left of the detail."""
-LAYOUTS = ("auto", "above", "beside")
-"""Where the list stands when it shares the screen: "auto" decides by the terminal's size."""
-LIST_SHARE, STEP_SHARE = 40, 10
-"""Percent of the shared screen that the list above the detail has at first, and the step of resizing."""
-LEAST_SHARE, MOST_SHARE = 10, 90
 
 
-class ExchangesScreen(ExportingScreen, CopyingScreen):
+class ExchangesScreen(KproxyScreen):
+    """The list, the filter bar and the detail; its parts hold most of its actions."""
+
     CONTEXTS = ("app", "filtering", "walking", "finding", "exchanges", "copying", "exporting")
-    BINDINGS: ClassVar = actions.bindings("exchanges")
+    BINDINGS: ClassVar = [binding for context in CONTEXTS[1:] for binding in actions.bindings(context)]
     CSS = """
     #body { width: 1fr; height: 1fr; layout: vertical; }
     #list { height: 1fr; }
@@ -91,35 +93,46 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         history: History | None = None,
         exporter: Exporter | None = None,
     ) -> None:
-        super().__init__(cells, captions, filter_text, saved, history, exporter=exporter)
-        self._viewers = viewers
+        super().__init__(cells, captions)
+        saved = SavedFilters() if saved is None else saved
+        self.pane = ExchangeList(cells, id="list")
+        self.detail = Detail(cells, show_secrets=show_secrets, viewers=viewers, id="detail")
+        self.bar = FilterBar(cells, saved, history, id="filter")
+        self.shared = shared = Shared(
+            self, cells, directory, definitions(release, user_definitions), show_secrets, self.pane, self.detail, self.bar
+        )
+        self.panes = Layout(shared, Ground(id="root"), self._show_selected)
+        self._asking = asking = Asking(self, self._focus_again)
+        jumping = Jumping(shared, asking)
+        self.filtering = Filtering(
+            shared, saved, filter_text, scan_on=self._scan_on, focus_panes=self.panes.focus_panes
+        )
+        self.exporting = Exporting(shared, exporter, live)
+        self.finder = ExchangeFinder(shared, jumping)
+        self._finding = Finding(self, asking, lambda: self.pane, self.finder.find)
+        self._following = Following(shared, self.filtering)
+        self._marking = Marking(shared, asking, jumping, self._show_again)
+        copying = Copying(self, cells, partial(copies_of, shared))
+        self.take_actions(
+            self.panes, self.filtering, self.exporting, self._finding, self._following, self._marking, jumping, copying
+        )
         self._arrived = arrived or Event()
-        self._directory = directory
         self._live = live
-        self._show_secrets = show_secrets
-        self._definitions = definitions(release, user_definitions)
         self._presenter: Presenter | None = None
         self._presented = False
         self._behind = False
         """Whether the detail still shows an earlier exchange: it catches up when no more keys wait."""
-        self._maximised = False
-        self._layout = LAYOUTS[0]
-        self._share: int | None = None
-        """Percent of the shared screen that the user has given the list."""
-        self._dragging = False
         self._generation: str | None = None
         self._ticks = 0
 
     def compose(self) -> ComposeResult:
-        root = Ground(id="root")
-        detail = Detail(self._cells, show_secrets=self._show_secrets, viewers=self._viewers, id="detail")
-        self._arrange(root, detail)
-        with root:
+        self.panes.arrange()
+        with self.panes.root:
             yield Bar(self._cells, fill=look.TITLE, id="title")
-            yield FilterBar(self._cells, self._saved, self._history, id="filter")
+            yield self.bar
             with Ground(id="body"):
-                yield ExchangeList(self._cells, id="list")
-                yield detail
+                yield self.pane
+                yield self.detail
             yield FindBar(id="find")
             yield Bar(self._cells, id="status")
             yield HelpBar(self._cells, id="keys")
@@ -130,47 +143,36 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         self.pane.chosen = self._show_chosen
         self.pane.tail = self._live is not None
         self.pane.focus()
-        self._lay_out()
-        if self._first_filter:
-            self.query_one(FilterBar).set_text(self._first_filter)
+        self._mark_tiny()
+        self.panes.apply()
+        self.filtering.begin()
         self._tick()
         self.set_interval(TICK, self._tick)
 
     def on_unmount(self) -> None:
-        self.end_export()
-        if self._index is not None:
-            self._index.close()
-            self._index = self._captions.index = None
+        self.exporting.end()
+        if self.shared.index is not None:
+            self.shared.index.close()
+            self.shared.index = self._captions.index = None
         if self._presenter is not None:
             self._presenter.close()
 
     def _empty(self) -> list[str]:
         if self.pane.marked_only:
             return ["", "Nothing marked is shown here.   M shows the others again, m marks one."]
-        return self._captions.empty(filtered=self.filtered)
-
-    # state that actions and other screens ask for
-
-    @property
-    def reading(self) -> bool:
-        """Whether the user has opened the detail, which has the screen alone or shares it."""
-        return self._root.has_class("-reading")
-
-    @property
-    def detail_shown(self) -> bool:
-        return self._root.has_class("-reading") or self._root.has_class("-split")
+        return self._captions.empty(filtered=self.filtering.filtered)
 
     # the index
 
     def _tick(self) -> None:
-        self.watch_export()
+        self.exporting.watch()
         if self._arrived.is_set():
             self._arrived.clear()
             self.app.viewers_changed()
-        if self._index is None and not self._open_index():
-            self._show_chrome()
+        if self.shared.index is None and not self._open_index():
+            self.show_chrome()
             return
-        index, pane = self._index, self.pane
+        index, pane = self.shared.index, self.pane
         if index is None:
             return
         try:
@@ -178,20 +180,20 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         except IndexUnreadableError as error:
             self._captions.error = str(error)
             fresh = False
-        outdated = pane.view is not None and pane.view.outdated and not self._paused
+        outdated = pane.view is not None and pane.view.outdated and not self.shared.paused
         if index.generation != self._generation or outdated:
             self._begin_again(index)
         view = pane.view
         if view is not None and view.first != index.first and (gone := view.let_go()):
             pane.let_go(gone)
-        if view is not None and not self._paused:
+        if view is not None and not self.shared.paused:
             old = view.count
             left = view.scan(index.count)
             if view.count != old:
                 pane.more(old)
-            if self._return_to is not None and view.scanned > self._return_to:
-                pane.go_to(self._return_to)
-                self._return_to = None
+            if self.shared.return_to is not None and view.scanned > self.shared.return_to:
+                pane.go_to(self.shared.return_to)
+                self.shared.return_to = None
             if fresh:
                 if view.settle():
                     pane.reordered()
@@ -205,7 +207,7 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         self._ticks += 1
         if self._live is not None and self._ticks % WAITING_TICKS == 0:
             pane.time_passed()
-        self._show_chrome()
+        self.show_chrome()
 
     def _begin_again(self, index: IndexReader) -> None:
         """Show the rows anew: the indexer was restarted, or the end that a relative time counts from is now known.
@@ -213,45 +215,43 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         A restarted indexer writes the same exchanges into new rows.
         """
         self._generation = index.generation
-        self._paused = False
-        self._return_to = self.pane.selected
+        self.shared.paused = False
+        self.shared.return_to = self.pane.selected
         old = self.pane.view
-        self.pane.show(View(index, self._definitions, old.expression if old else None, old.text if old else ""))
+        self.pane.show(View(index, self.shared.definitions, old.expression if old else None, old.text if old else ""))
         if old is not None:
             old.close()
 
     def _open_index(self) -> bool:
         try:
-            index = IndexReader(self._directory)
+            index = IndexReader(self.shared.directory)
         except IndexUnreadableError as error:
             # without meta.json its writer has not begun
-            self._captions.error = str(error) if (self._directory / "meta.json").exists() else ""
+            self._captions.error = str(error) if (self.shared.directory / "meta.json").exists() else ""
             return False
-        self._index = self._captions.index = index
+        self.shared.index = self._captions.index = index
         self._generation = index.generation
         now = time.time_ns if self._live is not None else None
-        text = RowText(index, self._definitions, now=now)
-        self._opener = opener = Opener(index, self._definitions, show_secrets=self._show_secrets)
-        self._presenter = Presenter(self.detail, index, text, opener, self._definitions, self._cells)
+        text = RowText(index, self.shared.definitions, now=now)
+        self.shared.opener = opener = Opener(index, self.shared.definitions, show_secrets=self.shared.show_secrets)
+        self._presenter = Presenter(self.detail, index, text, opener, self.shared.definitions, self._cells)
         self.pane.use(index, text)
-        self._open_notes()
-        self._counts = SlicedCounts(index, self._definitions)
-        self.bar.use(self._counts)
-        self.pane.view = self._pending_view(index)
+        self._marking.open_notes()
+        self.filtering.use(index)
         return True
 
     def _scan_on(self, view: View) -> None:
         """Test the next chunk of rows, then yield to key presses."""
-        if self._index is None or view is not self.pane.view or self._paused:
+        if self.shared.index is None or view is not self.pane.view or self.shared.paused:
             return
         old = view.count
-        left = view.scan(self._index.count)
+        left = view.scan(self.shared.index.count)
         if view.count != old:
             self.pane.more(old)
         if left:
             self.set_timer(0.002, lambda: self._scan_on(view))
         else:
-            self._show_chrome()
+            self.show_chrome()
 
     def _show_selected(self) -> None:
         """Show the exchange under the cursor in the detail."""
@@ -264,86 +264,44 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         if self._behind and self.children:
             self._show_selected()
 
-    # layout
-
-    def _lay_out(self) -> None:
-        """Apply the layout for the terminal's size."""
-        root = self._root
-        self._mark_tiny()
-        was_split = root.has_class("-split")
-        self._arrange(root, self.detail)
-        self._give_shares()
-        if root.has_class("-split") and not was_split:
-            self._show_selected()
-        # a pane that was hidden can take the focus only once the new styles are applied
-        self.call_after_refresh(self._keep_focus)
-
-    def _arrange(self, root: Ground, detail: Detail) -> None:
-        """Choose a layout; `compose` does so before both are mounted, so that styles are computed once."""
-        width, height = self.app.size
-        split = width >= SPLIT_COLUMNS and height >= SPLIT_ROWS and not self._maximised and not self._cells.plain
-        side = split and (width >= WIDE_COLUMNS if self._layout == "auto" else self._layout == "beside")
-        root.update_classes({"-split": split, "-side": side}, update=root.is_attached)
-        detail.lay_out(width, tall=side)
-
-    def _give_shares(self) -> None:
-        """Give list and detail the shares of the screen that the user has chosen, if any."""
-        for pane in (self.pane, self.detail):
-            pane.styles.clear_rule("width")
-            pane.styles.clear_rule("height")
-            if self._share is not None and self.is_shared:
-                part = f"{self._share if pane is self.pane else 100 - self._share}fr"
-                if self._root.has_class("-side"):
-                    pane.styles.width = part
-                else:
-                    pane.styles.height = part
-
-    def _keep_focus(self) -> None:
-        """Move the focus if the pane that has it is hidden."""
-        focused = self.focused
-        if self._typing() or self._root.has_class("-tiny"):
-            return
-        in_list = focused is self.pane or focused is None
-        if self.reading and not self._root.has_class("-split") and in_list:
-            self.detail.panes[0].focus()
-        elif focused is None or (not self.detail_shown and not in_list):
-            self.pane.focus()
-        elif not in_list and focused not in self.detail.panes:
-            self.detail.panes[0].focus()
-
     def on_resize(self, event: events.Resize) -> None:
         del event
-        self._lay_out()
-        self._show_chrome()
+        self._mark_tiny()
+        self.panes.apply()
+        self.show_chrome()
 
     # the lines around
 
-    def _show_chrome(self) -> None:
+    def show_chrome(self) -> None:
         if not self.stands:
             return
         self.query_one("#title", Bar).show(self._captions.title(self.app.size.width))
         self.query_one("#status", Bar).show(self._status())
-        self.query_one("#filter", FilterBar).set_counts(self._shown_of())
+        self.bar.set_counts(self._shown_of())
         focused: Widget | None = self.focused
         context = self.context
         self.query_one(HelpBar).show_for(context, focused if isinstance(focused, Lines) else None, self)
 
     def _status(self) -> tuple[list[Part], list[Part]]:
-        pane = self.pane
+        pane, index = self.pane, self.shared.index
         parts: list[Part] = []
         count = pane.count
         parts.append((f" {pane.cursor + 1 if count else 0:,}/{count:,}", look.BOLD))
-        parts += self.exporting()
-        if self._index is not None and self._index.first:
-            parts.append((f"  {self._index.first:,} older overwritten", look.DIM))
-        if self._paused and self._index is not None and pane.view is not None:
-            behind = self._index.count - pane.view.scanned
+        parts += self.exporting.parts()
+        if index is not None and index.first:
+            parts.append((f"  {index.first:,} older overwritten", look.DIM))
+        if self.shared.paused and index is not None and pane.view is not None:
+            behind = index.count - pane.view.scanned
             parts.append((f"  PAUSED, {behind:,} not shown (ctrl+e)", look.SEVERITY["W"]))
         elif pane.tail:
             parts.append(("  TAIL", look.BOLD))
         elif self._live is not None and pane.unseen:
             parts.append((f"  TAIL off (G resumes, {pane.unseen:,} new)", look.PLAIN))
-        parts += self.walking()
+        if self._following.follows:
+            parts.append(("  [followed: q goes back]", look.BOLD))
+        if pane.said():
+            parts.append((f"  [{pane.said()}]", look.BOLD))
+        parts += self.finder.parts() or self._finding.parts()
         if self._captions.back_to:
             parts.append((f"  [q: back to {self._captions.back_to}]", look.BOLD))
         parts += self._captions.progress()
@@ -352,8 +310,8 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         elif self._live is not None and self._live.recording is not None:
             parts.append((f"  [W: {self._live.recording}]", look.PLAIN))
         if pane.view is not None and pane.view.filtered:
-            if self._index is not None and not self._paused and (left := self._index.count - pane.view.scanned):
-                percent = 100 * pane.view.scanned // self._index.count
+            if index is not None and not self.shared.paused and (left := index.count - pane.view.scanned):
+                percent = 100 * pane.view.scanned // index.count
                 parts.append((f"  filtering {percent} %, {left:,} left (ctrl+e stops)", look.BOLD))
             if pane.view.unknown:
                 from kproxy.decoders.filters import reasons
@@ -364,14 +322,14 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         right: list[Part] = []
         if client := self._client_without_column():
             right.append((f"client {client} ", look.PLAIN))
-        if self._show_secrets:
+        if self.shared.show_secrets:
             right.append(("secrets shown ", look.SEVERITY["W"]))
         return parts, right
 
     def _client_without_column(self) -> str:
         """The client of the selected row while a filter is applied and there is no room for the column of clients."""
-        pane, here = self.pane, self._selected_row()
-        if here is None or pane.text is None or self.reading or not self.filtered:
+        pane, here = self.pane, self.shared.selected_row
+        if here is None or pane.text is None or self.panes.reading or not self.filtering.filtered:
             return ""
         if any(column.name == "client" for column, _ in pane.columns(pane.size.width - 1)):
             return ""
@@ -381,47 +339,49 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         view = self.pane.view
         if view is None:
             return ""
-        total = self._index.count - self._index.first if self._index else 0
+        total = self.shared.index.count - self.shared.index.first if self.shared.index else 0
         if not view.filtered:
             return f"{total:,}"
         untold = sum(view.unknown.values())
         unknown = f" (+{untold:,} cannot tell)" if untold else ""
-        more = self._cells.glyph("…") if view.scanned < total + view.first and not self._paused else ""
+        more = self._cells.glyph("…") if view.scanned < total + view.first and not self.shared.paused else ""
         return f"{view.count:,} of {total:,}{unknown}{more}"
 
     # called by other screens
 
     def lead_to(self, number: int, came_from: str) -> bool:
         """Put the cursor on exchange `number`; clears a filter that hides it. False if the index does not hold it."""
-        index, view, row = self._index, self.pane.view, number - 1
+        index, view, row = self.shared.index, self.pane.view, number - 1
         if index is None or view is None or not index.first <= row < index.count:
             return False
-        self._came_from = came_from
+        self.shared.came_from = came_from
         self.pane.set_tail(on=False)
         position = view.position(row)
         if position < view.count and view.row_number(position) == row:
             self.pane.go_to(row)
         else:
-            self._return_to = row
-            self.query_one(FilterBar).set_text("")
+            self.shared.return_to = row
+            self.bar.set_text("")
             self.notify("the filter hid the exchange: cleared", timeout=3)
         return True
 
-    def records_from(self, shown: View, start: int) -> ManyRecords:
-        """The records of the exchanges of a list from line `start` on. Raises IndexUnreadableError."""
-        from kproxy.tui.detail.many_records import ManyRecords
-
-        return ManyRecords(self._directory, self._definitions, shown, start, show_secrets=self._show_secrets)
+    def filter_by(self, text: str, came_from: str, *, prepared: bool = False) -> None:
+        """Apply a filter from screen `came_from`; with `prepared` only put it into the bar."""
+        self.shared.came_from = came_from
+        if prepared:
+            self.bar.prepare(text)
+        else:
+            self.bar.set_text(text)
 
     def chosen(self) -> None:
         """Forget the screen that led here: the user has come by this screen's own key."""
-        self._came_from = None
+        self.shared.came_from = None
 
     # messages
 
     def _show_chosen(self) -> None:
         """Show the exchange under the cursor in the detail, at once or when no more keys wait."""
-        if self.detail_shown:
+        if self.panes.detail_shown:
             if not self._presented:
                 # after the first rows are painted, which the application does once it is mounted
                 self._presented = True
@@ -432,38 +392,74 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
                 self.app.after_keys(self._catch_up)
             else:
                 self._show_selected()
-        self._show_chrome()
+        self.show_chrome()
+
+    @on(FilterBar.Applied)
+    def _filter_applied(self, event: FilterBar.Applied) -> None:
+        event.stop()
+        if not event.text:
+            self._following.end()
+        self.filtering.apply(event)
+
+    @on(FilterBar.Left)
+    def _filter_left(self, event: FilterBar.Left) -> None:
+        event.stop()
+        self.filtering.leave()
+
+    @on(FindBar.Done)
+    def _asked(self, event: FindBar.Done) -> None:
+        self._asking.answer(event)
 
     @on(ExchangeList.Opened)
     def _opened(self, event: ExchangeList.Opened) -> None:
         event.stop()
-        self._root.add_class("-reading")
-        self._show_selected()
-        self.detail.panes[0].focus()
-        self._show_chrome()
+        self.panes.open()
+        self.show_chrome()
 
     @on(ExchangeList.TailChanged)
     def _tail_changed(self, event: ExchangeList.TailChanged) -> None:
         event.stop()
-        self._show_chrome()
+        self.show_chrome()
 
-    def _focus_panes(self) -> None:
-        if self.reading and not self._root.has_class("-split"):
-            self.detail.panes[0].focus()
+    def _focus_again(self, pane: Lines | None) -> None:
+        self.set_focus(None)
+        if pane is None:
+            self.panes.focus_panes()
         else:
-            self.pane.focus()
+            pane.focus()
 
     def on_descendant_focus(self) -> None:
         # keys in the detail must act on the selected exchange
         self._catch_up()
-        self._show_chrome()
+        self.show_chrome()
 
     # actions
 
     def _show_again(self) -> None:
-        if self.detail_shown:
+        if self.panes.detail_shown:
             self._show_selected()
-        self._show_chrome()
+        self.show_chrome()
+
+    def arguments(self, action: Action, typed: str) -> Sequence[tuple[str, str]]:
+        completions = {
+            "exporting.export": self.exporting.arguments,
+            "filtering.apply": self.filtering.arguments,
+            "filtering.delete": self.filtering.names,
+        }
+        return completions.get(action.id, partial(super().arguments, action))(typed)
+
+    def action_times(self) -> None:
+        text = self.pane.text
+        if text is not None:
+            text.times.next()
+            self.pane.content_changed()
+            self.pane.refresh()
+
+    def action_reference(self) -> None:
+        here, text = self.shared.selected_row, self.pane.text
+        if here is not None and text is not None:
+            text.times.refer_to(here[1].time)
+            self.pane.content_changed()
 
     def action_neighbour(self, by: int) -> None:
         self.pane.action_move(by)
@@ -478,106 +474,46 @@ class ExchangesScreen(ExportingScreen, CopyingScreen):
         self._show_selected()
 
     def action_pause(self) -> None:
-        self._paused = not self._paused
+        self.shared.paused = not self.shared.paused
         self._tick()
 
     @property
     def is_indexing(self) -> bool:
         """Whether a capture with a known end is still being indexed."""
-        return self._index is not None and self._index.meta.get("state") == "indexing"
+        return self.shared.index is not None and self.shared.index.meta.get("state") == "indexing"
 
     def action_stop_reading(self) -> None:
-        if self._index is not None:
+        if self.shared.index is not None:
             try:
-                self._index.stop_writer()
+                self.shared.index.stop_writer()
             except OSError as error:
                 self.notify(f"not stopped: {error.strerror}", severity="error", timeout=4)
-
-    def action_maximise(self) -> None:
-        width, height = self.app.size
-        if width < SPLIT_COLUMNS or height < SPLIT_ROWS or self._cells.plain:
-            # one pane has the screen already: switch to the other
-            if self.reading:
-                self.action_step_back()
-            else:
-                self.pane.action_open()
-            return
-        self._maximised = not self._maximised
-        self._root.set_class(self._maximised and self.focused is not self.pane, "-reading")
-        self._lay_out()
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether list and detail share the screen."""
-        return self._root.has_class("-split")
-
-    def action_layout(self) -> None:
-        """Switch to the next of LAYOUTS."""
-        self._layout = LAYOUTS[(LAYOUTS.index(self._layout) + 1) % len(LAYOUTS)]
-        self._share = None
-        self._lay_out()
-        self.notify(f"list {self._layout}", timeout=2)
-
-    def action_resize(self, by: int) -> None:
-        """Give the focused pane, list or detail, more room (1) or less (-1)."""
-        by = by if self.focused is self.pane else -by
-        share = self._share if self._share is not None else 50 if self._root.has_class("-side") else LIST_SHARE
-        self._take_share(share + by * STEP_SHARE)
-
-    def _take_share(self, share: int) -> None:
-        self._share = max(LEAST_SHARE, min(share, MOST_SHARE))
-        self._lay_out()
 
     # dragging the border between list and detail
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        body = self.query_one("#body").region
-        x, y = event.screen_x - body.x, event.screen_y - body.y
-        if not self.is_shared or event.button != 1 or not (0 <= x < body.width and 0 <= y < body.height):
-            return
-        detail = self.detail.region
-        if event.screen_x == detail.x if self._root.has_class("-side") else event.screen_y == detail.y:
-            self._dragging = True
-            self.capture_mouse()
+        self.panes.press(event)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        if self._dragging:
-            body = self.query_one("#body").region
-            if self._root.has_class("-side"):
-                self._take_share(100 * (event.screen_x - body.x) // max(1, body.width))
-            else:
-                self._take_share(100 * (event.screen_y - body.y) // max(1, body.height))
+        self.panes.drag(event)
 
     def on_mouse_up(self) -> None:
         self.release_mouse()
 
     def on_mouse_release(self) -> None:
         # comes also if another screen opens meanwhile and gets the mouse events
-        self._dragging = False
-
-    def action_pane(self, by: int) -> None:
-        panes: list[Widget] = []
-        if self.pane.display and not (self.reading and not self._root.has_class("-split")):
-            panes.append(self.pane)
-        if self.detail_shown:
-            panes += self.detail.panes
-        if self.focused in panes:
-            panes[(panes.index(self.focused) + by) % len(panes)].focus()
-        else:
-            panes[0].focus()
+        self.panes.release()
 
     def _step_back(self) -> bool:
         """Go back to where the user came from; False if that would leave these captures."""
-        if self._came_from is not None and not self.reading:
-            came_from, self._came_from = self._came_from, None
+        if self.shared.came_from is not None and not self.panes.reading:
+            came_from, self.shared.came_from = self.shared.came_from, None
             self.app.go(came_from)
             return True
-        if self.reading or (self.focused is not self.pane and self.detail_shown):
-            self._root.remove_class("-reading")
-            self.pane.focus()
-            self._lay_out()
+        if self.panes.reading or (self.focused is not self.pane and self.panes.detail_shown):
+            self.panes.close()
             return True
-        return self._follow_back()
+        return self._following.back()
 
     def action_step_back(self) -> None:
         if not self._step_back():

@@ -5,12 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
 from kproxy.captures.export.output_formats import OUTPUT_FORMATS
 from kproxy.captures.index.format import Flag
-from kproxy.tui.actions import registry as actions
-from kproxy.tui.actions.action import Action
 from kproxy.tui.output.exporting import (
     ALL,
     MARKED,
@@ -23,7 +21,7 @@ from kproxy.tui.output.exporting import (
     numbers_test,
     of_line,
 )
-from kproxy.tui.screens.walking import WalkingScreen
+from kproxy.tui.screens.shared import Shared
 from kproxy.tui.terminal import look
 
 if TYPE_CHECKING:
@@ -36,17 +34,14 @@ TOLD_SECONDS = 20.0
 """How long the status line shows the result of an export."""
 
 
-class ExportingScreen(WalkingScreen):
+class Exporting:
     """Runs exports, one at a time, each in a separate process."""
 
-    BINDINGS: ClassVar = actions.bindings("exporting")
-
-    _live: RunInfo | None
-    _show_secrets: bool
-
-    def __init__(self, *arguments: Any, exporter: Exporter | None = None) -> None:
-        super().__init__(*arguments)
-        self._exporter = exporter
+    def __init__(self, shared: Shared, exporter: Exporter | None, live: RunInfo | None) -> None:
+        self._shared = shared
+        self._screen = shared.screen
+        self._live = live
+        self.exporter = exporter
         self.export: Export | None = None
         """The running export."""
         self._exported = ""
@@ -54,10 +49,11 @@ class ExportingScreen(WalkingScreen):
         self._over_at = 0.0
 
     @property
-    def exports(self) -> bool:
-        return self._exporter is not None
+    def able(self) -> bool:
+        """Whether anything can be exported."""
+        return self.exporter is not None
 
-    def exporting(self) -> list[Part]:
+    def parts(self) -> list[Part]:
         """Parts of the status line about the running export, or the result of the last one."""
         if self.export is not None:
             return [(f"  [{self.export.said()}; x stops it]", look.BOLD)]
@@ -65,12 +61,12 @@ class ExportingScreen(WalkingScreen):
             self._exported = ""
         return [(f"  [{self._exported}]", look.PLAIN)] if self._exported else []
 
-    def watch_export(self) -> None:
+    def watch(self) -> None:
         """Notify the user once the running export has ended."""
         if self.export is not None and self.export.poll():
             self._export_over(self.export)
 
-    def end_export(self) -> None:
+    def end(self) -> None:
         """Stop the running export, as exports do not outlive the interface."""
         if self.export is not None:
             self.export.stop()
@@ -79,23 +75,23 @@ class ExportingScreen(WalkingScreen):
     def _export_over(self, export: Export) -> None:
         self.export = None
         self._exported, self._over_at = export.closing, time.monotonic()
-        self.app.notify(export.closing, severity="error" if export.failed else "information", timeout=10)
+        self._screen.app.notify(export.closing, severity="error" if export.failed else "information", timeout=10)
         if not export.failed:
-            self.app.hand_over(export.wanted.target)
-        self._show_chrome()
+            self._screen.app.hand_over(export.wanted.target)
+        self._screen.show_chrome()
 
     # what may be exported
 
     @property
     def _captures(self) -> Sequence[str]:
-        exporter = self._exporter
+        exporter = self.exporter
         if exporter is not None and exporter.captures:
             return exporter.captures
-        return [] if self._index is None else list(self._index.meta.get("sources", []))
+        return [] if self._shared.index is None else list(self._shared.index.meta.get("sources", []))
 
     def _choices(self) -> dict[str, Choice]:
         """Sets of exchanges that can be exported, by name: SHOWN, MARKED, THIS, ALL."""
-        index, pane, view = self._index, self.pane, self.pane.view
+        index, pane, view = self._shared.index, self._shared.pane, self._shared.pane.view
         if index is None or view is None:
             return {}
         filters = () if view.expression is None else (str(view.expression),)
@@ -121,7 +117,7 @@ class ExportingScreen(WalkingScreen):
 
         The export reads such a ring again and numbers its exchanges from 1.
         """
-        index = self._index
+        index = self._shared.index
         if index is None or not index.first:
             return numbers_test(row + 1 for row in rows)
         from kproxy.decoders.filters.fields import Type
@@ -137,7 +133,7 @@ class ExportingScreen(WalkingScreen):
         return " or ".join(tests)
 
     def _export_notes(self) -> list[str]:
-        index = self._index
+        index = self._shared.index
         return [f"{index.first:,} older exchanges were overwritten"] if index is not None and index.first else []
 
     @property
@@ -150,19 +146,19 @@ class ExportingScreen(WalkingScreen):
 
     def action_export(self, line: str = "") -> None:
         """Open the export dialog; `line` ("csv FILE") fills it in, or exports at once if it names a new file."""
-        exporter, choices = self._exporter, self._choices()
+        exporter, choices = self.exporter, self._choices()
         if self.export is not None:
             self._ask_to_stop(self.export)
             return
         if exporter is None or not choices:
-            self.notify("there is nothing to export yet", timeout=3)
+            self._screen.notify("there is nothing to export yet", timeout=3)
             return
         first = None
         if line:
             try:
                 first = self._of_line(line, choices)
             except ValueError as error:
-                self.notify(str(error), severity="warning", timeout=4)
+                self._screen.notify(str(error), severity="warning", timeout=4)
                 return
             named = len(line.split()) > 1
             if named and not first.exists and not first.trouble(choices[first.what], self._captures):
@@ -171,11 +167,11 @@ class ExportingScreen(WalkingScreen):
         from kproxy.tui.screens.export import ExportScreen
 
         screen = ExportScreen(
-            self._cells, exporter, self._captures, choices, first, secrets=self._show_secrets,
+            self._shared.cells, exporter, self._captures, choices, first, secrets=self._shared.show_secrets,
             notes=[*self._export_notes(), *(["What passes until it is read is exported too."] if self._live else ())],
             stem=self._stem,
         )  # fmt: skip
-        self.app.push_screen(screen, partial(self._begin, choices))
+        self._screen.app.push_screen(screen, partial(self._begin, choices))
 
     def _of_line(self, line: str, choices: dict[str, Choice]) -> Wanted:
         form = line.split(maxsplit=1)[0]
@@ -185,34 +181,33 @@ class ExportingScreen(WalkingScreen):
         return of_line(line, Wanted(what, form, "secrets", target))
 
     def _begin(self, choices: dict[str, Choice], wanted: Wanted | None) -> None:
-        exporter = self._exporter
+        exporter = self.exporter
         if wanted is None or exporter is None:
             return
         try:
             self.export = Export(exporter, self._captures, choices[wanted.what], wanted, self._export_notes())
         except OSError as error:
-            self.notify(f"not exported: {error.strerror or error}", severity="error", timeout=6)
-        self._show_chrome()
+            self._screen.notify(f"not exported: {error.strerror or error}", severity="error", timeout=6)
+        self._screen.show_chrome()
 
     def _ask_to_stop(self, export: Export) -> None:
         from kproxy.tui.screens.menu import Choice as MenuChoice
         from kproxy.tui.screens.menu import ChoiceMenu
 
         choices = [MenuChoice("go on", "let it be written"), MenuChoice("stop", "stop it, and remove what is written")]
-        menu = ChoiceMenu(self._cells, f"An export runs: {export.wanted.target}", choices)
-        self.app.push_screen(menu, lambda index: self.action_stop_export() if index == 1 else None)
+        menu = ChoiceMenu(self._shared.cells, f"An export runs: {export.wanted.target}", choices)
+        self._screen.app.push_screen(menu, lambda index: self.action_stop_export() if index == 1 else None)
 
     def action_stop_export(self) -> None:
         if self.export is not None:
             self.export.stop()
             self._export_over(self.export)
 
-    def arguments(self, action: Action, typed: str) -> Sequence[tuple[str, str]]:
-        if action.id == "exporting.export":
-            from kproxy.tui.output.paths import completions, quoted
+    def arguments(self, typed: str) -> Sequence[tuple[str, str]]:
+        """Completions of formats and file names."""
+        from kproxy.tui.output.paths import completions, quoted
 
-            form, space, path = typed.partition(" ")
-            if not space:
-                return [(name, one.meaning) for name, one in OUTPUT_FORMATS.items() if name.startswith(form)]
-            return [(f"{form} {quoted(name)}", said) for name, said in completions(path.strip("'\""))]
-        return super().arguments(action, typed)
+        form, space, path = typed.partition(" ")
+        if not space:
+            return [(name, one.meaning) for name, one in OUTPUT_FORMATS.items() if name.startswith(form)]
+        return [(f"{form} {quoted(name)}", said) for name, said in completions(path.strip("'\""))]

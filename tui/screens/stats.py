@@ -76,13 +76,13 @@ class StatsScreen(TabbedScreen):
         event.stop()
         self.refreshed()
         self._show()
-        self._show_chrome()
+        self.show_chrome()
 
     @on(StatsTable.Moved)
     def _moved(self, event: StatsTable.Moved) -> None:
         event.stop()
         self.query_one(StatsPlot).show(self.pane.line, self.pane.span)
-        self._show_chrome()
+        self.show_chrome()
 
     @on(StatsTable.FilterBy)
     def _filter_by(self, event: StatsTable.FilterBy) -> None:

@@ -96,9 +96,9 @@ class TabbedScreen(KproxyScreen):
     def _tick(self) -> None:
         if self.is_current:
             self.refreshed()
-            self._show_chrome()
+            self.show_chrome()
 
-    def _show_chrome(self) -> None:
+    def show_chrome(self) -> None:
         if not self.stands:
             return
         pane = self.pane
@@ -122,7 +122,7 @@ class TabbedScreen(KproxyScreen):
     def on_resize(self, event: events.Resize) -> None:
         del event
         self._lay_out()
-        self._show_chrome()
+        self.show_chrome()
         # a pane that was hidden can take the focus only once the new styles are applied
         self.call_after_refresh(self._keep_focus)
 
@@ -132,7 +132,7 @@ class TabbedScreen(KproxyScreen):
             self.pane.focus()
 
     def on_descendant_focus(self) -> None:
-        self._show_chrome()
+        self.show_chrome()
 
     def filter_by(self, tests: Sequence[str]) -> None:
         """Show the exchanges that pass those tests which are valid filters.

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from textual import on
 from textual.widget import Widget
 
 from kproxy.tui.captions import Captions
+from kproxy.tui.screens.asking import Asking
 from kproxy.tui.screens.tabbed import TabbedScreen, read_so_far, why_empty
 from kproxy.tui.terminal import look
 from kproxy.tui.terminal.cells import Cells
@@ -20,9 +22,16 @@ from kproxy.tui.widgets.find_bar import FindBar
 from kproxy.tui.widgets.outline import Outline
 from kproxy.tui.widgets.timeline import TimelinePane
 
+if TYPE_CHECKING:
+    from kproxy.tui.search import patterns
+
 
 class ViewScreen(TabbedScreen):
     """An outline with a timeline below; a subclass supplies the lines."""
+
+    def __init__(self, view: str, cells: Cells, captions: Captions) -> None:
+        super().__init__(view, cells, captions)
+        self._asking = Asking(self, lambda _: self.pane.focus())
 
     def content(self) -> Iterator[Widget]:
         yield Outline(self._cells, id="outline", classes="content")
@@ -52,7 +61,7 @@ class ViewScreen(TabbedScreen):
     def _moved(self, event: Outline.Moved) -> None:
         event.stop()
         self._draw()
-        self._show_chrome()
+        self.show_chrome()
 
     @on(Outline.Followed)
     def _followed(self, event: Outline.Followed) -> None:
@@ -72,25 +81,22 @@ class ViewScreen(TabbedScreen):
     @on(Outline.FindAsked)
     def _find_asked(self, event: Outline.FindAsked) -> None:
         event.stop()
-        self.query_one(FindBar).open()
+        self._asking.ask(self._read)
+
+    def _read(self, text: str) -> Callable[[], None] | None:
+        if not text:
+            return None
+        from kproxy.tui.search import patterns
+
+        return partial(self._find, patterns.read(text))
+
+    def _find(self, sought: patterns.Sought) -> None:
+        self.pane.sought = sought
+        self.pane.action_found(1)
 
     @on(FindBar.Done)
-    def _find(self, event: FindBar.Done) -> None:
-        event.stop()
-        bar = self.query_one(FindBar)
-        if event.text:
-            from kproxy.tui.search import patterns
-
-            try:
-                self.pane.sought = patterns.read(event.text)
-            except ValueError as error:
-                bar.complain(str(error))
-                return
-        bar.close()
-        self.pane.focus()
-        if event.text:
-            self.pane.action_found(1)
-        self._show_chrome()
+    def _answered(self, event: FindBar.Done) -> None:
+        self._asking.answer(event)
 
 
 class AnalysisScreen(ViewScreen):

@@ -41,14 +41,11 @@ class FindBar(Horizontal):
     """
 
     class Done(Message):
-        """The line was entered or left: `text` is what was typed (None if left), `asked` the title of the line."""
+        """The line was entered or left: `text` is what was typed, None if left."""
 
-        def __init__(self, text: str | None, title: str) -> None:
+        def __init__(self, text: str | None) -> None:
             super().__init__()
             self.text = text
-            self.asked = title
-
-    asked = FIND
 
     def compose(self) -> ComposeResult:
         yield Static(f" {FIND} ")
@@ -64,7 +61,6 @@ class FindBar(Horizontal):
 
     def open(self, title: str = FIND, text: str | None = None) -> None:
         """Show the line with a title and a text; None keeps the text typed before."""
-        self.asked = title
         self.query_one(Static).update(f" {title} ")
         self.remove_class("-wrong")
         if text is not None:
@@ -89,9 +85,9 @@ class FindBar(Horizontal):
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self.post_message(self.Done(event.value, self.asked))
+        self.post_message(self.Done(event.value))
 
     @on(FindInput.Left)
     def _left(self, event: FindInput.Left) -> None:
         event.stop()
-        self.post_message(self.Done(None, self.asked))
+        self.post_message(self.Done(None))
