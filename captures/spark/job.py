@@ -18,21 +18,22 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from kproxy.captures.ports import Ports
-from kproxy.captures.spark import claims, parts, upholding
-from kproxy.captures.spark.claims import CLAIMED, PARCEL, PARCELS
-from kproxy.captures.spark.closing import Closer, Counting, Numbers
-from kproxy.captures.spark.digest import DIGEST, Digest, Verdicts, of_states
-from kproxy.captures.spark.facts import Facts, Told, changing
-from kproxy.captures.spark.files import is_url
-from kproxy.captures.spark.flows import COUNTED as COUNTED_AS
-from kproxy.captures.spark.flows import ITEMS, SORTED, Options
-from kproxy.captures.spark.judging import judged
-from kproxy.captures.spark.numbering import COUNTED, Among, Counted
-from kproxy.captures.spark.order import Order, Summary
-from kproxy.captures.spark.parts import Part
-from kproxy.captures.spark.planning import SPLIT_SIZE, Plan, Split, of_groups, plan
-from kproxy.captures.spark.upholding import Whole
-from kproxy.captures.spark.workers import Stage, mapped
+from kproxy.captures.spark.claims import claiming, upholding
+from kproxy.captures.spark.claims.claiming import CLAIMED, PARCEL, PARCELS
+from kproxy.captures.spark.claims.digest import DIGEST, Digest, Verdicts, of_states
+from kproxy.captures.spark.claims.judging import judged
+from kproxy.captures.spark.claims.numbering import COUNTED, Among, Counted
+from kproxy.captures.spark.claims.upholding import Whole
+from kproxy.captures.spark.plan.files import is_url
+from kproxy.captures.spark.plan.order import Order, Summary
+from kproxy.captures.spark.plan.splits import SPLIT_SIZE, Plan, Split, of_groups, plan
+from kproxy.captures.spark.read.closing import Closer, Counting, Numbers
+from kproxy.captures.spark.read.facts import Facts, Told, changing
+from kproxy.captures.spark.read.flows import COUNTED as COUNTED_AS
+from kproxy.captures.spark.read.flows import ITEMS, SORTED, Options
+from kproxy.captures.spark.session.workers import Stage, mapped
+from kproxy.captures.spark.write import parts
+from kproxy.captures.spark.write.parts import Part
 from kproxy.captures.tables import arrow
 from kproxy.captures.tables.schema import CAPTURES, TABLES, USUAL
 from kproxy.captures.tcp.packets import Ints
@@ -269,11 +270,11 @@ def of_splits(planned: Plan, read: Callable[[Split], Iterator[Any]]) -> Stage:
 
 
 def _claims(options: Options, whole: frozenset[int] | None = None) -> StageOf:
-    """Stage 1 (captures.spark.claims.read)."""
+    """Stage 1 (captures.spark.claims.claiming.read)."""
 
     def stage_of(planned: Plan) -> Stage:
         capture = planned.capture
-        return of_splits(planned, lambda split: claims.read(split, options, capture, whole))
+        return of_splits(planned, lambda split: claiming.read(split, options, capture, whole))
 
     return stage_of
 
