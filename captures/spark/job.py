@@ -6,7 +6,7 @@ their summaries are asked first; so are items, because of what they tell each ot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
@@ -26,7 +26,7 @@ from kproxy.captures.spark.claims.numbering import COUNTED, Among, Counted
 from kproxy.captures.spark.claims.upholding import Whole
 from kproxy.captures.spark.plan.files import is_url
 from kproxy.captures.spark.plan.order import Order, Summary
-from kproxy.captures.spark.plan.splits import SPLIT_SIZE, Plan, Split, of_groups, plan
+from kproxy.captures.spark.plan.splits import SPLIT_SIZE, Plan, Read, of_groups, plan
 from kproxy.captures.spark.read.closing import Closer, Counting, Numbers
 from kproxy.captures.spark.read.facts import Facts, Told, changing
 from kproxy.captures.spark.read.flows import COUNTED as COUNTED_AS
@@ -41,7 +41,6 @@ from kproxy.captures.tls.keylog import Secrets
 from kproxy.captures.tls.keylog import read as read_secrets
 from kproxy.decoders.exchange import Health
 
-StageOf = Callable[[Plan], Stage]
 FEW: Final = 4096
 """Items that one task closes rather than several: a task costs as much as some hundreds, and has files of its own."""
 
@@ -215,7 +214,7 @@ def shuffled(spark: SparkSession) -> int:
 
 
 def segments(
-    spark: SparkSession, planned: Plan, size: int, schema: Any, stage: StageOf
+    spark: SparkSession, planned: Plan, size: int, schema: Any, read: Read
 ) -> tuple[Plan, DataFrame, Order, list[tuple[str, str]]]:
     """What the splits of a plan are read as: batches of a schema that has summaries.
 
@@ -223,20 +222,20 @@ def segments(
     """
     whole = list(planned.whole)
     while True:
-        read = kept(_read(spark, planned, schema, stage))
-        summaries = read.where(f.col("summary").isNotNull()).select("summary").collect()
+        found = kept(_read(spark, planned, schema, read))
+        summaries = found.where(f.col("summary").isNotNull()).select("summary").collect()
         order = Order.of(planned, [Summary.of(row["summary"]) for row in summaries])
         mended = order.mended(planned)
         if mended is None:
-            return planned, read, order, whole
-        read.unpersist()
+            return planned, found, order, whole
+        found.unpersist()
         whole += order.whole(mended[0])
         planned = of_groups(mended[0], size, mended[1], planned.before)
 
 
-def _read(spark: SparkSession, planned: Plan, schema: Any, stage: StageOf) -> DataFrame:
+def _read(spark: SparkSession, planned: Plan, schema: Any, read: Read) -> DataFrame:
     count = len(planned.splits)
-    return mapped(spark.range(0, count, 1, count), stage(planned), schema)
+    return mapped(spark.range(0, count, 1, count), of_splits(planned, read), schema)
 
 
 def parallelism(spark: SparkSession, splits: int) -> int:
@@ -257,26 +256,21 @@ def kept(frame: DataFrame) -> DataFrame:
     return frame.persist(StorageLevel.MEMORY_AND_DISK_DESER)
 
 
-def of_splits(planned: Plan, read: Callable[[Split], Iterator[Any]]) -> Stage:
+def of_splits(planned: Plan, read: Read) -> Stage:
     """The stage that reads the splits whose numbers it is given."""
-    splits = planned.splits
+    splits, capture = planned.splits, planned.capture
 
     def stage(batches: Iterable[Any]) -> Iterator[Any]:
         for batch in batches:
             for number in batch.column("id").to_pylist():
-                yield from read(splits[number])
+                yield from read(splits[number], capture)
 
     return stage
 
 
-def _claims(options: Options, whole: frozenset[int] | None = None) -> StageOf:
+def _claims(options: Options, whole: frozenset[int] | None = None) -> Read:
     """Stage 1 (captures.spark.claims.claiming.read)."""
-
-    def stage_of(planned: Plan) -> Stage:
-        capture = planned.capture
-        return of_splits(planned, lambda split: claiming.read(split, options, capture, whole))
-
-    return stage_of
+    return lambda split, capture: claiming.read(split, options, capture, whole)
 
 
 def told(drafted: DataFrame) -> Iterator[Told]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -17,8 +17,8 @@ from kproxy.captures.spark.claims.judging import judged
 from kproxy.captures.spark.claims.numbering import Among
 from kproxy.captures.spark.follow.carry import NUMBERED_AS, Carry
 from kproxy.captures.spark.follow.flow_states import carried, state_rows
-from kproxy.captures.spark.plan.order import Order, Summary
-from kproxy.captures.spark.plan.splits import SPLIT_SIZE, Plan, Split, of_groups, plan
+from kproxy.captures.spark.plan.order import Order
+from kproxy.captures.spark.plan.splits import SPLIT_SIZE, Plan, Read, Split, of_groups, plan
 from kproxy.captures.spark.read import reading
 from kproxy.captures.spark.read.closing import CLOSED, Closer, Counting, Numbers
 from kproxy.captures.spark.read.facts import Facts, told
@@ -27,8 +27,6 @@ from kproxy.captures.tables import arrow
 from kproxy.captures.tables.schema import CAPTURES, TABLES
 from kproxy.captures.tls.keylog import Secrets
 
-Read = Callable[[Split, str], Iterator[Any]]
-"""Reads a split of a reading with this name to batches that have summaries."""
 BY_FLOW: Final = ("flow_id", "position")
 
 
@@ -86,8 +84,7 @@ def ordered(planned: Plan, size: int, read: Read) -> tuple[list[Any], Plan, Orde
     """What a plan's splits are read as, the plan that was mended where they said that it must be, and their order."""
     while True:
         batches = [batch for split in planned.splits for batch in read(split, planned.capture)]
-        told = (text for batch in batches for text in batch.column("summary").drop_null().to_pylist())
-        order = Order.of(planned, [Summary.of(text) for text in told])
+        order = Order.of(planned, [one for batch in batches for one in reading.summaries(batch)])
         mended = order.mended(planned)
         if mended is None:
             return batches, planned, order

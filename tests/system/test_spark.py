@@ -17,8 +17,8 @@ import pytest
 
 from kproxy.captures.spark import job
 from kproxy.captures.spark import tables as spark_tables
+from kproxy.captures.spark.plan.splits import Read, Split
 from kproxy.captures.spark.read.flows import Options
-from kproxy.captures.spark.session.workers import Stage
 from kproxy.captures.spark.write.parquet import write
 from kproxy.captures.tables.schema import TABLES, USUAL
 from kproxy.decoders.filters import parse
@@ -228,25 +228,20 @@ def test_flows_of_which_too_little_was_sent(spark: Any, tmp_path: Path, monkeypa
     """They are read once more, and sent with all their bytes."""
     claims_of = job._claims
 
-    def forgetful(*given: Any) -> job.StageOf:
-        stage_of = claims_of(*given)
+    def forgetful(*given: Any) -> Read:
+        read = claims_of(*given)
 
-        def of(planned: Any) -> Stage:
-            stage = stage_of(planned)
+        def forget(split: Split, capture: str) -> Iterator[Any]:
+            from kproxy.captures.spark.claims import claiming
 
-            def forget(batches: Any) -> Iterator[Any]:
-                from kproxy.captures.spark.claims import claiming
+            kept = claiming.kept
+            claiming.kept = lambda packets, bodies, looked: kept(packets, (bodies[0] - 4, bodies[1]), looked)
+            try:
+                yield from read(split, capture)
+            finally:
+                claiming.kept = kept
 
-                kept = claiming.kept
-                claiming.kept = lambda packets, bodies, looked: kept(packets, (bodies[0] - 4, bodies[1]), looked)
-                try:
-                    yield from stage(batches)
-                finally:
-                    claiming.kept = kept
-
-            return forget
-
-        return of
+        return forget
 
     monkeypatch.setattr(job, "_claims", forgetful)
     capture = traffic.LIBRDKAFKA

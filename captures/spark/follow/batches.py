@@ -11,12 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from kproxy.captures.ports import Ports
 from kproxy.captures.spark import job
 from kproxy.captures.spark.follow.carry import NUMBERED_AS, Carry
 from kproxy.captures.spark.follow.flow_states import carried
 from kproxy.captures.spark.plan.order import Order, Summary
-from kproxy.captures.spark.plan.splits import WIDE, Plan, plan
+from kproxy.captures.spark.plan.splits import WIDE, plan
 from kproxy.captures.spark.read.closing import CLOSED, Closer, Numbers
 from kproxy.captures.spark.read.facts import Facts
 from kproxy.captures.spark.read.flows import FINAL, ITEMS, SORTED, STATE, Options
@@ -78,7 +77,8 @@ def make(
     before = carry.groups + len(gone)
     if there:
         planned = plan([one.path for one in there], size, before)
-        _, segments, order, _ = job.segments(spark, planned, size, SEGMENTS, _segments(options.ports))
+        wanted = options.ports
+        _, segments, order, _ = job.segments(spark, planned, size, SEGMENTS, lambda split, _: read(split, wanted))
     else:
         segments, order = spark.createDataFrame([], from_arrow_schema(SEGMENTS)), Order(carry.capture or "", ())
     order = carry.order(Order(order.capture, (*gone, *order.summaries)))
@@ -113,13 +113,6 @@ def make(
         _of_files(after, order), after, drafted.where("state is not null").select("flow_id", "state"),
         (segments, drafted, closed),
     )  # fmt: skip
-
-
-def _segments(ports: Ports | None) -> job.StageOf:
-    def stage_of(planned: Plan) -> Stage:
-        return job.of_splits(planned, lambda split: read(split, ports))
-
-    return stage_of
 
 
 def _lost(file: File, group: int) -> Summary:

@@ -7,12 +7,12 @@ so that nobody must know the sizes of the files before it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from glob import glob
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from kproxy.captures.errors import CaptureError, FormatError
 from kproxy.captures.formats import detect
@@ -54,6 +54,10 @@ class Split:
     """There is no other split of the file."""
     secrets: Secrets = field(default_factory=dict, repr=False)
     """Of TLS, beside those in the files; only what is read as one has any."""
+
+
+Read = Callable[[Split, str], Iterator[Any]]
+"""Reads a split of a reading with this name to batches that have summaries (captures.spark.read.reading)."""
 
 
 @dataclass(frozen=True, slots=True)
