@@ -25,8 +25,8 @@ MODULES = (
     BATCHES / "text",
     PACKAGE / "captures" / "formats" / "block",
     PACKAGE / "captures" / "formats" / "starts",
-    PACKAGE / "captures" / "spark" / "checks",
-    PACKAGE / "captures" / "spark" / "looked",
+    PACKAGE / "captures" / "spark" / "claims" / "checks",
+    PACKAGE / "captures" / "spark" / "claims" / "looked",
     PACKAGE / "core" / "passing",
 )
 

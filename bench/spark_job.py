@@ -26,9 +26,9 @@ RUNS = 2
 
 def run(spark: Any, capture: Path, *, bodies: bool) -> dict[str, float]:
     """Make and write the tables once; seconds, CPU seconds, exchanges and bytes shuffled."""
-    from kproxy.captures.spark.flows import Options
     from kproxy.captures.spark.job import make, shuffled
-    from kproxy.captures.spark.writing import write
+    from kproxy.captures.spark.read.flows import Options
+    from kproxy.captures.spark.write.parquet import write
     from kproxy.captures.tables.schema import EXCHANGES, USUAL, WITHOUT_BODIES
 
     before = shuffled(spark)

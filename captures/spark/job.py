@@ -6,7 +6,7 @@ their summaries are asked first; so are items, because of what they tell each ot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
@@ -18,21 +18,22 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from kproxy.captures.ports import Ports
-from kproxy.captures.spark import claims, parts, upholding
-from kproxy.captures.spark.claims import CLAIMED, PARCEL, PARCELS
-from kproxy.captures.spark.closing import Closer, Counting, Numbers
-from kproxy.captures.spark.digest import DIGEST, Digest, Verdicts, of_states
-from kproxy.captures.spark.facts import Facts, Told, changing
-from kproxy.captures.spark.files import is_url
-from kproxy.captures.spark.flows import COUNTED as COUNTED_AS
-from kproxy.captures.spark.flows import ITEMS, SORTED, Options
-from kproxy.captures.spark.judging import judged
-from kproxy.captures.spark.numbering import COUNTED, Among, Counted
-from kproxy.captures.spark.order import Order, Summary
-from kproxy.captures.spark.parts import Part
-from kproxy.captures.spark.planning import SPLIT_SIZE, Plan, Split, of_groups, plan
-from kproxy.captures.spark.upholding import Whole
-from kproxy.captures.spark.workers import Stage, mapped
+from kproxy.captures.spark.claims import claiming, upholding
+from kproxy.captures.spark.claims.claiming import CLAIMED, PARCEL, PARCELS
+from kproxy.captures.spark.claims.digest import DIGEST, Digest, Verdicts, of_states
+from kproxy.captures.spark.claims.judging import judged
+from kproxy.captures.spark.claims.numbering import COUNTED, Among, Counted
+from kproxy.captures.spark.claims.upholding import Whole
+from kproxy.captures.spark.plan.files import is_url
+from kproxy.captures.spark.plan.order import Order, Summary
+from kproxy.captures.spark.plan.splits import SPLIT_SIZE, Plan, Read, of_groups, plan
+from kproxy.captures.spark.read.closing import Closer, Counting, Numbers
+from kproxy.captures.spark.read.facts import Facts, Told, changing
+from kproxy.captures.spark.read.flows import COUNTED as COUNTED_AS
+from kproxy.captures.spark.read.flows import ITEMS, SORTED, Options
+from kproxy.captures.spark.session.workers import Stage, mapped
+from kproxy.captures.spark.write import parts
+from kproxy.captures.spark.write.parts import Part
 from kproxy.captures.tables import arrow
 from kproxy.captures.tables.schema import CAPTURES, TABLES, USUAL
 from kproxy.captures.tcp.packets import Ints
@@ -40,7 +41,6 @@ from kproxy.captures.tls.keylog import Secrets
 from kproxy.captures.tls.keylog import read as read_secrets
 from kproxy.decoders.exchange import Health
 
-StageOf = Callable[[Plan], Stage]
 FEW: Final = 4096
 """Items that one task closes rather than several: a task costs as much as some hundreds, and has files of its own."""
 
@@ -214,7 +214,7 @@ def shuffled(spark: SparkSession) -> int:
 
 
 def segments(
-    spark: SparkSession, planned: Plan, size: int, schema: Any, stage: StageOf
+    spark: SparkSession, planned: Plan, size: int, schema: Any, read: Read
 ) -> tuple[Plan, DataFrame, Order, list[tuple[str, str]]]:
     """What the splits of a plan are read as: batches of a schema that has summaries.
 
@@ -222,20 +222,20 @@ def segments(
     """
     whole = list(planned.whole)
     while True:
-        read = kept(_read(spark, planned, schema, stage))
-        summaries = read.where(f.col("summary").isNotNull()).select("summary").collect()
+        found = kept(_read(spark, planned, schema, read))
+        summaries = found.where(f.col("summary").isNotNull()).select("summary").collect()
         order = Order.of(planned, [Summary.of(row["summary"]) for row in summaries])
         mended = order.mended(planned)
         if mended is None:
-            return planned, read, order, whole
-        read.unpersist()
+            return planned, found, order, whole
+        found.unpersist()
         whole += order.whole(mended[0])
         planned = of_groups(mended[0], size, mended[1], planned.before)
 
 
-def _read(spark: SparkSession, planned: Plan, schema: Any, stage: StageOf) -> DataFrame:
+def _read(spark: SparkSession, planned: Plan, schema: Any, read: Read) -> DataFrame:
     count = len(planned.splits)
-    return mapped(spark.range(0, count, 1, count), stage(planned), schema)
+    return mapped(spark.range(0, count, 1, count), of_splits(planned, read), schema)
 
 
 def parallelism(spark: SparkSession, splits: int) -> int:
@@ -256,26 +256,21 @@ def kept(frame: DataFrame) -> DataFrame:
     return frame.persist(StorageLevel.MEMORY_AND_DISK_DESER)
 
 
-def of_splits(planned: Plan, read: Callable[[Split], Iterator[Any]]) -> Stage:
+def of_splits(planned: Plan, read: Read) -> Stage:
     """The stage that reads the splits whose numbers it is given."""
-    splits = planned.splits
+    splits, capture = planned.splits, planned.capture
 
     def stage(batches: Iterable[Any]) -> Iterator[Any]:
         for batch in batches:
             for number in batch.column("id").to_pylist():
-                yield from read(splits[number])
+                yield from read(splits[number], capture)
 
     return stage
 
 
-def _claims(options: Options, whole: frozenset[int] | None = None) -> StageOf:
-    """Stage 1 (captures.spark.claims.read)."""
-
-    def stage_of(planned: Plan) -> Stage:
-        capture = planned.capture
-        return of_splits(planned, lambda split: claims.read(split, options, capture, whole))
-
-    return stage_of
+def _claims(options: Options, whole: frozenset[int] | None = None) -> Read:
+    """Stage 1 (captures.spark.claims.claiming.read)."""
+    return lambda split, capture: claiming.read(split, options, capture, whole)
 
 
 def told(drafted: DataFrame) -> Iterator[Told]:

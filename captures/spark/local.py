@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -11,23 +11,22 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kproxy.captures.spark import claims, reading, upholding
-from kproxy.captures.spark.carry import NUMBERED_AS, Carry
-from kproxy.captures.spark.carrying import carried, state_rows
-from kproxy.captures.spark.closing import CLOSED, Closer, Counting, Numbers
-from kproxy.captures.spark.digest import DIGEST, Digest, of_states
-from kproxy.captures.spark.facts import Facts, told
-from kproxy.captures.spark.flows import FINAL, ITEMS, MADE, SORTED, Options
-from kproxy.captures.spark.judging import judged
-from kproxy.captures.spark.numbering import Among
-from kproxy.captures.spark.order import Order, Summary
-from kproxy.captures.spark.planning import SPLIT_SIZE, Plan, Split, of_groups, plan
+from kproxy.captures.spark.claims import claiming, upholding
+from kproxy.captures.spark.claims.digest import DIGEST, Digest, of_states
+from kproxy.captures.spark.claims.judging import judged
+from kproxy.captures.spark.claims.numbering import Among
+from kproxy.captures.spark.follow.carry import NUMBERED_AS, Carry
+from kproxy.captures.spark.follow.flow_states import carried, state_rows
+from kproxy.captures.spark.plan.order import Order
+from kproxy.captures.spark.plan.splits import SPLIT_SIZE, Plan, Read, Split, of_groups, plan
+from kproxy.captures.spark.read import reading
+from kproxy.captures.spark.read.closing import CLOSED, Closer, Counting, Numbers
+from kproxy.captures.spark.read.facts import Facts, told
+from kproxy.captures.spark.read.flows import FINAL, ITEMS, MADE, SORTED, Options
 from kproxy.captures.tables import arrow
 from kproxy.captures.tables.schema import CAPTURES, TABLES
 from kproxy.captures.tls.keylog import Secrets
 
-Read = Callable[[Split, str], Iterator[Any]]
-"""Reads a split of a reading with this name to batches that have summaries."""
 BY_FLOW: Final = ("flow_id", "position")
 
 
@@ -46,10 +45,10 @@ def of_plan(planned: Plan, options: Options, *, size: int = SPLIT_SIZE) -> dict[
     """The tables of what is planned, which is mended where its splits say that it must be."""
 
     def read(split: Split, capture: str) -> Iterator[Any]:
-        return claims.read(split, options, capture)
+        return claiming.read(split, options, capture)
 
     batches, planned, order = ordered(planned, size, read)
-    table = pa.Table.from_batches(batches, claims.CLAIMED)
+    table = pa.Table.from_batches(batches, claiming.CLAIMED)
     numbers: list[Any] = []
     if options.undecided:
         first = shuffled(_judged(table, options, order).to_batches(), ITEMS, SORTED)
@@ -60,8 +59,8 @@ def of_plan(planned: Plan, options: Options, *, size: int = SPLIT_SIZE) -> dict[
     digest = _digest(items)
     if digest.unproven:
         unproven = frozenset(digest.unproven)
-        sent = (claims.read(split, options, planned.capture, whole=unproven) for split in planned.splits)
-        again = pa.Table.from_batches(chain.from_iterable(sent), claims.CLAIMED)
+        sent = (claiming.read(split, options, planned.capture, whole=unproven) for split in planned.splits)
+        again = pa.Table.from_batches(chain.from_iterable(sent), claiming.CLAIMED)
         known = pc.is_in(items.column("flow_id"), pa.array(unproven))
         mended = _judged(again, options, order)
         digest.mend(_digest(mended))
@@ -75,7 +74,7 @@ def of_plan(planned: Plan, options: Options, *, size: int = SPLIT_SIZE) -> dict[
     whole = upholding.Whole(options, order, facts, among)
     found = _tables(closed, options)
     upheld: dict[str, list[Any]] = {name: found[name].to_batches() for name in found}
-    for name, batch in upholding.batches(portions, [one for one in claims.TOLD if one in found], verdicts, whole):
+    for name, batch in upholding.batches(portions, [one for one in claiming.TOLD if one in found], verdicts, whole):
         upheld[name].append(batch)
     found = {name: pa.Table.from_batches(batches, found[name].schema) for name, batches in upheld.items()}
     return found | _captures(order, options)
@@ -85,8 +84,7 @@ def ordered(planned: Plan, size: int, read: Read) -> tuple[list[Any], Plan, Orde
     """What a plan's splits are read as, the plan that was mended where they said that it must be, and their order."""
     while True:
         batches = [batch for split in planned.splits for batch in read(split, planned.capture)]
-        told = (text for batch in batches for text in batch.column("summary").drop_null().to_pylist())
-        order = Order.of(planned, [Summary.of(text) for text in told])
+        order = Order.of(planned, [one for batch in batches for one in reading.summaries(batch)])
         mended = order.mended(planned)
         if mended is None:
             return batches, planned, order
@@ -94,8 +92,8 @@ def ordered(planned: Plan, size: int, read: Read) -> tuple[list[Any], Plan, Orde
 
 
 def _judged(table: Any, options: Options, order: Order, numbers: Sequence[Any] = ()) -> Any:
-    parcels = table.filter(pc.is_valid(table.column("flow_id"))).select(claims.PARCEL).to_batches()
-    made = judged(shuffled([*parcels, *numbers], claims.PARCELS, BY_FLOW), options, order)
+    parcels = table.filter(pc.is_valid(table.column("flow_id"))).select(claiming.PARCEL).to_batches()
+    made = judged(shuffled([*parcels, *numbers], claiming.PARCELS, BY_FLOW), options, order)
     return pa.Table.from_batches(made, ITEMS)
 
 

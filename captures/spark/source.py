@@ -1,8 +1,9 @@
 """The data source `kafka_capture`: captures to whoever writes `spark.read.format("kafka_capture").load("a.pcap")`.
 
 A data source cannot shuffle. What it reads is what a split can know by itself, its segments
-(captures.spark.reading.SEGMENTS); with the option `view`, the name of a table (captures.tables.schema), a file is one
-split and the rows are complete within their file. `captures.spark.tables` joins connections across splits and files.
+(captures.spark.read.reading.SEGMENTS); with the option `view`, the name of a table (captures.tables.schema), a file is
+one split and the rows are complete within their file. `captures.spark.tables` joins connections across splits and
+files.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from pyspark.sql.types import StructType
 
 from kproxy.captures.ports import Ports
 from kproxy.captures.spark import local
-from kproxy.captures.spark.flows import Options
-from kproxy.captures.spark.planning import SPLIT_SIZE, Split, expand, plan
-from kproxy.captures.spark.reading import SEGMENTS, read
+from kproxy.captures.spark.plan.splits import SPLIT_SIZE, Split, expand, plan
+from kproxy.captures.spark.read.flows import Options
+from kproxy.captures.spark.read.reading import SEGMENTS, read
 from kproxy.captures.tables import arrow
 from kproxy.captures.tables.schema import TABLES
 from kproxy.captures.tls import keylog

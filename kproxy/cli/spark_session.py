@@ -48,14 +48,14 @@ def lacking() -> bool:
 def opened(master: str | None, *, queries: bool = False) -> Iterator[Any]:
     """A SparkSession, ended with the block; Java's messages go to a file in the cache unless -v is given.
 
-    `queries` is as in captures.spark.session. Raises Failure: exit 2 if Spark or Java is missing, 4 if Spark does not
-    start (for example because the master cannot be reached), 3 if a query fails.
+    `queries` is as in captures.spark.session.start. Raises Failure: exit 2 if Spark or Java is missing, 4 if Spark does
+    not start (for example because the master cannot be reached), 3 if a query fails.
     """
     if lacking():
         raise Failure(NO_SPARK, Exit.USAGE)
-    from kproxy.captures.spark import java
-    from kproxy.captures.spark.failures import FAILURES
-    from kproxy.captures.spark.session import session
+    from kproxy.captures.spark.session import java
+    from kproxy.captures.spark.session.failures import FAILURES
+    from kproxy.captures.spark.session.start import session
 
     log = cache_directory() / LOG
     try:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from kproxy.captures.ports import Ports
 from kproxy.captures.spark import local
-from kproxy.captures.spark.flows import Options
+from kproxy.captures.spark.read.flows import Options
 from kproxy.captures.tables.schema import TABLES
 from kproxy.cli.main import main
 from tests.captures import files

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from kproxy.captures.spark import java
+from kproxy.captures.spark.session import java
 from kproxy.cli.commands import COMMANDS, doctor
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main

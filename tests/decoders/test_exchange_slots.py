@@ -50,7 +50,7 @@ OTHERS = """
 from dataclasses import dataclass
 from kproxy.decoders import exchange
 exchange.Frame = dataclass(slots=True)(type("Frame", (exchange.Frame,), {"more": 0, "__annotations__": {"more": int}}))
-from kproxy.captures.spark import compiled
+from kproxy.captures.spark.claims import compiled
 from kproxy.decoders.conversation import compiled as conversation
 print(compiled.COMPILED, conversation.COMPILED)
 """

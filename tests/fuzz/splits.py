@@ -11,8 +11,9 @@ from pathlib import Path
 from random import Random
 from unittest.mock import patch
 
-from kproxy.captures.spark import claims, local, plain
-from kproxy.captures.spark.flows import Options
+from kproxy.captures.spark import local
+from kproxy.captures.spark.claims import claiming, plain
+from kproxy.captures.spark.read.flows import Options
 from kproxy.captures.tables.schema import TABLES, WITHOUT_BODIES
 from tests.captures import files, traffic
 from tests.captures.spark.comparing import assert_same, counted, exported
@@ -54,7 +55,7 @@ def once(random: Random) -> None:
         path.write_bytes(files.pcap(taken))
         expected = exported([path], *([] if bodies else ["--no-bodies"]), tables=tables)
         planned = cut_at(path, [random.random() for _ in range(random.randrange(8))])
-        portion, group = random.choice((1, 30, 1 << 20)), random.choice((1, 30, claims.GROUP))
-        with patch.object(claims, "SEGMENTS_OF_PORTION", portion), patch.object(claims, "GROUP", group):
+        portion, group = random.choice((1, 30, 1 << 20)), random.choice((1, 30, claiming.GROUP))
+        with patch.object(claiming, "SEGMENTS_OF_PORTION", portion), patch.object(claiming, "GROUP", group):
             found = local.of_plan(planned, Options(tables, bodies=bodies), size=1 << 40)
         assert_same({name: counted(found[name].to_pylist()) for name in tables}, expected)

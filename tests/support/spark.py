@@ -14,8 +14,8 @@ from unittest.mock import patch
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from kproxy.captures.spark import java
-from kproxy.captures.spark.session import session
+from kproxy.captures.spark.session import java
+from kproxy.captures.spark.session.start import session
 from tests.support.require import require
 
 ROOT = Path(__file__).parents[2]

@@ -17,9 +17,9 @@ import pytest
 
 from kproxy.captures.spark import job
 from kproxy.captures.spark import tables as spark_tables
-from kproxy.captures.spark.flows import Options
-from kproxy.captures.spark.workers import Stage
-from kproxy.captures.spark.writing import write
+from kproxy.captures.spark.plan.splits import Read, Split
+from kproxy.captures.spark.read.flows import Options
+from kproxy.captures.spark.write.parquet import write
 from kproxy.captures.tables.schema import TABLES, USUAL
 from kproxy.decoders.filters import parse
 from tests.captures import traffic
@@ -228,25 +228,20 @@ def test_flows_of_which_too_little_was_sent(spark: Any, tmp_path: Path, monkeypa
     """They are read once more, and sent with all their bytes."""
     claims_of = job._claims
 
-    def forgetful(*given: Any) -> job.StageOf:
-        stage_of = claims_of(*given)
+    def forgetful(*given: Any) -> Read:
+        read = claims_of(*given)
 
-        def of(planned: Any) -> Stage:
-            stage = stage_of(planned)
+        def forget(split: Split, capture: str) -> Iterator[Any]:
+            from kproxy.captures.spark.claims import claiming
 
-            def forget(batches: Any) -> Iterator[Any]:
-                from kproxy.captures.spark import claims
+            kept = claiming.kept
+            claiming.kept = lambda packets, bodies, looked: kept(packets, (bodies[0] - 4, bodies[1]), looked)
+            try:
+                yield from read(split, capture)
+            finally:
+                claiming.kept = kept
 
-                kept = claims.kept
-                claims.kept = lambda packets, bodies, looked: kept(packets, (bodies[0] - 4, bodies[1]), looked)
-                try:
-                    yield from stage(batches)
-                finally:
-                    claims.kept = kept
-
-            return forget
-
-        return of
+        return forget
 
     monkeypatch.setattr(job, "_claims", forgetful)
     capture = traffic.LIBRDKAFKA
@@ -285,9 +280,9 @@ KILLED = """
 import contextlib, os, signal, sys, threading, time, warnings
 from psutil import Error, Process
 from kproxy.captures.spark import job
-from kproxy.captures.spark.flows import Options
-from kproxy.captures.spark.session import session
-from kproxy.captures.spark.writing import write
+from kproxy.captures.spark.read.flows import Options
+from kproxy.captures.spark.session.start import session
+from kproxy.captures.spark.write.parquet import write
 from kproxy.captures.tables.schema import USUAL
 from pathlib import Path
 warnings.simplefilter("ignore")

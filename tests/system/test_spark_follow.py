@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from kproxy.captures.spark.flows import Options
-from kproxy.captures.spark.following import STATE, follow
+from kproxy.captures.spark.follow.query import STATE, follow
+from kproxy.captures.spark.read.flows import Options
 from kproxy.captures.spark.report import tables as report_tables
 from tests.captures import traffic
 from tests.captures.spark.comparing import Rows, assert_same, exported, written
@@ -130,9 +130,9 @@ def test_files_that_go_and_files_that_are_late(spark: Any, tmp_path: Path) -> No
 DRIVER = """
 import os, signal, sys, warnings
 from pathlib import Path
-from kproxy.captures.spark.flows import Options
-from kproxy.captures.spark.following import follow
-from kproxy.captures.spark.session import session
+from kproxy.captures.spark.read.flows import Options
+from kproxy.captures.spark.follow.query import follow
+from kproxy.captures.spark.session.start import session
 warnings.simplefilter("ignore")
 folder, out, at, tables = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], sys.argv[4].split(",")
 def step(number, what):

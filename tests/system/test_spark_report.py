@@ -27,8 +27,8 @@ DISCOVERED = """
 import sys, warnings
 from importlib.util import find_spec
 from pathlib import Path
-from kproxy.captures.spark import java
-from kproxy.captures.spark.session import session
+from kproxy.captures.spark.session import java
+from kproxy.captures.spark.session.start import session
 warnings.simplefilter("ignore")
 java.prepare(Path(sys.argv[1]))
 reader = session("local[1]").read.format("kafka_capture").option("view", "exchanges")
@@ -117,7 +117,7 @@ def test_captures_are_read_out_of_a_zip(wheel: Path, bare: dict[str, str], captu
 @pytest.mark.parametrize(
     ("hidden", "words"),
     [
-        ("import kproxy.captures.spark.java as j; j.find_spec = lambda _: None", NO_JAVA),
+        ("import kproxy.captures.spark.session.java as j; j.find_spec = lambda _: None", NO_JAVA),
         ("import kproxy.cli.spark_session as s; s.find_spec = lambda _: None", NO_SPARK),
         ("import kproxy.cli.spark_session as s; s.find_spec = {'pyspark': 1, 'pyarrow': 1}.get", NO_SPARK),
     ],

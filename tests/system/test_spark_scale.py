@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kproxy.captures.spark import job
-from kproxy.captures.spark.flows import Options
-from kproxy.captures.spark.writing import write
+from kproxy.captures.spark.read.flows import Options
+from kproxy.captures.spark.write.parquet import write
 from tests.captures import traffic
 from tests.captures.spark.comparing import Rows, assert_same, exported, written
 from tests.support.multiply import multiply

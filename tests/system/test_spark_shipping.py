@@ -24,13 +24,13 @@ warnings.simplefilter("ignore")
 archive, capture = sys.argv[1:3]
 sys.path.insert(0, archive)
 from kproxy.captures.spark import tables
-from kproxy.captures.spark.session import session
+from kproxy.captures.spark.session.start import session
 from kproxy.captures.spark.source import KafkaCapture
 spark = session("local-cluster[2,1,1024]")
 spark.sparkContext.addPyFile(archive)
 def where(batches):
-    import kproxy.captures.spark.reading, pyarrow as pa
-    yield pa.record_batch([pa.array([kproxy.captures.spark.reading.__file__])], ["path"])
+    import kproxy.captures.spark.read.reading, pyarrow as pa
+    yield pa.record_batch([pa.array([kproxy.captures.spark.read.reading.__file__])], ["path"])
 print(spark.range(1).mapInArrow(where, "path string").first()["path"])
 print(tables(spark, capture, size=1 << 16)["exchanges"].count())
 spark.dataSource.register(KafkaCapture)

@@ -13,9 +13,9 @@ import pytest
 from pyspark import SparkContext
 
 from kproxy.captures.spark import job
-from kproxy.captures.spark.flows import Options
-from kproxy.captures.spark.planning import plan
-from kproxy.captures.spark.writing import write
+from kproxy.captures.spark.plan.splits import plan
+from kproxy.captures.spark.read.flows import Options
+from kproxy.captures.spark.write.parquet import write
 from tests.captures import files, traffic
 from tests.captures.spark.comparing import Rows, assert_same, exported, written
 from tests.captures.spark.test_claims import COORDINATOR, Talk, find_coordinator, response, timed

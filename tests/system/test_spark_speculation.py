@@ -21,9 +21,10 @@ DRIVER = """
 import sys, time, warnings
 from pathlib import Path
 from pyspark.taskcontext import TaskContext
-from kproxy.captures.spark import job, writing
-from kproxy.captures.spark.flows import Options
-from kproxy.captures.spark.session import session
+from kproxy.captures.spark import job
+from kproxy.captures.spark.write import parquet as writing
+from kproxy.captures.spark.read.flows import Options
+from kproxy.captures.spark.session.start import session
 from kproxy.captures.tables.parquet import Files
 
 warnings.simplefilter("ignore")

@@ -98,9 +98,8 @@ class ExchangesScreen(KproxyScreen):
         self.pane = ExchangeList(cells, id="list")
         self.detail = Detail(cells, show_secrets=show_secrets, viewers=viewers, id="detail")
         self.bar = FilterBar(cells, saved, history, id="filter")
-        self.shared = shared = Shared(
-            self, cells, directory, definitions(release, user_definitions), show_secrets, self.pane, self.detail, self.bar
-        )
+        known = definitions(release, user_definitions)
+        self.shared = shared = Shared(self, cells, directory, known, show_secrets, self.pane, self.detail, self.bar)
         self.panes = Layout(shared, Ground(id="root"), self._show_selected)
         self._asking = asking = Asking(self, self._focus_again)
         jumping = Jumping(shared, asking)

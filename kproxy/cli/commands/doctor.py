@@ -113,7 +113,7 @@ def event_loop() -> Iterator[Fact]:
 
 
 def loops() -> Iterator[Fact]:
-    from kproxy.captures.spark.compiled import COMPILED as CLAIMS
+    from kproxy.captures.spark.claims.compiled import COMPILED as CLAIMS
     from kproxy.decoders.batches.compiled import COMPILED
     from kproxy.decoders.conversation.compiled import COMPILED as FRAMES
 
@@ -136,7 +136,7 @@ def _compiled(name: str, otherwise: str, *, compiled: bool) -> Fact:
 
 
 def spark() -> Iterator[Fact]:
-    from kproxy.captures.spark import java
+    from kproxy.captures.spark.session import java
     from kproxy.cli.spark_session import NO_JAVA, NO_SPARK, lacking
 
     taken = False

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from kproxy.captures.errors import CaptureError
     from kproxy.captures.ports import Ports
-    from kproxy.captures.spark.flows import Options
+    from kproxy.captures.spark.read.flows import Options
     from kproxy.decoders.exchange import Health
     from kproxy.decoders.filters import Expression
 
@@ -54,7 +54,7 @@ class Target(click.Path):
         super().__init__(path_type=Path, file_okay=False)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from kproxy.captures.spark.files import is_url
+        from kproxy.captures.spark.plan.files import is_url
 
         return str(value) if is_url(value) else super().convert(value, param, ctx)
 
@@ -162,8 +162,8 @@ def command(
     kproxy spark /captures --out tables --follow
     kproxy spark report tables --html report.html
     """  # noqa: D301 (\b keeps click from joining the lines)
-    from kproxy.captures.spark.files import size as size_of
-    from kproxy.captures.spark.planning import expand
+    from kproxy.captures.spark.plan.files import size as size_of
+    from kproxy.captures.spark.plan.splits import expand
     from kproxy.captures.tls.keylog import read as read_secrets
     from kproxy.cli.commands.export import wanted_tables
 
@@ -201,7 +201,7 @@ def command(
     secrets = None if keylog is None else read_secrets(keylog)
     with opened(master) as spark:
         from kproxy.captures.spark.job import make, shuffled
-        from kproxy.captures.spark.writing import write
+        from kproxy.captures.spark.write.parquet import write
 
         begin = monotonic()
         with _writable(target):
@@ -221,7 +221,7 @@ def _options(
 ) -> Options:
     if lacking():
         raise Failure(NO_SPARK, Exit.USAGE)
-    from kproxy.captures.spark.flows import Options
+    from kproxy.captures.spark.read.flows import Options
 
     return Options(wanted, release, user_definitions, expression, bodies, ports)
 
@@ -256,7 +256,7 @@ def _follow(
         if what == "carry":
             click.echo(f"batch {number} is in the tables")
 
-    from kproxy.captures.spark.following import follow, refuse_undecided
+    from kproxy.captures.spark.follow.query import follow, refuse_undecided
 
     try:
         refuse_undecided(options)
@@ -308,8 +308,8 @@ def _alone(
     """Makes the tables in this process, as `kproxy export --format parquet` does."""
     from kproxy.captures.definitions import definitions
     from kproxy.captures.garbage import few_collections
-    from kproxy.captures.spark.files import opened as opened_capture
-    from kproxy.captures.spark.files import upload
+    from kproxy.captures.spark.plan.files import opened as opened_capture
+    from kproxy.captures.spark.plan.files import upload
     from kproxy.captures.tls.keylog import read as read_secrets
     from kproxy.cli.commands.export import write_tables
     from kproxy.decoders.view import View

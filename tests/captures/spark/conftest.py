@@ -6,7 +6,7 @@ from collections.abc import Generator
 
 import pytest
 
-from kproxy.captures.spark import plain
+from kproxy.captures.spark.claims import plain
 
 
 @pytest.fixture(scope="package", autouse=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-from kproxy.captures.spark.planning import Plan, moved, plan
+from kproxy.captures.spark.plan.splits import Plan, moved, plan
 from tests.captures.spark.test_edges import beginnings
 
 

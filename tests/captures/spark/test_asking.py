@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.captures.spark.asking import asks_others
+from kproxy.captures.spark.read.asking import asks_others
 from kproxy.decoders.filters import parse
 from tests.captures import files, traffic
 from tests.captures.spark.comparing import exported

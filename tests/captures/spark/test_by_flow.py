@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.captures.spark.by_flow import ByFlow
-from kproxy.captures.spark.reading import Segments
+from kproxy.captures.spark.claims.by_flow import ByFlow
+from kproxy.captures.spark.read.reading import Segments
 from kproxy.captures.tcp.packets import Packets, numbered
 
 FLOW = {b"ab": 7, b"ba": 7, b"cd": -3, b"dc": -3, b"ef": 9}

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from kproxy.captures.spark import local, reading
-from kproxy.captures.spark.carry import Carry
-from kproxy.captures.spark.flows import Options
-from kproxy.captures.spark.planning import plan
-from kproxy.captures.spark.state import unpack
+from kproxy.captures.spark import local
+from kproxy.captures.spark.follow.carry import Carry
+from kproxy.captures.spark.follow.state import unpack
+from kproxy.captures.spark.plan.splits import plan
+from kproxy.captures.spark.read import reading
+from kproxy.captures.spark.read.flows import Options
 from kproxy.captures.tables.schema import TABLES
 from kproxy.decoders.filters import parse
 from tests.captures import files, traffic

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kproxy.captures.spark import checks
+from kproxy.captures.spark.claims import checks
 from kproxy.decoders.exchange import Connection, Exchange, Frame, Status, StreamProblem
 from kproxy.decoders.problems import Code, Problem
 from kproxy.decoders.stream import Side

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kproxy.captures.spark import claims, judging, local
-from kproxy.captures.spark.checks import NUMBERS
-from kproxy.captures.spark.compiled import Found, Looked, check
-from kproxy.captures.spark.flows import Options
-from kproxy.captures.spark.planning import plan
+from kproxy.captures.spark import local
+from kproxy.captures.spark.claims import claiming, judging
+from kproxy.captures.spark.claims.checks import NUMBERS
+from kproxy.captures.spark.claims.compiled import Found, Looked, check
+from kproxy.captures.spark.plan.splits import plan
+from kproxy.captures.spark.read.flows import Options
 from kproxy.captures.tables.schema import TABLES, USUAL
 from kproxy.captures.tcp.packets import Ints, Packets
 from kproxy.decoders.exchange import Exchange
@@ -117,7 +118,7 @@ def test_next_to_nothing_is_sent_and_nearly_all_is_claimed(tmp_path: Path) -> No
     multiply(traffic.BENCH, 1, capture)
     options = Options(USUAL)
     planned = plan([capture], 4 << 20)
-    made = [batch for split in planned.splits for batch in claims.read(split, options, planned.capture)]
+    made = [batch for split in planned.splits for batch in claiming.read(split, options, planned.capture)]
     sent = sum(len(data) for batch in made for data in batch.column("data").drop_null().to_pylist())
     told = [pickle.loads(data) for batch in made for data in batch.column("claims").drop_null().to_pylist()]
     kept = sum(len(one.started) for one in told)
@@ -127,7 +128,7 @@ def test_next_to_nothing_is_sent_and_nearly_all_is_claimed(tmp_path: Path) -> No
 
 
 def test_rows_of_claims_become_columns_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims, "AT_ONCE", 7)
+    monkeypatch.setattr(claiming, "AT_ONCE", 7)
     tables = assert_as_exported([traffic.LIBRDKAFKA])
     assert all(len(tables[name]) > 7 for name in ("exchanges", "record_batches", "records"))
 
@@ -154,7 +155,7 @@ def wrong(item: Exchange, started: int, done: int) -> int:
 
 
 @pytest.mark.parametrize(
-    ("of", "name", "other"), [(claims, "Found", Wrong), (judging, "check", wrong)], ids=["of a split", "of the whole"]
+    ("of", "name", "other"), [(claiming, "Found", Wrong), (judging, "check", wrong)], ids=["of a split", "of the whole"]
 )
 def test_a_claim_that_is_wrong_is_no_row(of: Any, name: str, other: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(of, name, other)
@@ -162,7 +163,7 @@ def test_a_claim_that_is_wrong_is_no_row(of: Any, name: str, other: Any, monkeyp
 
 
 def test_flows_of_which_too_little_was_sent_are_sent_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept, read = claims.kept, claims.read
+    kept, read = claiming.kept, claiming.read
     sent_whole: set[int] = set()
 
     def reading(*given: Any, **more: Any) -> Any:
@@ -172,8 +173,8 @@ def test_flows_of_which_too_little_was_sent_are_sent_whole(monkeypatch: pytest.M
     def of_heads_less(packets: Packets, bodies: tuple[Ints, Ints], looked: Looked) -> tuple[Ints, Ints]:
         return kept(packets, (bodies[0] - 4, bodies[1]), looked)
 
-    monkeypatch.setattr(claims, "kept", of_heads_less)
-    monkeypatch.setattr(claims, "read", reading)
+    monkeypatch.setattr(claiming, "kept", of_heads_less)
+    monkeypatch.setattr(claiming, "read", reading)
     assert_as_exported([traffic.LIBRDKAFKA], size=1 << 16)
     assert sent_whole
 

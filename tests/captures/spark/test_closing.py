@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kproxy.captures.spark.closing import Numbers
-from kproxy.captures.spark.facts import NODE, Facts
+from kproxy.captures.spark.read.closing import Numbers
+from kproxy.captures.spark.read.facts import NODE, Facts
 from kproxy.decoders.knowledge import MOST, RESERVED, Fact
 
 TOPIC = Fact.TOPIC.value

@@ -16,11 +16,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kproxy.captures.ports import Ports
-from kproxy.captures.spark import local, planning
-from kproxy.captures.spark.flows import Options
-from kproxy.captures.spark.order import Order
-from kproxy.captures.spark.planning import plan
-from kproxy.captures.spark.reading import read, summaries
+from kproxy.captures.spark import local
+from kproxy.captures.spark.plan import splits as planning
+from kproxy.captures.spark.plan.order import Order
+from kproxy.captures.spark.plan.splits import plan
+from kproxy.captures.spark.read.flows import Options
+from kproxy.captures.spark.read.reading import read, summaries
 from kproxy.captures.tables.schema import TABLES
 from kproxy.decoders.filters import parse
 from tests.captures import files, traffic

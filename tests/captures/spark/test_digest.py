@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kproxy.captures.spark.digest import DIGEST, UNPROVEN, VERDICT, Digest, digested, of_states, verdicts_in
-from kproxy.captures.spark.flows import ITEMS
+from kproxy.captures.spark.claims.digest import DIGEST, UNPROVEN, VERDICT, Digest, digested, of_states, verdicts_in
+from kproxy.captures.spark.read.flows import ITEMS
 from kproxy.captures.tables.schema import FLOWS, TABLES
 
 FACT = ("topic", "aa", "orders")

@@ -11,8 +11,8 @@ import pytest
 
 from kproxy.captures.formats import detect
 from kproxy.captures.formats.pcap import LONGEST, RECORD
-from kproxy.captures.spark.edges import edges
-from kproxy.captures.spark.planning import plan
+from kproxy.captures.spark.plan.edges import edges
+from kproxy.captures.spark.plan.splits import plan
 from tests.captures import files, traffic
 
 

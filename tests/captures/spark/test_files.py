@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from kproxy.captures.errors import CaptureError
-from kproxy.captures.spark import files as spark_files
 from kproxy.captures.spark import local
-from kproxy.captures.spark.files import BLOCK
-from kproxy.captures.spark.flows import Options
-from kproxy.captures.spark.planning import expand, plan
+from kproxy.captures.spark.plan import files as spark_files
+from kproxy.captures.spark.plan.files import BLOCK
+from kproxy.captures.spark.plan.splits import expand, plan
+from kproxy.captures.spark.read.flows import Options
 from kproxy.captures.tables.schema import TABLES
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main

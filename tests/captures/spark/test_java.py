@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.captures.spark import java
+from kproxy.captures.spark.session import java
 
 
 def pretended(home: Path, version: str, words: str = "openjdk version") -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kproxy.captures.spark import local
-from kproxy.captures.spark.flows import Options
+from kproxy.captures.spark.read.flows import Options
 from kproxy.captures.tables.schema import EXCHANGE_TOPICS, EXCHANGES
 from tests.support import judged
 

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kproxy.captures.spark.claims import kept
-from kproxy.captures.spark.compiled import Looked
+from kproxy.captures.spark.claims.claiming import kept
+from kproxy.captures.spark.claims.compiled import Looked
 from kproxy.captures.tcp.packets import Packets
 
 SEGMENT = st.tuples(st.integers(0, 5), st.lists(st.integers(0, 6), max_size=6))

@@ -10,8 +10,8 @@ import pytest
 from kproxy.captures.errors import CaptureError
 from kproxy.captures.ring import segment_name
 from kproxy.captures.spark import local
-from kproxy.captures.spark.flows import Options
-from kproxy.captures.spark.planning import plan
+from kproxy.captures.spark.plan.splits import plan
+from kproxy.captures.spark.read.flows import Options
 from kproxy.captures.tables.schema import TABLES
 from kproxy.captures.tls.keylog import read
 from tests.captures import files, traffic

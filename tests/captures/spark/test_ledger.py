@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from kproxy.captures.spark.closed_files import ClosedFiles
-from kproxy.captures.spark.ledger import Ledger
+from kproxy.captures.spark.follow.closed_files import ClosedFiles
+from kproxy.captures.spark.follow.ledger import Ledger
 from tests.captures import files, traffic
 
 TAKEN = traffic.packets(traffic.LIBRDKAFKA)

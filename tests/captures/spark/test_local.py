@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.captures.spark import local, reading
-from kproxy.captures.spark.flows import Options
-from kproxy.captures.spark.planning import plan
+from kproxy.captures.spark import local
+from kproxy.captures.spark.plan.splits import plan
+from kproxy.captures.spark.read import reading
+from kproxy.captures.spark.read.flows import Options
 from kproxy.captures.tables.schema import TABLES, WITHOUT_BODIES
 from tests.captures import traffic
 from tests.captures.spark.comparing import Rows, assert_same, counted, exported

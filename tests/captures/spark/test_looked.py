@@ -7,7 +7,7 @@ from types import ModuleType
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.captures.spark import looked
+from kproxy.captures.spark.claims import looked
 from tests.support.variants import each_variant_of
 
 variants = each_variant_of(looked)

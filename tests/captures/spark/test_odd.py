@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.captures.spark import local
-from kproxy.captures.spark.flows import Options
+from kproxy.captures.spark.read.flows import Options
 from kproxy.captures.tables.schema import TABLES
 from tests.captures import files
 from tests.captures.spark.comparing import assert_same, counted, exported

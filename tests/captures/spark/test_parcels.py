@@ -9,9 +9,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.captures.spark.by_flow import Flows
-from kproxy.captures.spark.packing import Columns, Parcels, unpack
-from kproxy.captures.spark.plain import Plain
+from kproxy.captures.spark.claims.by_flow import Flows
+from kproxy.captures.spark.claims.packing import Columns, Parcels, unpack
+from kproxy.captures.spark.claims.plain import Plain
 from kproxy.captures.tcp.packets import Ints, Packets, numbered
 from kproxy.captures.tcp.reassembly import Share
 

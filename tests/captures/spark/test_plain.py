@@ -15,11 +15,12 @@ import numpy as np
 import pytest
 
 from kproxy.captures.definitions import definitions
-from kproxy.captures.spark import judging, local, plain
-from kproxy.captures.spark.by_flow import Flows
-from kproxy.captures.spark.checks import NUMBERS
-from kproxy.captures.spark.compiled import Found, check
-from kproxy.captures.spark.flows import Options
+from kproxy.captures.spark import local
+from kproxy.captures.spark.claims import judging, plain
+from kproxy.captures.spark.claims.by_flow import Flows
+from kproxy.captures.spark.claims.checks import NUMBERS
+from kproxy.captures.spark.claims.compiled import Found, check
+from kproxy.captures.spark.read.flows import Options
 from kproxy.captures.tables.schema import TABLES, USUAL
 from kproxy.captures.tcp.packets import Packets
 from kproxy.captures.tcp.reassembly import Share

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from kproxy.captures.spark import local, state
-from kproxy.captures.spark.carry import Carry
-from kproxy.captures.spark.carrying import load
-from kproxy.captures.spark.order import Order
-from kproxy.captures.spark.state import StateError, pack, unpack
+from kproxy.captures.spark import local
+from kproxy.captures.spark.follow import state
+from kproxy.captures.spark.follow.carry import Carry
+from kproxy.captures.spark.follow.flow_states import load
+from kproxy.captures.spark.follow.state import StateError, pack, unpack
+from kproxy.captures.spark.plan.order import Order
 from tests.captures import traffic
 from tests.captures.spark.test_carrying import OPTIONS, rotated, streamed
 

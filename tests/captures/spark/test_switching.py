@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.captures.spark.switching import Switch
+from kproxy.captures.spark.follow.switching import Switch
 
 
 def batch(folder: Path, name: str, **tables: str) -> Path:

@@ -9,7 +9,7 @@ SECOND_TASK = """
 import gc
 from types import SimpleNamespace
 import pyarrow as pa
-from kproxy.captures.spark.workers import mapped
+from kproxy.captures.spark.session.workers import mapped
 
 def stage(batches):
     yield gc.get_threshold()

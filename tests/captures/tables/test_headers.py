@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from kproxy.captures.definitions import definitions
-from kproxy.captures.spark.checks import NUMBERS
-from kproxy.captures.spark.compiled import Found
+from kproxy.captures.spark.claims.checks import NUMBERS
+from kproxy.captures.spark.claims.compiled import Found
 from kproxy.captures.tables import arrow, headers
 from kproxy.captures.tables.rows import Drafter
 from kproxy.captures.tables.schema import EXCHANGES

@@ -1,0 +1,137 @@
+"""The segments of a portion, flow after flow, so that what is to be known of each flow is found for all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from kproxy.captures.spark.read.reading import Segments
+from kproxy.captures.tables.flows import Counts, counted
+from kproxy.captures.tcp.packets import Ints, Packets, joined, together
+from kproxy.captures.tcp.reassembly import Share
+
+
+@dataclass(frozen=True)
+class Flows:
+    """Segments of flows, in their order: those of the flow with flow_id `numbers[i]` are [starts[i], starts[i + 1]).
+
+    Its directions are [directions[i], directions[i + 1]) of the packets', and each of these has segments. In the share
+    `which` counts segments as they stand here, and `now` and `time` say nothing. `position` is that of
+    captures.spark.read.reading.SEGMENTS.
+    """
+
+    numbers: list[int]
+    starts: Ints
+    directions: Ints
+    share: Share
+    position: Ints
+
+    def at(self, addresses: Ints) -> Ints:
+        """The segments that hold the bytes at these addresses."""
+        begins, order = self._by_address
+        return order[np.searchsorted(begins, addresses, "right") - 1]
+
+    @cached_property
+    def whose(self) -> Ints:
+        """Each segment's flow, by its place."""
+        return np.repeat(np.arange(len(self.numbers)), np.diff(self.starts))
+
+    @property
+    def counts(self) -> list[list[Counts]]:
+        """Of each flow what its segments come to: its first direction is 0, and times count from its first segment."""
+        found: list[list[Counts]] = [[] for _ in self.numbers]
+        flows = np.repeat(np.arange(len(self.numbers)), np.diff(self.directions)).tolist()
+        low, begins = self.directions.tolist(), self.share.packets.time[self.starts[:-1]].tolist()
+        for direction, first, last, *rest in counted(self.share.packets):
+            flow = flows[direction]
+            found[flow].append((direction - low[flow], first - begins[flow], last - begins[flow], *rest))
+        return found
+
+    @cached_property
+    def comments(self) -> dict[int, dict[int, str]]:
+        """By the flow's place, and by the segment's among those of the flow."""
+        found: dict[int, dict[int, str]] = {}
+        for segment, text in self.share.packets.comments.items():
+            flow = int(self.whose[segment])
+            found.setdefault(flow, {})[segment - int(self.starts[flow])] = text
+        return found
+
+    def borders(self, flows: Ints) -> Ints:
+        """Where each flow's begin in what is of these flows, which come in order, and behind them the end."""
+        return np.searchsorted(flows, np.arange(len(self.numbers) + 1))
+
+    @cached_property
+    def _by_address(self) -> tuple[Ints, Ints]:
+        """Where the bytes of segments begin, and whose these are."""
+        packets = self.share.packets
+        some = np.flatnonzero(packets.stored)
+        order = some[np.argsort(packets.at[some], kind="stable")]
+        return packets.at[order], order
+
+
+class ByFlow:
+    """Takes segments in their order (`add`), of which there must be some before `groups` are asked for.
+
+    `size` is how many bytes of payload they have.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._count = 0
+        self._packets: list[Packets] = []
+        self._rest: list[tuple[Ints, Ints, Ints]] = []
+        """Position, reached and clock."""
+        self._flows: dict[bytes, int] = {}
+        """By direction."""
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, some: Segments) -> None:
+        packets = some.packets
+        self._packets.append(packets)
+        self._rest.append((some.position, some.reached, some.clock))
+        self._flows.update(zip(packets.directions, some.flows.tolist(), strict=True))
+        self.size += int(packets.stored.sum())
+        self._count += len(packets)
+
+    def groups(self, most: int) -> Iterator[Flows]:
+        """All of them, as many flows at a time as have so many segments at most, or one that has more."""
+        packets = joined(self._packets)
+        position, reached, clock = map(np.concatenate, zip(*self._rest, strict=True))
+        known = packets.directions
+        used = np.flatnonzero(np.bincount(packets.direction, minlength=len(known))).tolist()
+        by_flow = sorted(used, key=lambda i: self._flows[known[i]])
+        numbers, first, flow = np.unique(
+            [self._flows[known[i]] for i in by_flow], return_index=True, return_inverse=True
+        )
+        directions = np.append(first, len(by_flow))
+        number, whose = np.zeros((2, len(known)), np.int64)
+        number[by_flow], whose[by_flow] = np.arange(len(by_flow)), flow
+        flows = whose[packets.direction]
+        order = together(flows, len(numbers))
+        starts = np.append(0, np.cumsum(np.bincount(flows)))
+        for one, end in _groups(starts, most):
+            here = order[starts[one] : starts[end]]
+            low, high = directions[one], directions[end]
+            some = packets.some(here)
+            some.directions = [known[i] for i in by_flow[low:high]]
+            some.direction = number[some.direction] - low
+            share = Share(some, np.arange(len(here)), reached[here], clock[here], 0, 0)
+            yield Flows(
+                numbers[one:end].tolist(), starts[one : end + 1] - starts[one], directions[one : end + 1] - low, share,
+                position[here],
+            )  # fmt: skip
+
+
+def _groups(starts: Ints, most: int) -> Iterator[tuple[int, int]]:
+    """Adjacent flows, which begin where `starts` say: the first one, and the one behind the last."""
+    first = 0
+    for i in range(1, len(starts) - 1):
+        if starts[i + 1] - starts[first] > most:
+            yield first, i
+            first = i
+    yield first, len(starts) - 1

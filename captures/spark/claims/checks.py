@@ -1,0 +1,164 @@
+"""Which exchanges a split may claim (captures.spark.claims.claiming), and the check by which stage 2 knows them again.
+
+Plain Python, and where there is a C compiler the source of the extension `_checks` as well: setup.py compiles it with
+the C types of checks.pxd.
+"""
+
+from __future__ import annotations
+
+import zlib
+from array import array
+from collections.abc import Callable
+from functools import lru_cache
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final
+
+from kproxy.decoders.exchange import Connection, Exchange, Frame, Status
+from kproxy.decoders.knowledge import TEACHING
+from kproxy.decoders.schema import api_keys
+
+if TYPE_CHECKING:
+    from kproxy.captures.reader import Done
+
+UNCLAIMED: Final = TEACHING | {api_keys.SASL_HANDSHAKE, api_keys.API_VERSIONS, api_keys.SASL_AUTHENTICATE}
+"""API keys of what tells something of others or of its connection: topics, groups, brokers, software, principals."""
+NUMBERS: Final = (
+    "started", "done", "place", "asked", "answered", "check", "asked_pieces", "answered_pieces", "api_key",
+    "api_version", "correlation_id", "request_size", "req_ts_ns", "req_last_ts_ns", "response_size", "rsp_ts_ns",
+    "rsp_last_ts_ns",
+)  # fmt: skip
+"""What is told of a claim in numbers: as in captures.spark.claims.claiming.Claims, what `check` says, how many spans
+its frames have (captures.spark.claims.plain.Frames), and as in captures.tables.headers."""
+
+numbers_of = Struct(f"{len(NUMBERS)}q").pack  # not in C
+put = array.append  # not in C
+_OK, _NO_REPLY_EXPECTED = Status.OK, Status.NO_REPLY_EXPECTED
+
+
+class Found:
+    """What a flow claims, in the order in which it was complete.
+
+    Claim behind claim `numbers` are 64-bit ones (NUMBERS), `texts` client id, status and reason, and `spans` addresses
+    and lengths of the pieces of its frames. `talks` are the connections, each with the first claim of it, or of it
+    again.
+    """
+
+    def __init__(self) -> None:
+        self.numbers = bytearray()
+        self.texts: list[str | None] = []
+        self.spans = array("q")
+        self.talks: list[tuple[int, Connection]] = []
+        self._count = 0
+        self._connection: Connection | None = None
+        self._begun: dict[Exchange, int] = {}
+
+    def take(
+        self, began: list[tuple[int, Exchange]], done: Done, keeps: Callable[[Exchange], bool] | None = None
+    ) -> None:
+        """Claim what is plain of what is complete, and what somebody `keeps`; all of it began here or before."""
+        begun = self._begun
+        for at, exchange in began:
+            begun[exchange] = at
+        for at, item in done:
+            if isinstance(item, Exchange):
+                started = begun.pop(item, None)
+                told = None if started is None else _told(item, started, at)
+                if told is not None and (keeps is None or keeps(item)):
+                    self._add(item, at, told)
+
+    def _add(self, item: Exchange, done: int, told: tuple[Any, ...]) -> None:
+        """Claim an exchange, of which `_told` tells this."""
+        connection = item.connection
+        if connection is not self._connection:
+            self._connection = connection
+            self.talks.append((self._count, connection))
+        self._count += 1
+        started, key, version, number, asked_size, asked_first, asked_last, size, first, last, asked, answered, _, _ = (
+            told
+        )
+        self.numbers += numbers_of(
+            started, done, _offset(item), asked[0][0], answered[0][0] if answered else -1, _check(told),
+            len(asked), len(answered), key, version, number, asked_size, asked_first, asked_last, size, first, last,
+        )  # fmt: skip
+        self.texts += (item.client_id, item.status, item.reason)
+        for spans in (asked, answered):
+            for at, length in spans:
+                put(self.spans, at)
+                put(self.spans, length)
+
+
+def check(item: Exchange, started: int, done: int) -> int:
+    """All that the rows of a plain exchange are made of, as 32 bits; 0 where it is not plain.
+
+    Nothing is odd about one that is plain, so that two readings that see the same frames see the same in it. It began
+    and ended with bytes of its own, so that nothing else of its flow did at the same.
+    """
+    told = _told(item, started, done)
+    return 0 if told is None else _check(told)
+
+
+def _check(told: tuple[Any, ...]) -> int:
+    return hash(told) & 0xFFFFFFFF or 1
+
+
+def _told(item: Exchange, started: int, done: int) -> tuple[Any, ...] | None:
+    """What a plain exchange tells, so that Python's hash of it is the same in each process; None where it is not."""
+    request, response, status = item.request, item.response, item.status
+    key, version, number = item.api_key, item.api_version, item.correlation_id
+    if (
+        request is None
+        or (status is not _OK and status is not _NO_REPLY_EXPECTED)
+        or key is None
+        or version is None
+        or number is None
+        or key in UNCLAIMED
+        or item.protocol is not None
+        or item.problems
+        or item.token
+        or item.session is not None
+    ):
+        return None
+    asked = _whole(request)
+    if asked is None:
+        return None
+    answered: tuple[tuple[int, int], ...] | None = ()
+    size = first = last = 0
+    end = request.at
+    if response is not None:
+        answered = _whole(response)
+        if answered is None:
+            return None
+        size, first, last, end = response.size, response.first_time, response.time, response.at
+    begin, length = asked[0]
+    if end != done or not begin <= started < begin + length:
+        return None
+    connection = item.connection
+    return (
+        started, key, version, number, request.size, request.first_time, request.time, size, first, last,
+        asked, answered, status is _OK,
+        _words(item.client_id, item.reason, connection.client, connection.broker),
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=1024)
+def _words(*words: str | None) -> int:
+    # other than of numbers, Python's hash of a text is another in each process
+    return zlib.crc32("\0".join(map(str, words)).encode("utf-8", "replace"))
+
+
+def _whole(frame: Frame) -> tuple[tuple[int, int], ...] | None:
+    """Its spans, where it is all there, in order, and not commented."""
+    spans = frame.spans
+    count = len(spans)
+    if not count or frame.missing or frame.comments:
+        return None
+    at, length = spans[count - 1]
+    if frame.at != at + length - 1 or (count > 1 and sorted(spans) != spans):
+        return None
+    return tuple(spans)
+
+
+def _offset(item: Exchange) -> int:
+    """The stream offset of its request: a plain exchange has one."""
+    request = item.request
+    return request.stream_offset  # type: ignore[union-attr]  # as said

@@ -1,0 +1,21 @@
+"""What setup.py compiles where there is a C compiler; elsewhere the same in plain Python."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kproxy.captures.spark.claims.checks import Found, check
+from kproxy.captures.spark.claims.looked import Looked, Mapped
+
+COMPILED = False
+
+if not TYPE_CHECKING:
+    try:
+        from kproxy.captures.spark.claims._checks import Found, check
+        from kproxy.captures.spark.claims._looked import Looked, Mapped
+
+        COMPILED = True
+    except (ImportError, ValueError):  # of a size: slots lie otherwise than decoders/exchange.pxd says
+        pass
+
+__all__ = ["COMPILED", "Found", "Looked", "Mapped", "check"]

@@ -1,0 +1,188 @@
+"""Where a flow's segments hold whole exchanges that are claimed, and nothing else.
+
+A reading that has understood all before, and waits for nothing, finds the same exchanges there as any other, and is
+then where it was, only further on. So stage 2 passes over them without reading them (captures.spark.claims.judging).
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from kproxy.captures.spark.claims.by_flow import Flows
+from kproxy.captures.tcp.packets import FIN, RST, SYN, Ints, Mask, Packets
+from kproxy.decoders.conversation.conversation import Conversation
+from kproxy.decoders.conversation.loop import HEAD
+from kproxy.decoders.conversation.responses import Responses
+from kproxy.decoders.exchange import Connection
+from kproxy.decoders.stream import Event, Run
+
+LEAST: Final = 64
+"""Segments from which on it is cheaper to pass over them."""
+_SPECIAL: Final = SYN | FIN | RST
+
+
+class Plain(NamedTuple):
+    """The segments [start, end) of a parcel, and the exchanges in them: so many `claims` from number `first` on.
+
+    `place` is the stream offset of their first request as the portion counts; `client` and `broker` are the ends of
+    their connection.
+    """
+
+    start: int
+    end: int
+    first: int
+    claims: int
+    place: int
+    client: str
+    broker: str
+
+
+@dataclass(slots=True)
+class Passing:
+    """A plain stretch that a reading comes to, which are `packets`.
+
+    `read` is called before it is read, where it cannot be passed over. `connection` is the one that has passed over it,
+    and then its first request was at stream offset `place` of it.
+    """
+
+    plain: Plain
+    packets: Packets
+    read: Callable[[], None]
+    connection: Connection | None = None
+    place: int = 0
+
+    def over(self, conversation: Conversation, events: Sequence[Event]) -> bool:
+        """Have a conversation pass over it, if nothing else happens to it, and it waits for nothing."""
+        connection = conversation.connection
+        runs = [event for event in events if isinstance(event, Run)]
+        if (
+            not runs
+            or len(runs) < len(events)
+            or (connection.client, connection.broker) != (self.plain.client, self.plain.broker)
+            or not conversation.rests(int(self.packets.time.min()))
+            or not self._are(runs)
+        ):
+            return False
+        self.connection, self.place = connection, conversation.asked
+        conversation.pass_over(runs)
+        return True
+
+    def _are(self, runs: Sequence[Run]) -> bool:
+        """Whether runs, of which there are some, are the segments, all of them, each as it is."""
+        if any(run.stored is not None or run.comments or run.overlaps or run.released for run in runs):
+            return False
+        at, length = self.packets.at, self.packets.length
+        size = sum(run.ends[-1] - run.start for run in runs)
+        found = np.sort(np.concatenate([np.asarray(run.at) for run in runs]), kind="stable")
+        return size == int(length.sum()) and np.array_equal(found, at[length > 0])
+
+
+class Frames:
+    """The frames of what a flow claims.
+
+    `asked` and `answered` are of how many pieces each claim's request and response are, `spans` the addresses and
+    lengths of these (captures.spark.claims.checks.Found), as are `talks`.
+    """
+
+    def __init__(self, asked: Ints, answered: Ints, spans: array[int], talks: list[tuple[int, Connection]]) -> None:
+        counts = np.stack([asked, answered], 1).ravel()
+        self.counts = counts[counts > 0]
+        """Of each frame."""
+        self.heads = np.tile([HEAD, Responses.head], len(asked))[counts > 0]
+        """How many bytes of each frame are looked at in any case."""
+        self.claims = asked + answered
+        self.talks = talks
+        self.columns = np.frombuffer(spans, np.int64).reshape(-1, 2).T
+
+    def bodies(self) -> tuple[Ints, Ints]:
+        """Where the bytes of frames begin and end that lie behind what is looked at in any case, in order."""
+        (starts, lengths), counts = self.columns, self.counts
+        ends = np.cumsum(lengths)
+        before = ends - lengths
+        head = np.clip(np.repeat(before[np.cumsum(counts) - counts] + self.heads, counts) - before, 0, lengths)
+        some = np.flatnonzero(head < lengths)
+        order = np.argsort(starts[some], kind="stable")
+        return (starts + head)[some][order], (starts + lengths)[some][order]
+
+    def stretches(self, flows: Flows, claims: Ints, places: Ints) -> dict[int, list[Plain]]:
+        """The plain stretches of flows, by their place: of flow i are the claims [claims[i], claims[i + 1]).
+
+        `places` are the stream offsets of requests.
+        """
+        found: dict[int, list[Plain]] = {}
+        if not len(self.claims):
+            return found
+        count = len(flows.share.packets)
+        starts, lengths = self.columns
+        where = flows.at(starts)
+        good = _in_full(flows, np.bincount(where, lengths, count).astype(np.int64))
+        pieces = self.claims
+        begins: Ints = np.cumsum(pieces) - pieces
+        # a response may begin before the request that it answers
+        first, last = np.minimum.reduceat(where, begins), np.maximum.reduceat(where, begins)
+        quiet = _between(first, last, count)
+        borders = flows.starts
+        for low, high in _runs(good, borders):
+            flow = int(np.searchsorted(borders, low, "right")) - 1
+            shows = int(np.searchsorted(last, low))
+            if shows >= claims[flow + 1]:
+                continue
+            # A connection shows by an exchange what it is.
+            begin = int(last[shows]) + 1
+            here = np.flatnonzero(quiet[begin : high + 1]) + begin
+            if len(here) < 2 or here[-1] - here[0] < LEAST:
+                continue
+            start, end = here[[0, -1]].tolist()
+            one, other = np.searchsorted(last, [start, end]).tolist()
+            connection = self._connection(one, other)
+            if connection is not None:
+                place, before = int(places[one:other].min()), int(borders[flow])
+                found.setdefault(flow, []).append(
+                    Plain(
+                        start - before, end - before, one - int(claims[flow]), other - one, place, connection.client,
+                        connection.broker,
+                    )
+                )  # fmt: skip
+        return found
+
+    def _connection(self, first: int, end: int) -> Connection | None:
+        """The one that the claims [first, end) are of, of which there must be some."""
+        held = bisect_right(self.talks, first, key=lambda talk: talk[0]) - 1
+        until = self.talks[held + 1][0] if held + 1 < len(self.talks) else len(self.claims)
+        return self.talks[held][1] if first < end <= until else None
+
+
+def _in_full(flows: Flows, claimed: Ints) -> Mask:
+    """Of each segment whether all that it has is claimed, nothing is odd about it, and addresses grow in its flow."""
+    packets = flows.share.packets
+    good: Mask = (claimed == packets.length) & (packets.stored == packets.length)
+    good &= (packets.flags & _SPECIAL == 0) & (packets.at >= flows.share.reached)
+    good[list(packets.comments)] = False
+    back = np.append(False, packets.at[1:] <= packets.at[:-1])
+    back[flows.starts[:-1]] = False
+    return good & ~(np.bincount(flows.whose[back], minlength=len(flows.numbers)) > 0)[flows.whose]
+
+
+def _runs(good: Mask, starts: Ints) -> list[list[int]]:
+    """Where segments begin and end that are good one after another, and enough; `starts` are where flows begin."""
+    first, last = good.copy(), good.copy()
+    first[1:] &= ~good[:-1]
+    last[:-1] &= ~good[1:]
+    for border, each in ((starts[:-1], first), (starts[1:] - 1, last)):
+        each[border] = good[border]
+    runs = np.stack([np.flatnonzero(first), np.flatnonzero(last) + 1], axis=1)
+    long: list[list[int]] = runs[runs[:, 1] - runs[:, 0] >= LEAST].tolist()
+    return long
+
+
+def _between(first: Ints, last: Ints, count: int) -> Ints:
+    """Before each of so many segments, and behind them, whether no claim is on its way there from `first` to `last`."""
+    steps = np.bincount(first + 1, minlength=count + 2) - np.bincount(last + 1, minlength=count + 2)
+    quiet: Ints = np.cumsum(steps)[: count + 1] == 0
+    return quiet

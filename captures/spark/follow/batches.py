@@ -1,0 +1,157 @@
+"""A batch of a stream on Spark: some files, and what the batch before left, to rows and what is left then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from kproxy.captures.spark import job
+from kproxy.captures.spark.follow.carry import NUMBERED_AS, Carry
+from kproxy.captures.spark.follow.flow_states import carried
+from kproxy.captures.spark.plan.order import Order, Summary
+from kproxy.captures.spark.plan.splits import WIDE, plan
+from kproxy.captures.spark.read.closing import CLOSED, Closer, Numbers
+from kproxy.captures.spark.read.facts import Facts
+from kproxy.captures.spark.read.flows import FINAL, ITEMS, SORTED, STATE, Options
+from kproxy.captures.spark.read.reading import SEGMENTS, read
+from kproxy.captures.spark.session.workers import Stage, mapped
+from kproxy.captures.spark.write import parts
+from kproxy.captures.spark.write.parts import Part
+from kproxy.captures.tables import arrow
+from kproxy.captures.tables.rows import Row
+from kproxy.captures.tables.schema import ANOMALIES, CAPTURES
+
+LOST = "lost_file"
+LATE = "late_file"
+"""Kinds of anomalies of files."""
+GONE = "it was gone before it was read"
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    path: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows for good, rows that stand until the next batch, and what is carried: `carry` and the frame of `states`.
+
+    `given` are batches of rows, by table, that stand until the next batch, too.
+    """
+
+    final: Part
+    open: Part
+    given: Mapping[str, Sequence[Any]]
+    carry: Carry
+    states: DataFrame
+    kept: Sequence[DataFrame]
+
+    def release(self) -> None:
+        """Give back what Spark keeps of it."""
+        for frame in self.kept:
+            frame.unpersist()
+
+
+def make(
+    spark: SparkSession,
+    files: Sequence[File],
+    options: Options,
+    carry: Carry,
+    states: DataFrame | None,
+    *,
+    size: int,
+) -> Batch:
+    """The batch of these files, behind what `carry` and `states` (flow_id, state) are of.
+
+    Files that are gone are left out, and said to be. Raises CaptureError where another cannot be opened.
+    """
+    there = [one for one in files if Path(one.path).exists()]
+    gone = [_lost(one, carry.groups + number) for number, one in enumerate(one for one in files if one not in there)]
+    before = carry.groups + len(gone)
+    if there:
+        planned = plan([one.path for one in there], size, before)
+        wanted = options.ports
+        _, segments, order, _ = job.segments(spark, planned, size, SEGMENTS, lambda split, _: read(split, wanted))
+    else:
+        segments, order = spark.createDataFrame([], from_arrow_schema(SEGMENTS)), Order(carry.capture or "", ())
+    order = carry.order(Order(order.capture, (*gone, *order.summaries)))
+    rows = segments.where("summary is null")
+    if states is not None:
+        rows = rows.unionByName(_as_segments(states))
+    count = job.parallelism(spark, len(order.summaries) - len(carry.summaries))
+    drafted = job.kept(
+        mapped(
+            rows.repartition(count, "flow_id").sortWithinPartitions("flow_id", "position"),
+            _carried(options, order, carry),
+            ITEMS,
+        )
+    )
+    items = drafted.where("state is null")
+    numbered = items.where("number is null").groupBy("kind", "range").count().collect()
+    numbers = Numbers.of([(row["kind"], row["range"], row["count"]) for row in numbered], carry.counts)
+    for_good = list(job.told(items.where(f.col("standing") == FINAL)))
+    facts = Facts([*carry.told, *for_good, *job.told(items.where(f.col("standing") != FINAL))])
+    closed = job.kept(
+        mapped(
+            items.repartition(count, "range").sortWithinPartitions(*SORTED),
+            lambda rows: Closer(options, facts, numbers).close(rows),
+            CLOSED,
+        )
+    )
+    places = (row.asDict() for row in closed.where("kind != 'problem'").select(*NUMBERED_AS).toLocalIterator())
+    after = carry.after(order, for_good, places)
+    standing = f.col("standing")
+    return Batch(
+        parts.items(closed.where(standing == FINAL)), parts.items(closed.where(standing != FINAL)),
+        _of_files(after, order), after, drafted.where("state is not null").select("flow_id", "state"),
+        (segments, drafted, closed),
+    )  # fmt: skip
+
+
+def _lost(file: File, group: int) -> Summary:
+    base = group * WIDE
+    return Summary(0, group, file.path, base, max(file.size, 1), base, base, base, error=GONE)
+
+
+def _as_segments(states: DataFrame) -> DataFrame:
+    given = {"flow_id": f.col("flow_id"), "position": f.lit(STATE), "payload": f.col("state")}
+    schema = from_arrow_schema(SEGMENTS)
+    return states.select(*(given.get(one.name, f.lit(None)).cast(one.dataType).alias(one.name) for one in schema))
+
+
+def _carried(options: Options, order: Order, carry: Carry) -> Stage:
+    numbers = carry.numbers
+
+    def stage(batches: Iterable[Any]) -> Iterator[Any]:
+        yield from carried(batches, options, order, numbers)
+
+    return stage
+
+
+def _of_files(carry: Carry, order: Order) -> dict[str, list[Any]]:
+    """Rows that are told of files."""
+    told = ((CAPTURES, list(order.captures())), (ANOMALIES, list(_anomalies(carry, order))))
+    return {table.name: [arrow.batch(table, rows)] for table, rows in told}
+
+
+def _anomalies(carry: Carry, order: Order) -> Iterator[Row]:
+    clock = 0
+    for one in order.files:
+        if one.error == GONE:
+            yield _anomaly(order.capture, clock, LOST, one.size, f"{one.name}: {GONE}")
+        clock = max(clock, one.clock)
+    for path, first in carry.late:
+        detail = f"{path}: came behind captures that begin later, and was read by itself"
+        yield _anomaly(order.capture, first, LATE, None, detail)
+
+
+def _anomaly(capture: str, time: int, kind: str, size: int | None, detail: str) -> Row:
+    given = {"capture_id": capture, "ts_ns": time, "kind": kind, "size": size, "path": "", "detail": detail}
+    return tuple(given.get(column.name) for column in ANOMALIES.given)

@@ -1,0 +1,99 @@
+"""What a batch of a stream leaves to the next beside the states of flows: what all of them have in common."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from kproxy.captures.spark.plan.order import Order, Summary
+from kproxy.captures.spark.plan.splits import WIDE
+from kproxy.captures.spark.read.closing import PLACE
+from kproxy.captures.spark.read.facts import Told
+from kproxy.captures.spark.read.flows import COUNTED, OPEN, PRESUMED, Place
+
+Late = tuple[str, int]
+"""A file, and when it begins, in nanoseconds since the epoch."""
+SCHEMA: Final = "kproxy.carry/1"
+NUMBERED_AS: Final = [*PLACE, "number"]
+"""Columns of items (captures.spark.read.closing.CLOSED) that say which numbers are taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Carry:
+    """`capture` names the reading; `summaries` are of the files that were read, one each.
+
+    `told` is what flows have told last of each thing, `counts` how many exchanges and flows have numbers, and `numbers`
+    those of exchanges and flows that are not over. `late` are files that came behind others that begin later.
+    """
+
+    capture: str | None = None
+    summaries: Sequence[Summary] = ()
+    told: Sequence[Told] = ()
+    counts: Mapping[str, int] = field(default_factory=lambda: {"exchange": 0, "flow": 0})
+    numbers: Mapping[Place, int] = field(default_factory=dict)
+    late: Sequence[Late] = ()
+
+    @property
+    def groups(self) -> int:
+        """How many groups of files have been read."""
+        return 1 + max((one.base // WIDE for one in self.summaries), default=-1)
+
+    @property
+    def begun(self) -> int:
+        """When the last file began of those that were read, in nanoseconds since the epoch."""
+        return max((one.first for one in self.summaries if one.first is not None), default=0)
+
+    def order(self, batch: Order) -> Order:
+        """The order of all that has been read, with that of a batch."""
+        return Order(self.capture or batch.capture, (*self.summaries, *batch.summaries))
+
+    def after(self, order: Order, told: Iterable[Told], items: Iterable[Mapping[str, Any]]) -> Carry:
+        """What a batch leaves: what its final items have told, and all its items as NUMBERED_AS has them.
+
+        `order` is of all that has been read by then.
+        """
+        latest = {one[:2]: one for one in sorted((*self.told, *told), key=lambda one: one[3])}
+        numbers: dict[Place, int] = {}
+        counts = dict(self.counts)
+        for item in items:
+            counted = COUNTED.get(item["kind"])
+            if counted is None or item["standing"] == PRESUMED:
+                continue
+            counts[counted] = max(counts[counted], item["number"])
+            if item["standing"] == OPEN:
+                numbers[counted, item["started"], item["born"], item["rank"]] = item["number"]
+        return Carry(order.capture, order.files, list(latest.values()), counts, numbers, self.late)
+
+    def json(self) -> str:
+        return json.dumps({
+            "schema": SCHEMA,
+            "capture": self.capture,
+            "summaries": [asdict(one) for one in self.summaries],
+            "told": self.told,
+            "counts": self.counts,
+            "late": self.late,
+            "numbers": [[*place, number] for place, number in self.numbers.items()],
+        })  # fmt: skip
+
+    @classmethod
+    def of(cls, text: str) -> Carry:
+        """Raises ValueError where this is none."""
+        try:
+            told = json.loads(text)
+            held = {SCHEMA: told}[told["schema"]]
+            return cls(
+                None if held["capture"] is None else str(held["capture"]),
+                [Summary(**one) for one in held["summaries"]],
+                [(str(fact), str(about), str(known), tuple(position)) for fact, about, known, position in held["told"]],
+                {kind: int(held["counts"][kind]) for kind in ("exchange", "flow")},
+                {
+                    (str(kind), int(started), int(born), int(rank)): int(number)
+                    for kind, started, born, rank, number in held["numbers"]
+                },
+                [(str(path), int(first)) for path, first in held["late"]],
+            )
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            text = f"is no {SCHEMA} ({type(error).__name__}: {error}): remove the folder .follow with the tables"
+            raise ValueError(f"what the batch before has left {text} and begin again") from None

@@ -1,0 +1,81 @@
+"""The stream of a folder's captures: a row for each that is closed (captures.spark.follow.ledger)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+from kproxy.captures.spark.follow.ledger import Ledger
+
+try:  # Spark 4.1 has neither; a batch is then all that is there
+    from pyspark.sql.streaming.datasource import ReadMaxFiles, SupportsTriggerAvailableNow
+except ImportError:
+    ReadMaxFiles, SupportsTriggerAvailableNow = None, object  # type: ignore[assignment,misc]  # as said
+
+NAME: Final = "kafka_capture_files"
+_COUNT: Final = "files"
+
+
+class ClosedFiles(DataSource):
+    """Options: path (the folder), ledger (its file), quiet (seconds), most and bytes (files of a batch, and theirs)."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> str:
+        return "number bigint, path string, size bigint"
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: ARG002, N802  # Spark's signature
+        options = self.options
+        ledger = Ledger(Path(options["ledger"]), Path(options["path"]), float(options["quiet"]))
+        return _Reader(ledger, int(options["most"]), int(options["bytes"]))
+
+
+@dataclass
+class _Range(InputPartition):
+    start: int
+    end: int
+
+
+class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, ledger: Ledger, most: int, size: int) -> None:
+        """A batch has `most` files at most, and no more than `size` bytes unless it is of one file."""
+        self._ledger = ledger
+        self._most = most
+        self._size = size
+        self._target: int | None = None
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
+        self._target = self._ledger.update()
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        return {_COUNT: 0}
+
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802
+        return ReadMaxFiles(self._most)
+
+    def latestOffset(self, start: dict[str, int] | None = None, limit: Any = None) -> dict[str, int]:  # noqa: N802
+        count = self._ledger.update() if self._target is None else self._target
+        if start is not None and limit is not None and isinstance(limit, ReadMaxFiles):
+            count = self._bounded(start[_COUNT], min(count, start[_COUNT] + limit.max_files))
+        return {_COUNT: count}
+
+    def _bounded(self, start: int, end: int) -> int:
+        """Where a batch ends that may go on to `end`."""
+        sizes = accumulate(one.size for one in self._ledger.entries()[start:end])
+        return start + max(min(1, end - start), sum(size <= self._size for size in sizes))
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        return [_Range(start[_COUNT], end[_COUNT])]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[int, str, int]]:
+        assert isinstance(partition, _Range)  # noqa: S101  # it is one of ours
+        entries = self._ledger.entries()
+        for number in range(partition.start, partition.end):
+            yield number, entries[number].path, entries[number].size

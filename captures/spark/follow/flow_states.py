@@ -1,0 +1,165 @@
+"""A flow between two batches of a stream: its state as bytes, and back.
+
+The state is the flow's objects as JSON (captures.spark.follow.state). What a reading makes anew each time (definitions,
+order, options) is named only, and of the captured bytes those are kept that something in the state refers to by their
+address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+import pyarrow as pa
+
+from kproxy.captures.spark.follow.state import Reader, StateError, Writer, pack, unpack
+from kproxy.captures.spark.plan.order import Order
+from kproxy.captures.spark.read.flows import ITEMS, OPEN, STATE, Flow, Held, Options, Place, items
+from kproxy.captures.spark.read.reading import SEGMENTS
+from kproxy.captures.tcp.direction import Direction, Piece
+from kproxy.decoders.conversation.recognition import Known, known
+from kproxy.decoders.conversation.stretch import Stretch
+from kproxy.decoders.exchange import Frame
+from kproxy.decoders.filters import Matcher
+from kproxy.decoders.schema import Definitions
+from kproxy.decoders.schema.dialect import Dialect
+from kproxy.decoders.stream import Copy, Run
+
+COMPARED: Final = 1 << 15
+"""Bytes of a direction, of those delivered last, that are kept to be compared with what is sent again."""
+
+STATE_KIND: Final = "state"
+
+Span = tuple[int, int]
+"""An address, and how many bytes from it on."""
+
+
+def dump(flow: Flow) -> bytes:
+    """The state of a flow, which goes on without what it compares with no more."""
+    if flow.over:
+        return pack({"number": flow.number, "epochs": list(flow.epochs.items())}, ())
+    for direction in flow.directions:
+        _forget(direction)
+    needed: list[Span] = []
+
+    def note(one: Any) -> None:
+        spans = _SPANS.get(type(one))
+        if spans is not None:
+            needed.extend(spans(one))
+
+    told = Writer(_anew, note).objects(flow)
+    return pack(told, flow.source.kept(needed))
+
+
+def load(state: bytes, options: Options, order: Order, numbers: Mapping[Place, int]) -> Flow:
+    """The flow of a state that `dump` made; `numbers` are those of items that were numbered in batches before.
+
+    Raises StateError.
+    """
+    told, held = unpack(state)
+    if "number" in told:
+        try:
+            epochs = {int(connection): int(epoch) for connection, epoch in told["epochs"]}
+            return Flow(int(told["number"]), options, order, epochs)
+        except (ValueError, KeyError, TypeError) as error:
+            raise StateError(f"cannot be read ({error})") from None
+    source = Held(held)
+
+    def made_anew(told: Sequence[Any]) -> Any:
+        return _made_anew(told, source, options, order)
+
+    restored: Flow = Reader(made_anew).object(told, Flow)
+    restored.resume(order, numbers)
+    return restored
+
+
+def carried(batches: Iterable[Any], options: Options, order: Order, numbers: Mapping[Place, int]) -> Iterator[Any]:
+    """The items of a batch of a stream: captures.spark.read.flows.items, with states before segments and behind items.
+
+    Behind its state are the items that a flow has if the capture ends here.
+    """
+
+    def restore(state: bytes) -> Flow:
+        return load(state, options, order, numbers)
+
+    return items(batches, options, order, restore, _left)
+
+
+def state_rows(states: Mapping[int, bytes]) -> Any:
+    """States of flows as rows to stand before their segments: a batch of captures.spark.read.reading.SEGMENTS."""
+    given = {"flow_id": list(states), "position": [STATE] * len(states), "payload": list(states.values())}
+    columns = [pa.array(given.get(field.name, [None] * len(states)), field.type) for field in SEGMENTS]
+    return pa.record_batch(columns, schema=SEGMENTS)
+
+
+def _left(number: int, flow: Flow) -> Iterator[Any]:
+    held = {"kind": STATE_KIND, "range": 0, "nth": 0, "rank": 0, "standing": OPEN, "flow_id": number}
+    yield tuple((held | {"state": dump(flow)}).get(name) for name in ITEMS.names)
+    if not flow.over:
+        flow.presume()
+    yield from flow.end()
+
+
+def _anew(one: Any) -> Sequence[Any] | None:
+    """The name of what is made anew, None for what is part of a state."""
+    if not isinstance(one, _ANEW):
+        return None
+    return [type(one).__name__, one.name] if isinstance(one, Dialect) else [type(one).__name__]
+
+
+def _made_anew(told: Sequence[Any], source: Held, options: Options, order: Order) -> Any:
+    """What `_anew` named. Raises KeyError, ValueError."""
+    kind, *name = told
+    definitions = options.definitions
+    if kind == Dialect.__name__:
+        return definitions.dialects[name[0]]
+    if kind == Matcher.__name__ and options.filter is not None:
+        return Matcher(options.filter, source, definitions)
+    made = {Held: source, Options: options, Order: order, Definitions: definitions, Known: known(definitions)}
+    return {one.__name__: value for one, value in made.items()}[kind]
+
+
+_ANEW: Final = (Held, Options, Order, Definitions, Known, Dialect, Matcher)
+
+
+def _of_frame(frame: Frame) -> Iterator[Span]:
+    yield from frame.spans
+
+
+def _of_piece(piece: Piece) -> Iterator[Span]:
+    yield piece.at, piece.stored
+
+
+def _of_run(run: Run) -> Iterator[Span]:
+    lengths = (end - start for start, end in pairwise([run.start, *run.ends]))
+    yield from zip(run.at, lengths if run.stored is None else run.stored, strict=True)
+
+
+def _of_copy(copy: Copy) -> Iterator[Span]:
+    yield copy.at, copy.end - copy.start
+
+
+def _of_stretch(stretch: Stretch) -> Iterator[Span]:
+    lengths = (end - start for start, end in pairwise(stretch.ends))
+    yield from zip(stretch.ats[1:], lengths, strict=True)
+
+
+def _of_direction(direction: Direction) -> Iterator[Span]:
+    held = zip(direction.recent_starts, direction.recent_held, strict=True)
+    yield from zip(direction.recent_at, (end - start for start, end in held), strict=True)
+
+
+_SPANS: Final[dict[type, Any]] = {
+    Copy: _of_copy, Frame: _of_frame, Piece: _of_piece, Run: _of_run, Stretch: _of_stretch, Direction: _of_direction,
+}  # fmt: skip
+"""What refers to bytes, and which they are."""
+
+
+def _forget(direction: Direction) -> None:
+    """Leave of what was delivered the last COMPARED bytes."""
+    ends = direction.recent_ends
+    least = direction.next - COMPARED
+    count = sum(end <= least for end in ends)
+    for recent in (direction.recent_starts, ends, direction.recent_at, direction.recent_held):
+        del recent[:count]

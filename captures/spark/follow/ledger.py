@@ -1,0 +1,101 @@
+"""Which files of a folder are to be read, in which order: each once, when nothing more is written to it.
+
+The ledger is a file with a line a capture. It is what a stream's offsets count, so that a batch that is made again has
+the same files, whatever has become of the folder since.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+from kproxy.captures import private
+from kproxy.captures.errors import CaptureError
+from kproxy.captures.formats.magic import begins_as_capture
+from kproxy.captures.keys import HEAD
+from kproxy.captures.spark.plan.files import head
+from kproxy.captures.spark.plan.splits import began
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file as it was when it was found closed: `digest` is of its first `known` bytes, decompressed."""
+
+    path: str
+    size: int
+    modified: int
+    known: int
+    digest: str
+
+
+class Ledger:
+    """The files of `folder` that have been found closed, kept at `path`."""
+
+    def __init__(self, path: Path, folder: Path, quiet: float) -> None:
+        """`quiet` is for how many seconds the newest file must not have changed to be closed."""
+        self._path = path
+        self._folder = folder
+        self._quiet = quiet
+
+    def entries(self) -> list[Entry]:
+        if not self._path.exists():
+            return []
+        try:
+            return [Entry(**json.loads(line)) for line in self._path.read_text("utf-8").splitlines()]
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{self._path}: is no list of files that were read ({error})") from None
+
+    def update(self) -> int:
+        """Take in what has been closed since; how many files there are then."""
+        held = self.entries()
+        found = sorted(self._new(held), key=lambda one: (one[0] is None, one[0], one[1].path))
+        if found:
+            held += (entry for _, entry in found)
+            lines = (json.dumps(asdict(entry)) + "\n" for entry in held)
+            private.replace(self._path, "".join(lines), flush=True)
+        return len(held)
+
+    def _new(self, held: list[Entry]) -> Iterator[tuple[int | None, Entry]]:
+        """What is closed and not held, with when its first packet was captured."""
+        same = {(one.path, one.size, one.modified) for one in held}
+        paths = {one.path: one for one in held}
+        digests = {one.digest for one in held}
+        for path, status in self._closed():
+            if (str(path), status.st_size, status.st_mtime_ns) in same:
+                continue
+            try:
+                first = head(str(path), HEAD)
+                before = paths.get(str(path))
+                if before is not None and _digest(first[: before.known]) == before.digest:
+                    continue  # written to after all
+                digest = _digest(first)
+                if digest in digests:
+                    continue  # compressed since, or moved
+                digests.add(digest)
+                entry = Entry(str(path), status.st_size, status.st_mtime_ns, len(first), digest)
+                yield began(str(path)), entry
+            except CaptureError:
+                continue  # gone meanwhile
+
+    def _closed(self) -> Iterator[tuple[Path, os.stat_result]]:
+        """Captures but the one that was written to last, unless that is long ago."""
+        there = []
+        for path in sorted(self._folder.iterdir()):
+            try:
+                if not path.name.startswith(".") and path.is_file() and begins_as_capture(path):
+                    there.append((path, path.stat()))
+            except OSError:
+                continue  # gone meanwhile
+        newest = max((status.st_mtime_ns for _, status in there), default=0)
+        for path, status in there:
+            if status.st_mtime_ns < newest or time.time() - status.st_mtime >= self._quiet:
+                yield path, status
+
+
+def _digest(data: bytes) -> str:
+    return blake2b(data, digest_size=16).hexdigest()

@@ -1,0 +1,215 @@
+"""Tables that grow with a folder of captures, by Spark's Structured Streaming.
+
+The stream is that of closed files (captures.spark.follow.closed_files), and Spark's checkpoint says which of them a
+batch has. A batch writes its rows for good as files named after its number; the rows of what goes on (connections,
+requests that wait) stand in files of their own, which each batch replaces. Both come into the tables in one move
+(captures.spark.follow.switching). What it carries to the next comes last, in another: a batch that has it is over, and
+one that is made again finds what the batch before it left. So the tables are, at any time, those of all files that were
+read in so many batches.
+
+    OUT/exchanges/capture_date=2026-11-21/capture_hour=05/9f3c…-000007-0001.parquet
+    OUT/flows/capture_date=2026-11-21/capture_hour=05/9f3c…-open-0001.parquet
+    OUT/.follow/{checkpoint,carry/batch=7,files,read,a,b}
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from kproxy.captures import private
+from kproxy.captures.errors import CaptureError
+from kproxy.captures.spark import job
+from kproxy.captures.spark.follow import batches
+from kproxy.captures.spark.follow.batches import File
+from kproxy.captures.spark.follow.carry import Carry
+from kproxy.captures.spark.follow.closed_files import NAME, ClosedFiles
+from kproxy.captures.spark.follow.switching import Switch
+from kproxy.captures.spark.plan.splits import SPLIT_SIZE, began
+from kproxy.captures.spark.read.flows import Options
+from kproxy.captures.spark.write.parquet import fill
+
+STATE: Final = ".follow"
+QUIET: Final = 60.0
+"""Seconds after which the newest file is closed, unless others are wanted."""
+MOST: Final = 64
+"""Files of a batch, unless others are wanted."""
+BYTES: Final = 16 << 30
+"""Bytes of the files of a batch, unless others are wanted."""
+KEPT: Final = 2
+"""Batches whose carry is kept."""
+_COMMON, _STATES = "carry.json", "flows"
+
+Step = Callable[[int, str], None]
+"""Told of a batch's number and what of it has just been done: "begun", "tables" (they are written), "switched" (they
+are read), "carry"."""
+
+
+def follow(
+    spark: SparkSession,
+    folder: Path,
+    out: Path,
+    options: Options,
+    *,
+    once: bool = False,
+    quiet: float = QUIET,
+    most: int = MOST,
+    most_bytes: int = BYTES,
+    size: int = SPLIT_SIZE,
+    seconds: float = 1,
+    step: Step | None = None,
+) -> StreamingQuery:
+    """Start making the tables of a folder's captures below `out`, which every executor must see as it must the folder.
+
+    `once` ends with what is closed now; else the folder is looked at every so many `seconds`. `quiet` is for how many
+    seconds the newest file must not have changed to be read, `most` how many files a batch has, and `most_bytes` how
+    many bytes, unless it is of one file. Raises OSError where
+    `out` cannot be written, ValueError where it follows something else, was begun by another version, or where the
+    filter asks what is known only at the end.
+    """
+    refuse_undecided(options)
+    state = out.absolute() / STATE
+    private.place(out)
+    private.inherited(state)
+    _begin(state / "begun.json", folder, options)
+    spark.dataSource.register(ClosedFiles)
+    stream = spark.readStream.format(NAME).options(
+        path=str(folder.absolute()), ledger=str(state / "files"), quiet=quiet, most=most, bytes=most_bytes
+    )
+    follower = _Follower(spark, out.absolute(), options, size, step or _quietly)
+    writer = stream.load().writeStream.foreachBatch(follower.batch)
+    writer = writer.option("checkpointLocation", str(state / "checkpoint"))
+    trigger: dict[str, Any] = {"availableNow": True} if once else {"processingTime": f"{seconds} seconds"}
+    return writer.trigger(**trigger).start()
+
+
+def refuse_undecided(options: Options) -> None:
+    """Raise ValueError where the filter asks what is known only at the end."""
+    if options.undecided:
+        text = "the filter asks for numbers, or for topics or brokers that other connections name"
+        raise ValueError(f"{text}, of which more comes while a folder is followed: filter the tables")
+
+
+def _begin(path: Path, folder: Path, options: Options) -> None:
+    """Note what is followed and how, which what is carried depends on."""
+    told = json.dumps({
+        "version": version("kafka-kproxy"),
+        "folder": str(folder.absolute()),
+        "tables": list(options.tables),
+        "bodies": options.bodies,
+        "filter": None if options.filter is None else str(options.filter),
+        "ports": None if options.ports is None else str(options.ports),
+        "release": options.release,
+        "definitions": list(options.user_definitions),
+    })  # fmt: skip
+    if not path.exists():
+        private.replace(path, told, flush=True)
+    elif path.read_text("utf-8") != told:
+        raise ValueError(f"{path.parent.parent}: was begun otherwise ({path}): take another folder")
+
+
+def _quietly(number: int, what: str) -> None:
+    pass
+
+
+class _Follower:
+    def __init__(self, spark: SparkSession, out: Path, options: Options, size: int, step: Step) -> None:
+        self._spark = spark
+        self._out = out
+        self._carries = out / STATE / "carry"
+        self._aside = out / STATE / "aside"
+        self._switch = Switch(out, out / STATE)
+        self._options = options
+        self._size = size
+        self._step = step
+
+    def batch(self, frame: DataFrame, number: int) -> None:
+        """Make a batch of the files in `frame`, unless it has been made."""
+        if self._carry(number).exists():
+            return
+        self._step(number, "begun")
+        rows = frame.orderBy("number").collect()
+        self._make(number, [File(row["path"], row["size"]) for row in rows])
+
+    def _make(self, number: int, files: Sequence[File]) -> None:
+        carry, states = self._carried(number - 1)
+        lost: list[File] = []
+        while True:
+            try:
+                shutil.rmtree(self._aside, ignore_errors=True)
+                late = [one for one in files if self._is_late(one, carry)]
+                names = [self._alone(one) for one in late]
+                at_hand = replace(carry, late=[*carry.late, *((one.path, began(one.path) or 0) for one in late)])
+                made = batches.make(
+                    self._spark, [one for one in files if one not in late], self._options, at_hand, states,
+                    size=self._size,
+                )  # fmt: skip
+                self._put(number, made, names)
+                break
+            except Exception:  # whatever Spark makes of it
+                # A file of a ring may go at any time: made again, the batch says that it is lost.
+                gone = [one for one in files if not Path(one.path).exists()]
+                if gone == lost:
+                    raise
+                lost = gone
+        made.release()
+
+    def _put(self, number: int, made: batches.Batch, names: list[str]) -> None:
+        """Put a batch in place, and with it the tables of late files, of these captures."""
+        capture = made.carry.capture
+        if capture:
+            final, open_ = f"{capture}-{number:06}", f"{capture}-open"
+            fill([made.final], {}, self._options.tables, self._aside / final, final)
+            fill([made.open], made.given, self._options.tables, self._aside / open_, open_)
+            names = [*names, final, open_]
+            self._step(number, "tables")
+        self._switch.put([self._aside / name for name in names], [f"{name}-" for name in names])
+        self._step(number, "switched")
+        shutil.rmtree(self._aside, ignore_errors=True)
+        self._leave(number, made)
+        self._step(number, "carry")
+
+    def _leave(self, number: int, made: batches.Batch) -> None:
+        aside = self._carries / ".partial"
+        shutil.rmtree(aside, ignore_errors=True)
+        private.folder(aside)
+        made.states.write.parquet(str(aside / _STATES))
+        private.replace(aside / _COMMON, made.carry.json(), flush=True)
+        aside.replace(self._carry(number))
+        shutil.rmtree(self._carry(number - KEPT), ignore_errors=True)
+
+    def _carried(self, number: int) -> tuple[Carry, DataFrame | None]:
+        """What a batch has left; nothing before the first."""
+        folder = self._carry(number)
+        if number < 0:
+            return Carry(), None
+        carry = Carry.of((folder / _COMMON).read_text("utf-8"))
+        return carry, self._spark.read.schema("flow_id bigint, state binary").parquet(str(folder / _STATES))
+
+    def _carry(self, number: int) -> Path:
+        return self._carries / f"batch={number}"
+
+    def _is_late(self, file: File, carry: Carry) -> bool:
+        try:
+            first = began(file.path)
+        except CaptureError:
+            return False
+        return first is not None and first < carry.begun
+
+    def _alone(self, file: File) -> str:
+        """Make the tables of a late file, as those of a capture of its own, whose name is returned."""
+        made = job.make(self._spark, [file.path], self._options, size=self._size)
+        try:
+            name = made.order.capture
+            fill(made.parts, made.given, made.names, self._aside / name, name)
+        finally:
+            made.release()
+        return name

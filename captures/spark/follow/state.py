@@ -1,0 +1,393 @@
+r"""The state of a flow as typed data, and back: JSON of its objects, checked against the classes that they are of.
+
+    "kproxy-flow/1\n", BLAKE2b-64 of what is compressed, length of JSON with captured bytes (u32), of the JSON (u32);
+    JSON and captured bytes, compressed by zstd
+
+The JSON holds `classes` ([module, name, fields] each), `spans` ([address, length] of the captured bytes) and `objects`.
+An object is a list of its kind, or of its class's index, and its values. A value is null, a number, a text, true or
+false, or [n] for object n; so objects that are shared stay shared, and circles are possible. Object 0 is the flow.
+
+Whoever can write a file of states decides what is in them, so reading one calls nothing that it names: classes come
+from the modules in MODULES, objects are made without their constructors, functions are those of FUNCTIONS and METHODS.
+"""
+
+from __future__ import annotations
+
+import binascii
+import builtins
+import json
+import struct
+import types
+import typing
+from array import array
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import cache, partial
+from hashlib import blake2b
+from importlib import import_module
+from typing import Any, Final
+
+import zstandard
+
+from kproxy.captures import reader
+from kproxy.captures.tcp.reassembly import as_list
+from kproxy.decoders.conversation import conversation
+from kproxy.decoders.conversation.candidates import Awaited
+
+NAME: Final = b"kproxy-flow/1\n"
+_HEAD: Final = struct.Struct(f">{len(NAME)}s8sII")
+MOST: Final = 1 << 30
+"""Bytes of JSON and captured bytes that a state may have."""
+MODULES: Final = (
+    "kproxy.captures.formats.link",
+    "kproxy.captures.formats.plain",
+    "kproxy.captures.ports",
+    "kproxy.captures.reader",
+    "kproxy.captures.seen",
+    "kproxy.captures.spark.read.flows",
+    "kproxy.captures.tables.flows",
+    "kproxy.captures.keys",
+    "kproxy.captures.tables.rows",
+    "kproxy.captures.tcp.",
+    "kproxy.decoders.conversation.",
+    "kproxy.decoders.dialects.",
+    "kproxy.decoders.exchange",
+    "kproxy.decoders.problems",
+    "kproxy.decoders.sasl.",
+    "kproxy.decoders.schema.dialect",
+    "kproxy.decoders.stream",
+)
+"""Where classes of a state may come from: modules, and packages with a dot behind them."""
+FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
+    "as_list": as_list,
+    "fits": conversation._fits,  # noqa: SLF001  # partial of it is in each conversation
+    "same": reader._same,  # noqa: SLF001
+}
+"""Functions that a state refers to, with arguments or without."""
+METHODS: Final = frozenset({("FlowCounter", "began"), ("Order", "where")})
+"""Methods of objects that a state refers to: (class, name)."""
+_NAMES: Final = {function: name for name, function in FUNCTIONS.items()}
+_PLAIN: Final = frozenset({type(None), bool, int, float, str})
+_MISSING: Final = object()
+_LEFT_OUT: Final[Mapping[type, Sequence[str]]] = {Awaited: ("_pattern",)}
+"""Fields that are made anew of the others."""
+_KINDS: Final[Mapping[Any, str]] = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset", deque: "deque"}
+_EMPTY: Final[Mapping[str, Callable[[], Any]]] = {
+    "list": list, "dict": dict, "ordered": OrderedDict, "set": set, "deque": deque, "array": partial(array, "q"),
+}  # fmt: skip
+_CYTHON: Final = "__reduce_cython__"
+_FIELDS: Final = "fields in order"
+"""Instead of the names of fields: what Cython says of an object of a compiled class."""
+
+
+class StateError(ValueError):
+    """Bytes that are no state of a flow, or one of another version."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"the state of a flow {why}: remove the folder .follow with the tables and begin again")
+
+
+# --- to bytes --------------------------------------------------------------------------------------------------------
+
+
+class Writer:
+    """Makes bytes of an object and all that it refers to.
+
+    `anew` gives the name of what a reader makes anew instead, else None; `seen` is called with each other object.
+    """
+
+    def __init__(self, anew: Callable[[Any], Sequence[Any] | None], seen: Callable[[Any], None]) -> None:
+        self._anew = anew
+        self._seen = seen
+        self._objects: list[Any] = []
+        self._numbers: dict[int, list[int]] = {}
+        self._classes: dict[tuple[type, tuple[str, ...]], int] = {}
+
+    def objects(self, root: Any) -> dict[str, Any]:
+        """The JSON values of an object. Raises TypeError where it refers to what a state cannot have."""
+        self._value(root)
+        told = [self._told(one) for one in self._objects]  # which finds more of them
+        return {
+            "classes": [[one.__module__, one.__qualname__, names] for one, names in self._classes],
+            "objects": told,
+        }
+
+    def _value(self, value: Any) -> Any:
+        if type(value) in _PLAIN:
+            return value
+        number = self._numbers.get(id(value))
+        if number is None:
+            number = self._numbers[id(value)] = [len(self._objects)]
+            self._objects.append(value)  # and so it lives, and nothing else gets its id
+        return number
+
+    def _values(self, values: Any) -> list[Any]:
+        plain, one_of = _PLAIN, self._value
+        return [value if type(value) in plain else one_of(value) for value in values]
+
+    def _told(self, one: Any) -> list[Any]:
+        kind = type(one)
+        told = _KINDS.get(kind)
+        if told is not None:
+            return [told, *self._values(one)]
+        if kind is dict or kind is OrderedDict:
+            return ["dict" if kind is dict else "ordered", *self._values(one), *self._values(one.values())]
+        if kind is array:
+            return ["array", *one]
+        if kind is bytes:
+            return ["bytes", binascii.b2a_base64(one, newline=False).decode()]
+        if (anew := self._anew(one)) is not None:
+            return ["anew", *anew]
+        if kind is types.MethodType and (type(one.__self__).__name__, one.__name__) in METHODS:
+            return ["method", self._value(one.__self__), one.__name__]
+        if kind is partial and not one.keywords and one.func in _NAMES:
+            return ["partial", _NAMES[one.func], *self._values(one.args)]
+        if kind is types.FunctionType and one in _NAMES:
+            return ["function", _NAMES[one]]
+        return self._instance(one, kind)
+
+    def _instance(self, one: Any, kind: type) -> list[Any]:
+        if not _allowed(kind.__module__):
+            raise TypeError(
+                f"the state of a flow holds {kind.__module__}.{kind.__qualname__}, which it has no form for"
+            )
+        self._seen(one)
+        if isinstance(one, Enum):
+            return [self._class(kind, ()), one.name]
+        if isinstance(one, tuple):
+            return [self._class(kind, ()), *self._values(one)]
+        if hasattr(one, _CYTHON):
+            return [self._class(kind, (_FIELDS,)), *self._values(_of_cython(one))]
+        found = one.__getstate__()
+        if isinstance(found, tuple):
+            found = {**(found[0] or {}), **(found[1] or {})}
+        elif isinstance(found, list):
+            found = {field.name: value for field, value in zip(fields(one), found, strict=True)}
+        for name in _LEFT_OUT.get(kind, ()):
+            found.pop(name)
+        return [self._class(kind, tuple(found or ())), *self._values((found or {}).values())]
+
+    def _class(self, kind: type, names: tuple[str, ...]) -> int:
+        return self._classes.setdefault((kind, names), len(self._classes))
+
+
+def pack(told: Mapping[str, Any], held: Sequence[tuple[int, Any]]) -> bytes:
+    """JSON values and captured bytes, by their addresses, as a state."""
+    spans = [[at, len(data)] for at, data in held]
+    text = json.dumps({**told, "spans": spans} if spans else told, separators=(",", ":")).encode()
+    whole = b"".join([text, *(data for _, data in held)])
+    packed = zstandard.compress(whole, 1)
+    return _HEAD.pack(NAME, _digest(packed), len(whole), len(text)) + packed
+
+
+def _of_cython(one: Any) -> Sequence[Any]:
+    """The fields of an object of a compiled class, in the order that Cython gives them."""
+    _, (_, _, early), *later = one.__reduce_cython__()
+    found: Sequence[Any] = later[0] if later else early
+    return found
+
+
+# --- from bytes ------------------------------------------------------------------------------------------------------
+
+
+def unpack(state: bytes) -> tuple[dict[str, Any], list[tuple[int, bytes]]]:
+    """What `pack` was given. Raises StateError."""
+    if len(state) < _HEAD.size or not state.startswith(NAME):
+        raise StateError(f"is not of the form {NAME.decode().strip()}")
+    _, digest, size, length = _HEAD.unpack_from(state)
+    packed = state[_HEAD.size :]
+    if _digest(packed) != digest or not length <= size <= MOST:
+        raise StateError("is damaged")
+    try:
+        # the frame says itself how much is reserved for it
+        whole = zstandard.decompress(packed) if zstandard.frame_content_size(packed) == size else b""
+        told = json.loads(whole[:length])
+        held = list(_held(told.get("spans", ()), whole, length))
+    except StateError:
+        raise
+    except (zstandard.ZstdError, ValueError, AttributeError, TypeError, RecursionError) as error:
+        raise StateError(f"cannot be read ({error})") from None
+    return told, held
+
+
+def _held(spans: Sequence[Sequence[Any]], whole: bytes, at: int) -> Iterator[tuple[int, bytes]]:
+    for address, size in spans:
+        if type(address) is not int or type(size) is not int or not 0 <= size <= len(whole) - at:
+            raise StateError("is damaged")
+        yield address, whole[at : at + size]
+        at += size
+
+
+class Reader:
+    """Makes objects of what `Writer` told; `anew` makes what is made anew, of its name."""
+
+    def __init__(self, anew: Callable[[Sequence[Any]], Any]) -> None:
+        self._anew = anew
+        self._told: list[list[Any]] = []
+        self._classes: list[tuple[Any, Sequence[str]]] = []
+        self._made: list[Any] = []
+
+    def object(self, told: Mapping[str, Any], kind: type) -> Any:
+        """The object, which is of a class. Raises StateError."""
+        try:
+            root = self._root(told)
+        except StateError:
+            raise
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError) as error:
+            raise StateError(f"cannot be read ({type(error).__name__}: {error})") from None
+        if type(root) is not kind:
+            raise StateError(f"is one of {type(root).__name__}")
+        return root
+
+    def _root(self, told: Mapping[str, Any]) -> Any:
+        self._told = told["objects"]
+        self._classes = [_class(*one) for one in told["classes"]]
+        self._made = [self._shell(*one[:2]) for one in self._told]
+        # what is found first refers to what is found later, so that what is hashed is whole by then
+        for made, one in reversed(list(zip(self._made, self._told, strict=True))):
+            if type(one[0]) is int and made is not _MISSING and not isinstance(made, Enum):
+                self._fill(made, self._classes[one[0]][1], one[1:])
+        for made, one in zip(self._made, self._told, strict=True):
+            self._fill_kind(one[0], made, one)
+        for one in self._made:
+            if isinstance(one, Awaited):
+                one.remake()
+        return self._value([0])
+
+    def _shell(self, kind: Any, first: Any = None) -> Any:
+        """An object without its values, where there can be one."""
+        if type(kind) is not int:
+            return _EMPTY.get(kind, _nothing)()
+        found, _ = self._classes[kind]
+        if issubclass(found, Enum):
+            return found[first]
+        return _MISSING if issubclass(found, tuple) else found.__new__(found)
+
+    def _fill(self, made: Any, names: Sequence[str], values: list[Any]) -> None:
+        found = self._values(values)
+        if tuple(names) == (_FIELDS,):
+            made.__setstate_cython__(tuple(found))
+            return
+        kind: Any = type(made)
+        hints = _hints(kind)
+        for name, value in zip(names, found, strict=True):
+            if name in hints and not _is(value, hints[name]):
+                raise StateError(f"has {type(made).__name__}.{name} of type {type(value).__name__}")
+            object.__setattr__(made, name, value)
+
+    def _fill_kind(self, kind: Any, made: Any, one: list[Any]) -> None:
+        if kind in {"dict", "ordered"}:
+            values = self._values(one[1:])
+            half = len(values) // 2
+            made.update(zip(values[:half], values[half:], strict=True))
+        elif kind == "list":
+            made[:] = self._values(one[1:])
+        elif kind == "deque":
+            made.extend(self._values(one[1:]))
+        elif kind == "set":
+            made.update(self._values(one[1:]))
+        elif kind == "array":
+            made.extend(one[1:])
+
+    def _values(self, values: Sequence[Any]) -> list[Any]:
+        return [self._value(value) if type(value) is list else value for value in values]
+
+    def _value(self, reference: list[Any]) -> Any:
+        (number,) = reference
+        if type(number) is not int or number < 0:
+            raise StateError("has a reference to nothing")
+        found = self._made[number]
+        if found is _MISSING:
+            found = self._made[number] = self._whole(*self._told[number])
+        return found
+
+    def _whole(self, kind: Any, *values: Any) -> Any:
+        """What cannot be made before what it refers to: a circle of such ends in RecursionError."""
+        if kind == "anew":
+            return self._anew(values)
+        if kind == "tuple":
+            return tuple(self._values(values))
+        if kind == "frozenset":
+            return frozenset(self._values(values))
+        if kind == "bytes":
+            return binascii.a2b_base64(values[0], strict_mode=True)
+        if kind == "function":
+            return FUNCTIONS[values[0]]
+        if kind == "partial":
+            return partial(FUNCTIONS[values[0]], *self._values(values[1:]))
+        if kind == "method":
+            owner = self._value(values[0])
+            if (type(owner).__name__, values[1]) not in METHODS:
+                raise StateError("has a method that it may not have")
+            return getattr(owner, values[1])
+        if type(kind) is int:
+            return self._classes[kind][0]._make(self._values(values))
+        raise StateError(f"has {kind!r}, which is no kind of object")
+
+
+def _digest(data: bytes) -> bytes:
+    return blake2b(data, digest_size=8).digest()
+
+
+# --- classes ---------------------------------------------------------------------------------------------------------
+
+
+class _Names(dict[str, Any]):
+    """The names that annotations of a module refer to; those for type checkers alone are anything."""
+
+    def __missing__(self, _: str) -> Any:
+        return Any
+
+
+def _nothing() -> Any:
+    return _MISSING
+
+
+def _allowed(module: str) -> bool:
+    return any(module == one or (one.endswith(".") and module.startswith(one)) for one in MODULES)
+
+
+def _class(module: str, name: str, names: Sequence[str]) -> tuple[Any, Sequence[str]]:
+    """A class, and the fields of its objects that a state has. Raises StateError."""
+    if not _allowed(module):
+        raise StateError(f"has a class of {module!r}, which it may not have")
+    for one in names:
+        if type(one) is not str or one.startswith("__"):
+            raise StateError(f"has a field {one!r}")
+    return _found(module, name), names
+
+
+@cache
+def _found(module: str, name: str) -> type:
+    try:
+        found = vars(import_module(module)).get(name)
+    except ImportError:
+        found = None
+    if not isinstance(found, type) or found.__module__ != module:
+        raise StateError(f"has a class {module}.{name}, which this version has not")
+    return found
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    """The types of fields, as far as the class says them."""
+    # what Python's own array does not let annotations say while it runs
+    names = _Names({**vars(builtins), **vars(import_module(kind.__module__)), "array": typing.Sequence})
+    return typing.get_type_hints(kind, None, names) if is_dataclass(kind) else {}
+
+
+def _is(value: Any, hint: Any) -> bool:
+    origin = typing.get_origin(hint)
+    if origin in {typing.Union, types.UnionType}:
+        return any(_is(value, one) for one in typing.get_args(hint))
+    kind = origin or hint
+    if kind is Any or not isinstance(kind, type):
+        return True
+    if kind is float:
+        return isinstance(value, int | float)
+    try:
+        return isinstance(value, kind)
+    except TypeError:  # a protocol
+        return True

@@ -1,0 +1,222 @@
+"""What the splits of a reading tell of each other: each one's summary, and what all together come to."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kproxy.captures.errors import CaptureError
+from kproxy.captures.formats.odd import not_read
+from kproxy.captures.joining import Span, overlapping
+from kproxy.captures.spark.plan.files import shown
+from kproxy.captures.spark.plan.splits import WIDE, Plan
+from kproxy.captures.tables.rows import Row
+from kproxy.captures.tcp.packets import Ints
+from kproxy.decoders.exchange import Health
+
+
+@dataclass(slots=True)
+class Summary:
+    """What became of one file of a split. Times are nanoseconds since the epoch, None where there is no packet.
+
+    `first` and `last` are of packets; `segments`, `first_segment` and `last_segment` of TCP segments among them;
+    `clock` is the latest time. `position` is the address that was reached, of those from `base` on that the whole file
+    has `size` of. `trouble` says why the file must be read as a whole.
+    """
+
+    split: int
+    group: int
+    name: str
+    base: int
+    size: int
+    start: int
+    position: int
+    end: int
+    first: int | None = None
+    last: int | None = None
+    clock: int = 0
+    segments: int = 0
+    first_segment: int | None = None
+    last_segment: int | None = None
+    error: str | None = None
+    offset: int | None = None
+    trouble: str | None = None
+    unknown: list[int] = field(default_factory=list)
+    """Link-layer types that cannot be read."""
+    unread: dict[str, int] = field(default_factory=dict)
+    """Packets of links and tunnels that are not read, by name."""
+    untimed: int = 0
+    """Packets whose time does not fit, which have that of the packet before."""
+
+    def json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def of(cls, text: str) -> Summary:
+        return cls(**json.loads(text))
+
+
+@dataclass(frozen=True)
+class Order:
+    """All summaries, in the order of capture."""
+
+    capture: str
+    summaries: tuple[Summary, ...]
+
+    @classmethod
+    def of(cls, plan: Plan, summaries: Sequence[Summary]) -> Order:
+        return cls(plan.capture, tuple(sorted(summaries, key=lambda one: (one.base, one.start))))
+
+    @cached_property
+    def clocks(self) -> tuple[Ints, Ints]:
+        """From which addresses on which times had been reached before."""
+        starts = np.array([one.start for one in self.summaries], np.int64)
+        clocks = np.array([0, *(one.clock for one in self.summaries)], np.int64)
+        return starts, np.maximum.accumulate(clocks)[:-1]
+
+    @cached_property
+    def counts(self) -> tuple[Ints, Ints]:
+        """Of each summary's segments the position of the first, and how many segments of the reading come before it."""
+        starts = np.array([one.start for one in self.summaries], np.int64)
+        counts = np.cumsum([0, *(one.segments for one in self.summaries)], dtype=np.int64)
+        return starts, counts[:-1]
+
+    def which(self, positions: Ints) -> Ints:
+        """Which segment of the reading stands at each position."""
+        starts, before = self.counts
+        split = np.maximum(np.searchsorted(starts, positions, "right") - 1, 0)
+        return before[split] + positions - starts[split]
+
+    @cached_property
+    def clock(self) -> int:
+        return max(one.clock for one in self.summaries)
+
+    @cached_property
+    def end(self) -> int:
+        """The last address that was reached."""
+        return max(one.position for one in self.summaries)
+
+    @cached_property
+    def files(self) -> list[Summary]:
+        """One summary a file: its last split's, with what all of them come to."""
+        found: dict[int, Summary] = {}
+        for one in self.summaries:
+            before = found.get(one.base)
+            if before is not None:
+                one = _joined(before, one)  # noqa: PLW2901
+            found[one.base] = one
+        return list(found.values())
+
+    @cached_property
+    def silences(self) -> list[tuple[int, int, int]]:
+        """Where packets are missing between files: an address, and the clock before and after."""
+        found = []
+        files = self.files
+        for index, (one, following) in enumerate(pairwise(files)):
+            hole = one.base // WIDE == following.base // WIDE and one.base + one.size < following.base
+            if one.position < one.base + one.size or hole:
+                clock = max(each.clock for each in files[: index + 1])
+                after = max(clock, following.first_segment or 0)
+                found.append((following.base, clock, after))
+        return found
+
+    @property
+    def health(self) -> Health:
+        """What the packets themselves show: `unread` and `untimed`."""
+        unread: Counter[str] = Counter()
+        for one in self.summaries:
+            unread.update(one.unread)
+        return Health(unread=dict(unread), untimed=sum(one.untimed for one in self.summaries))
+
+    @property
+    def error(self) -> CaptureError | None:
+        """Why not everything could be read: the first that went wrong."""
+        files = self.files
+        for one in files:
+            if one.error is not None:
+                return CaptureError(one.error, one.name, one.offset)
+        unknown = {link for one in self.summaries for link in one.unknown}
+        if unknown:
+            return CaptureError(not_read(unknown), files[0].name)
+        return None
+
+    def captures(self) -> Iterator[Row]:
+        """The rows of the table captures."""
+        error = self.error
+        for one in self.files:
+            why = error.message if error is not None and str(error.path) == one.name else None
+            yield (
+                self.capture, one.name, one.size, one.first_segment, one.last_segment, one.segments, why is not None,
+                why,
+            )  # fmt: skip
+
+    def mended(self, plan: Plan) -> tuple[list[tuple[str, ...]], frozenset[int]] | None:
+        """The groups that must be read otherwise than planned, and which of them are not cut; None where all is well.
+
+        A file whose splits do not meet is read as a whole; files that overlap in time are read together.
+        """
+        whole = {one.group - plan.before for one in self.summaries if one.trouble is not None}
+        spans: dict[int, Span] = {}
+        for one in self.files:
+            if one.first is not None and one.last is not None:
+                group = one.base // WIDE - plan.before
+                before = spans.get(group)
+                first = one.first if before is None else before.first
+                spans[group] = Span(first, max(one.last, 0 if before is None else before.last), group)
+        timeless = [index for index in range(len(plan.groups)) if index not in spans]
+        joined = [[span.index for span in together] for together in overlapping(list(spans.values()))]
+        groups = [*joined, *([index] for index in timeless)]
+        if not whole and all(len(together) == 1 for together in joined):
+            return None
+        serial = frozenset(number for number, group in enumerate(groups) if whole.intersection(group))
+        return [tuple(path for index in sorted(group) for path in plan.groups[index]) for group in groups], serial
+
+    def whole(self, groups: Sequence[tuple[str, ...]]) -> list[tuple[str, str]]:
+        """The files that are to be read as a whole, when they are in these groups, and why."""
+        found: dict[str, str] = {}
+        for one in self.summaries:
+            if one.trouble is not None:
+                found.setdefault(one.name, one.trouble)
+        for group in groups:
+            if len(group) > 1:
+                found |= dict.fromkeys(map(shown, group), "its times overlap those of another")
+        return list(found.items())
+
+    def where(self, address: int) -> tuple[str, int]:
+        """The file that holds an address, and the offset there."""
+        one = self.files[max(bisect_right(self._bases, address) - 1, 0)]
+        return one.name, address - one.base
+
+    def places(self, addresses: Ints) -> tuple[Any, Any]:
+        """The files that hold some addresses, as a pyarrow.Array, and the offsets there; null for a negative one."""
+        files = np.maximum(np.searchsorted(self._bases, addresses, "right") - 1, 0)
+        none = addresses < 0
+        names = pa.array([one.name for one in self.files], pa.string())
+        offsets = addresses - np.array(self._bases, np.int64)[files]
+        return names.take(pa.array(files, mask=none)), pa.array(offsets, pa.int64(), mask=none)
+
+    @cached_property
+    def _bases(self) -> list[int]:
+        return [one.base for one in self.files]
+
+
+def _joined(one: Summary, later: Summary) -> Summary:
+    """Two summaries of splits of one file, one behind the other."""
+    both = Summary(**asdict(later))
+    both.first = later.first if one.first is None else one.first
+    both.last = max((time for time in (one.last, later.last) if time is not None), default=None)
+    both.clock = max(one.clock, later.clock)
+    both.segments = one.segments + later.segments
+    both.first_segment = later.first_segment if one.first_segment is None else one.first_segment
+    both.last_segment = one.last_segment if later.last_segment is None else later.last_segment
+    both.error, both.offset = (later.error, later.offset) if one.error is None else (one.error, one.offset)
+    return both

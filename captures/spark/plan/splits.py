@@ -1,0 +1,244 @@
+"""What is to be read, cut into splits: which files, in which order, and where each is cut.
+
+Addresses of a reading (decoders.stream) grow in capture order: a file has WIDE of them, whatever its size,
+so that nobody must know the sizes of the files before it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+from glob import glob
+from pathlib import Path
+from typing import Any, Final
+
+from kproxy.captures.errors import CaptureError, FormatError
+from kproxy.captures.formats import detect
+from kproxy.captures.formats.magic import begins_as_capture
+from kproxy.captures.formats.records import Walker
+from kproxy.captures.keys import HEAD, capture_id, named
+from kproxy.captures.ring import number_of
+from kproxy.captures.spark.plan import files
+from kproxy.captures.spark.plan.edges import edges
+from kproxy.captures.tls import keylog
+from kproxy.captures.tls.keylog import Secrets
+
+WIDE: Final = 1 << 44
+"""Addresses that a file has."""
+SPLIT_SIZE: Final = 128 << 20
+"""Bytes of a split, unless others are wanted."""
+_HEADS: Final = (1 << 16, 1 << 20, 1 << 24, keylog.LARGEST)
+"""Bytes of a file's beginning in which its first packet is looked for, one after the other."""
+_ENCRYPTED: Final = "TLS is decrypted from the beginning on"
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """What one task reads: the records of a file from `start` to `end`, whose addresses begin at `base`.
+
+    `walker` is the file's as it stands at `start`. None says that all of `paths` is read as one, from its beginning to
+    its end: a compressed file, those that must be merged, what is encrypted.
+    """
+
+    number: int
+    paths: tuple[str, ...]
+    base: int
+    start: int
+    end: int
+    walker: Walker | None
+    last: bool = True
+    """No other split of the file is behind it."""
+    alone: bool = True
+    """There is no other split of the file."""
+    secrets: Secrets = field(default_factory=dict, repr=False)
+    """Of TLS, beside those in the files; only what is read as one has any."""
+
+
+Read = Callable[[Split, str], Iterator[Any]]
+"""Reads a split of a reading with this name to batches that have summaries (captures.spark.read.reading)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`capture` names the reading (captures.tables.keys); `groups` are its files, those read as one together.
+
+    `before` groups have been read before. `whole` are files that one task reads from the first, and why.
+    """
+
+    capture: str
+    groups: tuple[tuple[str, ...], ...]
+    splits: tuple[Split, ...]
+    before: int = 0
+    whole: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    path: str
+    first: int | None
+    """When its first packet was captured; None where it has none that can be read."""
+    whole: bool
+    """It cannot be cut."""
+
+
+def expand(paths: Sequence[Path | str]) -> list[str]:
+    """The captures that are meant: patterns and folders of captures become their files, each once, in order.
+
+    Raises CaptureError where there are none.
+    """
+    found: list[str] = []
+    for path in map(str, paths):
+        if files.is_url(path):
+            found += files.found(path)
+        elif Path(path).exists():
+            found += _of_folder(Path(path)) if Path(path).is_dir() and not _is_ring(Path(path)) else [path]
+        elif matching := sorted(glob(path)):  # noqa: PTH207  # a pattern may begin at the root
+            found += matching
+        else:
+            raise CaptureError("No such file or directory", path)
+    return list(dict.fromkeys(found))
+
+
+def _is_ring(folder: Path) -> bool:
+    return any(number_of(path.name) for path in folder.iterdir())
+
+
+def _of_folder(folder: Path) -> list[str]:
+    found = sorted(str(path) for path in folder.iterdir() if path.is_file() and begins_as_capture(path))
+    if not found:
+        raise CaptureError("a folder without captures", folder)
+    return found
+
+
+def plan(paths: Sequence[Path | str], size: int = SPLIT_SIZE, before: int = 0, secrets: Secrets | None = None) -> Plan:
+    """The plan of reading these captures, of which no split is much longer than `size` bytes, `before` groups behind.
+
+    With `secrets` of TLS, or where a capture holds some, all are decrypted as one. Raises CaptureError where one of
+    them cannot be opened.
+    """
+    given = expand(paths)
+    folder = len(given) == 1 and Path(given[0]).is_dir()
+    files = [] if folder else [_look(path) for path in given]
+    if secrets or (not folder and any(map(_has_secrets, given))):
+        return _decrypted(tuple(given), before, secrets or {})
+    if folder:
+        return of_groups([tuple(given)], size, before=before)
+    with_time = sorted((one for one in files if one.first is not None), key=lambda one: one.first or 0)
+    ordered = [*with_time, *(one for one in files if one.first is None)]
+    return of_groups([(one.path,) for one in ordered], size, before=before)
+
+
+def of_groups(
+    groups: Sequence[tuple[str, ...]], size: int, serial: frozenset[int] = frozenset(), before: int = 0
+) -> Plan:
+    """The plan of files in this order, those of one group read as one, and those of the groups `serial` not cut."""
+    splits: list[Split] = []
+    for index, group in enumerate(groups):
+        for split in _splits(group, size, cut=index not in serial):
+            splits.append(replace(split, number=len(splits), base=(before + index) * WIDE))
+    return Plan(_capture(groups[0]), tuple(groups), tuple(splits), before)
+
+
+def _decrypted(group: tuple[str, ...], before: int, secrets: Secrets) -> Plan:
+    split = Split(0, group, before * WIDE, 0, 0, None, secrets=secrets)
+    return Plan(
+        _capture(group, secrets), (group,), (split,), before, tuple((files.shown(path), _ENCRYPTED) for path in group)
+    )
+
+
+def _splits(group: tuple[str, ...], size: int, *, cut: bool) -> Iterator[Split]:
+    path = group[0]
+    whole = Split(0, group, 0, 0, 0, None)
+    if len(group) > 1 or not cut or Path(path).is_dir():
+        yield whole
+        return
+    with files.mapped(path) as held:
+        walker = None if held is None else _first_packet(held)
+        if held is None or walker is None:
+            yield whole
+            return
+        view = held.view
+        nominal = range(walker.position + size, len(view), max(size, 1))
+        starts = [walker.position, *edges(view, walker, nominal, held.need)]
+        starts = sorted(set(starts))
+        for start, end in zip(starts, [*starts[1:], len(view)], strict=True):
+            at = moved(walker, start)
+            yield Split(0, group, 0, start, end, at, last=end == len(view), alone=len(starts) == 1)
+
+
+def moved(walker: Walker, position: int) -> Walker:
+    """The same walker at another place."""
+    other = copy(walker)
+    other.position = position
+    return other
+
+
+def _first_packet(held: files.Mapped) -> Walker | None:
+    for size in _HEADS:
+        held.need(0, size)
+        walker = _at_first_packet(held.view[:size])
+        if walker is not None or size >= len(held.view):
+            return walker
+    return None
+
+
+def _at_first_packet(view: memoryview) -> Walker | None:
+    """The walker of a file that has taken up all that stands before its first packet; None where that cannot be cut."""
+    try:
+        walker = detect.walker(view, whole=True)
+        if walker is None:
+            return None
+        records = walker.walk(view, 1)
+    except FormatError:
+        return None
+    if records is None:
+        return None
+    before = detect.walker(view, whole=True)
+    assert before is not None  # noqa: S101  # it was there before
+    with contextlib.suppress(FormatError):
+        before.walk(view[: int(records.data[0])], 1)
+    return before if before.position <= int(records.data[0]) else None
+
+
+def _look(path: str) -> _File:
+    """When a file begins."""
+    for size in _HEADS[:-1]:
+        first = files.head(path, size)
+        view = memoryview(first)
+        try:
+            walker = detect.walker(view, whole=True)
+            records = None if walker is None else walker.walk(view, 1)
+        except FormatError:
+            break
+        if records is not None:
+            return _File(path, int(records.time[0]), whole=False)
+        if len(first) < size:
+            break
+    return _File(path, None, whole=True)
+
+
+def began(path: str) -> int | None:
+    """When a file's first packet was captured; None where it has none. Raises CaptureError as `plan`."""
+    return _look(path).first
+
+
+def _has_secrets(path: str) -> bool:
+    """Whether a capture holds secrets of TLS, so that it is decrypted while it is read."""
+    with files.mapped(path) as held:
+        if held is None:
+            return bool(keylog.embedded([memoryview(files.head(path, HEAD))]))
+        for size in _HEADS:
+            held.need(0, size)
+            if keylog.settled(held.view[:size]):
+                break
+        return bool(keylog.embedded([held.view[:size]]))
+
+
+def _capture(group: tuple[str, ...], secrets: Secrets | None = None) -> str:
+    """As captures.tables.keys.capture_id of the reading that begins with these files."""
+    if len(group) == 1 and not secrets and files.is_url(group[0]):
+        return named(files.head(group[0], HEAD))
+    with files.opened(group, secrets) as source:
+        return capture_id(source)

@@ -1,0 +1,1 @@
+"""A reading without claims: splits to segments, the segments of a flow to items, items to rows."""

@@ -1,0 +1,114 @@
+"""Filters that ask what other flows tell, or for numbers: flows are read twice for them.
+
+The first time nothing is selected: flows tell what they know (`names`), and where their exchanges begin, which numbers
+them (`numbered`). The second time each exchange is asked with what was known when it was complete, and its number.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import Any, Final
+
+import pyarrow as pa
+
+from kproxy.captures.announced import ADDRESS
+from kproxy.captures.spark.read.facts import Facts, Position, Then
+from kproxy.decoders.exchange import Exchange
+from kproxy.decoders.filters import Expression
+from kproxy.decoders.filters.matcher import learns
+from kproxy.decoders.filters.rows import ExchangeRow, Learnt, Unavailable
+from kproxy.decoders.knowledge import Nodes
+from kproxy.decoders.schema import Definitions
+from kproxy.decoders.stream import Source
+
+NUMBERS: Final = -2
+"""Position of rows with numbers, their payloads, before the parcels of their flow."""
+_NUMBERS: Final = frozenset({"number", "connection"})
+"""Attributes of filters that are numbers among all flows."""
+_NUMBERED: Final = struct.Struct("=5q")
+"""What is numbered (its place in _COUNTED), where it began (started, born, rank), and its number."""
+_COUNTED: Final = ("exchange", "flow")
+_ROWS: Final = pa.schema([("flow_id", pa.int64()), ("position", pa.int64()), ("data", pa.binary())])
+
+
+def asks_for_numbers(expression: Expression) -> bool:
+    return not _NUMBERS.isdisjoint(expression.attributes())
+
+
+def asks_others(expression: Expression) -> bool:
+    """Whether a filter can be answered only when all flows have been read."""
+    return learns(expression) or asks_for_numbers(expression)
+
+
+class Asked:
+    """A filter over the exchanges of a flow, when it is known what all flows tell."""
+
+    def __init__(self, expression: Expression, source: Source, definitions: Definitions, facts: Facts) -> None:
+        self._matches = expression.compile()
+        self._source = source
+        self._definitions = definitions
+        self._then = Then(facts, (0, 0, 0))
+        self._learnt = Learnt(self._then, _NodesThen(facts, self._then))
+
+    def matches(self, exchange: Exchange, position: Position, number: int, connection: int) -> bool:
+        """Whether an exchange matches, as of where it was complete. Never raises on bad bytes."""
+        self._then.position = position
+        row = _NumberedRow(exchange, self._source, self._definitions, self._learnt)
+        row.number, row.connection = number, connection
+        try:
+            return self._matches(row)
+        except Unavailable:
+            return False
+
+
+class _NodesThen(Nodes):
+    """The node ids that were known at the position of `then`."""
+
+    def __init__(self, facts: Facts, then: Then) -> None:
+        super().__init__()
+        self._facts = facts
+        self._then = then
+        self._by_port: dict[str, list[str]] = {}
+        for address in facts.about(ADDRESS):
+            self._by_port.setdefault(_port(address), []).append(address)
+
+    def of(self, broker: str) -> int | None:
+        known = self._known_of(broker)
+        if known is not None:
+            return known
+        same = {self._known_of(address) for address in self._by_port.get(_port(broker), ())} - {None}
+        return same.pop() if len(same) == 1 else None
+
+    def _known_of(self, broker: str) -> int | None:
+        known = self._facts.known(ADDRESS, broker, self._then.position)
+        return None if known is None else int(known)
+
+
+class _NumberedRow(ExchangeRow):
+    """A row with the numbers that one reading of all flows gives."""
+
+    __slots__ = ("connection", "number")
+    connection: int
+    number: int
+
+
+def _port(address: str) -> str:
+    return address.rpartition(":")[2]
+
+
+def numbered(items: Iterable[tuple[int, str, int, int, int, int]]) -> Any:
+    """Numbers as rows to stand before the parcels of their flows: a batch of captures.spark.claims.claiming.PARCELS.
+
+    They are given as (flow id, what it counts as, started, born, rank, number).
+    """
+    given = list(items)
+    data = [_NUMBERED.pack(_COUNTED.index(counted), *rest) for _, counted, *rest in given]
+    columns = {"flow_id": [flow for flow, *_ in given], "position": [NUMBERS] * len(given), "data": data}
+    return pa.record_batch([pa.array(columns[one.name], one.type) for one in _ROWS], schema=_ROWS)
+
+
+def number_of(data: Any) -> tuple[tuple[str, int, int, int], int]:
+    """The place and the number in one of these rows."""
+    counted, started, born, rank, number = _NUMBERED.unpack(data)
+    return (_COUNTED[counted], started, born, rank), number

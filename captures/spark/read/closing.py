@@ -1,0 +1,194 @@
+"""Stage 3: items to rows, now that all flows have told what others need: numbers, names of topic ids, node ids."""
+
+from __future__ import annotations
+
+import pickle
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from types import SimpleNamespace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kproxy.captures.spark.claims.numbering import Among
+from kproxy.captures.spark.read.asking import numbered
+from kproxy.captures.spark.read.facts import Facts, Position, Then
+from kproxy.captures.spark.read.flows import COUNTED, ITEMS, MADE, Held, Open, Options, nested, records_of
+from kproxy.captures.tables import arrow
+from kproxy.captures.tables.rows import Row
+from kproxy.captures.tables.schema import EXCHANGES, FLOWS, RECORDS, TABLES
+from kproxy.decoders.exchange import Health
+
+NUMBERED: Final = {"exchange": (EXCHANGES.name, "exchange"), "flow": (FLOWS.name, "connection")}
+"""Kinds of items that are counted, and the column that has their number."""
+
+
+_NONE: Final[Mapping[str, int]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """How many exchanges and flows begin in the ranges before each range (captures.spark.read.flows.ITEMS)."""
+
+    before: Mapping[str, Mapping[int, int]]
+
+    @classmethod
+    def of(cls, counts: Iterable[tuple[str, int, int]], already: Mapping[str, int] = _NONE) -> Numbers:
+        """From how many items of each kind are in each range, and how many were numbered `already`."""
+        found: dict[str, dict[int, int]] = {"exchange": {}, "flow": {}}
+        for kind, span, count in counts:
+            if kind in COUNTED:
+                ranges = found[COUNTED[kind]]
+                ranges[span] = ranges.get(span, 0) + count
+        before = {}
+        for kind, ranges in found.items():
+            spans = sorted(ranges)
+            sums = accumulate((ranges[span] for span in spans), initial=already.get(kind, 0))
+            before[kind] = dict(zip(spans, sums, strict=False))
+        return cls(before)
+
+
+class Counting:
+    """Numbers items of ranges: those of a range come together, in the order of captures.spark.read.flows.SORTED."""
+
+    def __init__(self, numbers: Numbers, among: Among | None = None) -> None:
+        """`among` tells of claims beside the items (captures.spark.claims.claiming)."""
+        self._among = among or Among()
+        self._numbers = numbers
+        self._range: int | None = None
+        self._counted = {"exchange": 0, "flow": 0}
+
+    def of(self, batch: Any) -> list[int]:
+        """The number of each item among those of its kind; 0 where it has none."""
+        found = []
+        counted = self._counted
+        columns = (batch.column(name).to_pylist() for name in ("kind", "started", "range", "number"))
+        for kind, at, span, number in zip(*columns, strict=True):
+            if span != self._range:
+                self._range = span
+                for each, before in self._numbers.before.items():
+                    counted[each] = before.get(span, 0)
+            counts_as = COUNTED.get(kind)
+            if counts_as is None or number is not None:
+                found.append(number or 0)
+            else:
+                counted[counts_as] += 1
+                found.append(counted[counts_as] + (self._among.claims_before(at) if counts_as == "exchange" else 0))
+        return found
+
+    def rows(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """The numbers of items as captures.spark.read.asking.numbered."""
+        for batch in batches:
+            given = zip(
+                *(batch.column(name).to_pylist() for name in ("flow_id", "kind", "started", "born", "rank")),
+                self.of(batch), strict=True,
+            )  # fmt: skip
+            yield numbered((flow, COUNTED[kind], *rest) for flow, kind, *rest in given if kind in COUNTED)
+
+
+class Closer:
+    """Closes items of ranges: those of a range come together, in the order of captures.spark.read.flows.SORTED."""
+
+    def __init__(self, options: Options, facts: Facts, numbers: Numbers, among: Among | None = None) -> None:
+        """`among` as for Counting."""
+        self._options = options
+        self._facts = facts
+        self._counting = Counting(numbers, among)
+        self._nodes = facts.nodes
+
+    def close(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Items with all their rows, of those tables that they have columns of: batches of CLOSED."""
+        for batch in batches:
+            if batch.num_rows:
+                # its times are of the session's zone
+                yield self._closed(batch.cast(pa.schema([ITEMS.field(name) for name in batch.schema.names])))
+
+    def _closed(self, batch: Any) -> Any:
+        positions = list(zip(*(batch.column(name).to_pylist() for name in ("done", "born", "nth")), strict=True))
+        numbers = self._counting.of(batch)
+        opened = {
+            index: rows_of(pickle.loads(data), positions[index], self._facts, self._options)  # noqa: S301  # our own
+            for index, data in enumerate(batch.column("open").to_pylist())
+            if data is not None
+        }
+        given = {name: batch.column(name) for name in batch.schema.names}
+        closed = {name: self._table(name, given[name], opened) for name in MADE if name in given}
+        for table, column in NUMBERED.values():
+            if table in closed:
+                closed[table] = _replaced(closed[table], {column: numbers})
+        if EXCHANGES.name in closed:
+            closed[EXCHANGES.name] = self._with_nodes(closed[EXCHANGES.name], positions)
+        closed |= {name: given[name] for name in PLACE} | {"number": pa.array(numbers, pa.int64())}
+        schema = pa.schema([field for field in CLOSED if field.name in closed])
+        return pa.record_batch([closed[name] for name in schema.names], schema=schema)
+
+    def _table(self, name: str, column: Any, opened: Mapping[int, Mapping[str, list[Row]]]) -> Any:
+        """The rows of a table, those of items that were open in their places."""
+        if not opened or name not in self._options.tables:
+            return column
+        given = nested(name, [rows.get(name, []) for rows in opened.values()])
+        both = pa.concat_arrays([column, given])
+        order = np.arange(len(column))
+        order[list(opened)] = np.arange(len(column), len(both))
+        return both.take(pa.array(order))
+
+    def _with_nodes(self, column: Any, positions: Sequence[Position]) -> Any:
+        """The exchanges with the node ids of their brokers."""
+        if not self._nodes:
+            return column
+        rows = column.flatten()
+        brokers = zip(
+            rows.field("broker_ip").to_pylist(), rows.field("broker_port").to_pylist(),
+            pc.list_parent_indices(column).to_pylist(), strict=True,
+        )  # fmt: skip
+        found: list[int | None] = []
+        for host, port, item in brokers:
+            held = self._nodes.get((host, port))
+            index = 0 if held is None else bisect_right(held[0], positions[item])
+            found.append(None if held is None or not index else int(held[1][index - 1]))
+        return _set(column, rows, "broker_id", pa.array(found, pa.int32()))
+
+
+def rows_of(opened: Open, position: Position, facts: Facts, options: Options) -> dict[str, list[Row]]:
+    """The rows of an exchange that was open, with what was known at its position."""
+    then = Then(facts, position)
+    rows = opened.draft.close(then.topic, None)
+    records = opened.records
+    if records is not None:
+        source = Held(sorted(records.spans, key=lambda span: span[0]))
+        reader = SimpleNamespace(
+            source=source, definitions=options.definitions, precision=records.precision, health=Health()
+        )
+        rows[RECORDS.name] = records_of(opened.draft.key, records.exchange, reader, then)
+    return rows
+
+
+PLACE: Final = ("standing", "kind", "started", "born", "rank")
+TAKEN: Final = (*PLACE, "range", "done", "nth", "number", "open")
+"""Columns of items that closing them takes, beside those of tables."""
+CLOSED: Final = pa.schema([
+    *(ITEMS.field(name) for name in PLACE), ("number", pa.int64()),
+    *((name, pa.list_(pa.struct(list(arrow.schema(TABLES[name]))))) for name in MADE),
+])  # fmt: skip
+"""Rows of each table, an item a row, with what the item is and its number."""
+
+
+def _replaced(column: Any, numbers: Mapping[str, Sequence[int]]) -> Any:
+    """A column of lists of rows, each of which gets the number of its item."""
+    rows, items = column.flatten(), pc.list_parent_indices(column)
+    for name, values in numbers.items():
+        column = _set(column, rows, name, pa.array(values, pa.int64()).take(items))
+    return column
+
+
+def _set(column: Any, rows: Any, name: str, values: Any) -> Any:
+    """A column of lists of rows with other values in one field."""
+    fields = list(rows.type)
+    arrays = [values if field.name == name else rows.field(index) for index, field in enumerate(fields)]
+    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
+    ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(ends), pa.StructArray.from_arrays(arrays, fields=fields))

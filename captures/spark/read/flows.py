@@ -1,0 +1,598 @@
+"""Stage 2: the segments of flows to items, as Arrow batches: exchanges, stream problems and flows as drafts of rows.
+
+The segments of a flow are adjacent and in the order of their position. They go through what reads any capture:
+reassembly, orientation and conversations of captures.reader, the drafts of captures.tables. What needs other flows is
+left to stage 3 (captures.spark.read.closing): numbers, names of topic ids and node ids.
+"""
+
+from __future__ import annotations
+
+import pickle
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from kproxy.captures.announced import AnnouncedKnowledge, AnnouncedNodes
+from kproxy.captures.definitions import definitions
+from kproxy.captures.export.records import RecordLines
+from kproxy.captures.keys import Key
+from kproxy.captures.ports import Ports
+from kproxy.captures.reader import BATCH, Done, Reader
+from kproxy.captures.source import FileSource
+from kproxy.captures.spark.claims.plain import Passing
+from kproxy.captures.spark.plan.order import Order
+from kproxy.captures.spark.read.asking import Asked, asks_for_numbers, asks_others
+from kproxy.captures.spark.read.facts import NODE, Facts
+from kproxy.captures.tables import arrow
+from kproxy.captures.tables.flows import FlowCounter
+from kproxy.captures.tables.records import record_rows
+from kproxy.captures.tables.rows import Draft, Drafter, Row, nodes
+from kproxy.captures.tables.schema import CAPTURES, FLOWS, RECORDS, TABLES
+from kproxy.captures.tcp.direction import Direction
+from kproxy.captures.tcp.packets import Ints, Packets, nothing
+from kproxy.captures.tcp.reassembly import Share, as_array, as_list
+from kproxy.decoders.conversation.conversation import Conversation
+from kproxy.decoders.conversation.dialect import DialectConversation
+from kproxy.decoders.exchange import Connection, Exchange, StreamProblem
+from kproxy.decoders.filters import Expression, Matcher
+from kproxy.decoders.knowledge import RESERVED, Knowledge
+from kproxy.decoders.learning import learn, learn_both
+from kproxy.decoders.schema import Definitions
+from kproxy.decoders.stream import Source
+from kproxy.decoders.view import View
+
+GRANULE: Final = 26
+"""Bits of an address within one range of numbering."""
+MADE: Final = tuple(name for name in TABLES if name != CAPTURES.name)
+"""Tables that items have rows of."""
+ROWS: Final = 1024
+"""Items of a batch."""
+
+_LEARNED: Final = pa.list_(pa.struct([("fact", pa.string()), ("about", pa.string()), ("known", pa.string())]))
+
+ITEMS: Final = pa.schema([
+    ("kind", pa.string()),
+    ("range", pa.int64()),
+    ("started", pa.int64()),
+    ("done", pa.int64()),
+    ("born", pa.int64()),
+    ("nth", pa.int64()),
+    ("rank", pa.int64()),
+    ("number", pa.int64()),
+    ("standing", pa.string()),
+    ("learned", _LEARNED),
+    ("open", pa.binary()),
+    ("flow_id", pa.int64()),
+    ("state", pa.binary()),
+    *((name, pa.list_(pa.struct(list(arrow.schema(TABLES[name]))))) for name in MADE),
+])  # fmt: skip
+"""An item a row, with its rows of each table.
+
+`kind` is "exchange", "problem", "flow" ("silent" for one without exchanges), or "begun" for an exchange that is only
+counted: the filter left it out. `started` and `done` are the addresses at which an exchange's header was readable and
+at which the item was complete, `born` that of its connection's first packet; `rank` is its place within the flow by
+when it began, `nth` by when it was complete: numbers go by (started, born, rank), and who knew what by (done, born,
+nth). `range` is started >> GRANULE. Of a flow `started` is its first exchange's. `learned` is what it tells others.
+`open`, where given, is a pickled Open, and the item has no rows yet. `number` is given where the item was numbered in
+an earlier batch of a stream. `standing` is FINAL, or what the item is until the next batch of a stream (OPEN,
+PRESUMED), for which the rows of kind "state" hold the `state` of their flow (captures.spark.follow.flow_states).
+"""
+Place = tuple[str, int, int, int]
+"""What an item counts as, and where it began: (counted, started, born, rank)."""
+STATE: Final = -1
+"""Position of the row of a flow's state, its payload, before its segments."""
+FINAL: Final = "final"
+OPEN: Final = "open"
+"""It has begun, and its rows are those that it has if the capture ends here."""
+PRESUMED: Final = "presumed"
+"""It is nothing unless the capture ends here."""
+_NO_EXCHANGE: Final = (None, None, None, 0, 0, None, FINAL, None, None)
+"""What stands between the range and the flow_id of an item that is no row."""
+_NO_ROWS: Final = (None,) * len(MADE)
+COUNTED: Final = {"exchange": "exchange", "begun": "exchange", "flow": "flow"}
+"""What each kind of item counts as."""
+NUMBERED: Final = [kind for kind, counts_as in COUNTED.items() if counts_as == "exchange"]
+"""Kinds of items that are exchanges."""
+SORTED: Final = ("range", "started", "born", "rank")
+"""How items are sorted before they are numbered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a reading is read: as the options of `kproxy export` have it; without `bodies` headers alone are.
+
+    `ports` narrows to connections with one of them, which are believed to be Kafka where the capture holds the broker's
+    side alone. `heard` is what flows have told, for a filter that asks for it.
+    """
+
+    tables: tuple[str, ...]
+    release: str | None = None
+    user_definitions: tuple[str, ...] = ()
+    filter: Expression | None = None
+    bodies: bool = True
+    ports: Ports | None = None
+    heard: Facts | None = None
+
+    @property
+    def definitions(self) -> Definitions:
+        return definitions(self.release, self.user_definitions)
+
+    @property
+    def undecided(self) -> bool:
+        """Whether the filter asks what has yet to be heard: exchanges are then left out, and tell what they know."""
+        return self.filter is not None and self.heard is None and asks_others(self.filter)
+
+    @property
+    def numbered(self) -> bool:
+        """Whether the filter asks for numbers."""
+        return self.filter is not None and asks_for_numbers(self.filter)
+
+
+@dataclass(slots=True)
+class Open:
+    """An exchange whose rows depend on what other flows tell; `frames` are its bytes where its records are wanted."""
+
+    draft: Draft
+    records: OpenRecords | None = None
+
+
+@dataclass(slots=True)
+class OpenRecords:
+    exchange: Exchange
+    spans: list[tuple[int, bytes]]
+    precision: int
+
+
+class Held(FileSource):
+    """The bytes of a flow's segments, at their addresses."""
+
+    def __init__(self, spans: Iterable[tuple[int, Any]] = ()) -> None:
+        super().__init__(())
+        self._starts: list[int] = []
+        self._payloads: list[Any] = []
+        for at, payload in spans:
+            self.add(at, payload)
+
+    def add(self, at: int, payload: Any) -> None:
+        """Take in bytes; they need not come in the order of their addresses."""
+        if not self._starts or at > self._starts[-1]:
+            self._starts.append(at)
+            self._payloads.append(payload)
+        else:
+            i = bisect_right(self._starts, at)
+            self._starts.insert(i, at)
+            self._payloads.insert(i, payload)
+
+    def extend(self, spans: Iterable[tuple[int, Any]]) -> None:
+        """Take in several."""
+        for at, payload in spans:
+            if payload:
+                self.add(at, payload)
+
+    def kept(self, spans: Iterable[tuple[int, int]]) -> list[tuple[int, bytes]]:
+        """The bytes of some spans, each segment's from the first to the last of them, in order."""
+        ranges: dict[int, tuple[int, int]] = {}
+        for at, length in spans:
+            i = bisect_right(self._starts, at) - 1
+            if length > 0 and i >= 0:
+                first, last = ranges.get(i, (at, at))
+                ranges[i] = min(first, at), max(last, at + length)
+        return [(first, bytes(self.read(first, last))) for _, (first, last) in sorted(ranges.items())]
+
+    def read(self, start: int, end: int) -> bytes | memoryview:
+        i = bisect_right(self._starts, start) - 1
+        if i < 0:
+            return b""
+        offset = start - self._starts[i]
+        found: memoryview = self._payloads[i][offset : offset + end - start]
+        return found
+
+
+Told: TypeAlias = "tuple[list[tuple[int, Exchange]], Done]"
+
+
+class FlowReader(Reader):
+    """Reads the segments of one flow, which somebody gives it."""
+
+    def __init__(self, source: FileSource, options: Options, order: Order, counter: FlowCounter) -> None:
+        super().__init__(source, options.definitions, ports=options.ports, began=counter.began)
+        self._order = order
+        self._silences = order.silences
+        self._ends = order.end
+        self._born: dict[Connection, int] = {}
+        self._passing: Passing | None = None
+
+    def _orient(self, talk: Any, events: list[Any]) -> list[Any]:
+        taken = super()._orient(talk, events)
+        if talk.conversation is not None:
+            self._born[talk.conversation.connection] = talk.connection.first_at
+        return taken
+
+    def _converse(self, conversation: Conversation | DialectConversation, events: list[Any]) -> Done:
+        passing, self._passing = self._passing, None
+        if passing is not None:
+            if isinstance(conversation, Conversation) and passing.over(conversation, events):
+                return []
+            passing.read()
+        return super()._converse(conversation, events)
+
+    def pass_over(self, share: Share, passing: Passing) -> Iterator[Told]:
+        """As `of`, but of segments that may be passed over."""
+        self._passing, self._reassembler.numbers = passing, as_array
+        yield from self.of(share, len(share.packets))
+        if self._passing is not None:
+            # Its packets wait for others, and are read once these have come.
+            self._passing.read()
+        self._passing, self._reassembler.numbers = None, as_list
+
+    def resume(self, order: Order) -> None:
+        """Go on with what comes behind all that there was until now."""
+        self._silences = [*self._silences, *(each for each in order.silences if each[0] > self._ends)]
+        self._ends = order.end
+
+    @property
+    def directions(self) -> Iterator[Direction]:
+        """Those of connections that are not over."""
+        for talk in self._talks:
+            yield from talk.sides
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, **{name: [] for name in ("started", "began", "done", "ranks", "ended")}}
+
+    @property
+    def over(self) -> bool:
+        return self._reassembler.forgets_all(self._order.clock)
+
+    def born(self, connection: Connection) -> int:
+        """The address of a connection's first packet."""
+        return self._born[connection]
+
+    def of(self, share: Share, most: int = BATCH) -> Iterator[Told]:
+        """What began and what was completed by some segments, with addresses; so many segments at a time."""
+        at = share.packets.at
+        if self._silences and int(at[-1]) >= self._silences[0][0]:
+            border, before, after = self._silences[0]
+            count = int(np.searchsorted(at, border))
+            yield from self._pieces(share.of(slice(count)), most)
+            self._silences = self._silences[1:]
+            yield from self.of(replace(share.of(slice(count, None)), missing=(before, after)), most)
+        else:
+            yield from self._pieces(share, most)
+
+    def _pieces(self, share: Share, most: int) -> Iterator[Told]:
+        for start in range(0, len(share.packets), most):
+            piece = share.of(slice(start, start + most))
+            yield self._some(replace(piece, missing=None) if start else piece)
+
+    def _some(self, share: Share) -> Told:
+        share.now, share.time = int(share.reached[-1]), int(share.clock[-1])
+        self.take(share)
+        return self.began, self.done
+
+    def at_end(self) -> Iterator[Told]:
+        """The same for the end of the capture."""
+        # a last packet without payload has the end for its address, and was before it
+        at, none = self._order.end + 1, np.empty(0, np.int64)
+        for border, before, after in self._silences:
+            self.take(Share(nothing(), none, none, none, border, after, (before, after)))
+            yield self.began, self.done
+        self._silences = []
+        self.take(Share(nothing(), none, none, none, at, self._order.clock))
+        yield self.began, self.done
+        self.end(at)
+        yield self.began, self.done
+
+
+class Flow:
+    """One flow on its way to items; `numbers` are those of items that were numbered in batches before."""
+
+    def __init__(
+        self,
+        number: int,
+        options: Options,
+        order: Order,
+        epochs: Mapping[int, int] = MappingProxyType({}),
+        source: Held | None = None,
+    ) -> None:
+        """The flow of this flow_id; `epochs` are of connections before (captures.tables.keys.Flows)."""
+        self.number = number
+        self.source = Held() if source is None else source
+        self.numbers: Mapping[Place, int] = {}
+        self._order = order
+        self._options = options
+        self._counter = FlowCounter(order.capture, ())
+        self._reader = FlowReader(self.source, options, order, self._counter)
+        known = self._reader.definitions
+        self._matcher, self._asked = None, None
+        if options.filter is not None and options.heard is not None:
+            self._asked = Asked(options.filter, self.source, known, options.heard)
+        elif options.filter is not None:
+            self._matcher = Matcher(options.filter, self.source, known)
+        self._drafter = Drafter(order.capture, self.source, known, order.where, options.tables, self._reader.health)
+        self._drafter.flows.epochs |= epochs
+        self._started: dict[Exchange, tuple[int, int]] = {}
+        """Where the exchanges began that are not complete, and their rank."""
+        self._first: dict[Connection, int] = {}
+        """Where each connection's first exchange began."""
+        self._nth = 0
+        self._rank = 0
+        self._begun: tuple[int, frozenset[Connection]] | None = None
+        """The last rank, and which connections had exchanges, before it was presumed that the capture ends."""
+
+    def take(self, batch: Any) -> Iterator[Any]:
+        """Items of some segments of the flow, behind those before."""
+        some = share(batch, self.source, self._order)
+        self._counter.packets(some.packets)
+        yield from self.of(some)
+
+    def of(self, some: Share) -> Iterator[Any]:
+        """The same of segments whose bytes the source has."""
+        for began, done in self._reader.of(some):
+            yield from self._items(began, done)
+
+    def resume(self, order: Order, numbers: Mapping[Place, int]) -> None:
+        """Go on with what comes behind all that there was until now, which has these numbers."""
+        self.numbers = numbers
+        self._reader.resume(order)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "numbers": {}}
+
+    @property
+    def directions(self) -> Iterator[Direction]:
+        """Those of connections that are not over."""
+        return self._reader.directions
+
+    @property
+    def epochs(self) -> Mapping[int, int]:
+        return self._drafter.flows.epochs
+
+    @property
+    def over(self) -> bool:
+        """Whether its connections have ended so long ago that all that can still come is another one."""
+        return not self._started and self._reader.over
+
+    def presume(self) -> None:
+        """From now on items are told as they are if the capture ends here."""
+        self._begun = self._rank, frozenset(self._first)
+
+    def end(self) -> Iterator[Any]:
+        for began, done in self._reader.at_end():
+            yield from self._items(began, done)
+        for exchange, (started, rank) in self._started.items():
+            yield self._item("begun", started, None, self._reader.born(exchange.connection), rank=rank)
+        seen = list(self._drafter.flows)
+        rows = {
+            connection: row
+            for (connection, _), row in zip(seen, self._counter.flows(iter(seen)), strict=True)
+        }  # fmt: skip
+        for connection, started in self._first.items():
+            row = rows.pop(connection, None)
+            made = {FLOWS.name: [] if row is None else [row]}
+            had = self._begun is None or connection in self._begun[1]
+            yield self._item("flow", started, None, self._reader.born(connection), made, had=had)
+        for row in rows.values():
+            yield self._item("silent", None, None, 0, {FLOWS.name: [row]})
+
+    def _items(self, began: list[tuple[int, Exchange]], done: Done) -> Iterator[Any]:
+        for at, exchange in began:
+            self._rank += 1
+            self._started[exchange] = at, self._rank
+            self._first.setdefault(exchange.connection, at)
+        for at, item in done:
+            born = self._reader.born(item.connection)
+            if isinstance(item, Exchange) and not self._selects(item, at, born):
+                knowledge = AnnouncedKnowledge()
+                brokers = AnnouncedNodes(knowledge.announced) if self._options.undecided else None
+                learn(item, self.source, self._reader.definitions, knowledge, brokers)
+                started, rank = self._started.pop(item)
+                yield self._item("begun", started, at, born, None, knowledge.announced, rank=rank)
+                continue
+            self._counter.add(item)
+            if isinstance(item, StreamProblem):
+                yield self._item("problem", None, at, born, {"anomalies": [self._drafter.anomaly(item)]})
+            else:
+                made = self._exchange(item, at, born, *self._started.pop(item))
+                if made is not None:
+                    yield made
+
+    def _selects(self, item: Exchange, at: int, born: int) -> bool:
+        """Whether the filter does, of an exchange that is complete."""
+        if self._options.undecided:
+            return False
+        if self._asked is not None:
+            started, rank = self._started[item]
+            number = self.numbers.get(("exchange", started, born, rank), 0)
+            connection = self.numbers.get(("flow", self._first[item.connection], born, 0), 0)
+            return self._asked.matches(item, (at, born, self._nth + 1), number, connection)
+        return self._matcher is None or bool(self._matcher.matches(item))
+
+    def _exchange(self, item: Exchange, at: int, born: int, started: int, rank: int) -> Any:
+        if not self._options.bodies:
+            return self._item("exchange", started, at, born, self._drafter.headers(item), rank=rank)
+        draft, bodies = self._drafter.draft(item)
+        knowledge = AnnouncedKnowledge()
+        learned = knowledge.announced
+        if item.protocol is None:
+            learn_both(bodies.request, bodies.response, knowledge)
+            learned += ((NODE, f"{port} {host}", str(node)) for (host, port), node in nodes(item, bodies))
+        wants_records = RECORDS.name in self._options.tables
+        if draft.open:
+            records = open_records(item, self.source, self._reader.precision) if wants_records else None
+            return self._item("exchange", started, at, born, {}, learned, pickle.dumps(Open(draft, records)), rank)
+        rows = draft.close(unknown, None)
+        if wants_records:
+            rows[RECORDS.name] = records_of(draft.key, item, self._reader, knowledge)
+        return self._item("exchange", started, at, born, rows, learned, rank=rank)
+
+    def note(self, kind: str, span: int, state: Any) -> tuple[Any, ...]:
+        """An item that is no row of any table."""
+        return kind, span, *_NO_EXCHANGE, self.number, state, *_NO_ROWS
+
+    def _item(
+        self,
+        kind: str,
+        started: int | None,
+        done: int | None,
+        born: int,
+        rows: dict[str, list[Row]] | None = None,
+        learned: Sequence[tuple[str, str, str]] = (),
+        open_: bytes | None = None,
+        rank: int = 0,
+        *,
+        had: bool = True,
+    ) -> tuple[Any, ...]:
+        self._nth += 1
+        number = None
+        if self.numbers and started is not None:
+            number = self.numbers.get((COUNTED[kind], started, born, rank))
+        standing = FINAL if self._begun is None else OPEN if had and rank <= self._begun[0] else PRESUMED
+        wanted = self._options.tables
+        made = [(rows or {}).get(name) if name in wanted else None for name in MADE]
+        span = (done if started is None else started) or 0
+        return (
+            kind, span >> GRANULE, started, done, born, self._nth, rank, number, standing, learned, open_,
+            self.number, None, *made,
+        )  # fmt: skip
+
+
+def share(batch: Any, source: Held, order: Order) -> Share:
+    """Some segments of a flow (captures.spark.read.reading.SEGMENTS), whose bytes go to `source`."""
+    numbers = {
+        name: batch.column(name).to_numpy()
+        for name in ("ts_ns", "clock_ns", "seq", "ack", "flags", "address", "reached", "length")
+    }
+    payload = batch.column("payload")
+    _, offsets, data = payload.buffers()
+    ends = np.frombuffer(offsets, np.int32)[payload.offset : payload.offset + len(payload) + 1].astype(np.int64)
+    stored = ends[1:] - ends[:-1]
+    held = memoryview(data) if data is not None else memoryview(b"")
+    at = numbers["address"]
+    for i in np.flatnonzero(stored).tolist():
+        source.add(int(at[i]), held[int(ends[i]) : int(ends[i + 1])])
+    comments = batch.column("comment")
+    said = {} if comments.null_count == len(comments) else dict(enumerate(comments.to_pylist()))
+    directions = batch.column("direction").dictionary_encode()
+    packets = Packets(
+        directions.dictionary.to_pylist(), directions.indices.to_numpy().astype(np.int64),
+        numbers["ts_ns"], numbers["seq"], numbers["ack"], numbers["flags"],
+        at, numbers["length"], stored, {i: text for i, text in said.items() if text is not None},
+    )  # fmt: skip
+    return shared(packets, batch.column("position").to_numpy(), numbers["reached"], numbers["clock_ns"], order)
+
+
+def shared(packets: Packets, position: Ints, reached: Ints, clock: Ints, order: Order) -> Share:
+    """Segments of a flow, with what the whole reading says of each; `clock` is what their split says."""
+    starts, clocks = order.clocks
+    before = clocks[np.searchsorted(starts, packets.at, "right") - 1]
+    return Share(packets, order.which(position), reached, np.maximum(clock, before), 0, 0)
+
+
+def open_records(item: Exchange, source: Source, precision: int) -> OpenRecords:
+    """What the records of an exchange are read from later."""
+    frames = (frame for frame in (item.request, item.response) if frame is not None)
+    spans = [(at, bytes(source.read(at, at + length))) for frame in frames for at, length in frame.spans]
+    return OpenRecords(item, spans, precision)
+
+
+def unknown(topic_id: bytes) -> str | None:
+    """The name of a topic id, as far as nobody needs to tell it."""
+    return RESERVED.get(bytes(topic_id))
+
+
+def records_of(key: Key, item: Exchange, reader: Any, knowledge: Knowledge) -> list[Row]:
+    """The rows of an exchange's records."""
+    return list(record_rows(key, item, RecordLines(reader, View(knowledge=knowledge))))
+
+
+Restore = Callable[[bytes], Flow]
+"""Makes a flow of its state (captures.spark.follow.flow_states)."""
+
+
+def items(
+    batches: Iterable[Any],
+    options: Options,
+    order: Order,
+    restore: Restore | None = None,
+    end: Callable[[int, Flow], Iterator[Any]] | None = None,
+) -> Iterator[Any]:
+    """The items of flows, from their segments (captures.spark.read.reading.SEGMENTS): batches of ITEMS.
+
+    The segments of a flow are adjacent, in the order of their position, behind its state where it has one; batches may
+    be cut anywhere. `end` gives the items that the last segment of a flow is followed by, unless those of the capture's
+    end.
+    """
+    return packed(_items(batches, options, order, restore, end or _end))
+
+
+def _end(_: int, flow: Flow) -> Iterator[Any]:
+    return flow.end()
+
+
+def _items(
+    batches: Iterable[Any],
+    options: Options,
+    order: Order,
+    restore: Restore | None,
+    end: Callable[[int, Flow], Iterator[Any]],
+) -> Iterator[Any]:
+    flow: Flow | None = None
+    number = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        flows = batch.column("flow_id")
+        numbers = flows.fill_null(0).to_numpy()
+        borders = [0, *(np.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist(), len(numbers)]
+        for start, until in pairwise(borders):
+            here = flows[start].as_py()
+            if here is None:
+                continue  # a summary
+            if flow is None or here != number:
+                if flow is not None:
+                    yield from end(number, flow)
+                flow, number = None, here
+            first = start
+            if flow is None and restore is not None and batch.column("position")[start].as_py() == STATE:
+                flow = restore(batch.column("payload")[start].as_py())
+                first += 1
+            flow = flow or Flow(here, options, order)
+            if first < until:
+                yield from flow.take(batch.slice(first, until - first))
+    if flow is not None:
+        yield from end(number, flow)
+
+
+def packed(rows: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+    """Items as batches of ITEMS."""
+    held: list[tuple[Any, ...]] = []
+    for row in rows:
+        held.append(row)
+        if len(held) == ROWS:
+            yield _batch(held)
+            held = []
+    if held:
+        yield _batch(held)
+
+
+def _batch(held: Sequence[tuple[Any, ...]]) -> Any:
+    columns = list(zip(*held, strict=True))
+    plain = len(ITEMS) - len(MADE)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns[:plain], ITEMS, strict=False)]
+    for name, column in zip(MADE, columns[plain:], strict=True):
+        arrays.append(nested(name, column))
+    return pa.record_batch(arrays, schema=ITEMS)
+
+
+def nested(table: str, column: Sequence[Sequence[Row] | None]) -> Any:
+    """Lists of rows of a table as an array of lists of structs."""
+    ends = np.cumsum([0, *(0 if rows is None else len(rows) for rows in column)]).astype(np.int32)
+    inner = arrow.batch(TABLES[table], [row for rows in column if rows is not None for row in rows])
+    structs = pa.StructArray.from_arrays(inner.columns, fields=list(inner.schema))
+    return pa.ListArray.from_arrays(pa.array(ends), structs)

@@ -1,0 +1,269 @@
+"""Stage 1: a split to its segments, as Arrow batches.
+
+Every TCP segment becomes a row with its bytes, under the flow that it belongs to; the split's summaries come last. A
+walk that does not end at the split's end, and whatever the splits behind it could not know (a new section or interface,
+a packet in IP fragments), is told there as trouble: then the file is read again as a whole (captures.spark.plan.order).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from copy import copy
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from kproxy.captures.errors import CaptureError, FormatError
+from kproxy.captures.formats import detect
+from kproxy.captures.formats.link import LinkLayers
+from kproxy.captures.formats.records import Walker
+from kproxy.captures.keys import flow_id
+from kproxy.captures.ports import Ports
+from kproxy.captures.source import FileSource
+from kproxy.captures.spark.plan import files
+from kproxy.captures.spark.plan.order import Summary
+from kproxy.captures.spark.plan.splits import WIDE, Split
+from kproxy.captures.tcp.packets import Ints, Mask, Packets, endpoints, ports
+
+BATCH: Final = 4096
+"""Packets of a batch of rows."""
+
+SEGMENTS: Final = pa.schema([
+    ("flow_id", pa.int64()),
+    ("position", pa.int64()),
+    ("direction", pa.binary()),
+    ("ts_ns", pa.int64()),
+    ("clock_ns", pa.int64()),
+    ("seq", pa.int64()),
+    ("ack", pa.int64()),
+    ("flags", pa.int64()),
+    ("address", pa.int64()),
+    ("reached", pa.int64()),
+    ("length", pa.int64()),
+    ("comment", pa.string()),
+    ("payload", pa.binary()),
+    ("summary", pa.string()),
+])  # fmt: skip
+"""Segments in no order but that of `position` within a flow.
+
+`direction` is captures.tcp.packets' key. `clock_ns` and `reached` are the latest time and the highest address of the
+split up to the segment. `length` is what the segment has on the wire, `payload` what the capture holds of it. A row
+with a `summary` (captures.spark.plan.order.Summary, as JSON) is no segment and belongs to no flow.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """Some segments of a split, with the columns of SEGMENTS; `flows` are the flow_ids of their directions.
+
+    The bytes of `view` are at the addresses from `base` on; they are there for good where it `stays`, else until the
+    next segments are asked for.
+    """
+
+    packets: Packets
+    flows: Ints
+    position: Ints
+    reached: Ints
+    clock: Ints
+    view: memoryview
+    base: int
+    stays: bool
+
+    def only(self, flows: frozenset[int]) -> Segments:
+        """Those of these flows."""
+        return self.some(np.isin(self.flows, list(flows)))
+
+    def some(self, directions: Mask) -> Segments:
+        """Those of the directions that are chosen."""
+        some = np.flatnonzero(directions[self.packets.direction])
+        columns = (self.position[some], self.reached[some], self.clock[some])
+        return Segments(self.packets.some(some), self.flows, *columns, self.view, self.base, self.stays)
+
+    def payload(self) -> list[bytes]:
+        """The bytes of each."""
+        starts = (self.packets.at - self.base).tolist()
+        return [
+            bytes(self.view[start : start + stored])
+            for start, stored in zip(starts, self.packets.stored.tolist(), strict=True)
+        ]
+
+
+def read(split: Split, wanted: Ports | None = None) -> Iterator[Any]:
+    """What `segments` finds, as batches of SEGMENTS."""
+    for found in segments(split, wanted):
+        yield summary_row(found) if isinstance(found, Summary) else _batch(found)
+
+
+def _batch(some: Segments) -> Any:
+    packets = some.packets
+    columns = (
+        packets.time, some.clock, packets.seq, packets.ack, packets.flags, packets.at, some.reached, packets.length,
+    )  # fmt: skip
+    return pa.record_batch(
+        [
+            pa.array(some.flows[packets.direction]),
+            pa.array(some.position),
+            pa.array(packets.directions, pa.binary()).take(pa.array(packets.direction)),
+            *map(pa.array, columns),
+            pa.array([packets.comments.get(i) for i in range(len(packets))], pa.string()),
+            # copies, since pyarrow keeps views of a mapped file, and with them its descriptor, for good
+            pa.array(some.payload(), pa.binary()),
+            pa.nulls(len(packets), pa.string()),
+        ],
+        schema=SEGMENTS,
+    )
+
+
+def summary_row(summary: Summary) -> Any:
+    """A batch of SEGMENTS with nothing but a summary."""
+    columns = [pa.nulls(1, field.type) for field in SEGMENTS]
+    columns[-1] = pa.array([summary.json()], pa.string())
+    return pa.record_batch(columns, schema=SEGMENTS)
+
+
+def segments(split: Split, wanted: Ports | None = None) -> Iterator[Segments | Summary]:
+    """The segments of a split, of connections with one of the ports that are wanted, and what became of its files.
+
+    Never raises on what is in the files; raises CaptureError where one cannot be opened.
+    """
+    if split.walker is not None:
+        yield from _cut(split, copy(split.walker), wanted)
+        return
+    with files.opened(split.paths, split.secrets) as source:
+        yield from _whole(split, source, wanted)
+
+
+def _cut(split: Split, walker: Walker, wanted: Ports | None) -> Iterator[Segments | Summary]:
+    path = split.paths[0]
+    with files.mapped(path) as held:
+        if held is None:
+            raise CaptureError("has become another file", files.shown(path))
+        held.need(split.start, split.end)
+        yield from _records(split, walker, held.view, wanted)
+
+
+def _records(split: Split, walker: Walker, view: memoryview, wanted: Ports | None) -> Iterator[Any]:
+    base, name = split.base, files.shown(split.paths[0])
+    summary = Summary(
+        split.number, base // WIDE, name, base, len(view), base + split.start, 0, base + split.end
+    )  # fmt: skip
+    bound = walker.binding
+    reading = _Reading(summary, LinkLayers(), wanted, {})
+    try:
+        while (records := walker.walk(view[: split.end], BATCH)) is not None:
+            reading.take_records(records.time)
+            yield from reading.segments(view, reading.links.segments(view, records, split.base), stays=True)
+    except FormatError as error:
+        summary.error, summary.offset = error.message, error.offset
+    summary.position = split.base + walker.position
+    if not split.alone:
+        if walker.binding != bound:
+            summary.trouble = "a new section or interface, or a packet without a time of its own"
+        elif reading.links.fragmented:
+            summary.trouble = "packets in IP fragments"
+        elif not split.last and walker.position != split.end:
+            summary.trouble = f"packets are read up to byte {walker.position}, and from byte {split.end} on"
+    if split.last and summary.error is None:
+        left = detect.cut(walker, split.end)
+        if left is not None:
+            summary.error, summary.offset = left.message, left.offset
+    yield reading.summary(walker)
+
+
+def _whole(split: Split, source: FileSource, wanted: Ports | None) -> Iterator[Segments | Summary]:
+    links = LinkLayers()
+    index = 0
+    while index < len(source.parts):
+        part = source.parts[index]
+        base = split.base + part.base
+        summary = Summary(split.number, split.base // WIDE, part.name, base, part.size, base, base, 0)
+        reading = _Reading(summary, links, wanted, dict(links.unread))
+        walker: Walker | None = None
+        try:
+            while True:
+                view = source.view(part)
+                if walker is None and (view or not part.size):
+                    walker = detect.walker(view, whole=part.final)
+                records = None if walker is None or not view else walker.walk(view, BATCH)
+                if records is not None:
+                    reading.take_records(records.time)
+                    yield from reading.segments(view, links.segments(view, records, base), stays=False)
+                elif part.final:
+                    break
+                else:
+                    source.done_with(part.base + (0 if walker is None else walker.position))
+                    if not source.grow(wait=True):
+                        part.final = True
+            left = detect.cut(walker, part.size) if source.view(part) else None
+            if left is not None:
+                summary.error, summary.offset = left.message, left.offset
+        except FormatError as error:
+            summary.error, summary.offset = error.message, error.offset or None
+        except CaptureError as error:
+            summary.error, summary.offset = error.message, error.offset
+        summary.size = part.size
+        summary.end = base + part.size
+        summary.position = base + (0 if walker is None else walker.position)
+        yield reading.summary(walker)
+        index += 1
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One file of a split while it is read."""
+
+    told: Summary
+    links: LinkLayers
+    wanted: Ports | None
+    unread_before: Mapping[str, int]
+    """Packets that `links` could not read in earlier files."""
+    reached: int = 0
+
+    def take_records(self, time: Any) -> None:
+        told = self.told
+        if told.first is None:
+            told.first = int(time[0])
+        told.last = max(int(time.max()), told.first if told.last is None else told.last)
+
+    def segments(self, view: memoryview, packets: Packets, *, stays: bool) -> Iterator[Segments]:
+        """Those of a batch that are wanted."""
+        told, count = self.told, len(packets)
+        if not count:
+            return
+        clock = np.maximum.accumulate(np.maximum(packets.time, told.clock))
+        reached = np.maximum.accumulate(np.maximum(packets.at, self.reached))
+        position = np.arange(told.start + told.segments, told.start + told.segments + count)
+        told.clock, self.reached = int(clock[-1]), int(reached[-1])
+        if told.first_segment is None:
+            told.first_segment = int(packets.time[0])
+        told.last_segment = int(packets.time[-1])
+        told.segments += count
+        flows = np.array([_flow(key) for key in packets.directions], np.int64)
+        found = Segments(packets, flows, position, reached, clock, view, told.base, stays)
+        if self.wanted is not None:
+            wanted = [any(port in self.wanted for port in ports(key)) for key in packets.directions]
+            found = found if all(wanted) else found.some(np.array(wanted))
+        if len(found.packets):
+            yield found
+
+    def summary(self, walker: Walker | None) -> Summary:
+        """The summary of the file, which `walker` has walked."""
+        self.told.unknown = sorted(self.links.unknown)
+        self.told.unread = dict(Counter(self.links.unread) - Counter(self.unread_before))
+        self.told.untimed = 0 if walker is None else walker.untimed
+        return self.told
+
+
+@lru_cache(1 << 16)
+def _flow(key: bytes) -> int:
+    return flow_id(*endpoints(key))
+
+
+def summaries(batch: Any) -> list[Summary]:
+    """The summaries in a batch of segments."""
+    column = batch.column("summary")
+    return [] if column.null_count == len(column) else [Summary.of(text) for text in column.drop_null().to_pylist()]

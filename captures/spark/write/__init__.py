@@ -1,0 +1,1 @@
+"""Tables as Parquet: by executors on a file system, or at a URL by Spark."""

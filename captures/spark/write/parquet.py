@@ -1,0 +1,146 @@
+"""Tables that Spark has made, as Parquet: the folders that captures.tables.parquet writes.
+
+Executors write the files, each those of its partitions, so that rows need not become Spark's.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import reduce
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.taskcontext import TaskContext
+
+from kproxy.captures.spark.job import Tables
+from kproxy.captures.spark.session.workers import Stage, mapped
+from kproxy.captures.spark.write.hadoop import Folder
+from kproxy.captures.spark.write.hadoop import place as at_url
+from kproxy.captures.spark.write.parts import Part
+from kproxy.captures.tables.parquet import Files, emptied, place
+from kproxy.captures.tables.schema import PARTITIONS, TABLES
+
+_SETTINGS: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+}
+"""What Spark must be told so that its own files are as captures.tables.parquet writes them."""
+_FORMATS: Final = ("yyyy-MM-dd", "HH")
+"""Of the day and the hour, as PARTITIONS names them."""
+_NOTHING: Final = pa.schema([("written", pa.int64())])
+
+
+def write(made: Tables, directory: Path | str) -> dict[str, int]:
+    """Write tables below a folder that every executor sees, or a URL; how many rows each has.
+
+    Files are written aside, and take their places when all are there; those of an earlier writing of the same capture
+    go then, and no others. Raises OSError where the folder cannot be written.
+    """
+    name = made.order.capture
+    if isinstance(directory, str):
+        return _put_at(made, directory)
+    aside = emptied(directory.absolute(), name)
+    try:
+        rows = fill(made.parts, made.given, made.names, aside, name)
+        place(aside, directory, name)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return rows
+
+
+def fill(
+    parts: Sequence[Part], given: Mapping[str, Sequence[Any]], names: Sequence[str], folder: Path, name: str
+) -> dict[str, int]:
+    """Write tables with these names into a folder, in files that are named so; how many rows each has.
+
+    `given` are batches of rows that are at hand.
+    """
+    files = Files(folder, "given")
+    for table in names:
+        for batch in given.get(table, ()):
+            files.add(table, batch)
+    files.close()
+    writings = (
+        mapped(part.columns(names), _writing(part, names, folder, number), _NOTHING)
+        for number, part in enumerate(parts)
+    )
+    reduce(DataFrame.union, writings).collect()
+    return {table: _named(folder / table, name) for table in names}
+
+
+def _put_at(made: Tables, url: str) -> dict[str, int]:
+    """Write tables below a URL, by Spark itself, whose file systems know how."""
+    spark, name = made.kept[0].sparkSession, made.order.capture
+    folder, aside = Folder(spark, url), f".{name}.partial"
+    folder.remove(aside)
+    rows = {}
+    try:
+        for table in made.names:
+            to = f"{folder.url}/{aside}/{table}"
+            with _settings(spark):
+                _write(made.frame(table), table, to)
+            rows[table] = spark.read.parquet(to).count() if folder.files(f"{aside}/{table}") else 0
+        at_url(folder, aside, name, made.names, list(TABLES))
+    finally:
+        folder.remove(aside)
+    return rows
+
+
+@contextmanager
+def _settings(spark: SparkSession) -> Iterator[None]:
+    before = {name: spark.conf.get(name, None) for name in _SETTINGS}
+    for name, value in _SETTINGS.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
+
+
+def _write(frame: DataFrame, name: str, to: str) -> None:
+    time = TABLES[name].time
+    moment = f.expr(f"timestamp_micros(coalesce(`{time}`, 0) div 1000)")
+    levels = {level: f.date_format(moment, form) for level, form in zip(PARTITIONS, _FORMATS, strict=True)}
+    (
+        frame.withColumns(levels)
+        .sortWithinPartitions(*PARTITIONS, time)
+        .write.partitionBy(*PARTITIONS)
+        .option("compression", "zstd")
+        .parquet(to)
+    )
+
+
+def _writing(part: Part, names: Sequence[str], aside: Path, number: int) -> Stage:
+    make = part.make
+
+    def stage(batches: Iterable[Any]) -> Iterator[Any]:
+        task = TaskContext.get()
+        assert task is not None  # noqa: S101  # executors have one
+        files = Files(aside, f"{number}-{task.partitionId()}", f".{task.taskAttemptId()}")
+        for name, batch in make(batches, names):
+            files.add(name, batch)
+        files.close()
+        yield pa.record_batch([pa.array([], pa.int64())], schema=_NOTHING)
+
+    return stage
+
+
+def _named(folder: Path, capture: str) -> int:
+    """Name the files of a table after their capture; how many rows they have."""
+    import pyarrow.parquet as pq
+
+    rows = 0
+    for level in sorted({path.parent for path in folder.rglob("[!.]*.parquet")}):
+        for number, path in enumerate(sorted(level.glob("[!.]*.parquet")), 1):
+            rows += pq.read_metadata(path).num_rows
+            path.rename(level / f"{capture}-{number:04}.parquet")
+    return rows

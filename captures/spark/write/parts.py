@@ -1,0 +1,79 @@
+"""Parts of a reading's rows on Spark: a frame, and how the rows of tables are made of its batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from kproxy.captures.spark.claims import upholding
+from kproxy.captures.spark.claims.claiming import TOLD
+from kproxy.captures.spark.claims.digest import Verdicts
+from kproxy.captures.spark.claims.upholding import Whole
+from kproxy.captures.spark.read.closing import TAKEN, Closer
+from kproxy.captures.spark.read.flows import MADE
+from kproxy.captures.spark.session.workers import mapped
+from kproxy.captures.tables import arrow
+from kproxy.captures.tables.schema import TABLES
+
+Make: TypeAlias = "Callable[[Iterable[Any], Sequence[str]], Iterator[tuple[str, Any]]]"
+"""Makes batches of rows of tables with these names, each with its table's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Of the columns of `frame` there is one for each of `tables`, the others are `common` to them."""
+
+    frame: DataFrame
+    common: tuple[str, ...]
+    tables: tuple[str, ...]
+    make: Make
+
+    def columns(self, names: Sequence[str]) -> DataFrame:
+        """What the rows of these tables are made of."""
+        return self.frame.select(*self.common, *(name for name in self.tables if name in names))
+
+    def rows(self, name: str) -> DataFrame:
+        """The rows of a table."""
+        make = self.make
+
+        def stage(batches: Iterable[Any]) -> Iterator[Any]:
+            for _, batch in make(batches, [name]):
+                yield batch
+
+        return mapped(self.columns([name]), stage, arrow.schema(TABLES[name]))
+
+
+def items(closed: DataFrame) -> Part:
+    """The rows of items (captures.spark.read.closing.CLOSED)."""
+    return Part(closed, (), MADE, unfolded)
+
+
+def unclosed(drafted: DataFrame, closer: Callable[[], Closer]) -> Part:
+    """The rows of items that are not closed yet (captures.spark.read.flows.ITEMS), in the order that numbers them."""
+
+    def make(batches: Iterable[Any], names: Sequence[str]) -> Iterator[tuple[str, Any]]:
+        yield from unfolded(closer().close(batches), names)
+
+    return Part(drafted, TAKEN, MADE, make)
+
+
+def claims(portions: DataFrame, verdicts: Mapping[int, Verdicts], whole: Whole) -> Part:
+    """The rows of upheld claims, from portions (captures.spark.claims.claiming.CLAIMED)."""
+
+    def make(batches: Iterable[Any], names: Sequence[str]) -> Iterator[tuple[str, Any]]:
+        yield from upholding.batches(batches, [name for name in TOLD if name in names], verdicts, whole)
+
+    return Part(portions, ("portion", "claims", "drafts"), TOLD, make)
+
+
+def unfolded(batches: Iterable[Any], names: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """The rows of tables, from lists of them."""
+    for batch in batches:
+        for name in batch.schema.names:
+            if name in names:
+                rows = pa.RecordBatch.from_struct_array(batch.column(name).flatten())
+                yield name, rows.cast(arrow.schema(TABLES[name]))  # its times are of the session's zone
