@@ -1,4 +1,4 @@
-"""Runs the benchmarks, or those whose names are given: python -m bench [NAME...]. Each is a module with `main()`."""
+"""Run all benchmarks, or the named ones: python -m bench [NAME...]. A benchmark is a module with `main()`."""
 
 from __future__ import annotations
 

@@ -1,13 +1,12 @@
-"""How fast frames become values, beside kafka-python and kio doing the same in the same run.
+"""Speed of decoding frames to values, compared with kafka-python and kio in the same run.
 
-The work is each peer's own: a golden frame, its length field included, to values, header and body, through the call
-that the peer offers for it, with whatever the call looks up beforehand done outside the loop. It counts only on those
-golden messages (Kafka's serialisers, random values, both releases) that the peer decodes to the end: that it knows,
-accepts, and whose last byte it reads. Both sides then do exactly these, in turn, the best of several rounds each (by
-CPU time, since others may use the machine).
+Each side decodes a golden frame, its length field included, to the values of header and body, by the call that its
+library offers. Look-ups that precede this call are done outside the loop. Only golden messages (Kafka's serialisers,
+random values, both releases) that the peer knows, accepts and reads to the last byte are measured. Both sides decode
+exactly these, in turn; the best of several rounds counts, by CPU time, because other processes may use the machine.
 
-A second line for kafka-python leaves headers out and calls the functions inside that it generates for a struct, which
-is the most that it can do.
+A second line for kafka-python leaves out headers and calls the functions that it generates for a struct directly: its
+upper bound.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ Call = Callable[[], object]
 
 @dataclass(frozen=True)
 class Sample:
-    """A golden frame with what we read in it."""
+    """A golden frame, and where its body starts according to kproxy."""
 
     one: Golden
     release: str
@@ -73,7 +72,7 @@ def samples() -> Iterator[Sample]:
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one pass over the messages, in seconds."""
+    """Seconds of one pass over the messages."""
 
     wall: float
     cpu: float
@@ -106,7 +105,7 @@ def compare(title: str, pairs: list[tuple[Call, Call]], total: int) -> None:
 
 
 def kafka_python_classes() -> dict[str, Any]:
-    """kafka-python's message classes by their name in Kafka."""
+    """kafka-python's message classes by Kafka's message name."""
     import kafka.protocol
     from kafka.protocol.api_message import ApiMessage
 
@@ -123,7 +122,7 @@ def kafka_python_classes() -> dict[str, Any]:
 
 
 def kafka_python(sample: Sample, classes: dict[str, Any]) -> tuple[Call, Call] | None:
-    """kafka-python's call for the frame and its function for the body; None where it does not read all of it."""
+    """kafka-python's call for the frame and its function for the body; None if it does not read the whole frame."""
     one = sample.one
     cls = classes.get(one.name)
     if cls is None or one.api_version > cls.max_version:
@@ -137,13 +136,13 @@ def kafka_python(sample: Sample, classes: dict[str, Any]) -> tuple[Call, Call] |
         )
         _, end = inner(body, 0)
         whole()
-    except Exception:  # noqa: BLE001 - whatever stops the peer, the message is not counted
+    except Exception:  # noqa: BLE001 - any error of the peer excludes the message
         return None
     return (whole, partial(inner, body, 0)) if end == len(body) else None
 
 
 def kio(sample: Sample) -> Call | None:
-    """Kio's readers of length, header and payload, one after the other; None where they do not read all of it."""
+    """Kio's readers of length, header and payload, one after the other; None if they do not read the whole frame."""
     from kio.index import load_request_schema, load_response_schema
     from kio.serial import entity_reader
     from kio.serial.readers import read_int32
@@ -162,7 +161,7 @@ def kio(sample: Sample) -> Call | None:
             return int(size + after + last)
 
         end = read()
-    except Exception:  # noqa: BLE001 - whatever stops the peer, the message is not counted
+    except Exception:  # noqa: BLE001 - any error of the peer excludes the message
         return None
     return read if end == len(frame) else None
 

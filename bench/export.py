@@ -1,13 +1,14 @@
-"""All fields and records of a large capture as JSON: kproxy export beside tshark -T json, both writing to a file.
+"""All fields and records of a large capture as JSON: kproxy export compared with tshark -T json, both to a file.
 
-The capture is that of bench.summary. Both are whole commands, start-up included, in turn, the best of three runs;
-kproxy with one process (`--jobs 1`), with two where there are that many cores, and as it comes. tshark has one process
-and takes its defaults, which decompress records and print every field. What tshark manages are the frames that it finds
-and neither calls malformed nor marks with an expert's warning (an unknown version, a body that does not end where it
-should). We do all frames in our time, so that the ratio is at least that on the managed ones alone.
+The capture is that of bench.summary. Both are measured as whole commands, start-up included, one after the other; the
+best of three runs counts. kproxy runs with one process (`--jobs 1`), with two if there are more than two cores, and
+with its default if there are several. tshark has one process and its default options, which decompress records and
+print every field. tshark manages a frame if it finds it and marks it neither as malformed nor with an expert warning
+(an unknown version, a body that does not end where it should). kproxy's time covers all frames, so the ratio is a lower
+bound of the one on the frames that tshark manages.
 
-Others on the machine take what several processes would have: the load is printed, and what the other processes took of
-the cores while the best run lasted.
+Other processes on the machine compete for the cores: the bench prints the load, and the cores that other processes
+used during the best run.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ WARNED = "kafka and (_ws.malformed or _ws.expert)"
 
 
 def frames(tshark: list[str], capture: Path, condition: str) -> int:
-    """Kafka's frames in the packets that a display filter lets pass."""
+    """The number of Kafka frames in the packets that match a display filter."""
     command = [*tshark, "-r", str(capture), "-Y", condition, "-T", "fields", "-e", "kafka.len"]
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
     return sum(len(line.split(",")) for line in lines)
@@ -42,7 +43,7 @@ def told(name: str, timing: Timing, size: float, out: Path) -> str:
 
 
 def ways() -> dict[str, list[str]]:
-    """How kproxy is run: a name, and the options."""
+    """The compared ways to run kproxy: options by name."""
     cores = usable_cores()
     found = {"kproxy --jobs 1": ["--jobs", "1"]}
     if cores > 2:

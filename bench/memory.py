@@ -1,4 +1,4 @@
-"""How much memory a command takes: that of all its processes together, files that it maps left out."""
+"""Memory of a command: the sum over all its processes, without mapped files."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import psutil
 
 EVERY_SECONDS = 0.05
 SHARE = 20
-"""Looking takes at most one part in so many of a core: the kernel counts pages each time."""
+"""Sampling uses at most 1/SHARE of a core, because the kernel counts pages at each sample."""
 PRIVATE = ("Pss_Anon:", "Pss_Shmem:")
 
 
 def private(pid: int) -> int:
-    """Bytes of a process that no file stands behind; 0 where it has ended.
+    """Bytes of a process that are not backed by a file; 0 if it has ended.
 
-    Proportional: a page that n processes share after a fork counts a nth in each, so that their sum counts it once.
+    A page that n processes share after a fork counts 1/n in each, so that their sum counts it once.
     """
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
@@ -29,12 +29,12 @@ def private(pid: int) -> int:
 
 
 class Peak:
-    """Watches a process and its descendants while the block lasts: the most that `private` of all of them came to."""
+    """Samples a process and its descendants inside a `with` block; `bytes` is the highest sum of their `private`."""
 
     def __init__(self, pid: int) -> None:
         self.bytes = 0
         self.processes = 0
-        """How many there were then."""
+        """The number of processes at that peak."""
         self._root = psutil.Process(pid)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)

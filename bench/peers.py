@@ -1,6 +1,6 @@
-"""A broker, and the ways to it that are compared: directly, through socat, HAProxy, a plain pump and kproxy.
+"""A broker, and the compared ways to it: a direct connection, socat, HAProxy, a plain pump and kproxy.
 
-The broker answers every request with as many bytes as it asks for; it runs in a process of its own, as every way does.
+Each request says how many bytes the broker's response shall have. The broker and each proxy are separate processes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.support.brokers import free_ports
 
 HEAD = struct.Struct(">ihhi")
 ASKED = struct.Struct(">ihhihi")
-"""A request's head, a null client id, and how long the answer is to be."""
+"""A request's header with a null client id, then the size of the response."""
 FETCH_HELD = (1, 17)
 BUFFER = 1 << 18
 READY_SECONDS = 20.0
@@ -38,7 +38,7 @@ Api = tuple[int, int]
 
 
 def request(api: Api, correlation_id: int, size: int, answer: int) -> bytes:
-    """A request of `size` bytes whose first body bytes say how long its answer is to be."""
+    """A request of `size` bytes whose body begins with the size of the response."""
     size = max(size, ASKED.size)
     return ASKED.pack(size - 4, *api, correlation_id, -1, answer) + bytes(size - ASKED.size)
 
@@ -61,7 +61,7 @@ def fetch_body(size: int) -> bytes:
 
 
 def _at_once(transport: asyncio.BaseTransport) -> asyncio.Transport:
-    """A transport whose small segments do not wait."""
+    """The transport with TCP_NODELAY, so that small segments are sent at once."""
     transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return cast("asyncio.Transport", transport)
 
@@ -106,13 +106,13 @@ class _Broker(asyncio.BufferedProtocol):
 
 
 class _Pump(asyncio.Protocol):
-    """What every proxy does at least: reads from one side and writes to the other."""
+    """The minimum that every proxy does: read from one side and write to the other."""
 
     def __init__(self, other: _Pump | None, target: tuple[str, int]) -> None:
         self._other = other
         self._target = target
         self.early: list[bytes] = []
-        """What came before the other side was reached."""
+        """Bytes received before the connection to the other side was open."""
         self.transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -160,7 +160,7 @@ def _serve(listener: socket.socket, target: tuple[str, int] | None) -> None:
 
 @contextlib.contextmanager
 def process(target: tuple[str, int] | None = None) -> Iterator[tuple[tuple[str, int], int]]:
-    """A broker, or a pump to `target`: its address and process id."""
+    """Run a broker, or a pump to `target`; yields its address and process id."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=512)
     worker = multiprocessing.Process(target=_serve, args=(listener, target), daemon=True)
     worker.start()
@@ -175,21 +175,21 @@ def process(target: tuple[str, int] | None = None) -> Iterator[tuple[tuple[str, 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way to the broker: `about` says how it runs."""
+    """One way to the broker; `about` describes its version or configuration."""
 
     name: str
     address: tuple[str, int]
     about: str
     pid: int = 0
-    """Of its process, where it has one."""
+    """Its process; 0 if it has none."""
 
     def cpu(self) -> float:
-        """Seconds of CPU time that it has cost so far."""
+        """CPU seconds that its processes have used so far."""
         return spent_by(self.pid) if self.pid else 0.0
 
     def connect(self) -> socket.socket:
         connection = socket.create_connection(self.address, 30)
-        connection.settimeout(None)  # with one, MSG_WAITALL does not wait
+        connection.settimeout(None)  # with a timeout, MSG_WAITALL does not wait
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connection
 
@@ -280,7 +280,7 @@ listen relay
 
 
 def haproxy(address: tuple[str, int], directory: Path) -> contextlib.AbstractContextManager[Way] | None:
-    """With a thread for each core, as it has by itself; None where it is not installed.
+    """HAProxy with its default of one thread per core; None if it is not installed.
 
     `directory` is for its configuration.
     """

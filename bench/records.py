@@ -1,11 +1,11 @@
-"""How many records a second are decoded, per codec, beside the record readers of kafka-python and aiokafka.
+"""Records decoded per CPU second, by codec, compared with the record readers of kafka-python and aiokafka.
 
-All read the same bytes in the same run: batches of magic 2 written by aiokafka, each with RECORDS records of a key, a
-value of text and a header. Each does what its consumer does unless told otherwise: it checks the CRC of each batch,
-decompresses it, and hands out offset, timestamp, key, value and headers of each record, which are then looked at.
-The records of each reader are looped over once, as they come, and none is held. A second figure leaves the CRC out.
-The garbage collector is switched off for all alike while they read. They take turns, ROUNDS rounds; the best by CPU
-time counts, and the median says how steady the machine was.
+All readers decode the same bytes in the same run: batches of magic 2 written by aiokafka, each with RECORDS records of
+a key, a text value and a header. Each reader does what its consumer does by default: it checks the CRC of each batch,
+decompresses it, and returns offset, timestamp, key, value and headers of each record, which the bench then accesses.
+The bench iterates over the records once and keeps none. A second measurement leaves out the CRC check. Garbage
+collection is off while a reader runs. The readers alternate for ROUNDS rounds; the result is the round with the least
+CPU time, and the median shows how steady the machine was.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Read = Callable[[bytes], int]
 
 
 def batches(codec: int, size: int) -> bytes:
-    """BATCHES batches with values of `size` bytes of JSON, which compress to a third or so."""
+    """BATCHES batches with values of `size` bytes of JSON, which compress to about a third."""
     chance = random.Random(size)
     out = bytearray()
     for _ in range(BATCHES):
@@ -78,7 +78,7 @@ def ours(data: bytes, *, check: bool) -> int:
 
 
 def plain(data: bytes, *, check: bool) -> int:
-    """Ours without what is compiled."""
+    """Read with kproxy's plain Python loop instead of the compiled one."""
     with patch.object(current, "CommonRecords", loop.CommonRecords):
         return ours(data, check=check)
 
@@ -110,7 +110,7 @@ PEERS = ("aiokafka", "kafka-python")
 
 
 def rates(data: bytes, *, check: bool) -> dict[str, list[float]]:
-    """Records a CPU second of each reader, round by round."""
+    """Records per CPU second, by reader, one figure per round."""
     found: dict[str, list[float]] = {name: [] for name in READERS}
     for _ in range(ROUNDS):
         for name, read in READERS.items():

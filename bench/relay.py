@@ -36,11 +36,11 @@ from kproxy.runs import scratch
 
 PRODUCE, FETCH = (0, 9), (1, 12)
 MOVED = {"produce": PRODUCE, "fetch": FETCH, "fetch, held": FETCH_HELD}
-"""What is moved in bulk; a Fetch v17 response is held until its addresses have been seen."""
+"""APIs of the bulk transfers; the relay holds a Fetch v17 response until it has seen its addresses."""
 TRIPS = ((1, False), (10, False), (100, False), (10, True), (100, True))
-"""Over so many connections, each in its turn or all at once."""
+"""(number of connections, whether all send at once instead of in turn)."""
 FIRST = 50
-"""Rounds that are not counted."""
+"""Warm-up rounds, which are not counted."""
 BLOCK = 1 << 20
 WINDOW = 4
 """Requests in flight."""
@@ -49,14 +49,14 @@ PIECE = 1 << 16
 SETTLE_SECONDS = 10.0
 
 Runs: TypeAlias = dict[str, list[float]]
-"""A figure of each run, by the way."""
+"""One figure per run, by name of the way."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
     seconds: float
     cpu: float
-    """Of the way's processes."""
+    """CPU seconds of the way's processes."""
     size: int
 
     @property
@@ -74,7 +74,7 @@ class Moved:
 
 
 def round_trips(ways: Sequence[Way], connections: int, rounds: int, *, at_once: bool = False) -> list[list[float]]:
-    """Of each way the seconds of every round trip, in order of size; in each round one connection is asked, or all."""
+    """Sorted seconds of all round trips, one list per way; a round uses one connection, or all with `at_once`."""
     opened = [[way.connect() for _ in range(connections)] for way in ways]
     asked = peers.request(PRODUCE, 1, 200, TRIP_ANSWER - 8)
     trips: list[list[float]] = [[] for _ in ways]
@@ -95,7 +95,7 @@ def round_trips(ways: Sequence[Way], connections: int, rounds: int, *, at_once: 
 
 
 def _in_turn(group: Sequence[socket.socket], asked: bytes) -> Callable[[], list[float]]:
-    """One request on the next connection."""
+    """A function that sends a request on the next connection and returns the seconds of its round trip."""
     turns = cycle(group)
 
     def trip() -> list[float]:
@@ -109,7 +109,7 @@ def _in_turn(group: Sequence[socket.socket], asked: bytes) -> Callable[[], list[
 
 
 def _at_once(group: Sequence[socket.socket], asked: bytes) -> Callable[[], list[float]]:
-    """One request on every connection, all of them before the first answer is waited for."""
+    """A function that sends a request on every connection before it waits for responses; returns their seconds."""
     ready = select.epoll()
     by_number = {connection.fileno(): connection for connection in group}
     for number in by_number:
@@ -130,7 +130,7 @@ def _at_once(group: Sequence[socket.socket], asked: bytes) -> Callable[[], list[
 
 
 def move(way: Way, api: Api, megabytes: int, recording: Path | None = None) -> Moved:
-    """Requests or answers of a mebibyte each, until `recording` holds them all."""
+    """Move Produce requests or Fetch responses of 1 MiB each; waits until `recording`, if given, holds them all."""
     up = api == PRODUCE
     asked = peers.request(api, 1, BLOCK if up else 100, 100 if up else BLOCK - 100)
     buffer = memoryview(bytearray(2 * BLOCK))
@@ -157,7 +157,7 @@ def move(way: Way, api: Api, megabytes: int, recording: Path | None = None) -> M
 
 
 def written(path: Path, megabytes: int) -> Moved:
-    """The same bytes by `writev` alone, a mebibyte at a time."""
+    """Write the same number of bytes with `writev` alone, 1 MiB at a time."""
     pieces = [bytes(PIECE)] * (BLOCK // PIECE)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
@@ -177,14 +177,14 @@ def _own_cpu() -> float:
 
 
 def ratio(runs: Runs, one: str, other: str) -> float | None:
-    """The median of the runs' ratios; None where the other way was not there."""
+    """The median of the runs' ratios; None if the other way was not measured."""
     if other not in runs or not all(runs[other]):
         return None
     return statistics.median(a / b for a, b in zip(runs[one], runs[other], strict=True))
 
 
 def row(name: str, runs: Runs, unit: str, form: str = "8.1f") -> None:
-    """A line for each way: the median of its runs, and how kproxy's compares."""
+    """Print a line per way: the median of its runs, and kproxy's ratio to it."""
     for way, values in runs.items():
         times = ratio(runs, "kproxy", way) if way != "kproxy" else None
         compared = "" if times is None else f"   kproxy is {times:.2f}x"
@@ -192,7 +192,7 @@ def row(name: str, runs: Runs, unit: str, form: str = "8.1f") -> None:
 
 
 class Goals:
-    """What is wanted, beside what was found."""
+    """Collects goals with the measured figures."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -246,7 +246,7 @@ def bulk(ways: Sequence[Way], runs: int, megabytes: int, goals: Goals) -> None:
 
 
 def on_disk(address: tuple[str, int], directory: Path, runs: int, megabytes: int, goals: Goals) -> None:
-    """Recording with `-w`, beside a pump and a bare write of the same bytes to the same disk."""
+    """Recording with `-w`, compared with a pump and with a plain write of the same bytes to the same disk."""
     found: dict[str, list[Moved]] = {"pump": [], "writev": [], "kproxy": []}
     for _ in range(runs):
         with peers.pump(address) as pump:

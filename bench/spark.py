@@ -1,18 +1,18 @@
-"""What the Spark pipeline makes of a large capture, beside one process and an ordinary script, in the same run.
+"""Throughput of the Spark pipeline on a large capture, compared with one process and an ordinary script.
 
     python -m bench.spark [--copies 134]
 
-The capture is bench-base multiplied, 1.5 GB. Every engine is a process of its own, start-up included. Spark runs the
-job twice in one session (bench.spark_job): cold, with the start of the session in its wall clock, and then warm, which
-is what the goals are about. All write the tables of `kproxy export --format parquet`, with bodies and without
-(`--no-bodies`). The script is what somebody would write with dpkt: streams put together in order, requests and
-responses paired by correlation id, and in its second form each body decoded by kafka-python where that knows the
-message. It finds no gaps, retransmissions or connections whose beginning is missing, and writes nothing.
+The capture is bench-base multiplied, 1.5 GB. Each engine is measured as a separate process, start-up included. Spark
+runs the job twice in one session (bench.spark_job): cold, with the start of the session in its wall clock time, then
+warm; the goals apply to the warm run. Both kproxy engines write the tables of `kproxy export --format parquet`, with
+bodies and without (`--no-bodies`). The script is what a developer would write with dpkt: it puts streams together in
+order, pairs requests and responses by correlation id, and in its second form decodes each body that kafka-python knows.
+It detects no gaps, retransmissions or connections without their beginning, and writes nothing.
 
-    one connection   the busiest connection of bench-base, going on and on, beside many connections that say the same
+    one connection   the busiest connection of bench-base, repeated, compared with many connections of the same content
     growth           the job on local[2] over a quarter, a half and all of the capture
 
-Goals that are missed are said; they end nothing.
+Missed goals are reported; the bench continues.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MASTERS = ("local[1]", "local[2]")
 
 
 def paired(capture: Path, *, bodies: bool) -> int:
-    """The exchanges that the script finds."""
+    """The number of exchanges that the script finds."""
     import dpkt
 
     held: dict[tuple[Any, ...], bytearray] = defaultdict(bytearray)
@@ -81,7 +81,10 @@ def paired(capture: Path, *, bodies: bool) -> int:
 
 @dataclass(frozen=True)
 class Run:
-    """Seconds of wall clock, those of them without starting a session, CPU seconds, and what was found."""
+    """One run: wall clock seconds (`job`: without the start of the session), CPU seconds, and the exchanges found.
+
+    `size` is the capture's and `shuffled` what Spark shuffled, in bytes.
+    """
 
     wall: float
     job: float
@@ -92,7 +95,7 @@ class Run:
 
     @property
     def rate(self) -> float:
-        """Exchanges a second of the job."""
+        """Exchanges per second of the job."""
         return self.exchanges / self.job
 
     def show(self, name: str) -> None:
@@ -113,7 +116,7 @@ def script(capture: Path, *, bodies: bool) -> Run:
 
 
 def said(*command: str) -> tuple[Any, float, float]:
-    """What a Python process said as JSON, and its seconds of wall clock and of CPU."""
+    """The JSON that a Python process printed, its wall clock seconds and its CPU seconds."""
     start = time.perf_counter()
     with (
         subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, text=True) as process,
@@ -127,7 +130,7 @@ def said(*command: str) -> tuple[Any, float, float]:
 
 
 def alone(capture: Path, *arguments: str) -> Run:
-    """One process."""
+    """The job in one process, without Spark."""
     with tempfile.TemporaryDirectory() as out:
         code = "from kproxy.cli.main import main; main()"
         told, wall, cpu = said(
@@ -137,7 +140,7 @@ def alone(capture: Path, *arguments: str) -> Run:
 
 
 def on_spark(name: str, capture: Path, cores: int, *arguments: str) -> Run:
-    """The job warm; it is shown cold and warm."""
+    """The warm run of the job; prints both the cold and the warm run."""
     told, _, _ = said("-m", "bench.spark_job", str(capture), "--master", f"local[{cores}]", *arguments)
     size = capture.stat().st_size
     cold, warm = (
@@ -150,7 +153,7 @@ def on_spark(name: str, capture: Path, cores: int, *arguments: str) -> Run:
 
 
 def compared(capture: Path, goals: Goals, *, bodies: bool) -> Run:
-    """The script, one process and Spark on the same capture; the last of them."""
+    """Run the script, one process and Spark on the same capture; returns Spark's run on two cores."""
     what, more = ("bodies", []) if bodies else ("headers", ["--no-bodies"])
     peer = script(capture, bodies=bodies)
     peer.show(f"dpkt script, {what}")

@@ -1,4 +1,4 @@
-"""What a process and all that it has started spend of the processor."""
+"""CPU time of a process and all its descendants."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Final, Self
 import psutil
 
 _EVERY: Final = 0.2
-"""Seconds between two looks: what a process spends between the last one and its end is not counted."""
+"""Seconds between samples; CPU time that a process uses after its last sample is not counted."""
 
 
 class Spent:
-    """CPU `seconds` of a process and its descendants while this is a context."""
+    """`seconds`: CPU time that a process and its descendants use inside a `with` block."""
 
     def __init__(self, pid: int) -> None:
         self._process = psutil.Process(pid)

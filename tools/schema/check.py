@@ -1,6 +1,6 @@
-"""Say what the newest Kafka release has that our data have not: `python -m tools.schema.check`.
+"""Report differences between the newest Kafka release and our data: `python -m tools.schema.check`.
 
-Exit code 0 where there is nothing, 1 where there is something, 2 where Maven or Java fail.
+Exit code: 0 if there are none, 1 if there are some, 2 if Maven or Java fails.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main() -> int:
 
 
 def differences(newest: jars.Release, ours: Definitions) -> Iterator[str]:
-    """A line for each API, version, layout and error of `newest` that our data say otherwise or not at all."""
+    """A line for each API, version, layout and error of `newest` that differs from our data or is missing there."""
     for key, fact in sorted(newest.apis.items()):
         versions = [row[0] for row in fact["versions"]]
         theirs = Versions(min(versions), max(versions)) if versions else None
@@ -83,7 +83,7 @@ def _message_differences(ours: Message | None, theirs: Message) -> Iterator[str]
 
 
 def _ours(ours: Definitions, theirs: Message) -> Message | None:
-    """What we hold of a message that is neither a request nor a response: records are known by their number."""
+    """Our definition of a message other than a request or response; records are found by topic, kind and number."""
     if theirs.topic is None or theirs.record_type is None:
         return ours.message(theirs.name, theirs.versions.low)
     return ours.record(theirs.topic, theirs.kind, theirs.record_type, theirs.versions.low)

@@ -1,4 +1,4 @@
-"""A definition file of Kafka becomes one line of our data: facts in a fixed order, none of the prose."""
+"""Convert a definition file of Kafka to one line of our data: facts in a fixed order, without its prose."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Json = dict[str, Any]
 
 
 def compact(definition: Json, release: str, *, unstable: bool, topic: str | None = None) -> Json:
-    """The facts of a definition; those that say the usual are left out (see `decoders.schema.reading`).
+    """The facts of a definition, without those that have default values (see `decoders.schema.reading`).
 
-    Of a record of the internal `topic` the definition's `apiKey` is the record type.
+    For a record of the internal `topic`, the definition's `apiKey` is the record type.
     """
     versions = Versions.parse(definition["validVersions"])
     facts: Json = {"name": definition["name"], "kind": definition["type"]}
@@ -50,7 +50,7 @@ def parsed(facts: Json) -> Message:
 
 
 def cut(facts: Json, versions: Versions, because: str) -> Json:
-    """Only what is needed to read `versions`, and why it is kept."""
+    """The facts needed to read `versions`, with the reason for keeping them."""
     row = {name: value for name, value in facts.items() if name not in {"fields", "structs", "unstable"}}
     row["versions"] = str(versions)
     if "unstable" in facts and int(facts["unstable"]) in versions:
@@ -100,7 +100,7 @@ def _field(field: Json) -> Json:
             facts[ours] = str(versions)
     if "tag" in field:
         facts["tag"] = int(field["tag"])
-    # The string: a JSON null is no default to Kafka's generator.
+    # The string "null" is a default; Kafka's generator ignores a JSON null.
     if field.get("default") is not None:
         facts["default"] = _default(kind, field["default"])
     for ours, theirs in (("map_key", "mapKey"), ("entity", "entityType"), ("ignorable", "ignorable")):

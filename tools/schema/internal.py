@@ -1,4 +1,4 @@
-"""The records of Kafka's internal topics, and the metadata of Streams, as rows of our data."""
+"""Rows of the data files for records of Kafka's internal topics and for the metadata of Streams."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def streams_facts(release: jars.Release) -> list[Json]:
 
 
 def record_facts(release: jars.Release) -> dict[Identity, Json]:
-    """A row a record type's key, value or metadata record, in a fixed order: by topic, by kind, by number."""
+    """One row per key, value or metadata record of a record type, sorted by topic, kind and number."""
     rows = [
         facts.compact(definition, release.version, unstable=False, topic=topic)
         for topic, definitions in release.records.items()
@@ -29,14 +29,15 @@ def record_facts(release: jars.Release) -> dict[Identity, Json]:
 
 
 def identity(row: Json) -> Identity:
-    """What makes two definitions the same record: they were renamed between releases."""
+    """The identity of a record across releases: topic, kind and number, because names changed."""
     return row["topic"], row["kind"], row["record"]
 
 
 def _numbered(definitions: list[Json]) -> Iterator[Json]:
-    """Keys and values of a release whose definitions are plain data: the record type was the key's version there.
+    """Keys and values from definitions of type "data", where the key's version is the record type.
 
-    Where a key had several, all but the last had a value of their own, which the newest definitions name apart.
+    If a key has several versions, only the last gets the value; the newest release defines the values of the others
+    under separate names.
     """
     by_name = {definition["name"]: definition for definition in definitions if definition["type"] == "data"}
     for name, key in by_name.items():
@@ -53,7 +54,7 @@ def _numbered(definitions: list[Json]) -> Iterator[Json]:
 
 
 def beside(newest: Json | None, older: Json) -> Iterator[Json]:
-    """What must be kept of an older definition, a row a version: what the newest cannot read, or reads as another."""
+    """Rows, one per version, for versions of an older definition that the newest lacks or reads differently."""
     ours, theirs = facts.parsed(newest) if newest else None, facts.parsed(older)
     for version in range(theirs.versions.low, theirs.versions.high + 1):
         if ours is None or version not in ours.versions:
@@ -66,7 +67,7 @@ def beside(newest: Json | None, older: Json) -> Iterator[Json]:
 
 
 def _as_of(ours: Message, theirs: Message, version: int) -> Message:
-    """Ours without the tagged fields that came later, whose absence it reads as well."""
+    """Our definition without tagged fields added later: it also reads messages that lack them."""
     return replace(ours, fields=_fields_as_of(ours.fields, theirs.fields, version))
 
 

@@ -1,4 +1,4 @@
-"""What a Kafka release holds: its message definitions, those of its internal topics, and the facts of its enums."""
+"""The contents of a Kafka release: definitions of messages and of internal topics' records, and facts of its enums."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOPICS = {
     "kafka-metadata": "__cluster_metadata",
     "kafka-storage": "__remote_log_metadata",
 }
-"""The internal topic whose records the definitions of a jar are."""
+"""The internal topic whose records a jar defines."""
 
 _COMMENT_OR_STRING = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _DEFINITION = re.compile(r"(common/)?(message|metadata)/\w+\.json").fullmatch
@@ -50,8 +50,8 @@ def read_commented_json(text: str) -> Any:
 def fetch(version: str, into: Path) -> Release:
     """Fetch the jars of a release through Maven and read them.
 
-    `version` is a version or a Maven range of them ("[4.4.0,)" is the newest). Raises CalledProcessError where Maven
-    or Java fail.
+    `version` is a version or a Maven range of them ("[4.4.0,)" is the newest). Raises CalledProcessError if Maven
+    or Java fails.
     """
     _copy("pom.xml", version, into)
     (jar,) = into.glob("kafka-clients-*.jar")
@@ -96,7 +96,7 @@ def _definitions(jar: Path) -> list[dict[str, Any]]:
 
 
 def explained(error: OSError | subprocess.SubprocessError) -> str:
-    """What went wrong with Maven or Java, in words for the developer."""
+    """A failure of Maven or Java as a message for the developer."""
     if isinstance(error, FileNotFoundError):
         return f"{error.filename} is not installed"
     output = getattr(error, "stderr", None)

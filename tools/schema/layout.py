@@ -1,4 +1,4 @@
-"""What a message looks like on the wire and in JSON at one version, so that two definitions can be compared."""
+"""The layout of one version of a message, on the wire and in JSON, for comparing two definitions."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from tools.schema import facts, internal, jars
 from tools.schema.layout import layout
 
 RELEASES = ("4.4.0", "3.9.2")
-"""The newest first: it rules. 3.9 is the last release that knows ZooKeeper and every version back to 0.8."""
+"""Newest first: its definitions take precedence. 3.9 is the last release with ZooKeeper and all versions since 0.8."""
 
 Json = dict[str, Any]
 Identity = tuple[str, int | str]
@@ -77,7 +77,7 @@ def internal_files(releases: list[jars.Release]) -> dict[str, str]:
 
 
 def all_facts(release: jars.Release) -> dict[Identity, Json]:
-    """Every message of a release that has versions, in a fixed order: by API key, then by name."""
+    """Every message of a release that has versions, sorted by API key, then by name."""
     rows = []
     for definition in release.definitions.values():
         api = release.apis.get(definition.get("apiKey", -1))
@@ -89,14 +89,14 @@ def all_facts(release: jars.Release) -> dict[Identity, Json]:
 
 
 def identity(row: Json) -> Identity:
-    """What makes two definitions the same message: an API may change its name between releases, not its key."""
+    """A message's identity across releases: the API key, because an API's name may change, or else the name."""
     kind: str = row["kind"]
     which: int | str = row["key" if "key" in row else "name"]
     return kind, which
 
 
 def beside(newest: Json | None, older: Json) -> Iterator[Json]:
-    """What must be kept of an older definition, one row for each contiguous range of versions and reason."""
+    """Rows to keep of an older definition: one per contiguous range of versions with the same reason."""
     ours, theirs = facts.parsed(newest) if newest else None, facts.parsed(older)
     reasons = {
         version: reason
@@ -120,7 +120,7 @@ def _reason(newest: Message | None, older: Message, version: int) -> str | None:
 
 
 def api_facts(releases: list[jars.Release]) -> Iterator[Json]:
-    """A row an API: its versions in each release, names and unstable versions where they are not the usual."""
+    """One row per API: versions by release, and names and unstable versions if they differ from the default."""
     for key in sorted({key for release in releases for key in release.apis}):
         knowing = [release for release in releases if release.apis.get(key, {}).get("versions")]
         newest = knowing[0]
@@ -162,7 +162,7 @@ def error_facts(releases: list[jars.Release]) -> Iterator[Json]:
 
 
 def check(releases: list[jars.Release]) -> Iterator[str]:
-    """What contradicts the tables that are kept by hand."""
+    """A message for each contradiction between the releases and the tables kept by hand."""
     newest = releases[0]
     for release in releases:
         messages = {key: facts.parsed(row) for key, row in all_facts(release).items()}
