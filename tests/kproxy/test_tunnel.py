@@ -194,7 +194,8 @@ def test_addresses_of_proxies(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "why"),
-    [("h:1", "no proxy"), ("ftp://h:1", "no proxy"), ("http://", "no proxy"), ("http://h/path", "no proxy"),
+    [("h:1", "invalid proxy"), ("ftp://h:1", "invalid proxy"), ("http://", "invalid proxy"),
+     ("http://h/path", "invalid proxy"),
      ("socks5://me:secret@h:1", "credentials belong"), ("socks5://h:99999", "Port out of range")],
 )  # fmt: skip
 def test_what_is_no_proxys_address(text: str, why: str) -> None:
