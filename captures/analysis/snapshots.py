@@ -24,10 +24,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from kproxy.captures import private
-from kproxy.captures.analysis.display.parts import local
 from kproxy.captures.analysis.figures import FILES, Figures
 from kproxy.captures.analysis.timelines import timeline
-from kproxy.captures.analysis.views import VIEWS, Views, view_text
+from kproxy.captures.analysis.views import Views, view_text
 from kproxy.captures.bodies import Bodies
 from kproxy.captures.errors import CaptureError
 from kproxy.captures.index import indexer
@@ -37,6 +36,8 @@ from kproxy.captures.index.reader import IndexReader, IndexUnreadableError
 from kproxy.captures.index.summary import Summary
 from kproxy.captures.processes import name_process
 from kproxy.captures.reader import Reader
+from kproxy.captures.text import local
+from kproxy.captures.views import VIEWS
 from kproxy.decoders.exchange import Exchange
 
 WRITE_SECONDS: Final = 1.0

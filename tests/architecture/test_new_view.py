@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.captures.analysis import views
+from kproxy.captures import views
 from tests.captures.traffic import LIBRDKAFKA
 from tests.support.patience import SECONDS
 
@@ -28,7 +28,7 @@ class Hosts:
 """
 DISPLAY = """
 from kproxy.captures.analysis.display.filters import own
-from kproxy.captures.analysis.display.parts import Kind
+from kproxy.captures.views import Kind
 
 def text(lines, clock):
     return (f"{line['host']}  {line['exchanges']} exchanges" for line in lines)
@@ -45,15 +45,14 @@ ROW = """
 BEGIN = """
 import sys, types
 from pathlib import Path
-import kproxy.captures.analysis.display
 folder = Path(sys.argv[1])
 def load(name, path):
     found = sys.modules[name] = types.ModuleType(name)
     found.__file__ = str(path)
     exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), vars(found))
+load("kproxy.captures.views", folder / "views.py")
 load("kproxy.captures.analysis.hosts", folder / "hosts.py")
 load("kproxy.captures.analysis.display.hosts", folder / "display.py")
-load("kproxy.captures.analysis.views", folder / "views.py")
 """
 COMMAND = "from kproxy.cli.main import main; main(sys.argv[2:])"
 SCREEN = """

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.captures.analysis.stats import BY, Stats
-from kproxy.captures.analysis.views import VIEWS, Views, view_text
+from kproxy.captures.analysis.views import Views, view_text
 from kproxy.captures.export import Lines
 from kproxy.captures.export.jsonl import JsonArray, JsonLines
 from kproxy.captures.export.nodes import Style, hex_lines, tree_lines
@@ -21,6 +21,7 @@ from kproxy.captures.export.page import Page
 from kproxy.captures.export.records import RecordLines
 from kproxy.captures.export.rows import CsvLines
 from kproxy.captures.reader import Reader, read
+from kproxy.captures.views import VIEWS
 from kproxy.cli.commands import stats as stats_command
 from kproxy.decoders.exchange import Exchange
 from kproxy.decoders.frames import frame_tree

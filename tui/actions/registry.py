@@ -14,7 +14,7 @@ from typing import Any
 
 from textual.binding import Binding, BindingType
 
-from kproxy.captures.analysis.views import VIEWS
+from kproxy.captures.views import VIEWS
 from kproxy.tui.actions.action import Action
 from kproxy.tui.actions.exporting import EXPORTING
 from kproxy.tui.actions.filtering import FILTERING

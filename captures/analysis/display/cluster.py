@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from kproxy.captures.analysis.display.parts import Clock, Kind, Line
+from kproxy.captures.views import Clock, Kind, Line
 
 
 def text(lines: Iterable[Line], clock: Clock) -> Iterator[str]:

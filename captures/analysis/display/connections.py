@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from kproxy.captures.analysis.display.filters import equal, own
-from kproxy.captures.analysis.display.parts import Clock, Kind, Line, joined
+from kproxy.captures.analysis.display.parts import joined
 from kproxy.captures.text import size_text
+from kproxy.captures.views import Clock, Kind, Line
 from kproxy.decoders.plurals import counted
 
 

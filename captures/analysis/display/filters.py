@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from kproxy.captures.analysis.display.parts import Line
+from kproxy.captures.views import Line
 from kproxy.decoders.filters.values import in_quotes
 
 

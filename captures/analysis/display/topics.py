@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from kproxy.captures.analysis.display.filters import equal
-from kproxy.captures.analysis.display.parts import Clock, Kind, Line, error_lines, first_exchange, joined, user_text
+from kproxy.captures.analysis.display.parts import error_lines, first_exchange, joined, user_text
 from kproxy.captures.text import size_text
+from kproxy.captures.views import Clock, Kind, Line
 from kproxy.decoders.plurals import counted
 
 

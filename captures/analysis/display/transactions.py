@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from kproxy.captures.analysis.display.filters import equal, own
-from kproxy.captures.analysis.display.parts import Clock, Kind, Line, joined
+from kproxy.captures.analysis.display.parts import joined
+from kproxy.captures.views import Clock, Kind, Line
 from kproxy.decoders.plurals import counted
 
 

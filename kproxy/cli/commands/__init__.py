@@ -7,7 +7,7 @@ from typing import NamedTuple, cast
 
 import click
 
-from kproxy.captures.analysis.views import VIEWS
+from kproxy.captures.views import VIEWS
 
 
 class Entry(NamedTuple):

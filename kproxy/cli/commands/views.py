@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproxy.captures.analysis.views import VIEWS, View, Views, view_text
+from kproxy.captures.analysis.views import Views, view_text
+from kproxy.captures.views import VIEWS, View
 from kproxy.cli import readings
 from kproxy.cli.options.reading import captured, decrypting, defining, porting, releasing, spooling
 from kproxy.cli.options.selecting import Selection, selecting

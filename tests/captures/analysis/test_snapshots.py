@@ -16,9 +16,9 @@ import pytest
 
 from kproxy.captures.analysis import snapshots
 from kproxy.captures.analysis.snapshots import blocks
-from kproxy.captures.analysis.views import VIEWS
 from kproxy.captures.index.format import ROWS, ROWS_HEADER
 from kproxy.captures.index.indexer import run
+from kproxy.captures.views import VIEWS
 from tests.captures.analysis.support import views
 
 CAPTURE = Path(__file__).parents[2] / "data" / "captures" / "kafka-4.4.0-librdkafka.pcap"

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from kproxy.captures.analysis.views import VIEWS, Views, view_text
+from kproxy.captures.analysis.views import Views, view_text
 from kproxy.captures.reader import read
+from kproxy.captures.views import VIEWS
 from kproxy.decoders.exchange import Exchange
 from kproxy.decoders.exchange_json import exchange_json
 from tests.decoders.batches.support import batch, record
