@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from kproxy.decoders.exchange import Status
 from kproxy.decoders.schema import Definitions
 
@@ -55,3 +57,18 @@ def api_text(
         return "(unmatched)"
     name = definitions.api_name(key, protocol) or f"Key {key}"
     return name if version is None else f"{name} v{version}"
+
+
+def utc(time: str | None) -> str:
+    return "" if time is None else time[11:23]
+
+
+def local(time: str | None) -> str:
+    """The time in this machine's zone; in UTC if the zone cannot represent it."""
+    if time is None:
+        return ""
+    try:
+        moment = datetime.fromisoformat(time).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return f"{utc(time)}Z"
+    return f"{moment:%H:%M:%S}{time[19:23]}"

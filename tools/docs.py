@@ -17,7 +17,8 @@ from kproxy.cli import settings
 from kproxy.cli.commands import COMMANDS, load
 from kproxy.cli.exits import MEANINGS
 from kproxy.cli.main import main
-from kproxy.decoders.filters.fields import FIELDS, GRAMMAR, OPERATORS, PREFIXES, REQUEST, Cost
+from kproxy.decoders.fields import FIELDS, Cost
+from kproxy.decoders.filters.language import GRAMMAR, OPERATORS, PREFIXES, REQUEST, operators
 from kproxy.decoders.filters.values import DURATIONS, LITERALS, SIZES
 from kproxy.tui.actions.keymap import key_text
 from kproxy.tui.actions.registry import ALONE, CONTEXTS, of
@@ -296,16 +297,16 @@ def filters() -> str:
             field.doc,
             f"`{LITERALS[field.type].example}`",
             "body" if field.cost is Cost.DECODE else "",
-            " ".join(f"`{symbol}`" for symbol in field.operators),
+            " ".join(f"`{symbol}`" for symbol in operators(field)),
         )
         for field in FIELDS
     ]
-    operators = [(f"`{operator.symbol}`", operator.doc) for operator in OPERATORS]
+    signs = [(f"`{operator.symbol}`", operator.doc) for operator in OPERATORS]
     prefixes = [(f"`{word}`", doc) for word, doc in PREFIXES.items()]
     return FILTERS.format(
         made=MADE,
         fields=_lines(_table(("field", "type", "meaning", "example", "needs", "operators"), fields)).rstrip() + "\n",
-        operators=_lines(_table(("operator", "meaning"), operators)).rstrip() + "\n",
+        operators=_lines(_table(("operator", "meaning"), signs)).rstrip() + "\n",
         prefixes=_lines(_table(("before a field", "meaning"), prefixes)).rstrip() + "\n",
         known=", ".join(f"`{name}`" for name in REQUEST),
         durations=", ".join(unit for unit, _ in reversed(DURATIONS)),

@@ -4,7 +4,7 @@ It reads the captures that the index's meta.json names, and follows them while t
 INDEX_DIR/views/NAME.json, replaced whole: {"state": "reading" | "following" | "complete" | "stopped" | "failed",
 "exchanges", "bytes_read", "bytes_total", "renumbered", "left_out", "error", "blocks", "timelines"}. A block is one
 thing, such as a group, with its details: {"key": its identity across snapshots, "lines": texts as in
-captures.export.views, by the local clock, "filters": for each line the display filters that select
+captures.analysis.display, by the local clock, "filters": for each line the display filters that select
 its exchanges, "timeline": a key of "timelines", or null}. Timelines are those of captures.analysis.timelines; a
 connection has that of its client's start-up. The figures of captures.analysis.figures are such files too, with the
 result of `Figures.to_json` in place of the blocks. `renumbered`: the beginning of a ring had been deleted when
@@ -19,26 +19,26 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 from kproxy.captures import private
 from kproxy.captures.analysis.figures import FILES, Figures
 from kproxy.captures.analysis.timelines import timeline
-from kproxy.captures.analysis.views import Views
+from kproxy.captures.analysis.views import Views, view_text
 from kproxy.captures.bodies import Bodies
 from kproxy.captures.errors import CaptureError
-from kproxy.captures.export.views import TEXTS, local, view_text
 from kproxy.captures.index import indexer
-from kproxy.captures.index.format import META, VIEWS
+from kproxy.captures.index.format import META
+from kproxy.captures.index.format import VIEWS as FOLDER
 from kproxy.captures.index.reader import IndexReader, IndexUnreadableError
 from kproxy.captures.index.summary import Summary
 from kproxy.captures.processes import name_process
 from kproxy.captures.reader import Reader
+from kproxy.captures.text import local
+from kproxy.captures.views import VIEWS
 from kproxy.decoders.exchange import Exchange
-from kproxy.decoders.filters.values import in_quotes
 
 WRITE_SECONDS: Final = 1.0
 """Shortest interval between snapshots; it is also at least ten times the time that writing them takes."""
@@ -53,89 +53,15 @@ Line = Mapping[str, Any]
 # --- blocks -------------------------------------------------------------------------------------------
 
 
-def _equal(field: str, value: object) -> str:
-    if isinstance(value, int):
-        return f"{field} == {value}"
-    return f"{field} == {in_quotes(str(value))}"
-
-
-def _clients(users: Iterable[Line], own: Sequence[str]) -> Iterator[list[str]]:
-    """Filters for each user, and for each of its error codes."""
-    for user in users:
-        found = [*own, *([_equal("client.id", user["client_id"])] if user["client_id"] else [])]
-        yield found
-        for code in user["errors"]:
-            yield [*found, _equal("error", code)]
-
-
-def _topic(line: Line) -> Iterator[list[str]]:
-    own = [_equal("topic", line["topic"])]
-    yield own
-    yield from _clients([*line["producers"], *line["consumers"]], own)
-
-
-def _client(line: Line) -> Iterator[list[str]]:
-    if line["client_id"]:
-        yield [_equal("client.id", line["client_id"])]
-
-
-def _own(field: str, member: str) -> Callable[[Line], Iterator[list[str]]]:
-    def tests(line: Line) -> Iterator[list[str]]:
-        yield [_equal(field, line[member])]
-
-    return tests
-
-
-def _transaction(line: Line) -> Iterator[list[str]]:
-    """The range from its first exchange to the one that ended it, because one id has many transactions."""
-    ended = [] if line["ended"] is None else [f"exchange <= {line['last_exchange']}"]
-    yield [_equal("txn", line["transactional_id"]), f"exchange >= {line['first_exchange']}", *ended]
-
-
-def _nothing(_: Line) -> Iterator[list[str]]:
-    return iter(())
-
-
-KINDS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[Line], Iterator[list[str]]]]]] = MappingProxyType({
-    "kproxy.topic/1": (("topic",), _topic),
-    "kproxy.group/1": (("group",), _own("group", "group")),
-    "kproxy.transaction/1": (("transactional_id", "first_exchange"), _transaction),
-    "kproxy.aborted_transaction/1": (("topic", "partition", "producer_id", "first_offset"), _own("topic", "topic")),
-    "kproxy.connection/1": (("connection",), _own("connection", "connection")),
-    "kproxy.client/1": (("client_id", "host"), _client),
-    "kproxy.cluster/1": ((), _nothing),
-    "kproxy.cluster_event/1": (("exchange", "about", "text"), _nothing),
-})  # fmt: skip
-"""For each kind of line: the members that identify it, and the filters for its lines of text.
-
-Further lines of text have the filters of the first.
-"""
-
-
 def block(view: str, line: Line) -> dict[str, Any]:
     """A line of a view as a block of text (see above)."""
-    members, tests = KINDS[line["schema"]]
+    kind = VIEWS[view].kinds[line["schema"]]
     texts = list(view_text(view, [line], local))
-    found = list(tests(line))
+    found = list(kind.filters(line))
     found += [found[0] if found else []] * (len(texts) - len(found))
-    key = [line["schema"], *(line[member] for member in members)]
-    return {"key": key, "lines": texts, "filters": found, "timeline": _timeline_key(line)}
-
-
-def _timeline_key(line: Line) -> str | None:
-    """The key of a thing's timeline."""
-    match line["schema"]:
-        case "kproxy.group/1":
-            about: list[Any] = [line["group"]]
-        case "kproxy.transaction/1":
-            about = [line["transactional_id"], line["first_exchange"]]
-        case "kproxy.client/1":
-            about = [line["client_id"], line["host"]]
-        case "kproxy.connection/1":
-            about = [next(iter(line["client_ids"]), ""), line["client"].rpartition(":")[0]]
-        case _:
-            return None
-    return json.dumps(about)
+    key = [line["schema"], *(line[member] for member in kind.members)]
+    timeline_key = None if kind.timeline is None else json.dumps(kind.timeline(line))
+    return {"key": key, "lines": texts, "filters": found, "timeline": timeline_key}
 
 
 def blocks(view: str, lines: Iterable[Line]) -> dict[str, Any]:
@@ -171,7 +97,7 @@ class Snapshots:
 
     def __init__(self, directory: Path, stopping: threading.Event, *, following: bool) -> None:
         """Sets `stopping` when the followed capture has ended."""
-        self._directory = directory / VIEWS
+        self._directory = directory / FOLDER
         self._index = directory
         self._stopping = stopping
         self._state = "following" if following else "reading"
@@ -220,8 +146,8 @@ class Snapshots:
         if self._written != (self._exchanges, self._position, self._state):
             self._written = (self._exchanges, self._position, self._state)
             private.folder(self._directory)
-            for view in TEXTS:
-                lines = () if self._views is None else getattr(self._views, view).lines()
+            for view in VIEWS:
+                lines = () if self._views is None else self._views[view].lines()
                 self._write(view, blocks(view, lines), error)
             for by, name in FILES.items():
                 self._write(name, NO_FIGURES if self._figures is None else self._figures.to_json(by), error)

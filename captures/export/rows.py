@@ -13,6 +13,8 @@ from kproxy.captures.export import Reading
 from kproxy.decoders.escaping import escape, in_sheet
 from kproxy.decoders.exchange import Exchange, Frame, Health, StreamProblem
 from kproxy.decoders.exchange_json import SASL_TOKEN, exchange_json, milliseconds, timestamp
+from kproxy.decoders.exchange_row import ExchangeRow, Unavailable
+from kproxy.decoders.fields import FIELDS, Field, Type, attribute
 from kproxy.decoders.knowledge import Knowledge
 from kproxy.decoders.view import View
 
@@ -47,7 +49,9 @@ COLUMNS: tuple[str, ...] = (
     "time", "exchange", "connection", "client", "broker", "api", "api_key", "version", "correlation_id", "client_id",
     "status", "latency_ms", "request_size", "response_size", "error_codes",
 )  # fmt: skip
-"""All columns, in their default order."""
+"""The columns of a file for which none are chosen, in order."""
+FURTHER_COLUMNS: dict[str, Field] = {field.csv: field for field in FIELDS if field.csv}
+"""Attributes that can be chosen as columns too."""
 
 
 def quoted(text: str | None) -> str:
@@ -77,6 +81,7 @@ class CsvLines:
             "api": self._api,
             "latency": self._latency,
             "decoded": self._decoded,
+            "further": self._further,
         }
 
     def begin(self) -> bytes:
@@ -116,6 +121,25 @@ class CsvLines:
         latency = exchange.latency_ns
         return "" if latency is None else milliseconds(latency, self._precision)
 
+    def _further(self, column: str, exchange: Exchange) -> str:
+        """A cell of FURTHER_COLUMNS; "" for a value that is missing or not known."""
+        field = FURTHER_COLUMNS[column]
+        row = ExchangeRow(exchange, self._reader.source, self._reader.definitions)
+        try:
+            value = attribute(field.name)(row)
+        except Unavailable:
+            return ""
+        return "" if value is None else self._names["text"](self._written(field.type, value))
+
+    def _written(self, type_: Type, value: int | str) -> str:
+        if isinstance(value, str):
+            return value
+        if type_ is Type.DURATION:
+            return str(milliseconds(value, self._precision))
+        if type_ is Type.TIME:
+            return timestamp(value, self._precision)
+        return str(bool(value)).lower() if type_ is Type.FLAG else str(value)
+
     def _decoded(self, exchange: Exchange) -> Cells:
         return exchange_json(
             exchange, self._reader.source, self._reader.definitions, view=_UNOPENED, precision=self._precision
@@ -129,11 +153,11 @@ def _for_sheets(text: str | None) -> str:
 
 def _writer(columns: Sequence[str]) -> Callable[..., str]:
     """One compiled function for the chosen columns; a call for each cell would cost more than reading."""
-    cells = {**HEADER_COLUMNS, **BODY_COLUMNS}
+    cells = {column: f"further('{column}', x)" for column in FURTHER_COLUMNS} | HEADER_COLUMNS | BODY_COLUMNS
     row = ",".join("{" + cells[column] + "}" for column in columns)
     body = "        body = decoded(x)\n" if any(column in BODY_COLUMNS for column in columns) else ""
     code = (
-        "def lines(exchanges, time, number, text, api, latency, decoded):\n"
+        "def lines(exchanges, time, number, text, api, latency, decoded, further):\n"
         "    out = []\n"
         "    for x in exchanges:\n"
         f"{body}"
@@ -141,6 +165,6 @@ def _writer(columns: Sequence[str]) -> Callable[..., str]:
         "    return ''.join(out)\n"
     )
     names: dict[str, Any] = {}
-    exec(compile(code, "<csv columns>", "exec"), names)  # noqa: S102  # text from the two tables alone
+    exec(compile(code, "<csv columns>", "exec"), names)  # noqa: S102  # text from the tables alone
     lines: Callable[..., str] = names["lines"]
     return lines

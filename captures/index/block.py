@@ -24,11 +24,12 @@ from kproxy.decoders.exchange import Exchange, Frame, Status
 from kproxy.decoders.stream import Side
 
 _STRINGS: Final = ("client", "label", "subject")
+_NAMES: Final = (*layout.Row._fields, *layout.STORED_NAMES)
 _TYPE: Final = np.dtype(
     {
-        "names": layout.Row._fields,
-        "formats": [f"<{layout.COLUMNS[name][0]}" for name in layout.Row._fields],
-        "offsets": [layout.COLUMNS[name][1] for name in layout.Row._fields],
+        "names": _NAMES,
+        "formats": [f"<{layout.COLUMNS[name][0]}" for name in _NAMES],
+        "offsets": [layout.COLUMNS[name][1] for name in _NAMES],
         "itemsize": layout.ROW_SIZE,
     }
 )
@@ -63,7 +64,7 @@ class Block:
         strings = self._strings
         detail = self._detail(exchange, summary)
         self.numbers.append(exchange.number)
-        self._rows += layout.ROW.pack(
+        self._rows += layout.WRITTEN_ROW.pack(
             first.time if first else 0,
             response.time - request.time if request is not None and response is not None else layout.NO_LATENCY,
             layout.NO_SIZE if request is None else request.size & 0xFFFFFFFF,
@@ -83,6 +84,7 @@ class Block:
             protocol,
             0,
             0 if subject is None or len(subject) > layout.SUBJECT_LIMIT else strings.setdefault(subject, len(strings)),
+            *summary.stored,
         )
 
     @property

@@ -48,7 +48,7 @@ def entry(
     read_with = [*defined, *([] if keylog is None else [[keylog, secrets]])]
     if any(found is None and Path(one).exists() for one, found in read_with):
         return None
-    return cache.name("index", layout.VERSION, files, stamps, ports, release, defined, secrets)
+    return cache.name("index", layout.VERSION, layout.STORED_NAMES, files, stamps, ports, release, defined, secrets)
 
 
 def _defined(user_definitions: str) -> list[Any]:

@@ -9,7 +9,7 @@ from kproxy.captures.index.reader import IndexReader
 from kproxy.captures.opening import open_source
 from kproxy.captures.source import FileSource
 from kproxy.decoders.exchange import Connection, Exchange
-from kproxy.decoders.filters.rows import ExchangeRow, Learnt
+from kproxy.decoders.exchange_row import ExchangeRow, Learnt
 from kproxy.decoders.message import decode_request
 from kproxy.decoders.schema import Definitions
 

@@ -2,7 +2,8 @@
 
 An index is a directory:
 
-    rows         a header of 64 bytes, then 64 bytes a row; row i is exchange number i + 1
+    rows         a header of one row's size, then the rows; row i is exchange number i + 1. A row has 64 bytes, then
+                 8 bytes for each attribute that decoders/fields.py says to store
     strings      a header of 16 bytes, then entries; a string's id is its offset in the file divided by 4
     connections  a header of 64 bytes, then 32 bytes a connection; entry i is connection number i + 1
     details      a header of 16 bytes, then records that say where an exchange's bytes lie
@@ -23,9 +24,10 @@ Connections, 32 bytes each, are kept.
 A writer never truncates or reuses the files of another writer: it creates new ones, and a changed `generation` in
 meta.json tells readers to map those.
 
-Extending the format: reserved bytes are zero, which must mean "not known" in any later use; a new column is a new file
-with the same row numbers; readers ignore unknown members of the JSON object in details. A change that an old reader
-would misread raises VERSION, and an index of another version is built again.
+Extending the format: a new attribute of exchanges that is `stored` gives each row a further column; reserved bytes are
+zero, which must mean "not known" in any later use; readers ignore unknown members of the JSON object in details. An
+index whose meta.json names other stored attributes is built again. A change that an old reader would misread raises
+VERSION, and an index of another version is built again.
 """
 
 from __future__ import annotations
@@ -35,8 +37,9 @@ from enum import IntEnum, IntFlag
 from typing import NamedTuple
 
 from kproxy.decoders.exchange import Status
+from kproxy.decoders.fields import STORED
 
-VERSION = 1
+VERSION = 2
 
 ROWS = "rows"
 STRINGS = "strings"
@@ -55,10 +58,14 @@ STRINGS_MAGIC = b"KPXSTRS\0"
 CONNECTIONS_MAGIC = b"KPXCONN\0"
 DETAILS_MAGIC = b"KPXDETL\0"
 
-ROW_SIZE = 64
-ROWS_HEADER = struct.Struct("<8sHHIQQ32x")
+_FIXED = struct.Struct("<qqIIihhIIIIIhBBHBBI")
+"""The columns of `Row`, 64 bytes."""
+STORED_NAMES = [field.name for field in STORED]
+"""Names of the stored attributes, in the order of their columns; meta.json lists them."""
+ROW_SIZE = _FIXED.size + 8 * len(STORED)
+ROWS_HEADER = struct.Struct(f"<8sHHIQQ{ROW_SIZE - 32}x")
 """magic, version, row size, reserved, changes: how often rows were completed in place (any growth of it means that
-rows seen before may have changed), first: rows at the beginning that were let go; 32 reserved bytes."""
+rows seen before may have changed), first: rows at the beginning that were let go; the rest is reserved."""
 CHANGES_OFFSET = 16
 CHANGES = struct.Struct("<Q")
 FIRST_OFFSET = 24
@@ -84,9 +91,14 @@ NO_NODE = -(2**31)
 NO_RECORDS = 0xFFFFFFFF
 """Record count of an exchange that carries no records field."""
 
-ROW = struct.Struct("<qqIIihhIIIIIhBBHBBI")
-"""One row, in the order of `Row`, 64 bytes."""
-assert ROW.size == ROW_SIZE  # noqa: S101 - a layout that is not 64 bytes is a bug at import
+WRITTEN_ROW = struct.Struct(f"{_FIXED.format}{'q' * len(STORED)}")
+"""A whole row: the columns of `Row`, then the stored attributes."""
+ROW = struct.Struct(f"{_FIXED.format}{8 * len(STORED)}x")
+"""A whole row, of which the columns of `Row` are read."""
+NOT_THERE = -(2**63)
+"""Stored attribute that the exchange does not have."""
+NOT_KNOWN = NOT_THERE + 1
+"""Stored attribute that could not be taken from the exchange."""
 
 CONNECTION = struct.Struct("<IIIiq8x")
 """client string id, broker string id, flags (0), node id of the broker, first time (ns since the epoch); 8 reserved."""
@@ -193,7 +205,8 @@ TAIL = "tail"
 def _columns() -> dict[str, tuple[str, int, int]]:
     columns = {}
     offset = 0
-    for name, code in zip(Row._fields, ROW.format.removeprefix("<"), strict=True):
+    codes = WRITTEN_ROW.format.removeprefix("<")
+    for name, code in zip((*Row._fields, *STORED_NAMES), codes, strict=True):
         size = struct.calcsize(f"<{code}")
         columns[name] = (code, offset, size)
         offset += size

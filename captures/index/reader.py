@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import mmap
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -115,11 +116,6 @@ class IndexReader:
         if not self.meta:
             self.close()
             raise IndexUnreadableError(f"{directory}: no index here")
-        if self.meta.get("format") != layout.VERSION:
-            self.close()
-            raise IndexUnreadableError(
-                f"{directory}: index format {self.meta.get('format')}, this version reads {layout.VERSION}"
-            )
 
     @property
     def generation(self) -> str | None:
@@ -131,6 +127,8 @@ class IndexReader:
         """Read what was written since the last call; True if rows were added or changed, or the state changed."""
         generation = self.generation
         meta_changed = self._read_meta()
+        if meta_changed:
+            self._check_format()
         if generation is not None and self.generation != generation:
             self._forget()
         self._rows.grow()
@@ -153,6 +151,14 @@ class IndexReader:
         self.count, self.changes, self.first = count, changes, first
         return True
 
+    def _check_format(self) -> None:
+        if self.meta.get("format") != layout.VERSION:
+            raise IndexUnreadableError(
+                f"{self.directory}: index format {self.meta.get('format')}, this version reads {layout.VERSION}"
+            )
+        if self.meta.get("stored") != layout.STORED_NAMES:
+            raise IndexUnreadableError(f"{self.directory}: this index stores other attributes than this version reads")
+
     def stop_writer(self) -> None:
         """Tell the writer to stop reading. Raises OSError."""
         private.touch(self.directory / layout.STOP)
@@ -166,6 +172,12 @@ class IndexReader:
     def rows(self, start: int, stop: int) -> Iterator[Row]:
         """Rows [start, stop) in order."""
         return map(Row._make, layout.ROW.iter_unpack(self.raw(start, stop)))
+
+    def stored(self, index: int, name: str) -> int:
+        """The stored attribute of row `index` (from 0); NOT_THERE and NOT_KNOWN stand for no value."""
+        code, offset, _ = layout.COLUMNS[name]
+        (value,) = struct.unpack_from(f"<{code}", self._rows.data, (index + 1) * layout.ROW_SIZE + offset)
+        return int(value)
 
     def raw(self, start: int, stop: int) -> bytes:
         """The bytes of rows [start, stop), a copy."""

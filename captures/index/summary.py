@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kproxy.captures.index import labels
-from kproxy.captures.index.format import Flag
+from kproxy.captures.index.format import NOT_KNOWN, NOT_THERE, Flag
+from kproxy.decoders.dialects.decoding import Where
 from kproxy.decoders.exchange import Exchange, Frame, Status
+from kproxy.decoders.exchange_row import ExchangeRow, Learnt, Unavailable
+from kproxy.decoders.fields import STORED, Field
 from kproxy.decoders.frames import codes, decode_frame, where_of
 from kproxy.decoders.knowledge import Knowledge, Nodes
 from kproxy.decoders.learning import learn_both
@@ -24,6 +27,7 @@ FETCHES = frozenset({api_keys.FETCH, api_keys.SHARE_FETCH})
 
 
 NO_FLAGS = Flag(0)
+_NOTHING_STORED = (NOT_KNOWN,) * len(STORED)
 
 
 @dataclass(slots=True)
@@ -44,6 +48,8 @@ class Summary:
     """Number of frames whose body fits no definition."""
     status: Status | None = None
     """The status after decoding, of an exchange that is otherwise ok."""
+    stored: Sequence[int] = _NOTHING_STORED
+    """The stored attributes, in the order of their columns."""
 
 
 class Summariser:
@@ -63,18 +69,32 @@ class Summariser:
         self._definitions = definitions
         self.knowledge = knowledge or Knowledge()
         self.nodes = Nodes() if nodes is None else nodes
+        self._learnt = Learnt(self.knowledge, self.nodes)
 
     def of(self, exchange: Exchange) -> Summary:
         """Label, errors, counts and problems of an exchange, as far as its bodies are there. Never raises."""
         summary = Summary()
+        decoded = self._summarise(exchange, summary)
+        if exchange.status is not Status.WAITING:
+            row = ExchangeRow(exchange, self._source, self._definitions, self._learnt, decoded)
+            summary.stored = [_stored(field, row) for field in STORED]
+        return summary
+
+    def _summarise(self, exchange: Exchange, summary: Summary) -> dict[Where, Decoded]:
+        """Fill in all but the stored attributes; returns the decoded sides."""
         if exchange.status is Status.WAITING and exchange.request is None:
-            return summary  # only the header was captured so far
+            return {}  # only the header was captured so far
         if exchange.token:
             summary.subject = NOTHING
         if exchange.token or exchange.status is Status.TLS:
-            return summary
+            return {}
         request = self._decode(exchange, exchange.request, summary)
         response = self._decode(exchange, exchange.response, summary)
+        decoded: dict[Where, Decoded] = {}
+        if request is not None:
+            decoded["request"] = request
+        if response is not None:
+            decoded["response"] = response
         asked = request.body if request else None
         answered = response.body if response else None
         if exchange.protocol is None:
@@ -94,7 +114,7 @@ class Summariser:
             summary.label = labels.label(name if exchange.protocol is None else "", asked, answered, self.knowledge)
         if exchange.protocol is not None:
             summary.subject = NOTHING
-            return summary
+            return decoded
         if _complete(exchange, asked, answered):
             summary.subject = subject_text(key, request, response)
         summary.records, cut = counted(key, asked, answered)
@@ -102,7 +122,7 @@ class Summariser:
             summary.flags |= Flag.CUT_RECORDS
         if key in FETCHES and asked is not None and wait_over(asked.get("maxWaitMs"), exchange.latency_ns):
             summary.flags |= Flag.WAITED
-        return summary
+        return decoded
 
     def _decode(self, exchange: Exchange, frame: Frame | None, summary: Summary) -> Decoded | None:
         """The decoded frame of a side, with its problems added to `summary`; None if there is nothing to decode."""
@@ -125,6 +145,16 @@ class Summariser:
         if decoded.definitions is not None:
             summary.flags |= Flag.OLDER_LAYOUT
         return decoded
+
+
+def _stored(field: Field, row: ExchangeRow) -> int:
+    if field.of is None:
+        return NOT_KNOWN
+    try:
+        value = field.of(row)
+    except Unavailable:
+        return NOT_KNOWN
+    return NOT_THERE if value is None else int(value)
 
 
 def _complete(exchange: Exchange, asked: object, answered: object) -> bool:

@@ -173,6 +173,7 @@ class IndexWriter:
             "release": release,
             "given": list(user_definitions),
             "protocols": [],
+            "stored": layout.STORED_NAMES,
             "rows": 0,
             "connections": 0,
             "problems": 0,

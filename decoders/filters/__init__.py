@@ -5,17 +5,17 @@
         matcher = Matcher(result.expression, source, definitions)
         shown = [exchange for exchange in exchanges if matcher.matches(exchange)]
 
-The language is described by the tables in `fields`; what a row must offer by `rows.Row`. An index answers from its
-columns what they tell: captures/index/filtering.py.
+Its fields are the attributes of exchanges in decoders/fields.py, the rest is in `language`. decoders/exchange_row.py
+takes the attributes from exchanges, captures/index/values.py from an index.
 """
 
 from __future__ import annotations
 
+from kproxy.decoders.exchange_row import ExchangeRow, Learnt, Unavailable, Why, left_out, reasons
 from kproxy.decoders.filters.completion import Candidate, Completion, Seen, complete
 from kproxy.decoders.filters.expression import Expression, Predicate
 from kproxy.decoders.filters.matcher import Matcher, learns
 from kproxy.decoders.filters.parser import Expected, Result, Status, parse
-from kproxy.decoders.filters.rows import ExchangeRow, Learnt, Row, Unavailable, Why, left_out, reasons
 
 __all__ = [
     "Candidate",
@@ -27,7 +27,6 @@ __all__ = [
     "Matcher",
     "Predicate",
     "Result",
-    "Row",
     "Seen",
     "Status",
     "Unavailable",

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from kproxy.decoders.filters.fields import Cost, Field, Type
-from kproxy.decoders.filters.path import DECODED, ROOTS, Path, Step, read_step
+from kproxy.decoders.body_path import DECODED, ROOTS, Path, Step, read_step
+from kproxy.decoders.fields import Cost, Field, Type
 from kproxy.decoders.schema.model import Field as SchemaField
 
 _INTEGERS = frozenset({"int8", "int16", "uint16", "int32", "uint32", "int64"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from kproxy.decoders.filters.fields import BY_NAME, Type
+from kproxy.decoders.fields import BY_NAME, Type
 from kproxy.decoders.filters.lexer import Kind, tokens
 from kproxy.decoders.filters.parser import Expected, parse
 from kproxy.decoders.filters.values import quote

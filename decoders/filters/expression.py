@@ -12,11 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
 from typing import Any
 
-from kproxy.decoders.filters.fields import ALL, LISTS, NEGATIVE, SEARCHES, Cost, Field, Type
-from kproxy.decoders.filters.rows import DECODED_STATUSES, Unavailable, Why
+from kproxy.decoders.exchange_row import DECODED_STATUSES, Unavailable, Why
+from kproxy.decoders.fields import Cost, Field, Type, attribute
+from kproxy.decoders.filters.language import ALL, LISTS, NEGATIVE, SEARCHES
 from kproxy.decoders.filters.values import (
     LITERALS,
     Value,
@@ -40,8 +40,8 @@ class Expression:
 
     __slots__ = ()
 
-    def compile(self, get: Getter = attrgetter) -> Predicate:
-        """The filter as a function of a row; `get` makes the function that reads an attribute of `Row`.
+    def compile(self, get: Getter = attribute) -> Predicate:
+        """The filter as a function of a row; `get` makes the function that reads an attribute of it.
 
         The compiled function raises Unavailable if the row does not have the values that decide.
         """
@@ -62,7 +62,7 @@ class Expression:
         return self.anchored(0) != self
 
     def attributes(self) -> Iterator[str]:
-        """The attributes of `Row` that the compiled filter may read."""
+        """The attributes of rows that the compiled filter may read."""
         for field in self.fields():
             yield from field.attributes
 
@@ -78,7 +78,7 @@ class Present(Expression):
 
     field: Field
 
-    def compile(self, get: Getter = attrgetter) -> Predicate:
+    def compile(self, get: Getter = attribute) -> Predicate:
         value = _value(self.field, get)
         if _several(self.field):
             return lambda row: any(True for _ in value(row))
@@ -105,7 +105,7 @@ class Compare(Expression):
     values: tuple[Value, ...]
     quantifier: str = ""
 
-    def compile(self, get: Getter = attrgetter) -> Predicate:
+    def compile(self, get: Getter = attribute) -> Predicate:
         field = self.field
         value = _value(field, get)
         if field.type is Type.STATUS and DECODED_STATUSES.isdisjoint(map(str, self.values)) and self._named:
@@ -173,7 +173,7 @@ class Compare(Expression):
 class Not(Expression):
     item: Expression
 
-    def compile(self, get: Getter = attrgetter) -> Predicate:
+    def compile(self, get: Getter = attribute) -> Predicate:
         item = self.item.compile(get)
         return lambda row: not item(row)
 
@@ -196,7 +196,7 @@ class And(Expression):
 
     items: tuple[Expression, ...]
 
-    def compile(self, get: Getter = attrgetter) -> Predicate:
+    def compile(self, get: Getter = attribute) -> Predicate:
         return _decided_by(False, [item.compile(get) for item in self.items])
 
     def anchored(self, end: int) -> Expression:
@@ -220,7 +220,7 @@ class Or(Expression):
 
     items: tuple[Expression, ...]
 
-    def compile(self, get: Getter = attrgetter) -> Predicate:
+    def compile(self, get: Getter = attribute) -> Predicate:
         return _decided_by(True, [item.compile(get) for item in self.items])
 
     def anchored(self, end: int) -> Expression:

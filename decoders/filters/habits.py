@@ -9,8 +9,9 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from kproxy.decoders.filters.fields import BY_NAME, KEYWORDS, PREFIXES, Type
-from kproxy.decoders.filters.path import ROOTS
+from kproxy.decoders.body_path import ROOTS
+from kproxy.decoders.fields import BY_NAME, Type
+from kproxy.decoders.filters.language import KEYWORDS, PREFIXES
 from kproxy.decoders.filters.values import choices, nearest, quote
 
 FIELDS: Final[Mapping[str, str]] = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from kproxy.decoders.exchange_row import ExchangeRow, Learnt, Unavailable, Why
 from kproxy.decoders.filters.expression import Expression
-from kproxy.decoders.filters.rows import ExchangeRow, Learnt, Unavailable, Why
 
 if TYPE_CHECKING:
     from kproxy.decoders.exchange import Exchange

@@ -8,16 +8,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kproxy.decoders.body_path import ROOTS
+from kproxy.decoders.fields import BY_NAME, FIELDS, Field, Type
 from kproxy.decoders.filters import bodies, habits
 from kproxy.decoders.filters.bodies import BadPath
 from kproxy.decoders.filters.expression import Compare, Expression, Not, Present, all_of, any_of
-from kproxy.decoders.filters.fields import (
+from kproxy.decoders.filters.language import (
     ALL,
     AND,
     ANY,
-    BY_NAME,
     BY_SYMBOL,
-    FIELDS,
     HAS,
     KEYWORDS,
     LISTS,
@@ -26,11 +26,9 @@ from kproxy.decoders.filters.fields import (
     PREFIXES,
     SAVED,
     SEARCHES,
-    Field,
-    Type,
+    operators,
 )
 from kproxy.decoders.filters.lexer import Kind, Token, tokens
-from kproxy.decoders.filters.path import ROOTS
 from kproxy.decoders.filters.values import (
     DURATIONS,
     LITERALS,
@@ -168,7 +166,7 @@ def _members(paths: Iterable[str]) -> list[Expected]:
 
 
 def _operators(field: Field) -> Iterator[Expected]:
-    for symbol in field.operators:
+    for symbol in operators(field):
         yield Expected("operator", symbol, BY_SYMBOL[symbol].doc, field.name)
 
 
@@ -400,8 +398,8 @@ class _Parser:
             elif shown:
                 text = f"{text}; {shown[0]} is one of them"
             raise _Stop(Status.ERROR, (before.start, before.end), text, _members(shown), before.start)
-        if operator.value not in field.operators:
-            message = f"{field.name} takes {' '.join(field.operators)}, not {operator.value}"
+        if operator.value not in operators(field):
+            message = f"{field.name} takes {' '.join(operators(field))}, not {operator.value}"
             raise _Stop(
                 Status.ERROR,
                 (operator.start, operator.end),

@@ -10,7 +10,8 @@ from functools import cache
 from ipaddress import IPv4Address, IPv6Address
 
 from kproxy.decoders.exchange import Status
-from kproxy.decoders.filters.fields import KEYWORDS, Type
+from kproxy.decoders.fields import Type
+from kproxy.decoders.filters.language import KEYWORDS
 from kproxy.decoders.schema.model import Versions
 
 Value = int | str

@@ -46,7 +46,7 @@ class Choice:
 
 @dataclass(slots=True)
 class _Request:
-    """The fields of a filter's row that a request header has (`decoders.filters.fields.REQUEST_ATTRIBUTES`)."""
+    """The fields of a filter's row that a request header has (`decoders.filters.language.REQUEST_ATTRIBUTES`)."""
 
     client: str
     broker: str

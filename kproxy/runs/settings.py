@@ -252,7 +252,7 @@ def ring(text: str) -> tuple[int, int, int | None]:
 def record_filter(text: str) -> str:
     """Checks a filter for recording, which may use only what a request header has. Raises ValueError."""
     from kproxy.decoders.filters import parse
-    from kproxy.decoders.filters.fields import REQUEST, REQUEST_ATTRIBUTES
+    from kproxy.decoders.filters.language import REQUEST, REQUEST_ATTRIBUTES
 
     result = parse(text)
     if result.expression is None:

@@ -55,7 +55,7 @@ def test_it_is_shown_and_counted() -> None:
         views.add(exchange)
     (line,) = stats.lines()
     assert (line.errors, line.undecodable, line.codes) == (2, 2, {"REBALANCE_IN_PROGRESS": 2})
-    (group,) = views.groups.lines()
+    (group,) = views["groups"].lines()
     assert group["errors"] == {27: 2}
     assert [event["event"] for event in group["events"]] == ["sync refused"] * 2
 

@@ -137,7 +137,7 @@ def test_text_and_back(found: Subject) -> None:
 
 
 def test_an_id_without_a_name_is_not_known() -> None:
-    from kproxy.decoders.filters.rows import topics_of
+    from kproxy.decoders.exchange_row import topics_of
 
     learnt = Learnt()
     found = Subject(topics=("a",), ids=(TOPIC_ID,))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
+from kproxy.decoders.fields import FIELDS
 from kproxy.decoders.filters import Status, complete, parse
-from kproxy.decoders.filters.fields import FIELDS, KEYWORDS, OPERATORS, PREFIXES
+from kproxy.decoders.filters.language import KEYWORDS, OPERATORS, PREFIXES
 
 WORDS = [
     *(field.name for field in FIELDS), *(operator.symbol for operator in OPERATORS), *KEYWORDS, *PREFIXES,

@@ -15,7 +15,8 @@ from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
 from kproxy.core.brokers import Advertise, Book, Node, split_address
 from kproxy.core.rewrite import varint
-from kproxy.decoders.filters.fields import FIELDS, REQUEST
+from kproxy.decoders.fields import FIELDS
+from kproxy.decoders.filters.language import REQUEST
 from kproxy.relay import ports
 from kproxy.runs import scratch
 from kproxy.runs.settings import advertise, listen, record_filter, ring, size, upstream

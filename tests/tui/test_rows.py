@@ -35,5 +35,5 @@ def test_columns_go_in_order() -> None:
     names = [[column.name for column, _ in fit_columns(width)] for width in (200, 118, 79, 59)]
     assert "records" in names[0]
     assert "connection" in names[1]
-    assert names[2] == ["state", "number", "time", "api", "label", "result", "latency"]
+    assert names[2] == ["state", "exchange", "time", "api", "label", "result", "latency"]
     assert names[3] == ["state", "api", "label", "result", "latency"]

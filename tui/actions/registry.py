@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
+from string import ascii_uppercase
 from typing import Any
 
 from textual.binding import Binding, BindingType
 
+from kproxy.captures.views import VIEWS
 from kproxy.tui.actions.action import Action
 from kproxy.tui.actions.exporting import EXPORTING
 from kproxy.tui.actions.filtering import FILTERING
@@ -91,18 +93,16 @@ def _last(context: str, text: str) -> Action:
     return Action(f"{context}.last", "Last", text, ("G", "end"), context, "last")
 
 
-SCREENS: dict[str, tuple[str, str, str]] = {
+_SCREENS: dict[str, tuple[str, str, str]] = {
     "exchanges": ("1", "Exchanges", "Every exchange, newest last."),
     "stats": ("2", "Stats", "How many, how quick and how many failed, by API, client, broker or topic."),
-    "topics": ("3", "Topics", "Who produces to and consumes from each topic, with what settings."),
-    "groups": ("4", "Groups", "Groups over time: members, generations, and why they rebalanced."),
-    "transactions": ("5", "Txns", "Transactions from begin to end."),
-    "connections": ("6", "Conns", "Connections, and how far each client came in its start-up."),
     "records": ("9", "Records", "Records of the exchanges in the list, from the one under its cursor on."),
     "health": ("0", "Health", "How well the capture could be read, and what could not be."),
-    "cluster": ("B", "Cluster", "Brokers and controllers, leaders and ISRs over time."),
+    **{name: (view.screen.key, view.screen.title, view.screen.about) for name, view in VIEWS.items()},
 }
-"""The screens by name: key, title and what they show."""
+_KEYS = "1234567890" + ascii_uppercase
+SCREENS = dict(sorted(_SCREENS.items(), key=lambda item: _KEYS.index(item[1][0])))
+"""The screens by name, in the order of their keys: key, title and what they show."""
 
 
 def _screens() -> tuple[Action, ...]:

@@ -106,7 +106,7 @@ class Presenter:
         text = self._text
         number = row_number + 1
         node = text.node(row)
-        client = text.cell("client", number, row) or "client"
+        client = text.cell("client.id", number, row) or "client"
         latency = text.cell("latency", number, row).rstrip("wt")
         parts = [
             f"{number} {text.api(row)}",

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kproxy.captures.index.filtering import SeenValues
     from kproxy.captures.index.reader import IndexReader
+    from kproxy.captures.index.seen import SeenValues
     from kproxy.decoders.schema import Definitions
 
 
@@ -23,7 +23,7 @@ class SlicedCounts:
 
     @cached_property
     def _values(self) -> SeenValues:
-        from kproxy.captures.index.filtering import SeenValues
+        from kproxy.captures.index.seen import SeenValues
 
         return SeenValues(self._index, self._definitions)
 

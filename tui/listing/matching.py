@@ -45,7 +45,7 @@ class View:
         if expression is not None:
             self._rows = Numbers(index.directory)
             from kproxy.captures.index.filtering import IndexFilter
-            from kproxy.decoders.filters.fields import Cost
+            from kproxy.decoders.fields import Cost
 
             self._asks_bodies = expression.cost is Cost.DECODE
             self._filter = IndexFilter(index, expression, definitions)

@@ -10,10 +10,12 @@ from kproxy.captures.index import format as layout
 from kproxy.captures.index.format import Flag, Row, State
 from kproxy.captures.index.reader import IndexReader
 from kproxy.captures.text import RESULTS, api_text, latency_text, size_text
+from kproxy.decoders.fields import BY_NAME, FIELDS, Type
 from kproxy.decoders.schema import Definitions, errors
 from kproxy.tui.listing.times import Times, of_day
 
 if TYPE_CHECKING:
+    from kproxy.captures.index.values import RowValues
     from kproxy.tui.listing.notes import Notes
 
 RESULT = {layout.STATE_OF[status]: text for status, text in RESULTS.items()} | {State.EMPTY: ""}
@@ -42,24 +44,28 @@ class Column:
     right: bool = False
 
 
-COLUMNS = (
-    Column("state", "S", 3, 3),
-    Column("number", "No.", 7, 7, right=True),
-    Column("time", "Time", 12, 12),
-    Column("connection", "Conn", 5, 5, right=True),
-    Column("client", "Client", 10, 24),
-    Column("broker", "Br", 3, 3, right=True),
-    Column("api", "API", 15, 27),
-    Column("label", "Topic/Group/Txn", 15, 60),
-    Column("result", "Result", 12, 34),
-    Column("latency", "ms", 7, 7, right=True),
-    Column("request", "req B", 6, 6, right=True),
-    Column("response", "rsp B", 6, 6, right=True),
-    Column("records", "Rec", 5, 5, right=True),
-)
-DROPPED_FIRST = ("records", "response", "request", "broker", "client", "connection", "time", "number")
+_OF_SEVERAL = {
+    "state": Column("state", "S", 3, 3),
+    "label": Column("label", "Topic/Group/Txn", 15, 60),
+    "result": Column("result", "Result", 12, 34),
+}
+"""Columns made from several attributes."""
+_OF_ONE = {
+    field.name: Column(field.name, cell.title, cell.width, max(cell.width, cell.most), cell.right)
+    for field in FIELDS
+    if (cell := field.cell) is not None
+}
+_ORDER = (
+    "state", "exchange", "time", "connection", "client.id", "broker", "api", "label", "result", "latency",
+    "request.size", "response.size", "records",
+)  # fmt: skip
+_FURTHER = tuple(name for name in _OF_ONE if name not in _ORDER)
+COLUMNS = tuple((_OF_SEVERAL | _OF_ONE)[name] for name in (*_ORDER, *_FURTHER))
+DROPPED_FIRST = (
+    *_FURTHER, "records", "response.size", "request.size", "broker", "client.id", "connection", "time", "exchange",
+)  # fmt: skip
 """The order in which columns are dropped if the list is too narrow."""
-_GROW = ("result", "label", "label", "api", "client", "result")
+_GROW = ("result", "label", "label", "api", "client.id", "result")
 
 
 def fit_columns(width: int) -> list[tuple[Column, int]]:
@@ -95,10 +101,27 @@ class RowText:
         self.times = Times(self.time_of_day)
         self._second = -1
         self._clock = ""
+        self._values: RowValues | None = None
+        self._own: dict[str, Callable[[int, Row], str]] = {
+            "state": self._state,
+            "exchange": self._number,
+            "time": self._time,
+            "connection": self._connection,
+            "client.id": self._client,
+            "broker": self._broker,
+            "api": self._api,
+            "label": self._label,
+            "result": self._result,
+            "latency": self._latency,
+            "request.size": self._request,
+            "response.size": self._response,
+            "records": self._records,
+        }
 
     def cell(self, name: str, number: int, row: Row) -> str:
         """The text of column `name`; `number` is the exchange's number. Text from the wire is not escaped yet."""
-        return str(getattr(self, f"_{name}")(number, row))
+        own = self._own.get(name)
+        return self._attribute(name, number, row) if own is None else own(number, row)
 
     def severity(self, row: Row) -> str:
         """The severity of a row: E if it could not be read, W for an error, N for one that clients retry, else ""."""
@@ -140,6 +163,29 @@ class RowText:
     def node(self, row: Row) -> str:
         node = self._index.connection(row.connection).node
         return "" if node == layout.NO_NODE else str(node)
+
+    def _attribute(self, name: str, number: int, row: Row) -> str:
+        """An attribute that has no text of its own here; "" where there is no value."""
+        from kproxy.captures.index.values import RowValues
+        from kproxy.decoders.filters import Unavailable
+
+        if self._values is None:
+            self._values = RowValues(self._index, self._definitions)
+        self._values.number = number
+        field = BY_NAME[name]
+        try:
+            value = self._values.getter(field.attributes[0])(row)
+        except Unavailable:
+            return ""
+        if value is None:
+            return ""
+        if field.type is Type.DURATION:
+            return latency_text(value)
+        if field.type is Type.TIME:
+            return self.time_of_day(value)
+        if field.type is Type.FLAG:
+            return "yes" if value else ""
+        return size_text(value) if isinstance(value, int) else str(value)
 
     def _state(self, number: int, row: Row) -> str:
         state = "~" if row.flags & Flag.MODIFIED else STATE_LETTER.get(State(row.state), " ")

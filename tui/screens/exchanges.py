@@ -330,9 +330,9 @@ class ExchangesScreen(KproxyScreen):
         pane, here = self.pane, self.shared.selected_row
         if here is None or pane.text is None or self.panes.reading or not self.filtering.filtered:
             return ""
-        if any(column.name == "client" for column, _ in pane.columns(pane.size.width - 1)):
+        if any(column.name == "client.id" for column, _ in pane.columns(pane.size.width - 1)):
             return ""
-        return pane.text.cell("client", here[0] + 1, here[1])
+        return pane.text.cell("client.id", here[0] + 1, here[1])
 
     def _shown_of(self) -> str:
         view = self.pane.view

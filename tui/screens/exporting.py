@@ -120,7 +120,7 @@ class Exporting:
         index = self._shared.index
         if index is None or not index.first:
             return numbers_test(row + 1 for row in rows)
-        from kproxy.decoders.filters.fields import Type
+        from kproxy.decoders.fields import Type
         from kproxy.decoders.filters.values import LITERALS
 
         tests = []

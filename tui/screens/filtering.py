@@ -111,7 +111,7 @@ class Filtering:
 
     def action_save_filter(self, name: str) -> None:
         from kproxy.decoders.filters import parse
-        from kproxy.decoders.filters.fields import SAVED
+        from kproxy.decoders.filters.language import SAVED
 
         text = self._bar.applied
         if not text:
@@ -124,7 +124,7 @@ class Filtering:
             self._keep(lambda: self._saved.save(name, text), f"{SAVED}{name} is {text}")
 
     def action_delete_filter(self, name: str) -> None:
-        from kproxy.decoders.filters.fields import SAVED
+        from kproxy.decoders.filters.language import SAVED
 
         name = name.removeprefix(SAVED)
         if name not in self._saved:
@@ -143,7 +143,7 @@ class Filtering:
 
     def action_saved_filters(self) -> None:
         """Open a menu of saved filters, to be joined to the applied one."""
-        from kproxy.decoders.filters.fields import SAVED
+        from kproxy.decoders.filters.language import SAVED
         from kproxy.tui.search.clauses import Clause
 
         clauses = [Clause(f"{SAVED}{name}", f"{SAVED}{name}") for name in self._saved]

@@ -12,7 +12,8 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
 
-from kproxy.decoders.filters.fields import FIELDS, OPERATORS, PREFIXES
+from kproxy.decoders.fields import FIELDS
+from kproxy.decoders.filters.language import OPERATORS, PREFIXES, operators
 from kproxy.tui.actions import registry as actions
 from kproxy.tui.actions.keymap import DEFAULT, Keymap, keymap_of
 from kproxy.tui.screens.modal import Modal
@@ -76,7 +77,7 @@ def help_lines(contexts: Sequence[str], keymap: Keymap = DEFAULT) -> list[tuple[
     lines.append(
         ("", "Filter language: api == Produce and latency > 50ms, error in (6, NOT_COORDINATOR), …", look.BOLD)
     )
-    lines += [(field.name, f"{field.doc}   {' '.join(field.operators)}", look.PLAIN) for field in FIELDS]
+    lines += [(field.name, f"{field.doc}   {' '.join(operators(field))}", look.PLAIN) for field in FIELDS]
     lines.append(("", "", look.PLAIN))
     lines.append(("request.body.…", "any field of a body by its path, [] for each element of a list", look.PLAIN))
     lines.append(("response.body.…", "response.body.topics[].errorCode == 3", look.PLAIN))

@@ -10,7 +10,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.message import Message
 
-from kproxy.decoders.filters.fields import SAVED
+from kproxy.decoders.filters.language import SAVED
 from kproxy.tui.actions import registry as actions
 from kproxy.tui.screens.modal import Modal
 from kproxy.tui.search.clauses import FORMS, Clause, joined

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kproxy.decoders.exchange_row import KAFKA, Unavailable
+from kproxy.decoders.fields import BY_NAME, FIELDS, Cost, Field, Type
 from kproxy.decoders.filters import parse
 from kproxy.decoders.filters.bodies import BadPath, read
 from kproxy.decoders.filters.expression import And, Or, meant_errors
-from kproxy.decoders.filters.fields import BY_NAME, FIELDS, Cost, Field, Type
-from kproxy.decoders.filters.rows import KAFKA, Unavailable
 from kproxy.decoders.filters.values import LITERALS, quote
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class RowClauses:
     """Clauses from the index columns of an exchange."""
 
     def __init__(self, index: IndexReader, definitions: Definitions) -> None:
-        from kproxy.captures.index.filtering import RowValues
+        from kproxy.captures.index.values import RowValues
 
         self._index = index
         self._values = RowValues(index, definitions)

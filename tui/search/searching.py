@@ -23,7 +23,7 @@ SLICE_SECONDS: Final = 0.02
 """How long a list is searched before key presses are handled."""
 LINE_CELLS: Final = 1_000
 """Cells of a line that are searched."""
-SEARCHED: Final = ("client", "api", "label", "result")
+SEARCHED: Final = ("client.id", "api", "label", "result")
 """Columns of the list that are searched."""
 WITHHELD: Final = frozenset({api_keys.SASL_HANDSHAKE, api_keys.SASL_AUTHENTICATE})
 """APIs whose bytes are not searched, as they may hold credentials."""

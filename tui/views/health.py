@@ -6,8 +6,7 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kproxy.captures.export.views import local
-from kproxy.captures.text import size_text
+from kproxy.captures.text import local, size_text
 from kproxy.decoders.plurals import counted
 from kproxy.tui.listing.times import of_day
 from kproxy.tui.views.analysis import Block

@@ -46,7 +46,7 @@ class Window:
 
     def tests(self, slices: int) -> list[str]:
         """Display filters that find the exchanges of its first `slices` slices; all of them must hold."""
-        from kproxy.decoders.filters.fields import Type
+        from kproxy.decoders.fields import Type
         from kproxy.decoders.filters.values import LITERALS
 
         write = LITERALS[Type.TIME].write

@@ -15,9 +15,9 @@ import pyarrow as pa
 from kproxy.captures.announced import ADDRESS
 from kproxy.captures.spark.read.facts import Facts, Position, Then
 from kproxy.decoders.exchange import Exchange
+from kproxy.decoders.exchange_row import ExchangeRow, Learnt, Unavailable
 from kproxy.decoders.filters import Expression
 from kproxy.decoders.filters.matcher import learns
-from kproxy.decoders.filters.rows import ExchangeRow, Learnt, Unavailable
 from kproxy.decoders.knowledge import Nodes
 from kproxy.decoders.schema import Definitions
 from kproxy.decoders.stream import Source

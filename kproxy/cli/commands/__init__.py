@@ -7,6 +7,8 @@ from typing import NamedTuple, cast
 
 import click
 
+from kproxy.captures.views import VIEWS
+
 
 class Entry(NamedTuple):
     target: str
@@ -25,11 +27,7 @@ COMMANDS: dict[str, Entry] = {
     "web": Entry("web:command", "Look at a capture, or a running proxy, in a browser."),
     "export": Entry("export:command", "Write exchanges as JSON, CSV, Parquet, pcapng or HTML."),
     "stats": Entry("stats:command", "Summarise captures: count, errors, latency, bytes."),
-    "topics": Entry("views:topics", "Show who produces to and consumes from each topic, and how."),
-    "groups": Entry("views:groups", "Show groups over time, and why each rebalance happened."),
-    "txns": Entry("views:txns", "Show transactions from begin to end."),
-    "conns": Entry("views:conns", "Show connections, and how far each client came in its start-up."),
-    "cluster": Entry("views:cluster", "Show controllers, leaders, ISRs, topics and reassignments."),
+    **{view.command.name: Entry(f"views:{view.command.name}", view.command.summary) for view in VIEWS.values()},
     "merge": Entry("repack:merge", "Merge captures into one."),
     "split": Entry("repack:split", "Split captures into bounded files."),
     "spark": Entry("spark:command", "Work on captures that outgrow one machine, by Spark."),

@@ -61,7 +61,7 @@ SMALL = 16 << 20
     metavar="SIZE",
     help="Do not open record batches of more than this, decompressed.",
 )
-@click.option("--columns", metavar="A,B,C", help="Columns of a CSV, in this order (all unless given).")
+@click.option("--columns", metavar="A,B,C", help="Columns of a CSV, in this order (see docs/export.md).")
 @click.option(
     "--formulas", is_flag=True, help="Write text of a CSV that begins with = + - @ as it is, not behind an apostrophe."
 )
@@ -364,13 +364,13 @@ def _until_done(batches: Iterable[Sequence[Item]], selection: Selection) -> Iter
 
 
 def _columns(columns: str | None, form: str) -> tuple[str, ...]:
-    from kproxy.captures.export.rows import COLUMNS
+    from kproxy.captures.export.rows import COLUMNS, FURTHER_COLUMNS
 
     if columns is None:
         return COLUMNS
     if not OUTPUT_FORMATS[form].columns:
         raise Failure("--columns belongs to --format csv", Exit.USAGE)
-    return named(columns, COLUMNS, "column")
+    return named(columns, (*COLUMNS, *FURTHER_COLUMNS), "column")
 
 
 def named(text: str, names: tuple[str, ...], what: str) -> tuple[str, ...]:

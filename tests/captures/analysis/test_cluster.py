@@ -40,13 +40,13 @@ def from_controller(key: int, version: int, **body: Any) -> Exchanged:
 
 def told(*steps: Exchanged) -> tuple[dict[str, Any], list[tuple[int, str, str, str]]]:
     """The cluster at last, and its events: (exchange, about, text, source)."""
-    head, *events = views(*steps).cluster.lines()
+    head, *events = views(*steps)["cluster"].lines()
     return head, [(one["exchange"], one["about"], one["text"], one["source"]) for one in events]
 
 
 def test_what_metadata_tells() -> None:
     moved = {"clusterId": None, "topics": [], "brokers": [{"nodeId": 1, "host": "a", "port": 9999}]}
-    head, *events = views(metadata(), metadata(**moved)).cluster.lines()
+    head, *events = views(metadata(), metadata(**moved))["cluster"].lines()
     assert head == {
         "schema": "kproxy.cluster/1",
         "cluster_id": "c1",

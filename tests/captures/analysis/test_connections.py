@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kproxy.captures.analysis import connections
-from kproxy.captures.analysis.views import Views
-from kproxy.captures.export.views import view_text
+from kproxy.captures.analysis.views import Views, view_text
 from tests.captures.analysis.support import Exchanged, views
 from tests.support.scripts import BROKER, CLIENT, Script, eyes, play, request, response
 
@@ -23,17 +22,17 @@ APIS = {
 @pytest.mark.parametrize("key", APIS)
 def test_a_step_of_a_start_up(key: int) -> None:
     api, version = APIS[key]
-    client = list(views((key, version, {}, {})).connections.lines())[1]
+    client = list(views((key, version, {}, {}))["connections"].lines())[1]
     assert [step["api"] for step in client["steps"]] == [api]
 
 
 def test_what_is_no_step_of_a_start_up() -> None:
-    assert [line["schema"] for line in views((32, 2, {}, {})).connections.lines()] == ["kproxy.connection/1"]
+    assert [line["schema"] for line in views((32, 2, {}, {}))["connections"].lines()] == ["kproxy.connection/1"]
 
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_connection_that_fitted_once_says_so(count: int) -> None:
-    found = views(*[(3, 12, {}, {})] * count).connections.lines()
+    found = views(*[(3, 12, {}, {})] * count)["connections"].lines()
     (line, *_) = view_text("connections", found)
     assert ("1 exchange  which alone shows that this is Kafka" in line) == (count == 1)
 
@@ -42,7 +41,7 @@ def test_a_connection() -> None:
     script = Script()
     failed: Exchanged = (10, 3, {"key": "g"}, {"errorCode": 15})
     found = views((18, 3, {"clientSoftwareName": "lib"}, {}), failed, failed, (3, 12, {}, {}), script=script)
-    (link, client) = found.connections.lines()
+    (link, client) = found["connections"].lines()
     assert link == {
         "schema": "kproxy.connection/1",
         "connection": 1,
@@ -85,14 +84,14 @@ def test_a_connection() -> None:
 def test_a_step_is_the_first_that_was_answered_well() -> None:
     failed: Exchanged = (10, 3, {"key": "g"}, {"errorCode": 15})
     done: Exchanged = (10, 3, {"key": "g"}, {})
-    (_, client) = views(failed, done, failed).connections.lines()
+    (_, client) = views(failed, done, failed)["connections"].lines()
     (step,) = client["steps"]
     assert (step["exchange"], step["attempts"], step["error"], step["done"]) == (2, 2, None, True)
     assert client["stopped_at"] is None
 
 
 def test_a_produce_that_asks_for_no_answer_is_a_step() -> None:
-    (link, client) = views((0, 8, {"acks": 0}, None)).connections.lines()
+    (link, client) = views((0, 8, {"acks": 0}, None))["connections"].lines()
     (step,) = client["steps"]
     assert (step["api"], step["latency_ms"], step["done"]) == ("Produce", None, True)
     assert (link["unanswered"], link["response_bytes"], link["in_flight_most"]) == (0, 0, 0)
@@ -100,7 +99,7 @@ def test_a_produce_that_asks_for_no_answer_is_a_step() -> None:
 
 
 def test_what_was_not_answered() -> None:
-    (link, client) = views((3, 12, {}, {}), (10, 3, {}, None)).connections.lines()
+    (link, client) = views((3, 12, {}, {}), (10, 3, {}, None))["connections"].lines()
     assert (link["exchanges"], link["unanswered"]) == (2, 1)
     assert [(step["api"], step["done"]) for step in client["steps"]] == [("Metadata", True), ("FindCoordinator", False)]
 
@@ -114,10 +113,14 @@ def test_requests_that_wait_at_once() -> None:
     found = Views(played.tape, eyes())
     for exchange in played.exchanges:
         found.add(exchange)
-    assert found.connections.links()[0].in_flight == 3
+    view = found["connections"]
+    assert isinstance(view, connections.Connections)
+    assert view.links()[0].in_flight == 3
 
 
 def test_only_so_many_connections_and_clients_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "MOST", 0)
     found = views((3, 12, {}, {}), (3, 12, {}, {}))
-    assert (list(found.connections.lines()), found.connections.more) == ([], 2)
+    view = found["connections"]
+    assert isinstance(view, connections.Connections)
+    assert (list(view.lines()), view.more) == ([], 2)

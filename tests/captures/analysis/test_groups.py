@@ -74,7 +74,7 @@ def test_a_classic_group() -> None:
         (13, 1, {"groupId": "g", "memberId": "b-1"}, {"errorCode": 25}),
         (13, 1, {"groupId": "g", "memberId": "c-1"}, {}),
     )
-    (group,) = found.groups.lines()
+    (group,) = found["groups"].lines()
     gone = "shop (b-1) is gone without leaving: its session timed out, or it did not rejoin in time"
     generations = [
         (1, at(4), 2, ["a-1"], ["shop (a-1) joined"]),
@@ -135,16 +135,16 @@ def test_a_classic_group() -> None:
 
 def test_who_is_known_already_did_not_join() -> None:
     """A capture that begins in the middle: nobody joins in the first generation that it shows."""
-    (group,) = views(heartbeat("a-1"), join("a-1", 7, "a-1"), join("a-1", 8, "a-1")).groups.lines()
+    (group,) = views(heartbeat("a-1"), join("a-1", 7, "a-1"), join("a-1", 8, "a-1"))["groups"].lines()
     assert [one["why"] for one in group["generations"]] == [["the capture does not tell"]] * 2
     assert group["rebalances"] == 1
     assert group["members"][0]["joined"] == at(1)
 
 
 def test_a_member_whose_id_begins_with_its_client_id_is_named_once() -> None:
-    (group,) = views(join("shop-1", 1, "shop-1")).groups.lines()
+    (group,) = views(join("shop-1", 1, "shop-1"))["groups"].lines()
     assert group["generations"][0]["why"] == ["shop-1 joined"]
-    (group,) = views(join("a-1", 1, "a-1"), client_id=None).groups.lines()
+    (group,) = views(join("a-1", 1, "a-1"), client_id=None)["groups"].lines()
     assert group["generations"][0]["why"] == ["a-1 joined"]
 
 
@@ -174,7 +174,7 @@ def test_a_group_whose_members_only_send_heartbeats() -> None:
         beat(68, "a", -2, -2, None),
         beat(68, "b", -1, -1, None),
     )
-    (group,) = found.groups.lines()
+    (group,) = found["groups"].lines()
     assert (group["kind"], group["protocol_type"], group["generation"]) == ("consumer", "consumer", 3)
     assert [(one["generation"], one["exchange"], one["protocol"], one["members"], one["why"])
             for one in group["generations"]] == [
@@ -204,13 +204,13 @@ def test_a_group_whose_members_only_send_heartbeats() -> None:
 
 def test_a_member_that_keeps_asking_to_join_is_not_told_each_time() -> None:
     again = [beat(68, "a", 0, 1, [0]) for _ in range(4)]
-    (group,) = views(*again).groups.lines()
+    (group,) = views(*again)["groups"].lines()
     assert [one["event"] for one in group["events"]].count("join") == 2
     assert len(group["generations"]) == 1
 
 
 def test_a_share_group() -> None:
-    (group,) = views(beat(76, "a", 0, 1, [0], subscribedTopicNames=["t"])).groups.lines()
+    (group,) = views(beat(76, "a", 0, 1, [0], subscribedTopicNames=["t"]))["groups"].lines()
     assert (group["kind"], group["protocol_type"], group["rebalances"]) == ("share", "share", 0)
 
 
@@ -224,15 +224,15 @@ def test_groups_with_most_rebalances_come_first() -> None:
         of("c", join("x", 1)),
         of("c", join("x", 2)),
     )
-    assert [line["group"] for line in found.groups.lines()] == ["c", "a", "b"]
+    assert [line["group"] for line in found["groups"].lines()] == ["c", "a", "b"]
 
 
 def test_groups_generations_and_events_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("GENERATIONS", "EVENTS"):
         monkeypatch.setattr(groups, name, 2)
-    (group,) = views(*(join("a-1", number, "a-1") for number in range(1, 5))).groups.lines()
+    (group,) = views(*(join("a-1", number, "a-1") for number in range(1, 5)))["groups"].lines()
     assert [one["generation"] for one in group["generations"]] == [3, 4]
     assert [one["exchange"] for one in group["events"]] == [1, 2]
     assert group["more_events"] == 2
     monkeypatch.setattr(groups, "MOST", 0)
-    assert not list(views(heartbeat("a-1")).groups.lines())
+    assert not list(views(heartbeat("a-1"))["groups"].lines())

@@ -16,9 +16,9 @@ import pytest
 
 from kproxy.captures.analysis import snapshots
 from kproxy.captures.analysis.snapshots import blocks
-from kproxy.captures.export.views import TEXTS
 from kproxy.captures.index.format import ROWS, ROWS_HEADER
 from kproxy.captures.index.indexer import run
+from kproxy.captures.views import VIEWS
 from tests.captures.analysis.support import views
 
 CAPTURE = Path(__file__).parents[2] / "data" / "captures" / "kafka-4.4.0-librdkafka.pcap"
@@ -53,7 +53,7 @@ def index(tmp_path: Path) -> Path:
     return tmp_path / "index"
 
 
-@pytest.mark.parametrize("view", TEXTS)
+@pytest.mark.parametrize("view", VIEWS)
 def test_a_snapshot_says_what_the_command_prints(index: Path, view: str) -> None:
     subprocess.run([*COMMAND, str(index)], check=True, timeout=60, env={**os.environ, "TZ": "UTC"})
     found = snapshot(index, view)
@@ -161,7 +161,7 @@ def test_what_finds_the_exchanges_of_each_line_of_text() -> None:
     found = views((0, 8, {"acks": 1, "topicData": data}, {"responses": topics}), (3, 12, {}, {"clusterId": "c"}))
 
     def shown(view: str) -> list[Any]:
-        told = blocks(view, getattr(found, view).lines())
+        told = blocks(view, found[view].lines())
         assert told["left_out"] == 0
         assert all(len(one["lines"]) == len(one["filters"]) for one in told["blocks"])
         return [(one["key"], one["filters"][:3], one["timeline"]) for one in told["blocks"]]
@@ -173,26 +173,26 @@ def test_what_finds_the_exchanges_of_each_line_of_text() -> None:
         (["kproxy.client/1", "shop", "10.0.0.1"], [[client]] * 3, '["shop", "10.0.0.1"]'),
     ]
     assert shown("cluster") == [(["kproxy.cluster/1"], [[]], None)]
-    assert list(blocks("connections", found.connections.lines())["timelines"]) == ['["shop", "10.0.0.1"]']
+    assert list(blocks("connections", found["connections"].lines())["timelines"]) == ['["shop", "10.0.0.1"]']
 
 
 def test_what_finds_the_exchanges_of_a_transaction_and_a_group() -> None:
     added = {"v3AndBelowTransactionalId": 'a "b"', "v3AndBelowTopics": [{"name": "t", "partitions": [0]}]}
     end = {"transactionalId": 'a "b"', "committed": True}
     found = views((12, 3, {"groupId": "g"}, {}), (24, 3, added, {}), (26, 3, end, {}), (24, 3, added, {}))
-    ended, still_open = blocks("transactions", found.transactions.lines())["blocks"]
+    ended, still_open = blocks("transactions", found["transactions"].lines())["blocks"]
     txn = 'txn == "a \\"b\\""'
     assert ended["filters"][0] == [txn, "exchange >= 2", "exchange <= 3"]
     assert still_open["filters"][0] == [txn, "exchange >= 4"]
     assert (ended["timeline"], still_open["key"][1:]) == ('["a \\"b\\"", 2]', ['a "b"', 4])
-    (group,) = blocks("groups", found.groups.lines())["blocks"]
+    (group,) = blocks("groups", found["groups"].lines())["blocks"]
     assert (group["filters"][0], group["timeline"]) == (['group == "g"'], '["g"]')
 
 
 def test_lines_beyond_the_most_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     found = views((3, 12, {}, {}))
-    (whole,) = blocks("cluster", found.cluster.lines())["blocks"]
-    connection, client = found.connections.lines()
+    (whole,) = blocks("cluster", found["cluster"].lines())["blocks"]
+    connection, client = found["connections"].lines()
     texts = len(blocks("connections", [connection])["blocks"][0]["lines"])
     monkeypatch.setattr(snapshots, "MOST_LINES", texts)
     told = blocks("connections", [connection, client, client])

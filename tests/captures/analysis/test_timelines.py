@@ -48,7 +48,7 @@ def test_the_pane_knows_all_letters() -> None:
 
 
 def test_groups(views: Views) -> None:
-    for line in views.groups.lines():
+    for line in views["groups"].lines():
         rows = drawn(line)["rows"]
         assert [letter for _, letter in rows[0]["marks"]] == ["G"] * len(line["generations"])
         assert len(rows) == 1 + len(line["members"])
@@ -59,7 +59,7 @@ def test_groups(views: Views) -> None:
 
 
 def test_transactions(views: Views) -> None:
-    lines = [line for line in views.transactions.lines() if line["schema"] == "kproxy.transaction/1"]
+    lines = [line for line in views["transactions"].lines() if line["schema"] == "kproxy.transaction/1"]
     rows = [drawn(line)["rows"] for line in lines]
     assert [one[0]["spans"][0][2] for one in rows] == [OK if line["state"] == "committed" else FAILED for line in lines]
     marks = ["".join(letter for _, letter in one[0]["marks"]) for one in rows]
@@ -67,7 +67,7 @@ def test_transactions(views: Views) -> None:
 
 
 def test_the_start_up_of_clients(views: Views) -> None:
-    lines = [line for line in views.connections.lines() if line["schema"] == "kproxy.client/1"]
+    lines = [line for line in views["connections"].lines() if line["schema"] == "kproxy.client/1"]
     assert lines
     for line in lines:
         rows = drawn(line)["rows"]
@@ -76,7 +76,7 @@ def test_the_start_up_of_clients(views: Views) -> None:
 
 
 def test_a_connection_has_that_of_its_client(views: Views) -> None:
-    told = blocks("connections", views.connections.lines())
+    told = blocks("connections", views["connections"].lines())
     assert told["timelines"]
     connected = [block for block in told["blocks"] if block["key"][0] == "kproxy.connection/1"]
     assert all(
@@ -85,13 +85,13 @@ def test_a_connection_has_that_of_its_client(views: Views) -> None:
 
 
 def test_what_has_no_time_has_no_timeline(views: Views) -> None:
-    assert all(timeline(line) is None for line in views.topics.lines())
+    assert all(timeline(line) is None for line in views["topics"].lines())
     assert timeline({"schema": "kproxy.client/1", "client_id": "a", "steps": []}) is None
 
 
 def test_only_so_many_rows(views: Views, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timelines, "MOST_ROWS", 2)
-    line = next(iter(views.groups.lines()))
+    line = next(iter(views["groups"].lines()))
     made = drawn(line)
     assert len(made["rows"]) == 2
     assert made["more"] == len(line["members"]) - 1

@@ -56,7 +56,7 @@ def test_producers() -> None:
     who = {"idempotent": True, "transactional_ids": ["x"], "partitioner": None}
     of_old = {"batches": 1, "records_per_batch": 1.0, "acks": [0], "compression": {"none": 1}, "magic": [1]}
     nobody = {"idempotent": False, "transactional_ids": [], "partitioner": None}
-    assert list(found.topics.lines()) == [
+    assert list(found["topics"].lines()) == [
         {
             "schema": "kproxy.topic/1",
             "topic": "t",
@@ -101,7 +101,7 @@ def test_consumers() -> None:
         fetch(15, "t", {"partitionIndex": 0, "records": ONE}, replicaState={"replicaId": 3}),
         fetch(4, "t", replicaId=-2, asked=["t"]),
     )
-    of_t, of_q = found.topics.lines()
+    of_t, of_q = found["topics"].lines()
     either = ["read_uncommitted", "read_committed"]
     failed = {"errors": {1: 1}, "error_exchanges": {1: 3}}
     assert of_t["consumers"] == [
@@ -113,13 +113,13 @@ def test_consumers() -> None:
     ]  # fmt: skip
     assert (of_t["records_in"], of_t["bytes_in"], of_t["records_out"], of_t["bytes_out"]) == (0, 0, 7, 460)
     assert (of_q["topic"], of_q["consumers"][0]["requests"], of_q["partitions"]) == ("q", 1, 0)
-    assert next(found.cluster.lines())["fetches"] == {"consumer": 2, "debugging": 1, "follower": 2}
+    assert next(found["cluster"].lines())["fetches"] == {"consumer": 2, "debugging": 1, "follower": 2}
 
 
 def test_share_consumers() -> None:
     asked = {"groupId": "sg", "topics": [{"topicId": TOPIC_ID, "partitions": []}]}
     answered = {"responses": [{"topicId": TOPIC_ID, "partitions": [{"partitionIndex": 0, "records": TWO}]}]}
-    (line,) = views(SOFTWARE, METADATA, (78, 1, asked, answered)).topics.lines()
+    (line,) = views(SOFTWARE, METADATA, (78, 1, asked, answered))["topics"].lines()
     assert line["consumers"] == [
         {**user(3, 3, 1, 2, 78, [1]), "role": "share consumer", "replica_id": None, "groups": ["sg"], "isolation": []}
     ]
@@ -128,12 +128,12 @@ def test_share_consumers() -> None:
 def test_keys_say_which_partitioner_a_producer_has() -> None:
     keys = [f"key {number}".encode() for number in range(8)]
     steps = [produce(8, "t", (murmur2(key) % 3, batch(record(0, key, b""), 1), 0), acks=1, name=None) for key in keys]
-    (line,) = views(METADATA, *steps).topics.lines()
+    (line,) = views(METADATA, *steps)["topics"].lines()
     assert line["producers"][0]["partitioner"] == "murmur2"
 
 
 def test_topics_with_most_bytes_come_first_and_only_so_many_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = [produce(8, name, (0, data, 0), acks=1, name=None) for name, data in (("a", ONE), ("c", TWO), ("b", TWO))]
-    assert [line["topic"] for line in views(*steps).topics.lines()] == ["b", "c", "a"]
+    assert [line["topic"] for line in views(*steps)["topics"].lines()] == ["b", "c", "a"]
     monkeypatch.setattr(topics, "MOST", 2)
-    assert [line["topic"] for line in views(*steps).topics.lines()] == ["c", "a"]
+    assert [line["topic"] for line in views(*steps)["topics"].lines()] == ["c", "a"]

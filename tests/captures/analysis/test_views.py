@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from kproxy.captures.analysis.views import Views
-from kproxy.captures.export.views import TEXTS, view_text
+from kproxy.captures.analysis.views import Views, view_text
 from kproxy.captures.reader import read
+from kproxy.captures.views import VIEWS
 from kproxy.decoders.exchange import Exchange
 from kproxy.decoders.exchange_json import exchange_json
 from tests.decoders.batches.support import batch, record
@@ -37,7 +37,7 @@ def views_of(name: str) -> Views:
 
 
 def lines_of(name: str, view: str) -> list[dict[str, Any]]:
-    return list(getattr(views_of(name), view).lines())
+    return list(views_of(name)[view].lines())
 
 
 def test_who_fetches() -> None:
@@ -140,7 +140,7 @@ def heartbeats(*beats: tuple[str, int, int, list[int] | None]) -> dict[str, Any]
     views = Views(played.tape, eyes())
     for exchange in played.exchanges:
         views.add(exchange)
-    (group,) = views.groups.lines()
+    (group,) = views["groups"].lines()
     return group
 
 
@@ -233,7 +233,7 @@ def test_how_far_clients_came() -> None:
 
 @pytest.mark.parametrize("name", [OLDEST, OLD, NEW, "golden-4.4.0", "golden-3.9.2"])
 def test_every_view_has_a_text_for_all_that_it_tells(name: str) -> None:
-    for view in TEXTS:
+    for view in VIEWS:
         lines = lines_of(name, view)
         json.dumps(lines)
         shown = list(view_text(view, lines))
@@ -248,7 +248,7 @@ def test_who_authenticated_on_a_connection() -> None:
     views = Views(played.tape, eyes())
     for one in played.exchanges:
         views.add(one)
-    (line,) = [one for one in views.connections.lines() if one["schema"] == "kproxy.connection/1"]
+    (line,) = [one for one in views["connections"].lines() if one["schema"] == "kproxy.connection/1"]
     assert line["sasl_mechanism"] == "PLAIN"
     assert (line["sasl"]["principal"], line["sasl"]["state"], line["sasl"]["authentications"]) == (
         "alice",
@@ -277,7 +277,7 @@ def transactional(*steps: Exchanged, order: list[int] | None = None) -> list[dic
     views = Views(played.tape, eyes())
     for exchange in played.exchanges:
         views.add(exchange)
-    lines = list(views.transactions.lines())
+    lines = list(views["transactions"].lines())
     assert all(line.isprintable() for line in view_text("transactions", lines))
     return lines
 

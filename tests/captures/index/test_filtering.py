@@ -15,17 +15,21 @@ import pytest
 
 from kproxy.captures.analysis.stats import Stats
 from kproxy.captures.index import filtering
+from kproxy.captures.index import format as layout
 from kproxy.captures.index.exchanges import Exchanges
-from kproxy.captures.index.filtering import HALF_READ, IndexFilter, SeenValues
+from kproxy.captures.index.filtering import IndexFilter
 from kproxy.captures.index.format import Row
 from kproxy.captures.index.indexer import run
 from kproxy.captures.index.reader import IndexReader
+from kproxy.captures.index.seen import SeenValues
+from kproxy.captures.index.values import HALF_READ
 from kproxy.captures.reader import Reader, read
 from kproxy.decoders import schema
 from kproxy.decoders.exchange import Exchange, Status
+from kproxy.decoders.fields import FIELDS, Cost
 from kproxy.decoders.filters import ExchangeRow, Expression, Learnt, Unavailable, Why, parse
 from kproxy.decoders.filters.expression import Not
-from kproxy.decoders.filters.fields import FIELDS, LISTS, Cost
+from kproxy.decoders.filters.language import LISTS, operators
 from kproxy.decoders.filters.values import LITERALS
 from tests.decoders.batches.support import batch, record
 from tests.decoders.records.test_internal import CLUSTER, PASSWORD, metadata
@@ -47,6 +51,7 @@ EXPRESSIONS = [
     "all error in (5, 3, 16)", "error in (0, 5)", "error != 5", "error.retriable", "error.retriable == false",
     "status == ok", "status != ok", "status == no_response", "status in (cut, tls, undecodable, orphan_response)",
     "status ~ reply", "latency > 1ms", "latency <= 500us", "latency", "not latency", "latency in (1ms, 2ms)",
+    "first.byte > 1ms", "first.byte", "not first.byte", "first.byte != 0", "first.byte not in (1ms, 2ms)",
     "throttle", "throttle > 1ms", "not throttle", "size > 1kB", "size < 100", "size == 88", "request.size > 100",
     "response.size", "not response.size", "response.size in (40, 44)", "records", "records > 1", "records == 0",
     "not records", "time >= 2020-01-01", 'time >= "12:00"', 'time < "12:00" or time > "23:00"', "correlation > 5",
@@ -71,7 +76,7 @@ def every_test() -> Iterator[str]:
     """Every field with every operator; with `any` and `all` too if it may have several values."""
     for field in FIELDS:
         value = f'"{LITERALS[field.type].example}"'
-        for symbol in field.operators:
+        for symbol in operators(field):
             shown = f"({value}, {value})" if symbol in LISTS else value
             for quantifier in ("", "any ", "all ") if field.many else ("",):
                 yield f"{quantifier}{field.name} {symbol} {shown}"
@@ -260,7 +265,7 @@ def test_rows_without_a_subject_are_decoded(tmp_path: Path) -> None:
     """An index from before this column was added holds zeros in it."""
     path = sample(tmp_path)
     rows = bytearray((path / "rows").read_bytes())
-    for at in range(64, len(rows), 64):
+    for at in range(layout.ROW_SIZE, len(rows), layout.ROW_SIZE):
         rows[at + 60 : at + 64] = bytes(4)
     with IndexReader(path) as index, closing(IndexFilter(index, expression("group"), schema.definitions())) as wanted:
         before = wanted.scan(0, index.count)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from kproxy.decoders.body_path import Path, Step, read_step
+from kproxy.decoders.fields import Cost, Type
 from kproxy.decoders.filters import bodies
 from kproxy.decoders.filters.bodies import BadPath, listed, members, read
-from kproxy.decoders.filters.fields import Cost, Type
-from kproxy.decoders.filters.path import Path, Step, read_step
 
 PRODUCED = "request.body.topicData[].partitionData[].records.batches[]"
 

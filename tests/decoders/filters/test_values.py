@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from kproxy.decoders.fields import Type
 from kproxy.decoders.filters import values
-from kproxy.decoders.filters.fields import Type
 from kproxy.decoders.filters.values import (
     LITERALS,
     BadLiteral,

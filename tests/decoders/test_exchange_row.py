@@ -14,12 +14,12 @@ import pytest
 from kproxy.captures.reader import Reader, read
 from kproxy.decoders.exchange import Exchange
 from kproxy.decoders.exchange_json import exchange_json
+from kproxy.decoders.exchange_row import left_out, reasons
 from kproxy.decoders.filters import ExchangeRow, Matcher, Unavailable, Why, parse
-from kproxy.decoders.filters.rows import left_out, reasons
 from tests.decoders.batches.support import batch, record
 from tests.support.scripts import MILLISECOND, START, Script, eyes, play, request, response
 
-CAPTURES = Path(__file__).parents[2] / "data" / "captures"
+CAPTURES = Path(__file__).parents[1] / "data" / "captures"
 PRODUCE, FETCH, METADATA = 0, 1, 3
 
 

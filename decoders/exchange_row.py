@@ -1,25 +1,26 @@
-"""The interface between a filter and a row, which is an exchange in any representation.
+"""The attributes of an exchange, as filters and outputs read them from it.
 
-A row is any object with the attributes of `Row`. Each is read only when an expression needs it, so make the expensive
-ones lazy. A value that the exchange does not have is None. A value that exists but is unknown (bytes are gone, a body
-is undecodable) raises `Unavailable`, which the caller counts and shows. An iterable of several values gives the known
-ones first and may then raise `Unavailable`.
+A filter takes the values of `Field.attributes` from a row, which is an exchange in any representation: `ExchangeRow`
+here, a row of an index in captures/index/values.py, the start of a request in kproxy/core/selection.py. A value that
+the exchange does not have is None. A value that exists but is unknown (bytes are gone, a body is undecodable) raises
+`Unavailable`, which the caller counts and shows. An iterable of several values gives the known ones first and may then
+raise `Unavailable`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kproxy.decoders.exchange import Status
 from kproxy.decoders.knowledge import Knowledge, Nodes
 
 if TYPE_CHECKING:
     from kproxy.decoders.batches.record import Record
+    from kproxy.decoders.body_path import Path
     from kproxy.decoders.dialects.decoding import Where
     from kproxy.decoders.exchange import Exchange, Frame
-    from kproxy.decoders.filters.path import Path
     from kproxy.decoders.message import Decoded
     from kproxy.decoders.schema import Definitions
     from kproxy.decoders.stream import Source
@@ -69,123 +70,6 @@ def reasons(counts: Mapping[Why, int]) -> str:
     """The number of undecided rows for each reason, most frequent first: "TLS (4), secret withheld (2)"."""
     found = sorted(((count, why) for why, count in counts.items() if count), key=lambda one: (-one[0], one[1]))
     return ", ".join(f"{why} ({count:,})" for count, why in found)
-
-
-class Row(Protocol):
-    """One exchange as a filter sees it. Times and durations are in nanoseconds; sizes are bytes of a whole frame."""
-
-    @property
-    def number(self) -> int: ...
-    @property
-    def connection(self) -> int: ...
-    @property
-    def client(self) -> str:
-        """The address "host:port" of the side that opened the connection; `broker` is that of the other side."""
-        ...
-
-    @property
-    def broker(self) -> str: ...
-    @property
-    def node(self) -> int:
-        """The broker's node id."""
-        ...
-
-    @property
-    def api_key(self) -> int | None: ...
-    @property
-    def api_class(self) -> str | None:
-        """The class of a Kafka API (`decoders.schema.apis.Api.klass`)."""
-        ...
-
-    @property
-    def api_version(self) -> int | None: ...
-    @property
-    def correlation_id(self) -> int | None: ...
-    @property
-    def client_id(self) -> str | None:
-        """The client id; None also if it is empty."""
-        ...
-
-    @property
-    def protocol(self) -> str:
-        """The name of a dialect, or "kafka"."""
-        ...
-
-    @property
-    def topics(self) -> Iterable[str]:
-        """The topics that the exchange names, each once (`decoders.subjects`); likewise `groups` and `txns`."""
-        ...
-
-    @property
-    def groups(self) -> Iterable[str]: ...
-    @property
-    def txns(self) -> Iterable[str]: ...
-    @property
-    def acks(self) -> int | None: ...
-    @property
-    def fetch_role(self) -> str | None: ...
-    @property
-    def status(self) -> str:
-        """A value of decoders.exchange.Status."""
-        ...
-
-    @property
-    def status_seen(self) -> str:
-        """The status before bodies are decoded: "ok" here may become any of DECODED_STATUSES."""
-        ...
-
-    @property
-    def error_codes(self) -> Sequence[int]:
-        """The response's non-zero error codes, each once, in order of appearance, as far as it can be decoded."""
-        ...
-
-    @property
-    def retriable(self) -> bool | None:
-        """Whether clients retry after at least one of the errors; None if there is no error."""
-        ...
-
-    @property
-    def time(self) -> int:
-        """When the request's last byte passed (the response's if there is no request)."""
-        ...
-
-    @property
-    def latency(self) -> int | None: ...
-    @property
-    def throttle(self) -> int | None:
-        """How long the broker asked the client to wait; None if it did not."""
-        ...
-
-    @property
-    def request_size(self) -> int | None: ...
-    @property
-    def response_size(self) -> int | None: ...
-    @property
-    def records(self) -> int | None: ...
-    @property
-    def problem(self) -> bool: ...
-    @property
-    def partial(self) -> bool: ...
-    @property
-    def modified(self) -> bool: ...
-    @property
-    def commented(self) -> bool: ...
-    @property
-    def record_keys(self) -> Iterable[str]:
-        """The non-null keys of all records except control records; likewise the other `record_` attributes."""
-        ...
-
-    @property
-    def record_values(self) -> Iterable[str]: ...
-    @property
-    def record_headers(self) -> Iterable[str]: ...
-    @property
-    def record_offsets(self) -> Iterable[int]: ...
-    @property
-    def record_timestamps(self) -> Iterable[int]: ...
-    def at(self, path: Path) -> Iterable[Any]:
-        """The values at a path in a body of the exchange JSON."""
-        ...
 
 
 DECODED_STATUSES = frozenset({Status.OK.value, Status.UNDECODABLE.value, Status.CUT.value})
@@ -240,19 +124,28 @@ def topics_of(subject: Subject, knowledge: Knowledge) -> Iterator[str]:
 
 
 class ExchangeRow:
-    """An `Exchange` as a row; its frames are decoded only if the filter needs their bodies."""
+    """An `Exchange` as a row; its frames are decoded only if the filter needs their bodies.
+
+    Times and durations are in nanoseconds; sizes are bytes of a whole frame.
+    """
 
     __slots__ = ("_bodies", "_codes", "_decoded", "_definitions", "_learnt", "_source", "exchange")
 
     def __init__(
-        self, exchange: Exchange, source: Source, definitions: Definitions, learnt: Learnt | None = None
+        self,
+        exchange: Exchange,
+        source: Source,
+        definitions: Definitions,
+        learnt: Learnt | None = None,
+        decoded: Mapping[Where, Decoded] | None = None,
     ) -> None:
+        """`decoded` holds sides that are decoded already."""
         self.exchange = exchange
         self._source = source
         self._definitions = definitions
         self._learnt = learnt or Learnt()
         self._codes: Sequence[int] | None = None
-        self._decoded: dict[Where, Decoded | Unavailable | None] = {}
+        self._decoded: dict[Where, Decoded | Unavailable | None] = dict(decoded or {})
         self._bodies: dict[tuple[Where, bool, bool], Any] = {}
 
     # --- from the headers ---
@@ -267,6 +160,7 @@ class ExchangeRow:
 
     @property
     def client(self) -> str:
+        """The address "host:port" of the side that opened the connection; `broker` is that of the other side."""
         return self.exchange.connection.client
 
     @property
@@ -275,6 +169,7 @@ class ExchangeRow:
 
     @property
     def node(self) -> int:
+        """The broker's node id."""
         node = self._learnt.nodes.of(self.exchange.connection.broker)
         if node is None:
             raise Unavailable(Why.NODE)
@@ -286,6 +181,7 @@ class ExchangeRow:
 
     @property
     def api_class(self) -> str | None:
+        """The class of a Kafka API (`decoders.schema.apis.Api.klass`)."""
         return api_class(self.exchange.api_key, self.exchange.protocol, self._definitions)
 
     @property
@@ -298,18 +194,22 @@ class ExchangeRow:
 
     @property
     def client_id(self) -> str | None:
+        """The client id; None also if it is empty."""
         return self.exchange.client_id or None
 
     @property
     def protocol(self) -> str:
+        """The name of a dialect, or "kafka"."""
         return self.exchange.protocol or KAFKA
 
     @property
     def status_seen(self) -> str:
+        """The status before bodies are decoded: "ok" here may become any of DECODED_STATUSES."""
         return self.exchange.status.value
 
     @property
     def time(self) -> int:
+        """When the request's last byte passed (the response's if there is no request)."""
         frame = self.exchange.request or self.exchange.response
         return 0 if frame is None else frame.time
 
@@ -343,6 +243,7 @@ class ExchangeRow:
 
     @property
     def status(self) -> str:
+        """A value of decoders.exchange.Status."""
         exchange = self.exchange
         if exchange.status is not Status.OK or exchange.token:
             return exchange.status.value
@@ -354,6 +255,7 @@ class ExchangeRow:
 
     @property
     def error_codes(self) -> Sequence[int]:
+        """The response's non-zero error codes, each once, in order of appearance, as far as it can be decoded."""
         if self._codes is None:
             from kproxy.decoders.frames import codes
 
@@ -368,12 +270,14 @@ class ExchangeRow:
 
     @property
     def retriable(self) -> bool | None:
+        """Whether clients retry after at least one of the errors; None if there is no error."""
         if self.exchange.protocol is not None:
             return None
         return retriable(self.error_codes, self.exchange.api_key, self.exchange.api_version)
 
     @property
     def throttle(self) -> int | None:
+        """How long the broker asked the client to wait; None if it did not."""
         decoded = self._side("response")
         throttle = None if decoded is None or decoded.body is None else decoded.body.get("throttleTimeMs")
         return throttle * _MILLISECOND if isinstance(throttle, int) and throttle > 0 else None
@@ -390,8 +294,8 @@ class ExchangeRow:
             return None
         return counted(
             exchange.api_key,
-            self._body("request") if place.in_request else None,
-            None if place.in_request else self._body("response"),
+            self.body("request") if place.in_request else None,
+            None if place.in_request else self.body("response"),
         )[0]
 
     @property
@@ -405,6 +309,7 @@ class ExchangeRow:
 
     @property
     def topics(self) -> Iterator[str]:
+        """The topics that the exchange names, each once (`decoders.subjects`); likewise `groups` and `txns`."""
         subject, unknown = self._subject()
         yield from topics_of(subject, self._learnt.knowledge)
         if unknown is not None:
@@ -435,6 +340,7 @@ class ExchangeRow:
 
     @property
     def record_keys(self) -> Iterator[str]:
+        """The non-null keys of all records except control records; likewise the other `record_` attributes."""
         return self._texts("key", lambda record: () if record[2] is None else (text(record[2]),))
 
     @property
@@ -515,7 +421,8 @@ class ExchangeRow:
             raise Unavailable(Why.UNDECODABLE)
         return found
 
-    def _body(self, where: Where) -> Any:
+    def body(self, where: Where) -> Any:
+        """The decoded body of a side ("request", "response"), None if there is none. Raises Unavailable."""
         found = self._side(where)
         return None if found is None else found.body
 
@@ -586,8 +493,8 @@ class ExchangeRow:
         if place is None:
             self._known()
             return
-        asked = self._body("request") if place.in_request else None
-        answered = None if place.in_request else self._body("response")
+        asked = self.body("request") if place.in_request else None
+        answered = None if place.in_request else self.body("response")
         shut = False
         for found in contents(exchange.api_key, asked, answered, self._definitions, self._learnt.knowledge):
             if found is None:
