@@ -1,7 +1,8 @@
 """The three stages on Spark.
 
-What splits are read as is computed once and kept (Spark's storage, which computes again what an executor lost), because
-their summaries are asked first; so are items, because of what they tell each other.
+The results of stage 1 are computed once and cached in Spark's storage, because the driver reads their summaries before
+the stages that follow; Spark recomputes what a lost executor held. The items of stage 2 are cached too, because the
+driver first collects the facts in them.
 """
 
 from __future__ import annotations
@@ -42,15 +43,17 @@ from kproxy.captures.tls.keylog import read as read_secrets
 from kproxy.decoders.exchange import Health
 
 FEW: Final = 4096
-"""Items that one task closes rather than several: a task costs as much as some hundreds, and has files of its own."""
+"""Number of items that one task closes; more are divided. A task costs as much as some hundreds of items, and writes
+files of its own.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """What was made of a reading: the rows of tables with these `names` in `parts`, and batches of those at hand.
+    """The result of a reading: tables named `names`, whose rows come from `parts` and from batches at hand.
 
-    `order` tells of its files, `whole` which one task read, and why; `health` counts bytes that are missing and packets
-    that could not be read.
+    `order` describes the files, `whole` those that a single task read, with the reason; `health` counts missing bytes
+    and unreadable packets.
     """
 
     names: tuple[str, ...]
@@ -60,10 +63,10 @@ class Tables:
     whole: Sequence[tuple[str, str]]
     kept: Sequence[DataFrame]
     health: Health
-    """Bytes that are missing between frames, as far as the table of flows is made."""
+    """Number of bytes missing between frames; known once the table of flows has been made."""
 
     def frame(self, name: str) -> DataFrame:
-        """A table's rows."""
+        """The rows of a table."""
         spark = self.kept[0].sparkSession
         frames = [part.rows(name) for part in self.parts if name in part.tables]
         if name in self.given:
@@ -71,7 +74,7 @@ class Tables:
         return reduce(DataFrame.union, frames)
 
     def release(self) -> None:
-        """Give back what Spark keeps of it; the frames are of no use then."""
+        """Release what Spark caches for this result; its frames cannot be used afterwards."""
         for frame in self.kept:
             frame.unpersist()
 
@@ -88,13 +91,13 @@ def tables(
     bodies: bool = True,
     keylog: Path | str | None = None,
 ) -> dict[str, DataFrame]:
-    """The tables of captures (captures.tables.schema) as DataFrames, which are registered as temporary views, too.
+    """The tables of captures (captures.tables.schema) as DataFrames, also registered as temporary views.
 
-    `paths` are files, patterns, folders of captures, URLs of these, or a recording's folder; every executor must see
-    them under the same names. `only` names the tables, `ports` narrows to connections with one of them
-    ("9092,19092-19095"), `size` is what a split has at most, in bytes; `release`, `definitions`, `bodies` and `keylog`
-    are as for `kproxy export`, and the key log is read here alone. Raises CaptureError where a capture or the key log
-    cannot be opened, ValueError where `ports` cannot be read.
+    `paths` are files, patterns, folders of captures, URLs of these, or the folder of a recording; every executor must
+    see them under the same names. `only` names the tables to make, `ports` selects connections with one of them
+    ("9092,19092-19095"), `size` is the maximum size of a split in bytes; `release`, `definitions`, `bodies` and
+    `keylog` are as for `kproxy export`; only this process reads the key log. Raises CaptureError if a capture or the
+    key log cannot be opened, ValueError if `ports` is malformed.
     """
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     wanted = None if ports is None else Ports.parse(ports)
@@ -115,7 +118,7 @@ def make(
     size: int = SPLIT_SIZE,
     secrets: Secrets | None = None,
 ) -> Tables:
-    """The tables of captures. Raises CaptureError where one cannot be opened."""
+    """The tables of captures. Raises CaptureError if one cannot be opened."""
     there = plan(_for_executors(spark, paths), size, secrets=secrets)
     planned, given, order, whole = segments(spark, there, size, CLAIMED, _claims(options))
     count = parallelism(spark, len(order.summaries))
@@ -154,7 +157,9 @@ def make(
 
 
 def _for_executors(spark: SparkSession, given: Sequence[Path | str]) -> list[str]:
-    """Names of files as executors know them, which on a cluster have working directories of their own."""
+    """The names of files as executors need them: absolute, because executors on a cluster have other working
+    directories.
+    """
     names = list(map(str, given))
     context = getattr(spark, "sparkContext", None)  # not by Spark Connect
     if context is not None and (context.master == "local" or context.master.startswith("local[")):
@@ -173,7 +178,7 @@ def _facts(digest: Digest, drafted: DataFrame) -> Facts:
 
 
 def _numbered(first: DataFrame, numbers: Numbers, parts: int) -> DataFrame:
-    """The numbers of items, as rows to be put together with the parcels of their flows."""
+    """The numbers of items as rows that precede the parcels of their flows."""
 
     def stage(batches: Iterable[Any]) -> Iterator[Any]:
         yield from Counting(numbers).rows(batches)
@@ -193,7 +198,7 @@ def _judged(sent: DataFrame, parts: int, options: Options, order: Order) -> Data
 
 
 def _counts(portions: DataFrame, verdicts: Mapping[int, Verdicts], others: Ints) -> Iterator[Counted]:
-    """How the upheld claims lie among other exchanges."""
+    """The positions of confirmed claims among other exchanges."""
 
     def stage(batches: Iterable[Any]) -> Iterator[Any]:
         counted = list(upholding.counts(batches, verdicts, others))
@@ -204,7 +209,7 @@ def _counts(portions: DataFrame, verdicts: Mapping[int, Verdicts], others: Ints)
 
 
 def shuffled(spark: SparkSession) -> int:
-    """Bytes that all stages of a session so far have given to a shuffle."""
+    """Bytes that all stages of a session have written to shuffles so far."""
     context: Any = spark.sparkContext
     gateway = context._gateway  # noqa: SLF001  # Spark's Python has no other way to what Java counts
     none = gateway.new_array(gateway.jvm.double, 0)
@@ -216,9 +221,10 @@ def shuffled(spark: SparkSession) -> int:
 def segments(
     spark: SparkSession, planned: Plan, size: int, schema: Any, read: Read
 ) -> tuple[Plan, DataFrame, Order, list[tuple[str, str]]]:
-    """What the splits of a plan are read as: batches of a schema that has summaries.
+    """The result of reading the splits of a plan: batches of a schema that has summaries.
 
-    With it the plan, which is mended where its splits say that it must be, and what one task reads, and why.
+    Returned with the plan, corrected where its splits report that it must be, and the files that one task reads as a
+    whole, with reasons.
     """
     whole = list(planned.whole)
     while True:
@@ -239,7 +245,9 @@ def _read(spark: SparkSession, planned: Plan, schema: Any, read: Read) -> DataFr
 
 
 def parallelism(spark: SparkSession, splits: int) -> int:
-    """Partitions of a shuffle: as many as there were splits, but some for each core, and no more than is usual."""
+    """Number of partitions of a shuffle: as many as there were splits, at least a few for each core, at most Spark's
+    usual number.
+    """
     usual = int(spark.conf.get("spark.sql.shuffle.partitions") or 200)
     return max(1, min(usual, max(splits, 2 * _cores(spark))))
 
@@ -252,12 +260,12 @@ def _cores(spark: SparkSession) -> int:
 
 
 def kept(frame: DataFrame) -> DataFrame:
-    # As they are: rows are few and their columns packed, and what lacks memory goes to disk.
+    # Not serialised: rows are few and their columns packed; what does not fit into memory goes to disk.
     return frame.persist(StorageLevel.MEMORY_AND_DISK_DESER)
 
 
 def of_splits(planned: Plan, read: Read) -> Stage:
-    """The stage that reads the splits whose numbers it is given."""
+    """The stage that reads the splits whose numbers it receives."""
     splits, capture = planned.splits, planned.capture
 
     def stage(batches: Iterable[Any]) -> Iterator[Any]:
@@ -274,7 +282,9 @@ def _claims(options: Options, whole: frozenset[int] | None = None) -> Read:
 
 
 def told(drafted: DataFrame) -> Iterator[Told]:
-    """What items tell: each fact from when on it was first told; where several were told of one thing, each time."""
+    """The facts in items, each with the first position at which it was known; if several values are known of one thing,
+    each change.
+    """
     first = _tellings(drafted).groupBy("fact", "about", "known").agg(f.min("position").alias("position"))
     found = list(map(_fact, first.collect()))
     yield from found
@@ -282,7 +292,7 @@ def told(drafted: DataFrame) -> Iterator[Told]:
 
 
 def _changing(found: Sequence[Told], drafted: DataFrame) -> Iterator[Told]:
-    """Each time that something was told of which there are several facts among those found."""
+    """All positions of those facts, among the found ones, of which several values are known."""
     several = changing(found)
     if several:
         yield from map(_fact, _tellings(drafted).where(f.col("about").isin(several)).toLocalIterator())

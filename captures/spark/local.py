@@ -1,4 +1,4 @@
-"""The three stages in one process, with what a shuffle does between them done in memory."""
+"""The three stages in one process; memory takes the place of shuffles."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def tables(
     size: int = SPLIT_SIZE,
     secrets: Secrets | None = None,
 ) -> dict[str, Any]:
-    """The tables of some captures as pyarrow tables."""
+    """The tables of captures as pyarrow tables."""
     return of_plan(plan(paths, size, secrets=secrets), options, size=size)
 
 
 def of_plan(planned: Plan, options: Options, *, size: int = SPLIT_SIZE) -> dict[str, Any]:
-    """The tables of what is planned, which is mended where its splits say that it must be."""
+    """The tables of a plan; the plan is corrected where its splits report that it must be."""
 
     def read(split: Split, capture: str) -> Iterator[Any]:
         return claiming.read(split, options, capture)
@@ -81,7 +81,7 @@ def of_plan(planned: Plan, options: Options, *, size: int = SPLIT_SIZE) -> dict[
 
 
 def ordered(planned: Plan, size: int, read: Read) -> tuple[list[Any], Plan, Order]:
-    """What a plan's splits are read as, the plan that was mended where they said that it must be, and their order."""
+    """The results of reading a plan's splits, the corrected plan, and the order of its files."""
     while True:
         batches = [batch for split in planned.splits for batch in read(split, planned.capture)]
         order = Order.of(planned, [one for batch in batches for one in reading.summaries(batch)])
@@ -103,7 +103,9 @@ def _digest(items: Any) -> Digest:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What a batch of a stream comes to: rows for good, rows that stand until the next batch, and what is carried."""
+    """The result of a batch of a stream: final rows, rows that are valid until the next batch, and the state for the
+    next batch.
+    """
 
     final: dict[str, Any]
     open: dict[str, Any]
@@ -112,7 +114,7 @@ class Batch:
 
 
 def batch(segments: Iterable[Any], order: Order, options: Options, carry: Carry, states: Mapping[int, bytes]) -> Batch:
-    """A batch of a stream: its segments, their order, and what the batch before it left."""
+    """One batch of a stream: its segments, their order, and the state that the batch before left."""
     order = carry.order(order)
     given = shuffled([*segments, state_rows(states)], reading.SEGMENTS, BY_FLOW)
     made = list(carried(given, options, order, carry.numbers))
@@ -135,7 +137,7 @@ def batch(segments: Iterable[Any], order: Order, options: Options, carry: Carry,
 
 
 def _closed(made: Sequence[Any], options: Options, carry: Carry, among: Among | None = None) -> tuple[Facts, Any]:
-    """What items tell, and they with all their rows."""
+    """The facts in items, and the items with all their rows."""
     facts = Facts([*carry.told, *(one for batch in made for one in told(batch))])
     closer = Closer(options, facts, Numbers.of(_counts(made), carry.counts), among)
     return facts, pa.Table.from_batches(closer.close(made), CLOSED)
@@ -165,7 +167,7 @@ def shuffled(batches: Iterable[Any], schema: Any, by: Sequence[str]) -> list[Any
 
 
 def unfolded(column: Any, name: str) -> Any:
-    """The rows of a table, from lists of them."""
+    """The rows of a table from lists of rows."""
     rows: Iterator[Any] = (chunk.flatten() for chunk in column.chunks)
     schema = arrow.schema(TABLES[name])
     return pa.Table.from_batches([pa.RecordBatch.from_struct_array(chunk) for chunk in rows], schema)

@@ -1,7 +1,7 @@
-"""The data source `kafka_capture`: captures to whoever writes `spark.read.format("kafka_capture").load("a.pcap")`.
+"""The data source `kafka_capture`: `spark.read.format("kafka_capture").load("a.pcap")` reads captures.
 
-A data source cannot shuffle. What it reads is what a split can know by itself, its segments
-(captures.spark.read.reading.SEGMENTS); with the option `view`, the name of a table (captures.tables.schema), a file is
+A data source cannot shuffle. It reads what a split knows by itself: its segments
+(captures.spark.read.reading.SEGMENTS). With the option `view`, the name of a table (captures.tables.schema), a file is
 one split and the rows are complete within their file. `captures.spark.tables` joins connections across splits and
 files.
 """
@@ -33,8 +33,8 @@ _PAYLOAD: Final = "payload"
 
 
 class KafkaCapture(DataSource):
-    """Options (lower case, as Spark gives them): view, ports, payloads (true or false), splitSize (bytes), release,
-    definitions (separated by commas), keylog (a file, which the driver alone reads).
+    """Options, in lower case as Spark gives them: view, ports, payloads (true or false), splitSize (bytes), release,
+    definitions (separated by commas), keylog (a file, which only the driver reads).
     """
 
     @classmethod
@@ -96,7 +96,7 @@ class KafkaCapture(DataSource):
 
 @dataclass
 class _Part(InputPartition):
-    """A split, or with a view a file."""
+    """A split, or a whole file if a view is asked for."""
 
     split: Split | None = None
     path: str | None = None

@@ -1,1 +1,1 @@
-"""Exchanges that a split is sure of: they are decoded where they lie, and only headers are shuffled to prove them."""
+"""Claims: exchanges that a split decodes by itself; only their headers are shuffled, to confirm them."""

@@ -1,4 +1,4 @@
-"""The segments of a portion, flow after flow, so that what is to be known of each flow is found for all at once."""
+"""The segments of a portion sorted by flow, so that properties of all flows are computed at once."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from kproxy.captures.tcp.reassembly import Share
 
 @dataclass(frozen=True)
 class Flows:
-    """Segments of flows, in their order: those of the flow with flow_id `numbers[i]` are [starts[i], starts[i + 1]).
+    """Segments sorted by flow: those of the flow with flow_id `numbers[i]` are [starts[i], starts[i + 1]).
 
-    Its directions are [directions[i], directions[i + 1]) of the packets', and each of these has segments. In the share
-    `which` counts segments as they stand here, and `now` and `time` say nothing. `position` is that of
+    Its directions are [directions[i], directions[i + 1]) of the packets' directions; each of them has segments. In the
+    share, `which` is the index here, and `now` and `time` are not set. `position` is that of
     captures.spark.read.reading.SEGMENTS.
     """
 
@@ -36,12 +36,12 @@ class Flows:
 
     @cached_property
     def whose(self) -> Ints:
-        """Each segment's flow, by its place."""
+        """The index of each segment's flow."""
         return np.repeat(np.arange(len(self.numbers)), np.diff(self.starts))
 
     @property
     def counts(self) -> list[list[Counts]]:
-        """Of each flow what its segments come to: its first direction is 0, and times count from its first segment."""
+        """A summary of each flow's segments: its first direction is 0, and times count from its first segment."""
         found: list[list[Counts]] = [[] for _ in self.numbers]
         flows = np.repeat(np.arange(len(self.numbers)), np.diff(self.directions)).tolist()
         low, begins = self.directions.tolist(), self.share.packets.time[self.starts[:-1]].tolist()
@@ -52,7 +52,7 @@ class Flows:
 
     @cached_property
     def comments(self) -> dict[int, dict[int, str]]:
-        """By the flow's place, and by the segment's among those of the flow."""
+        """Packet comments by the index of the flow, then of the segment in it."""
         found: dict[int, dict[int, str]] = {}
         for segment, text in self.share.packets.comments.items():
             flow = int(self.whose[segment])
@@ -60,12 +60,12 @@ class Flows:
         return found
 
     def borders(self, flows: Ints) -> Ints:
-        """Where each flow's begin in what is of these flows, which come in order, and behind them the end."""
+        """Where each flow begins in a sorted list of these flows, with the end of the list."""
         return np.searchsorted(flows, np.arange(len(self.numbers) + 1))
 
     @cached_property
     def _by_address(self) -> tuple[Ints, Ints]:
-        """Where the bytes of segments begin, and whose these are."""
+        """The addresses at which the bytes of segments begin, and their segments."""
         packets = self.share.packets
         some = np.flatnonzero(packets.stored)
         order = some[np.argsort(packets.at[some], kind="stable")]
@@ -73,9 +73,9 @@ class Flows:
 
 
 class ByFlow:
-    """Takes segments in their order (`add`), of which there must be some before `groups` are asked for.
+    """Collects segments in order (`add`); there must be some before `groups` is called.
 
-    `size` is how many bytes of payload they have.
+    `size` is their payload in bytes.
     """
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class ByFlow:
         self._count += len(packets)
 
     def groups(self, most: int) -> Iterator[Flows]:
-        """All of them, as many flows at a time as have so many segments at most, or one that has more."""
+        """All segments, in groups of flows of at most `most` segments; a larger flow is a group by itself."""
         packets = joined(self._packets)
         position, reached, clock = map(np.concatenate, zip(*self._rest, strict=True))
         known = packets.directions
@@ -128,7 +128,7 @@ class ByFlow:
 
 
 def _groups(starts: Ints, most: int) -> Iterator[tuple[int, int]]:
-    """Adjacent flows, which begin where `starts` say: the first one, and the one behind the last."""
+    """Ranges of adjacent flows, whose segments begin at `starts`: the first flow, and the one after the last."""
     first = 0
     for i in range(1, len(starts) - 1):
         if starts[i + 1] - starts[first] > most:

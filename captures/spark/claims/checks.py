@@ -1,7 +1,7 @@
-"""Which exchanges a split may claim (captures.spark.claims.claiming), and the check by which stage 2 knows them again.
+"""Which exchanges a split may claim (captures.spark.claims.claiming), and the check by which stage 2 recognises them.
 
-Plain Python, and where there is a C compiler the source of the extension `_checks` as well: setup.py compiles it with
-the C types of checks.pxd.
+Plain Python; where there is a C compiler, setup.py also compiles it as the extension `_checks`, with the C types of
+checks.pxd.
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ if TYPE_CHECKING:
     from kproxy.captures.reader import Done
 
 UNCLAIMED: Final = TEACHING | {api_keys.SASL_HANDSHAKE, api_keys.API_VERSIONS, api_keys.SASL_AUTHENTICATE}
-"""API keys of what tells something of others or of its connection: topics, groups, brokers, software, principals."""
+"""API keys of exchanges that hold facts for others or about their connection: topics, groups, brokers, software,
+principals.
+"""
 NUMBERS: Final = (
     "started", "done", "place", "asked", "answered", "check", "asked_pieces", "answered_pieces", "api_key",
     "api_version", "correlation_id", "request_size", "req_ts_ns", "req_last_ts_ns", "response_size", "rsp_ts_ns",
     "rsp_last_ts_ns",
 )  # fmt: skip
-"""What is told of a claim in numbers: as in captures.spark.claims.claiming.Claims, what `check` says, how many spans
-its frames have (captures.spark.claims.plain.Frames), and as in captures.tables.headers."""
+"""The numbers of a claim: those of captures.spark.claims.claiming.Claims, its `check`, the number of spans of its
+frames (captures.spark.claims.plain.Frames), and those of captures.tables.headers.
+"""
 
 numbers_of = Struct(f"{len(NUMBERS)}q").pack  # not in C
 put = array.append  # not in C
@@ -36,11 +39,11 @@ _OK, _NO_REPLY_EXPECTED = Status.OK, Status.NO_REPLY_EXPECTED
 
 
 class Found:
-    """What a flow claims, in the order in which it was complete.
+    """The claims of a flow, in the order of completion.
 
-    Claim behind claim `numbers` are 64-bit ones (NUMBERS), `texts` client id, status and reason, and `spans` addresses
-    and lengths of the pieces of its frames. `talks` are the connections, each with the first claim of it, or of it
-    again.
+    `numbers` are 64-bit numbers (NUMBERS), claim after claim; `texts` are client id, status and reason, `spans` the
+    addresses and lengths of the pieces of its frames. `talks` are the connections, each with its first claim after a
+    change of connection.
     """
 
     def __init__(self) -> None:
@@ -55,7 +58,10 @@ class Found:
     def take(
         self, began: list[tuple[int, Exchange]], done: Done, keeps: Callable[[Exchange], bool] | None = None
     ) -> None:
-        """Claim what is plain of what is complete, and what somebody `keeps`; all of it began here or before."""
+        """Claim the plain ones of these completed exchanges, and those that the caller `keeps`.
+
+        All began here or earlier.
+        """
         begun = self._begun
         for at, exchange in began:
             begun[exchange] = at
@@ -67,7 +73,7 @@ class Found:
                     self._add(item, at, told)
 
     def _add(self, item: Exchange, done: int, told: tuple[Any, ...]) -> None:
-        """Claim an exchange, of which `_told` tells this."""
+        """Claim an exchange with the properties `_told` found."""
         connection = item.connection
         if connection is not self._connection:
             self._connection = connection
@@ -88,10 +94,10 @@ class Found:
 
 
 def check(item: Exchange, started: int, done: int) -> int:
-    """All that the rows of a plain exchange are made of, as 32 bits; 0 where it is not plain.
+    """A hash of all that the rows of a plain exchange are made of, as 32 bits; 0 if it is not plain.
 
-    Nothing is odd about one that is plain, so that two readings that see the same frames see the same in it. It began
-    and ended with bytes of its own, so that nothing else of its flow did at the same.
+    A plain exchange has no anomaly, so two readings that see the same frames see the same exchange. It began and ended
+    with bytes of its own, so nothing else in its flow happened at the same position.
     """
     told = _told(item, started, done)
     return 0 if told is None else _check(told)
@@ -102,7 +108,7 @@ def _check(told: tuple[Any, ...]) -> int:
 
 
 def _told(item: Exchange, started: int, done: int) -> tuple[Any, ...] | None:
-    """What a plain exchange tells, so that Python's hash of it is the same in each process; None where it is not."""
+    """The properties of a plain exchange, whose Python hash is equal in all processes; None if it is not plain."""
     request, response, status = item.request, item.response, item.status
     key, version, number = item.api_key, item.api_version, item.correlation_id
     if (
@@ -147,7 +153,7 @@ def _words(*words: str | None) -> int:
 
 
 def _whole(frame: Frame) -> tuple[tuple[int, int], ...] | None:
-    """Its spans, where it is all there, in order, and not commented."""
+    """The spans of a frame that is complete, in order, and without comments."""
     spans = frame.spans
     count = len(spans)
     if not count or frame.missing or frame.comments:
@@ -159,6 +165,6 @@ def _whole(frame: Frame) -> tuple[tuple[int, int], ...] | None:
 
 
 def _offset(item: Exchange) -> int:
-    """The stream offset of its request: a plain exchange has one."""
+    """The stream offset of its request, which every plain exchange has."""
     request = item.request
     return request.stream_offset  # type: ignore[union-attr]  # as said

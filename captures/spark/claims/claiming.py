@@ -1,9 +1,9 @@
-"""Stage 1 behind the reading: the segments of a split to parcels of flows, and to claims, exchanges that it is sure of.
+"""Stage 1 with claims: the segments of a split become parcels of flows, and claims: exchanges that the split decodes.
 
-A split reads each flow as if the capture began there. What it decodes of plain exchanges stays with it, as rows that
-lack only what the whole reading tells (captures.spark.claims.upholding); to stage 2 go the flow's segments without the
-bytes that nobody but the decoder has looked at. Stage 2 (captures.spark.claims.judging) reads the flow from its true
-beginning and upholds the claims that it finds there again, byte for byte; so a wrong claim costs time and no row.
+A split reads each flow as if the capture began there. The rows of plain exchanges stay with the split; they lack only
+what the whole reading knows (captures.spark.claims.upholding). Stage 2 receives the flow's segments without the bytes
+that only the decoder looked at. Stage 2 (captures.spark.claims.judging) reads the flow from its true beginning and
+confirms the claims that it finds again, byte for byte. So a wrong claim costs time, but never changes a row.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ from kproxy.decoders.knowledge import Knowledge
 from kproxy.decoders.stream import Source
 
 PORTION: Final = 128 << 20
-"""Bytes of payload after which the flows of a split begin anew, so that memory has a bound."""
+"""Bytes of payload in a portion; then the flows of a split begin anew, which bounds memory."""
 OF_RECORDS: Final = PORTION >> 6
-"""The same where records are rows, which decompression makes larger."""
+"""The same if records are rows, which decompression enlarges."""
 SEGMENTS_OF_PORTION: Final = 1 << 18
 GROUP: Final = 2048
-"""Segments of flows that are looked at together: a few, so that what is made of them stays in the processor's cache."""
+"""Number of segments of flows that are processed together; few, so that the results stay in the CPU's cache."""
 PORTIONS: Final = 1 << 24
-"""Portions that a split may have."""
+"""Maximum number of portions of a split."""
 
 TOLD: Final = tuple(table.name for table in (EXCHANGES, EXCHANGE_TOPICS, RECORD_BATCHES, RECORDS, GROUP_EVENTS))
-"""The tables that claims have rows of."""
+"""The tables that claims have rows in."""
 
 CLAIMED: Final = pa.schema([
     ("flow_id", pa.int64()),
@@ -62,27 +62,27 @@ CLAIMED: Final = pa.schema([
     *((name, pa.binary()) for name in TOLD),
     ("summary", pa.string()),
 ])  # fmt: skip
-"""A row is one of three.
+"""There are three kinds of rows.
 
 With `flow_id`: `data` is a packed Parcel whose first segment has this `position`. With `portion`: `claims` is a pickled
-Claims, `drafts` a pickled list of (claim, Open) whose rows cannot be made yet, and each table's column its rows as an
-Arrow stream, in which `CLAIM` says whose they are, and which lacks the columns that only the whole reading tells
-(captures.tables.schema.Table.later). With `summary`: as in captures.spark.read.reading.SEGMENTS.
+Claims, `drafts` a pickled list of (claim, Open) whose rows cannot be made yet, and each table's column holds its rows
+as an Arrow stream; in them `CLAIM` is the row's claim, and the columns that depend on the whole reading
+(captures.tables.schema.Table.later) are missing. With `summary`: as in captures.spark.read.reading.SEGMENTS.
 """
 PARCEL: Final = ["flow_id", "position", "data"]
 PARCELS: Final = pa.schema([CLAIMED.field(name) for name in PARCEL])
-"""What stage 2 takes."""
+"""The input of stage 2."""
 CLAIM: Final = "_claim"
-"""The column that says which claim of the portion a row belongs to."""
+"""The column that holds the row's claim, as an index into the claims of the portion."""
 
 
 @dataclass(slots=True)
 class Claims:
-    """The claims of a portion, flow by flow, in the order in which they were complete.
+    """The claims of a portion, flow by flow, in the order of completion.
 
-    `flows` are (flow_id, number of claims). Of each claim `started` and `done` are as in
-    captures.spark.read.flows.ITEMS, `place` is the stream offset of its request as counted here, `asked` and `answered`
-    are the addresses of its frames (-1 for none).
+    `flows` are (flow_id, number of claims). For each claim, `started` and `done` are as in
+    captures.spark.read.flows.ITEMS, `place` is the stream offset of its request as counted in this portion, `asked` and
+    `answered` are the addresses of its frames (-1 for none).
     """
 
     flows: list[tuple[int, int]]
@@ -94,13 +94,13 @@ class Claims:
 
 
 class RowsOfClaims:
-    """Rows of a table that claims have: without the columns of captures.tables.schema.Table.later."""
+    """The rows of claims in a table, without the columns of captures.tables.schema.Table.later."""
 
     def __init__(self, name: str) -> None:
         self._table = TABLES[name]
         self._most = AT_ONCE * (len(self._table.given) - len(self._table.later))
         self._values: list[Any] = []
-        """Those of the last rows, row behind row."""
+        """The values of the last rows, row after row."""
         self._batches: list[Any] = []
         self._whose = array("i")
 
@@ -108,7 +108,7 @@ class RowsOfClaims:
         return len(self._whose)
 
     def add(self, claim: int, rows: Sequence[Row]) -> None:
-        """Take in rows of a claim of the portion."""
+        """Add rows of a claim of the portion."""
         values, whose = self._values, self._whose
         for row in rows:
             values += row
@@ -117,19 +117,19 @@ class RowsOfClaims:
             self._turn()
 
     def batch(self) -> Any:
-        """All of them, with the claims that they belong to (`CLAIM`): a pyarrow.RecordBatch."""
+        """All rows, with their claims (`CLAIM`): a pyarrow.RecordBatch."""
         self._turn()
         return of_claims(pa.concat_batches(self._batches), np.array(self._whose, np.int64))
 
     def _turn(self) -> None:
-        """Make columns of the last rows, which take less room."""
+        """Turn the last rows into columns, which take less memory."""
         values, self._values = self._values, []
         self._batches.append(arrow.of_values(self._table, values, self._table.later))
 
 
 @dataclass(slots=True)
 class _Made:
-    """What a portion claims so far: how many claims of each flow, and numbers and texts of each claim
+    """The claims of a portion so far: the number of claims of each flow, and the numbers and texts of each claim
     (captures.spark.claims.checks).
     """
 
@@ -142,7 +142,7 @@ class _Made:
     rows: dict[str, RowsOfClaims] = field(default_factory=lambda: {name: RowsOfClaims(name) for name in TOLD})
 
     def add(self, rows: Mapping[str, Sequence[Row]] | Open) -> None:
-        """Take in the rows of a claim, or what they are made of once names are known."""
+        """Add the rows of a claim, or what they will be made of once names are known."""
         if isinstance(rows, Open):
             self.drafts.append((self.count, rows))
         else:
@@ -158,10 +158,10 @@ def read(
     capture: str,
     whole: frozenset[int] | None = None,
 ) -> Iterator[Any]:
-    """What a split says of the flows that are wanted: batches of CLAIMED.
+    """The result of stage 1 for the wanted flows of a split: batches of CLAIMED.
 
-    `capture` names the reading. With `whole` only those flows are told of, with all their bytes. Raises CaptureError
-    where a file cannot be opened.
+    `capture` names the reading. With `whole`, only those flows are included, with all their bytes. Raises CaptureError
+    if a file cannot be opened.
     """
     claimer = _Claimer(options, capture, claim=whole is None and not (options.filter or options.user_definitions))
     held = ByFlow()
@@ -196,7 +196,7 @@ class _Claimer:
         self._claim = claim
 
     def portion(self, number: int, some: ByFlow, source: Source) -> list[Any]:
-        """The rows of a portion: its flows, and then its claims."""
+        """The rows of a portion: its flows, then its claims."""
         with one_collection():
             return list(self._portion(number, some, source))
 
@@ -226,7 +226,7 @@ class _Claimer:
         return Parcels(portion, flows, *pieces, claims, frames.stretches(flows, claims.starts, place))
 
     def _found(self, flows: Flows, source: Source, looked: Looked, made: _Made) -> Found:
-        # files are for who reads whole captures
+        # whole readings need files, claims do not
         options = self._options
         reader = Reader(cast("FileSource", looked), options.definitions, ports=options.ports, patience=0)
         drafter = Sketcher(source, reader.definitions, self._options.tables)
@@ -244,7 +244,9 @@ class _Claimer:
         return found
 
     def _rows(self, item: Exchange, drafter: Sketcher, reader: Reader) -> Mapping[str, list[Row]] | Open | None:
-        """An exchange's rows, or what they are made of once names are known; None where its bodies are odd."""
+        """The rows of an exchange, or what they will be made of once names are known; None if its bodies have
+        anomalies.
+        """
         draft, bodies = drafter.draft(item)
         if bodies.problems or bodies.undecoded or bodies.cut:
             return None
@@ -257,7 +259,7 @@ class _Claimer:
         return rows
 
     def _claims(self, number: int, made: _Made) -> Any:
-        """The row of a portion's claims."""
+        """The row that holds the claims of a portion."""
         numbers = dict(zip(NUMBERS, np.concatenate(made.numbers, axis=1), strict=True))
         claims = Claims(made.flows, *(numbers[one.name] for one in fields(Claims)[1:]))
         tables = {name: [_stream(rows.batch())] for name, rows in made.rows.items() if len(rows)}
@@ -271,7 +273,7 @@ class _Claimer:
 
 
 def of_claims(rows: Any, whose: Ints) -> Any:
-    """Rows with the claims that they belong to (`CLAIM`)."""
+    """Rows with their claims (`CLAIM`)."""
     return rows.append_column(CLAIM, pa.array(whose, pa.int32()))
 
 
@@ -284,7 +286,7 @@ def _stream(batch: Any) -> bytes:
 
 
 def _told(reader: Reader, share: Share) -> Iterator[Told]:
-    """What each connection began and completed; all of a flow's come together."""
+    """The exchanges that each connection began and completed; those of a flow are adjacent."""
     for start in range(0, len(share.packets), BATCH):
         some = share.of(slice(start, start + BATCH))
         some.now, some.time = int(some.reached.max()), int(some.clock.max())
@@ -292,9 +294,9 @@ def _told(reader: Reader, share: Share) -> Iterator[Told]:
 
 
 def kept(packets: Packets, bodies: tuple[Ints, Ints], looked: Looked) -> tuple[Ints, Ints]:
-    """Where the bytes begin and end that are sent, none beyond a segment: all but bodies that nobody looked into.
+    """The ranges of bytes to send, each within one segment: all except bodies that only the decoder reads.
 
-    What was looked at ends with the segment that it begins in.
+    What was looked at ends with the segment in which it begins.
     """
     some = packets.stored > 0
     begins, stops = _in_order(packets.at[some]), _in_order((packets.at + packets.stored)[some])
@@ -312,12 +314,12 @@ def kept(packets: Packets, bodies: tuple[Ints, Ints], looked: Looked) -> tuple[I
 
 
 def _in_order(*numbers: Ints) -> Ints:
-    found: Ints = np.sort(np.concatenate(numbers), kind="stable")  # many times as fast where much is in order already
+    found: Ints = np.sort(np.concatenate(numbers), kind="stable")  # stable: much faster on nearly sorted numbers
     return found
 
 
 def _pieces(flows: Flows, given: tuple[Ints, Ints], source: Source) -> tuple[Columns, bytes]:
-    """Bytes that are sent, and where they are, flow by flow."""
+    """The bytes to send and their ranges, flow by flow."""
     flow = flows.whose[flows.at(given[0])]
     order = together(flow, len(flows.numbers))
     starts, ends = (column[order] for column in given)

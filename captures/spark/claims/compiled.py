@@ -1,4 +1,4 @@
-"""What setup.py compiles where there is a C compiler; elsewhere the same in plain Python."""
+"""The compiled modules where there is a C compiler, else the same modules in Python."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ if not TYPE_CHECKING:
         from kproxy.captures.spark.claims._looked import Looked, Mapped
 
         COMPILED = True
-    except (ImportError, ValueError):  # of a size: slots lie otherwise than decoders/exchange.pxd says
+    except (
+        ImportError,
+        ValueError,
+    ):  # ValueError: compiled for another decoders/exchange.pxd
         pass
 
 __all__ = ["COMPILED", "Found", "Looked", "Mapped", "check"]

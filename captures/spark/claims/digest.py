@@ -1,6 +1,6 @@
-"""What the items of stage 2 come to that stage 3 must know: one more of each partition, so that one look is enough.
+"""What stage 3 must know of the items of stage 2: one more item for each partition, so that one look suffices.
 
-An unproven flow has no part in it, whatever its items were until it was found to be.
+Items of an unproven flow do not count.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from kproxy.captures.tables.schema import FLOWS, TABLES
 from kproxy.captures.tcp.packets import Ints
 
 VERDICT: Final = "verdict"
-"""Kind of an item whose `state` is a captures.spark.claims.judging.Verdict, of the portion `range`."""
+"""Kind of an item whose `state` is a captures.spark.claims.judging.Verdict about the portion `range`."""
 UNPROVEN: Final = "unproven"
-"""Kind of an item that says that the items of its flow are not to be used."""
+"""Kind of an item that says that the items of its flow must not be used."""
 DIGEST: Final = "digest"
-"""Kind of an item whose `state` is a packed Digest of those before it."""
+"""Kind of an item whose `state` is a packed Digest of the items before it."""
 
 _KIND, _RANGE, _STARTED, _LEARNED, _FLOW, _STATE, _ROWS = map(
     ITEMS.names.index, ("kind", "range", "started", "learned", "flow_id", "state", FLOWS.name)
@@ -33,14 +33,15 @@ _PLACE: Final = tuple(map(ITEMS.names.index, ("done", "born", "nth")))
 _GAPS: Final = TABLES[FLOWS.name].index("gap_bytes")
 
 Verdicts = list[bytes]
-"""The verdicts of a portion, packed (`verdicts_in`) by each partition that has flows of it: the driver and every task
-hold those of all portions."""
+"""The verdicts on a portion, packed (`verdicts_in`), one entry for each partition with flows of it: the driver and
+every task hold those of all portions.
+"""
 
 
 @dataclass(slots=True)
 class Digest:
-    """`facts` have the first place at which each was told, `counts` how many items of a kind there are in a range,
-    `began` where exchanges began that are items, in no order; `lost` are the bytes missing in rows of flows.
+    """`facts` have the first position of each fact, `counts` the number of items of a kind in a range, `began` the
+    addresses, unsorted, where exchanges among the items began; `lost` are the bytes missing in rows of flows.
     """
 
     unproven: set[int] = field(default_factory=set)
@@ -51,7 +52,7 @@ class Digest:
     lost: int = 0
 
     def join(self, other: Digest) -> None:
-        """Take in another, of other flows."""
+        """Add the digest of other flows."""
         self.unproven |= other.unproven
         for portion, packed in other.verdicts.items():
             self.verdicts.setdefault(portion, []).extend(packed)
@@ -62,9 +63,9 @@ class Digest:
         self.lost += other.lost
 
     def mend(self, other: Digest) -> None:
-        """Take in that of the unproven flows, now that all their bytes were sent.
+        """Add the digest of formerly unproven flows, now read with all their bytes.
 
-        Raises RuntimeError where they are unproven still, rather than that tables lack them.
+        Raises RuntimeError if they are still unproven, because tables would lack them.
         """
         if other.unproven:
             raise RuntimeError(f"flows could not be read though all their bytes were there: {sorted(other.unproven)}")
@@ -75,22 +76,22 @@ class Digest:
 
     @property
     def told(self) -> Iterator[Told]:
-        """The facts, each from where it was first told."""
+        """The facts, each with its first position."""
         return ((*fact, position) for fact, position in self.facts.items())
 
     @property
     def counted(self) -> Iterator[tuple[str, int, int]]:
-        """Kind, range, and how many items."""
+        """Kind, range, and number of items."""
         return ((kind, span, count) for (kind, span), count in self.counts.items())
 
     @property
     def others(self) -> Ints:
-        """Where exchanges began that are items, in order."""
+        """The sorted addresses where exchanges among the items began."""
         return np.sort(np.concatenate([np.empty(0, np.int64), *self.began]))
 
 
 class _OfFlow:
-    """What the items of one flow come to."""
+    """The digest of the items of one flow."""
 
     def __init__(self) -> None:
         self.unproven = False
@@ -121,7 +122,7 @@ class _OfFlow:
 
 
 def digested(items: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    """Rows of captures.spark.read.flows.ITEMS, those of a flow together, with their digest instead of verdicts."""
+    """Rows of captures.spark.read.flows.ITEMS, adjacent for each flow, with their digest in place of verdicts."""
     whole = Digest()
     verdicts: dict[int, dict[int, Any]] = {}
     flow: int | None = None
@@ -150,7 +151,7 @@ def digested(items: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
 
 
 def of_states(states: Iterable[bytes]) -> Digest:
-    """All digests of some partitions as one, from the `state` of their items."""
+    """The digest of several partitions, from the `state` of their digest items."""
     whole = Digest()
     for state in states:
         whole.join(_unpacked(state))
@@ -158,7 +159,7 @@ def of_states(states: Iterable[bytes]) -> Digest:
 
 
 def verdicts_in(packed: Verdicts) -> dict[int, Any]:
-    """The verdicts of a portion (captures.spark.claims.judging.Verdict) by flow_id."""
+    """The verdicts on a portion (captures.spark.claims.judging.Verdict) by flow_id."""
     return {flow: verdict for one in packed for flow, verdict in _unpacked(one).items()}
 
 

@@ -1,9 +1,9 @@
-"""Stage 2: the parcels of flows to items and verdicts.
+"""Stage 2 with claims: the parcels of flows become items and verdicts.
 
-Each flow is read from its beginning as captures.spark.read.flows does it, but of most frames only the first bytes are
-there. Where an exchange is claimed by the portion that it lies in, and is what the claim says, the claim is upheld; all
-others become items here. Segments that hold nothing but claims are passed over (captures.spark.claims.plain). Where
-bytes are asked for that were not sent, the flow is unproven: then all its bytes must be sent.
+Each flow is read from its beginning as captures.spark.read.flows does, but of most frames only the first bytes are
+present. If an exchange is claimed by its portion, and the check of the claim fits, the claim is confirmed; all other
+exchanges become items here. Segments that hold only claims are skipped (captures.spark.claims.plain). If bytes are
+needed that were not sent, the flow is unproven: all its bytes must be sent then.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from kproxy.captures.tcp.reassembly import Share
 from kproxy.decoders.exchange import Connection, Exchange
 
 ASKED_FOR: Final = 512
-"""Segments whose bytes are taken in together, where one is asked for: what comes again was sent a little before."""
+"""Number of segments whose bytes are loaded together once one is needed; retransmissions were sent shortly before."""
 
 
 class Ground(NamedTuple):
-    """What the whole reading says of a connection: columns of its rows, where it was born, and how far its stream
-    offsets are ahead of the portion's.
+    """What the whole reading says of a connection: columns of its rows, the address of its first packet, and the
+    difference between its stream offsets and the portion's.
     """
 
     epoch: int
@@ -48,19 +48,19 @@ class Ground(NamedTuple):
 
     @property
     def flags(self) -> list[str]:
-        """Those of captures.tables.rows.flags that a plain exchange may have."""
+        """The captures.tables.rows.flags that a plain exchange may have."""
         return ["gap_before"] * self.found + ["midstream"] * self.midstream
 
 
 @dataclass(slots=True)
 class Verdict:
-    """Which claims of a flow in a portion are upheld: `runs` are (first, count, which of the `grounds`), in order."""
+    """The confirmed claims of a flow in a portion: `runs` are (first, count, index into `grounds`), in order."""
 
     runs: list[tuple[int, int, int]] = field(default_factory=list)
     grounds: list[Ground] = field(default_factory=list)
 
     def uphold(self, claim: int, ground: Ground, count: int = 1) -> None:
-        """Uphold so many claims from one on, which comes behind those before."""
+        """Confirm `count` claims from one on, which follow those confirmed before."""
         if not self.grounds or self.grounds[-1] is not ground:
             self.grounds.append(ground)
         on = len(self.grounds) - 1
@@ -72,11 +72,11 @@ class Verdict:
 
 
 class NotSentError(Exception):
-    """Bytes were asked for that stage 1 has kept."""
+    """Bytes are needed that stage 1 has kept."""
 
 
 class Sent(Held):
-    """The bytes of parcels. Raises NotSentError where bytes of a segment are asked for that were not sent."""
+    """The bytes of parcels. Raises NotSentError if bytes of a segment are needed that were not sent."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class Sent(Held):
         """By the address of the first segment."""
 
     def take(self, parcel: Parcel, segments: range) -> None:
-        """Take in some segments of a parcel, with the bytes that were sent of them."""
+        """Add some segments of a parcel, with the bytes that were sent of them."""
         here = slice(segments.start, segments.stop)
         for at, stored in zip(parcel.packets.at[here].tolist(), parcel.packets.stored[here].tolist(), strict=True):
             if stored:
@@ -94,7 +94,7 @@ class Sent(Held):
         self.extend(parcel.sent(segments.start, segments.stop))
 
     def take_later(self, parcel: Parcel, segments: range) -> None:
-        """The same of segments in the order of their addresses, once somebody asks for their bytes."""
+        """Segments in the order of their addresses, sorted when their bytes are first needed."""
         at, stored = parcel.packets.at, parcel.packets.stored
         for first in segments[::ASKED_FOR]:
             some = range(first, min(first + ASKED_FOR, segments.stop))
@@ -127,24 +127,24 @@ class Judged(Flow):
         self._sent = Sent()
         super().__init__(number, options, order, source=self._sent)
         self._claims: dict[int, tuple[int, int, int, int]] = {}
-        """By the address of a request: the portion, which of the flow's claims there, its check, and its offset."""
+        """By address of the request: portion, index among the flow's claims in it, check, and stream offset."""
         self._given: dict[Place, int] = {}
         self.numbers = self._given
         self.verdicts: defaultdict[int, Verdict] = defaultdict(Verdict)
         """By portion."""
         self._behind: set[Exchange] = set()
-        """Exchanges that began where one before them did, as those do that a search finds together."""
+        """Exchanges that began at the same address as an earlier one, as those that a search finds together do."""
         self._ground: Ground | None = None
         self._connection: Connection | None = None
-        """Those of the last claim that was upheld."""
+        """The ground and the connection of the last confirmed claim."""
 
     def take_number(self, data: bytes) -> None:
-        """Take in what an item of the flow is numbered (captures.spark.read.asking)."""
+        """Add the number of an item of the flow (captures.spark.read.asking)."""
         place, number = number_of(data)
         self._given[place] = number
 
     def parcel(self, parcel: Parcel) -> Iterator[Any]:
-        """Items of a parcel, which comes behind those before."""
+        """The items of the next parcel."""
         for key, first, last, counts, new in parcel.counts:
             self._counter.count(key, first, last, counts, new=new)
         whole = shared(parcel.packets, parcel.position, parcel.reached, parcel.clock, self._order)
@@ -156,21 +156,21 @@ class Judged(Flow):
         yield from self._read(parcel, whole, range(at, len(parcel.packets)), range(claim, len(parcel.asked)))
 
     def _read(self, parcel: Parcel, whole: Share, segments: range, claims: range) -> Iterator[Any]:
-        """Items of some of a parcel's segments, which some of its claims are of."""
+        """The items of some of a parcel's segments, to which some of its claims belong."""
         if segments:
             self._sent.take(parcel, segments)
             self._claimed(parcel, claims)
             yield from self.of(whole.of(slice(segments.start, segments.stop)))
 
     def _claimed(self, parcel: Parcel, claims: range) -> None:
-        """Take in some of a parcel's claims."""
+        """Add some of a parcel's claims."""
         some = slice(claims.start, claims.stop)
         columns = (column[some].tolist() for column in (parcel.asked, parcel.checks, parcel.places))
         for number, asked, expected, place in zip(claims, *columns, strict=True):
             self._claims[asked] = parcel.portion, number, expected, place
 
     def _plain(self, parcel: Parcel, whole: Share, plain: Plain) -> Iterator[Any]:
-        """Items of a plain stretch, of which there are none where it can be passed over."""
+        """The items of a plain stretch; none if it can be skipped."""
         segments, claims = range(plain.start, plain.end), range(plain.first, plain.first + plain.claims)
         share = whole.of(slice(segments.start, segments.stop))
         self._sent.take_later(parcel, segments)
@@ -201,7 +201,7 @@ class Judged(Flow):
         return None
 
     def _on(self, connection: Connection, *, found: bool, ahead: int) -> Ground:
-        """What is said of a claim of a connection; the same object as long as it is the same."""
+        """The grounds of a connection's claims; the same object while they stay the same."""
         drafter, ground = self._drafter, self._ground
         software = drafter.software(connection)
         if (
@@ -227,8 +227,8 @@ class Judged(Flow):
 def judged(batches: Iterable[Any], options: Options, order: Order) -> Iterator[Any]:
     """The items of flows (captures.spark.read.flows.ITEMS), from their parcels (captures.spark.claims.packing).
 
-    The parcels of a flow are adjacent, in the order of their positions; batches may be cut anywhere. The last item is
-    the digest of them (captures.spark.claims.digest).
+    The parcels of a flow must be adjacent, in the order of their positions; batches may be cut anywhere. The last item
+    is the digest of the others (captures.spark.claims.digest).
     """
     return packed(digested(_judged(batches, options, order)))
 
@@ -260,7 +260,7 @@ def _judged(batches: Iterable[Any], options: Options, order: Order) -> Iterator[
 
 
 def _proven(flow: Judged, items: Iterator[Any]) -> Iterator[Any]:
-    """The items, up to where bytes are asked for that were not sent."""
+    """The items, up to the first that needs bytes that were not sent."""
     try:
         yield from items
     except NotSentError:

@@ -1,7 +1,7 @@
-"""The bytes of a portion, and which of them somebody has looked at.
+"""The bytes of a portion, with a record of those that were looked at.
 
-Plain Python, and where there is a C compiler the source of the extension `_looked` as well: setup.py compiles it with
-the C types of looked.pxd.
+Plain Python; where there is a C compiler, setup.py also compiles it as the extension `_looked`, with the C types of
+looked.pxd.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from kproxy.decoders.stream import Source
 
 put = array.append  # not in C
 COPIED = 1 << 12
-"""Bytes up to which a copy is quicker than a view."""
+"""Up to this number of bytes a copy is quicker than a view."""
 
 
 class Mapped:
-    """The bytes of a file that is mapped, from an address on."""
+    """The bytes of a mapped file from an address on."""
 
     def __init__(self, view: memoryview, base: int) -> None:
         self._view = view
@@ -33,7 +33,7 @@ class Mapped:
 
 
 class Looked:
-    """Bytes of another source; notes where what was looked at begins and ends."""
+    """Bytes of another source; notes the beginning and end of what was looked at."""
 
     def __init__(self, source: Source) -> None:
         self._read = source.read

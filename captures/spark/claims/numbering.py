@@ -1,4 +1,4 @@
-"""Numbers of exchanges that were found apart: claims, which their portions keep, and all others."""
+"""Numbers of exchanges that were found separately: claims, which stay with their portions, and all others."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import pyarrow as pa
 from kproxy.captures.tcp.packets import Ints
 
 Counted = tuple[int, int, int, bytes]
-"""Of a portion: which it is, how many claims of it are upheld, the first other exchange among them, and for each other
-from there on how many of them began before it, as 64-bit numbers."""
+"""For a portion: its number, its count of confirmed claims, the first other exchange among them, and for each further
+one the number of claims that began before it, as 64-bit numbers.
+"""
 COUNTED: Final = pa.schema([
     ("portion", pa.int64()), ("count", pa.int64()), ("first", pa.int64()), ("here", pa.binary()),
 ])  # fmt: skip
@@ -26,9 +27,10 @@ def _none() -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Among:
-    """How claims lie among other exchanges, which began at the addresses `others`, in order.
+    """The positions of claims among other exchanges, which began at the sorted addresses `others`.
 
-    `claimed` is how many claims began before each of them, `before` how many in the portions before each portion.
+    `claimed` is the number of claims that began before each of them, `before` the number in the portions before each
+    portion.
     """
 
     others: Ints = field(default_factory=_none)
@@ -55,7 +57,7 @@ class Among:
         return own + self.before.get(portion, 0) + np.searchsorted(self.others, started)
 
     def claims_before(self, started: int) -> int:
-        """How many claims began before another exchange that began at this address."""
+        """The number of claims that began before another exchange, which began at this address."""
         if not len(self.others):
             return 0
         return int(self.claimed[np.searchsorted(self.others, started)])

@@ -1,7 +1,7 @@
-"""What a flow has in a part of a split, as few bytes: what the shuffle between stage 1 and stage 2 carries.
+"""A flow's part of a split as few bytes: what the shuffle between stage 1 and stage 2 carries.
 
-Columns of numbers are written as their differences from what a flow in order would have, byte plane by byte plane, so
-that little is left for zstd to write. Those of all flows of a portion are made at once, and each flow gets its part.
+Columns of numbers are written as differences from those of a flow in order, byte plane by byte plane, so that zstd has
+little left to write. The columns of all flows of a portion are made at once, and each flow gets its part.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from kproxy.captures.spark.claims.plain import Plain
 from kproxy.captures.tcp.packets import Ints, Packets, Where
 
 _LEVEL: Final = 1
-"""Half the time of the usual one, for three bytes more in a hundred."""
+"""Takes half the time of the default level, for 3 % more bytes."""
 _STEPS: Final = (3, 1, 2)
-"""Of segments, pieces and claims: how many columns, the first ones, are written as steps from number to number."""
+"""For segments, pieces and claims: the number of leading columns that are written as differences of successive numbers.
+"""
 _Planes: TypeAlias = tuple[int, bytes, bytes, bytes]
-"""Of some columns: how many numbers each has, what each begins with, how many bytes a number of each has, and of one
-column after another all lowest bytes, then all the next ones.
+"""For some columns: the count of numbers in each, the first number of each, the bytes of a number in each, and then for
+each column all lowest bytes, all next bytes, and so on.
 """
 
 _ONE: Final = np.zeros(1, np.int64)
@@ -35,13 +36,13 @@ _ONE: Final = np.zeros(1, np.int64)
 
 @dataclass(slots=True)
 class Parcel:
-    """The segments of a flow in a portion of a split, and what the portion claims of its exchanges.
+    """The segments of a flow in a portion of a split, and the portion's claims of its exchanges.
 
-    `packets` are the segments, `position`, `reached` and `clock` those of captures.spark.read.reading.SEGMENTS,
-    `counts` what captures.tables.flows.counted says of them, with the directions in place of their numbers. `pieces`
-    are the bytes that are sent along, `sizes` of them from each of the addresses `pieces_at` on. The claims are in
-    order: `asked` and `places` are the addresses and stream offsets of their requests' first bytes, `checks` what
-    captures.spark.claims.checks.check says of them. `plain` are segments that hold nothing else, in order.
+    `packets` are the segments, `position`, `reached` and `clock` as in captures.spark.read.reading.SEGMENTS, `counts`
+    the result of captures.tables.flows.counted with directions in place of their numbers. `pieces` are the bytes that
+    are sent: `sizes` bytes from each of the addresses `pieces_at` on. The claims are in order: `asked` and `places` are
+    the addresses and stream offsets of their requests' first bytes, `checks` the results of
+    captures.spark.claims.checks.check. `plain` are stretches of segments that hold only claims, in order.
     """
 
     portion: int
@@ -59,9 +60,9 @@ class Parcel:
     counts: Sequence[tuple[bytes, int, int, list[int], bool]]
 
     def sent(self, start: int, end: int) -> Iterator[tuple[int, bytes | memoryview]]:
-        """What is sent of the segments [start, end): addresses, and the bytes from there on.
+        """The sent part of the segments [start, end): addresses, and the bytes from there on.
 
-        Where these are not all, the addresses of all grow.
+        If these are not all bytes, the addresses of all segments grow.
         """
         at = self.packets.at
         first = int(np.searchsorted(self.pieces_at, at[start])) if start else 0
@@ -82,10 +83,10 @@ class Columns(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Parcels:
-    """The parcels of a portion's flows, with what Parcel says of each.
+    """The parcels of a portion's flows, with the columns of Parcel.
 
-    `pieces` have the columns `pieces_at` and `sizes`, `data` are their bytes; `claims` have the columns `asked`,
-    `places` and `checks`. `plain` are stretches by the flow's place among `flows`.
+    `pieces` has the columns `pieces_at` and `sizes`, and `data` holds their bytes; `claims` has the columns `asked`,
+    `places` and `checks`. `plain` are stretches by the flow's index in `flows`.
     """
 
     portion: int
@@ -96,7 +97,7 @@ class Parcels:
     plain: Mapping[int, Sequence[Plain]]
 
     def packed(self) -> Iterator[tuple[int, int, bytes]]:
-        """Of each flow its flow_id, the position of its first segment, and the parcel, for `unpack`."""
+        """For each flow: its flow_id, the position of its first segment, and its parcel as bytes for `unpack`."""
         flows, compress = self.flows, zstandard.ZstdCompressor(_LEVEL).compress
         packets, comments, counts = flows.share.packets, flows.comments, flows.counts
         asked, places, checks = self.claims.columns
@@ -122,7 +123,7 @@ class Parcels:
 
 
 def unpack(data: Any, decompress: Callable[[Any], bytes] = zstandard.decompress) -> Parcel:
-    """The parcel that was packed."""
+    """The parcel from its packed bytes."""
     told = pickle.loads(decompress(data))  # noqa: S301  # of our own stage 1
     portion, directions, counts, comments, plain, base, of_segments, of_pieces, of_claims, checks, pieces = told
     position, time, at, which, late, seq, ack, flags, reached, length, lacking = _numbers(of_segments, _STEPS[0])
@@ -141,7 +142,7 @@ def unpack(data: Any, decompress: Callable[[Any], bytes] = zstandard.decompress)
 
 
 def _of_segments(flows: Flows) -> tuple[Ints, Columns]:
-    """Where each flow's two directions begin, and what is written of segments."""
+    """The first numbers of each flow's two directions, and the written columns of segments."""
     share, whose, begins = flows.share, flows.whose, flows.starts[:-1]
     packets, first = share.packets, share.packets.first
     which = packets.direction - flows.directions[whose]
@@ -157,9 +158,10 @@ def _of_segments(flows: Flows) -> tuple[Ints, Columns]:
 
 
 def _expected(which: Ints, length: Ints, base: Ints, begins: Ints, whose: Where) -> tuple[Ints, Ints]:
-    """Sequence numbers and acknowledgments of segments, if of each flow none is missing and none comes twice.
+    """Sequence numbers and acknowledgments of segments, if no segment of any flow is missing or repeated.
 
-    `whose` are the flows of the segments; `begins` says where each flow's are, `base` where its directions begin.
+    `whose` are the flows of the segments; `begins` says where each flow's segments are, `base` where its directions
+    begin.
     """
     other = (which & 1).astype(bool)
     sent = np.zeros((2, len(length) + 1), np.int64)
@@ -170,7 +172,7 @@ def _expected(which: Ints, length: Ints, base: Ints, begins: Ints, whose: Where)
 
 
 def _planes(given: Columns, steps: int) -> Iterator[_Planes]:
-    """Columns as they are written, flow by flow; of so many of them, the first ones, steps are."""
+    """Columns in the written form, flow by flow; this many leading columns are differences."""
     starts = given.starts
     some = starts[:-1] < starts[1:]
     begins = starts[:-1][some]
@@ -195,7 +197,7 @@ def _planes(given: Columns, steps: int) -> Iterator[_Planes]:
 
 
 def _numbers(planes: _Planes, steps: int) -> Ints:
-    """The columns, one a row."""
+    """The columns, one in each row."""
     count, first, sizes, data = planes
     low = np.zeros((len(sizes), count, 8), np.uint8)
     of, place = _places(sizes)
@@ -213,7 +215,7 @@ def _numbers(planes: _Planes, steps: int) -> Ints:
 
 @lru_cache(maxsize=1024)
 def _places(sizes: bytes) -> tuple[Ints, Ints]:
-    """Of each plane the column, and which byte of its numbers it has."""
+    """For each plane, its column and the index of the byte in the column's numbers."""
     of = np.repeat(np.arange(len(sizes)), list(sizes))
     return of, np.arange(len(of)) - np.searchsorted(of, of)
 

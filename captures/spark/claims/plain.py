@@ -1,7 +1,8 @@
-"""Where a flow's segments hold whole exchanges that are claimed, and nothing else.
+"""Stretches of a flow whose segments hold whole claimed exchanges and nothing else.
 
-A reading that has understood all before, and waits for nothing, finds the same exchanges there as any other, and is
-then where it was, only further on. So stage 2 passes over them without reading them (captures.spark.claims.judging).
+A reading that has understood everything before such a stretch, and waits for nothing, finds the same exchanges in it as
+any other reading, and is afterwards in the same state at a later position. So stage 2 skips these stretches without
+reading them (captures.spark.claims.judging).
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from kproxy.decoders.exchange import Connection
 from kproxy.decoders.stream import Event, Run
 
 LEAST: Final = 64
-"""Segments from which on it is cheaper to pass over them."""
+"""Minimum number of segments for which skipping is cheaper than reading."""
 _SPECIAL: Final = SYN | FIN | RST
 
 
 class Plain(NamedTuple):
-    """The segments [start, end) of a parcel, and the exchanges in them: so many `claims` from number `first` on.
+    """The segments [start, end) of a parcel, and the exchanges in them: `claims` of them, from number `first` on.
 
     `place` is the stream offset of their first request as the portion counts; `client` and `broker` are the ends of
     their connection.
@@ -45,10 +46,10 @@ class Plain(NamedTuple):
 
 @dataclass(slots=True)
 class Passing:
-    """A plain stretch that a reading comes to, which are `packets`.
+    """A plain stretch that a reading reaches; its segments are `packets`.
 
-    `read` is called before it is read, where it cannot be passed over. `connection` is the one that has passed over it,
-    and then its first request was at stream offset `place` of it.
+    `read` is called before it is read, if it cannot be skipped. `connection` is the one that has skipped it; its first
+    request then was at stream offset `place`.
     """
 
     plain: Plain
@@ -58,7 +59,7 @@ class Passing:
     place: int = 0
 
     def over(self, conversation: Conversation, events: Sequence[Event]) -> bool:
-        """Have a conversation pass over it, if nothing else happens to it, and it waits for nothing."""
+        """Let a conversation skip it, if nothing else happens in it and the conversation waits for nothing."""
         connection = conversation.connection
         runs = [event for event in events if isinstance(event, Run)]
         if (
@@ -74,7 +75,7 @@ class Passing:
         return True
 
     def _are(self, runs: Sequence[Run]) -> bool:
-        """Whether runs, of which there are some, are the segments, all of them, each as it is."""
+        """Whether the runs, of which there is at least one, are exactly the segments."""
         if any(run.stored is not None or run.comments or run.overlaps or run.released for run in runs):
             return False
         at, length = self.packets.at, self.packets.length
@@ -84,24 +85,24 @@ class Passing:
 
 
 class Frames:
-    """The frames of what a flow claims.
+    """The frames of a flow's claims.
 
-    `asked` and `answered` are of how many pieces each claim's request and response are, `spans` the addresses and
-    lengths of these (captures.spark.claims.checks.Found), as are `talks`.
+    `asked` and `answered` are the number of pieces of each claim's request and response, `spans` the addresses and
+    lengths of these (captures.spark.claims.checks.Found); `talks` are as there.
     """
 
     def __init__(self, asked: Ints, answered: Ints, spans: array[int], talks: list[tuple[int, Connection]]) -> None:
         counts = np.stack([asked, answered], 1).ravel()
         self.counts = counts[counts > 0]
-        """Of each frame."""
+        """One value for each frame."""
         self.heads = np.tile([HEAD, Responses.head], len(asked))[counts > 0]
-        """How many bytes of each frame are looked at in any case."""
+        """Number of bytes of each frame that are always looked at."""
         self.claims = asked + answered
         self.talks = talks
         self.columns = np.frombuffer(spans, np.int64).reshape(-1, 2).T
 
     def bodies(self) -> tuple[Ints, Ints]:
-        """Where the bytes of frames begin and end that lie behind what is looked at in any case, in order."""
+        """Sorted ranges of the bytes of frames after those that are always looked at."""
         (starts, lengths), counts = self.columns, self.counts
         ends = np.cumsum(lengths)
         before = ends - lengths
@@ -111,7 +112,7 @@ class Frames:
         return (starts + head)[some][order], (starts + lengths)[some][order]
 
     def stretches(self, flows: Flows, claims: Ints, places: Ints) -> dict[int, list[Plain]]:
-        """The plain stretches of flows, by their place: of flow i are the claims [claims[i], claims[i + 1]).
+        """The plain stretches of flows, by the flow's index: flow i has the claims [claims[i], claims[i + 1]).
 
         `places` are the stream offsets of requests.
         """
@@ -133,7 +134,7 @@ class Frames:
             shows = int(np.searchsorted(last, low))
             if shows >= claims[flow + 1]:
                 continue
-            # A connection shows by an exchange what it is.
+            # The first exchange of a connection shows what it is.
             begin = int(last[shows]) + 1
             here = np.flatnonzero(quiet[begin : high + 1]) + begin
             if len(here) < 2 or here[-1] - here[0] < LEAST:
@@ -152,14 +153,14 @@ class Frames:
         return found
 
     def _connection(self, first: int, end: int) -> Connection | None:
-        """The one that the claims [first, end) are of, of which there must be some."""
+        """The connection that the claims [first, end) belong to; there must be at least one claim."""
         held = bisect_right(self.talks, first, key=lambda talk: talk[0]) - 1
         until = self.talks[held + 1][0] if held + 1 < len(self.talks) else len(self.claims)
         return self.talks[held][1] if first < end <= until else None
 
 
 def _in_full(flows: Flows, claimed: Ints) -> Mask:
-    """Of each segment whether all that it has is claimed, nothing is odd about it, and addresses grow in its flow."""
+    """For each segment, whether all its bytes are claimed, it has no anomaly, and addresses grow in its flow."""
     packets = flows.share.packets
     good: Mask = (claimed == packets.length) & (packets.stored == packets.length)
     good &= (packets.flags & _SPECIAL == 0) & (packets.at >= flows.share.reached)
@@ -170,7 +171,7 @@ def _in_full(flows: Flows, claimed: Ints) -> Mask:
 
 
 def _runs(good: Mask, starts: Ints) -> list[list[int]]:
-    """Where segments begin and end that are good one after another, and enough; `starts` are where flows begin."""
+    """The beginnings and ends of long enough runs of good segments; `starts` are where flows begin."""
     first, last = good.copy(), good.copy()
     first[1:] &= ~good[:-1]
     last[:-1] &= ~good[1:]
@@ -182,7 +183,7 @@ def _runs(good: Mask, starts: Ints) -> list[list[int]]:
 
 
 def _between(first: Ints, last: Ints, count: int) -> Ints:
-    """Before each of so many segments, and behind them, whether no claim is on its way there from `first` to `last`."""
+    """Before each segment and after the last, whether no claim extends over that place from `first` to `last`."""
     steps = np.bincount(first + 1, minlength=count + 2) - np.bincount(last + 1, minlength=count + 2)
     quiet: Ints = np.cumsum(steps)[: count + 1] == 0
     return quiet

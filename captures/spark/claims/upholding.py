@@ -1,4 +1,4 @@
-"""Stage 3 of claims: those that stage 2 upholds to rows, with what the whole reading tells of them."""
+"""Stage 3 with claims: claims that stage 2 confirmed become rows, completed with what the whole reading knows."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from kproxy.captures.tcp.packets import Ints
 
 _Opened = dict[str, RowsOfClaims]
 _FIRST: Final = 0
-"""What its own flow tells at the same place comes behind a claim (captures.spark.claims.checks.check)."""
+"""A fact of the claim's own flow at the same position comes after the claim (captures.spark.claims.checks.check)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """What the whole reading tells."""
+    """What the whole reading knows."""
 
     options: Options
     order: Order
@@ -41,9 +41,10 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class _Upheld:
-    """The claims of a portion that are upheld, in order.
+    """The confirmed claims of a portion, in order.
 
-    `which` of the portion's claims they are, and on which of the `grounds`, each of which is of a flow (`flows`).
+    `which` are their indices among the portion's claims, with indices into `grounds`, each of which belongs to a flow
+    (`flows`).
     """
 
     claims: Claims
@@ -57,7 +58,7 @@ class _Upheld:
         return self.claims.started[self.which]
 
     def each(self, values: Sequence[Any], type_: Any) -> Any:
-        """Of each claim the value of its ground, as a pyarrow.Array."""
+        """For each claim the value of its ground, as a pyarrow.Array."""
         return pa.array(values, type_).take(pa.array(self.ground))
 
 
@@ -81,7 +82,7 @@ def _upheld(data: bytes, verdicts: Verdicts) -> _Upheld:
 
 
 def counted(portion: int, data: bytes, verdicts: Verdicts, others: Ints) -> Counted:
-    """How the upheld claims of a portion lie among exchanges that began at these addresses, which are in order."""
+    """The positions of a portion's confirmed claims among exchanges that began at these sorted addresses."""
     started = np.sort(_upheld(data, verdicts).started)
     if not len(started):
         return portion, 0, 0, b""
@@ -90,7 +91,7 @@ def counted(portion: int, data: bytes, verdicts: Verdicts, others: Ints) -> Coun
 
 
 def _rows(name: str, columns: Mapping[str, Any], kept: _Upheld, opened: _Opened, whole: Whole) -> Any:
-    """The rows of a table that the upheld claims of a portion have: a pyarrow.RecordBatch."""
+    """The rows of a portion's confirmed claims in a table: a pyarrow.RecordBatch."""
     places = np.full(len(kept.claims.started), -1, np.int64)
     places[kept.which] = np.arange(len(kept.which))
     table = pa.Table.from_batches([opened.get(name, RowsOfClaims(name)).batch()])
@@ -105,7 +106,7 @@ def _rows(name: str, columns: Mapping[str, Any], kept: _Upheld, opened: _Opened,
 
 
 def _taken(values: Any, where: Ints) -> Any:
-    """The values at these places, which are nearly always all of them in order."""
+    """The values at these indices, which are nearly always all indices in order."""
     return values if np.array_equal(where, np.arange(len(values))) else values.take(pa.array(where))
 
 
@@ -115,7 +116,7 @@ def _whole(column: Any) -> Any:
 
 
 def _open(drafts: bytes | None, kept: _Upheld, whole: Whole) -> _Opened:
-    """The rows of upheld claims that waited for what others tell."""
+    """The rows of confirmed claims that waited for facts of other flows."""
     found: _Opened = {}
     if drafts is None:
         return found
@@ -129,7 +130,7 @@ def _open(drafts: bytes | None, kept: _Upheld, whole: Whole) -> _Opened:
 
 
 def _changes(name: str, kept: _Upheld, portion: int, whole: Whole) -> Iterator[tuple[str, Any]]:
-    """The columns that only the whole reading tells (captures.tables.schema.Table.later), of each claim."""
+    """The columns that depend on the whole reading (captures.tables.schema.Table.later), for each claim."""
     claims, which, grounds = kept.claims, kept.which, kept.grounds
     flows = zip(kept.flows, grounds, strict=True)
     prefixes = kept.each([f"{flow}:{ground.epoch}:" for flow, ground in flows], pa.string())
@@ -172,7 +173,7 @@ def _nodes(kept: _Upheld, facts: Facts) -> Any:
 def batches(
     portions: Iterable[Any], names: Sequence[str], verdicts: Mapping[int, Verdicts], whole: Whole
 ) -> Iterator[tuple[str, Any]]:
-    """The rows of some tables that the upheld claims of portions (captures.spark.claims.claiming.CLAIMED) have."""
+    """The rows, in some tables, of the confirmed claims of portions (captures.spark.claims.claiming.CLAIMED)."""
     for batch in portions:
         for columns in batch.select(["portion", "claims", "drafts", *names]).to_pylist():
             told = verdicts.get(columns["portion"])
@@ -185,7 +186,7 @@ def batches(
 
 
 def counts(portions: Iterable[Any], verdicts: Mapping[int, Verdicts], others: Ints) -> Iterator[Counted]:
-    """How the upheld claims of each portion lie among exchanges that began at these addresses, which are in order."""
+    """The positions of each portion's confirmed claims among exchanges that began at these sorted addresses."""
     for batch in portions:
         for number, data in zip(batch.column("portion").to_pylist(), batch.column("claims").to_pylist(), strict=True):
             if number in verdicts:

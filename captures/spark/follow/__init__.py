@@ -1,1 +1,1 @@
-"""A folder to which captures are added: closed files in batches, and what each batch leaves to the next."""
+"""A folder that receives captures: closed files are read in batches, and each batch leaves a state for the next."""

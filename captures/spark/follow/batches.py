@@ -1,4 +1,4 @@
-"""A batch of a stream on Spark: some files, and what the batch before left, to rows and what is left then."""
+"""A batch of a stream on Spark: from some files and the state of the batch before, rows and a new state."""
 
 from __future__ import annotations
 
@@ -41,9 +41,10 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Rows for good, rows that stand until the next batch, and what is carried: `carry` and the frame of `states`.
+    """Final rows, rows that are valid until the next batch, and the state for the next batch: `carry` and the frame
+    `states`.
 
-    `given` are batches of rows, by table, that stand until the next batch, too.
+    `given` are further batches of rows, by table, that are valid until the next batch.
     """
 
     final: Part
@@ -54,7 +55,7 @@ class Batch:
     kept: Sequence[DataFrame]
 
     def release(self) -> None:
-        """Give back what Spark keeps of it."""
+        """Release what Spark caches for this batch."""
         for frame in self.kept:
             frame.unpersist()
 
@@ -68,9 +69,9 @@ def make(
     *,
     size: int,
 ) -> Batch:
-    """The batch of these files, behind what `carry` and `states` (flow_id, state) are of.
+    """The batch of these files, after the batch that left `carry` and `states` (flow_id, state).
 
-    Files that are gone are left out, and said to be. Raises CaptureError where another cannot be opened.
+    Missing files are left out and reported. Raises CaptureError if another cannot be opened.
     """
     there = [one for one in files if Path(one.path).exists()]
     gone = [_lost(one, carry.groups + number) for number, one in enumerate(one for one in files if one not in there)]
@@ -136,7 +137,7 @@ def _carried(options: Options, order: Order, carry: Carry) -> Stage:
 
 
 def _of_files(carry: Carry, order: Order) -> dict[str, list[Any]]:
-    """Rows that are told of files."""
+    """Rows about files."""
     told = ((CAPTURES, list(order.captures())), (ANOMALIES, list(_anomalies(carry, order))))
     return {table.name: [arrow.batch(table, rows)] for table, rows in told}
 

@@ -1,4 +1,4 @@
-"""What a batch of a stream leaves to the next beside the states of flows: what all of them have in common."""
+"""What a batch of a stream leaves to the next besides the states of flows: what all flows share."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ Late = tuple[str, int]
 """A file, and when it begins, in nanoseconds since the epoch."""
 SCHEMA: Final = "kproxy.carry/1"
 NUMBERED_AS: Final = [*PLACE, "number"]
-"""Columns of items (captures.spark.read.closing.CLOSED) that say which numbers are taken."""
+"""Columns of items (captures.spark.read.closing.CLOSED) that hold the numbers in use."""
 
 
 @dataclass(frozen=True, slots=True)
 class Carry:
-    """`capture` names the reading; `summaries` are of the files that were read, one each.
+    """`capture` names the reading; `summaries` has one entry for each file that was read.
 
-    `told` is what flows have told last of each thing, `counts` how many exchanges and flows have numbers, and `numbers`
-    those of exchanges and flows that are not over. `late` are files that came behind others that begin later.
+    `told` holds the last known value of each fact, `counts` the number of numbered exchanges and flows, and `numbers`
+    those of exchanges and flows that are not complete. `late` are files that arrived after others that begin later.
     """
 
     capture: str | None = None
@@ -37,22 +37,22 @@ class Carry:
 
     @property
     def groups(self) -> int:
-        """How many groups of files have been read."""
+        """The number of groups of files that have been read."""
         return 1 + max((one.base // WIDE for one in self.summaries), default=-1)
 
     @property
     def begun(self) -> int:
-        """When the last file began of those that were read, in nanoseconds since the epoch."""
+        """The beginning of the last file that was read, in nanoseconds since the epoch."""
         return max((one.first for one in self.summaries if one.first is not None), default=0)
 
     def order(self, batch: Order) -> Order:
-        """The order of all that has been read, with that of a batch."""
+        """The order of all files that have been read, extended by that of a batch."""
         return Order(self.capture or batch.capture, (*self.summaries, *batch.summaries))
 
     def after(self, order: Order, told: Iterable[Told], items: Iterable[Mapping[str, Any]]) -> Carry:
-        """What a batch leaves: what its final items have told, and all its items as NUMBERED_AS has them.
+        """What a batch leaves: the facts in its final items, and the columns NUMBERED_AS of all its items.
 
-        `order` is of all that has been read by then.
+        `order` covers all files that have been read by then.
         """
         latest = {one[:2]: one for one in sorted((*self.told, *told), key=lambda one: one[3])}
         numbers: dict[Place, int] = {}
@@ -79,7 +79,7 @@ class Carry:
 
     @classmethod
     def of(cls, text: str) -> Carry:
-        """Raises ValueError where this is none."""
+        """The Carry in some JSON. Raises ValueError if it is none."""
         try:
             told = json.loads(text)
             held = {SCHEMA: told}[told["schema"]]

@@ -1,4 +1,4 @@
-"""The stream of a folder's captures: a row for each that is closed (captures.spark.follow.ledger)."""
+"""The stream of a folder's captures: one row for each closed capture (captures.spark.follow.ledger)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ _COUNT: Final = "files"
 
 
 class ClosedFiles(DataSource):
-    """Options: path (the folder), ledger (its file), quiet (seconds), most and bytes (files of a batch, and theirs)."""
+    """Options: path (the folder), ledger (its file), quiet (seconds), most and bytes (maximum number of files of a
+    batch, and their size).
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -45,7 +47,7 @@ class _Range(InputPartition):
 
 class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, ledger: Ledger, most: int, size: int) -> None:
-        """A batch has `most` files at most, and no more than `size` bytes unless it is of one file."""
+        """A batch has at most `most` files and `size` bytes; a larger file is a batch by itself."""
         self._ledger = ledger
         self._most = most
         self._size = size
@@ -67,7 +69,7 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {_COUNT: count}
 
     def _bounded(self, start: int, end: int) -> int:
-        """Where a batch ends that may go on to `end`."""
+        """The end of a batch that may extend to `end`."""
         sizes = accumulate(one.size for one in self._ledger.entries()[start:end])
         return start + max(min(1, end - start), sum(size <= self._size for size in sizes))
 

@@ -1,8 +1,7 @@
-"""A flow between two batches of a stream: its state as bytes, and back.
+"""The state of a flow between two batches of a stream, as bytes.
 
-The state is the flow's objects as JSON (captures.spark.follow.state). What a reading makes anew each time (definitions,
-order, options) is named only, and of the captured bytes those are kept that something in the state refers to by their
-address.
+The state is the flow's objects as JSON (captures.spark.follow.state). What each reading makes anew (definitions, order,
+options) is only named; of the captured bytes, those are kept that something in the state refers to by address.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ from kproxy.decoders.schema.dialect import Dialect
 from kproxy.decoders.stream import Copy, Run
 
 COMPARED: Final = 1 << 15
-"""Bytes of a direction, of those delivered last, that are kept to be compared with what is sent again."""
+"""Number of last delivered bytes of a direction that are kept, to be compared with retransmissions."""
 
 STATE_KIND: Final = "state"
 
 Span = tuple[int, int]
-"""An address, and how many bytes from it on."""
+"""An address, and the number of bytes from it on."""
 
 
 def dump(flow: Flow) -> bytes:
-    """The state of a flow, which goes on without what it compares with no more."""
+    """The state of a flow; old bytes are dropped that no retransmission is compared with any more."""
     if flow.over:
         return pack({"number": flow.number, "epochs": list(flow.epochs.items())}, ())
     for direction in flow.directions:
@@ -53,7 +52,7 @@ def dump(flow: Flow) -> bytes:
 
 
 def load(state: bytes, options: Options, order: Order, numbers: Mapping[Place, int]) -> Flow:
-    """The flow of a state that `dump` made; `numbers` are those of items that were numbered in batches before.
+    """The flow from a state that `dump` made; `numbers` are those of items that earlier batches numbered.
 
     Raises StateError.
     """
@@ -75,9 +74,9 @@ def load(state: bytes, options: Options, order: Order, numbers: Mapping[Place, i
 
 
 def carried(batches: Iterable[Any], options: Options, order: Order, numbers: Mapping[Place, int]) -> Iterator[Any]:
-    """The items of a batch of a stream: captures.spark.read.flows.items, with states before segments and behind items.
+    """The items of a batch of a stream: captures.spark.read.flows.items, with states before segments and after items.
 
-    Behind its state are the items that a flow has if the capture ends here.
+    After a flow's state follow the items that it has if the capture ends here.
     """
 
     def restore(state: bytes) -> Flow:
@@ -87,7 +86,7 @@ def carried(batches: Iterable[Any], options: Options, order: Order, numbers: Map
 
 
 def state_rows(states: Mapping[int, bytes]) -> Any:
-    """States of flows as rows to stand before their segments: a batch of captures.spark.read.reading.SEGMENTS."""
+    """States of flows as rows that precede their segments: a batch of captures.spark.read.reading.SEGMENTS."""
     given = {"flow_id": list(states), "position": [STATE] * len(states), "payload": list(states.values())}
     columns = [pa.array(given.get(field.name, [None] * len(states)), field.type) for field in SEGMENTS]
     return pa.record_batch(columns, schema=SEGMENTS)
@@ -102,14 +101,14 @@ def _left(number: int, flow: Flow) -> Iterator[Any]:
 
 
 def _anew(one: Any) -> Sequence[Any] | None:
-    """The name of what is made anew, None for what is part of a state."""
+    """The name of an object that is made anew; None for one that is part of a state."""
     if not isinstance(one, _ANEW):
         return None
     return [type(one).__name__, one.name] if isinstance(one, Dialect) else [type(one).__name__]
 
 
 def _made_anew(told: Sequence[Any], source: Held, options: Options, order: Order) -> Any:
-    """What `_anew` named. Raises KeyError, ValueError."""
+    """The object that `_anew` named. Raises KeyError, ValueError."""
     kind, *name = told
     definitions = options.definitions
     if kind == Dialect.__name__:
@@ -153,11 +152,11 @@ def _of_direction(direction: Direction) -> Iterator[Span]:
 _SPANS: Final[dict[type, Any]] = {
     Copy: _of_copy, Frame: _of_frame, Piece: _of_piece, Run: _of_run, Stretch: _of_stretch, Direction: _of_direction,
 }  # fmt: skip
-"""What refers to bytes, and which they are."""
+"""What refers to bytes, and the bytes."""
 
 
 def _forget(direction: Direction) -> None:
-    """Leave of what was delivered the last COMPARED bytes."""
+    """Drop all delivered bytes but the last COMPARED."""
     ends = direction.recent_ends
     least = direction.next - COMPARED
     count = sum(end <= least for end in ends)

@@ -1,7 +1,7 @@
-"""Which files of a folder are to be read, in which order: each once, when nothing more is written to it.
+"""Which files of a folder are read, and in which order: each once, when it is complete.
 
-The ledger is a file with a line a capture. It is what a stream's offsets count, so that a batch that is made again has
-the same files, whatever has become of the folder since.
+The ledger is a file with one line for each capture. The stream's offsets count its lines, so a batch that is repeated
+has the same files, whatever has happened in the folder since.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kproxy.captures.spark.plan.splits import began
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file as it was when it was found closed: `digest` is of its first `known` bytes, decompressed."""
+    """A file in its state when it was found closed: `digest` covers its first `known` bytes, decompressed."""
 
     path: str
     size: int
@@ -34,10 +34,10 @@ class Entry:
 
 
 class Ledger:
-    """The files of `folder` that have been found closed, kept at `path`."""
+    """The closed files of `folder`, kept in the file `path`."""
 
     def __init__(self, path: Path, folder: Path, quiet: float) -> None:
-        """`quiet` is for how many seconds the newest file must not have changed to be closed."""
+        """`quiet` is the number of seconds for which the newest file must be unchanged to count as closed."""
         self._path = path
         self._folder = folder
         self._quiet = quiet
@@ -51,7 +51,7 @@ class Ledger:
             raise ValueError(f"{self._path}: is no list of files that were read ({error})") from None
 
     def update(self) -> int:
-        """Take in what has been closed since; how many files there are then."""
+        """Add the files that have been closed since; returns the number of files then."""
         held = self.entries()
         found = sorted(self._new(held), key=lambda one: (one[0] is None, one[0], one[1].path))
         if found:
@@ -61,7 +61,7 @@ class Ledger:
         return len(held)
 
     def _new(self, held: list[Entry]) -> Iterator[tuple[int | None, Entry]]:
-        """What is closed and not held, with when its first packet was captured."""
+        """The closed files that are not held yet, each with the time of its first packet."""
         same = {(one.path, one.size, one.modified) for one in held}
         paths = {one.path: one for one in held}
         digests = {one.digest for one in held}
@@ -83,7 +83,7 @@ class Ledger:
                 continue  # gone meanwhile
 
     def _closed(self) -> Iterator[tuple[Path, os.stat_result]]:
-        """Captures but the one that was written to last, unless that is long ago."""
+        """All captures except the one that was written to last, unless that was long ago."""
         there = []
         for path in sorted(self._folder.iterdir()):
             try:

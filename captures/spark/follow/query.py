@@ -1,11 +1,11 @@
 """Tables that grow with a folder of captures, by Spark's Structured Streaming.
 
-The stream is that of closed files (captures.spark.follow.closed_files), and Spark's checkpoint says which of them a
-batch has. A batch writes its rows for good as files named after its number; the rows of what goes on (connections,
-requests that wait) stand in files of their own, which each batch replaces. Both come into the tables in one move
-(captures.spark.follow.switching). What it carries to the next comes last, in another: a batch that has it is over, and
-one that is made again finds what the batch before it left. So the tables are, at any time, those of all files that were
-read in so many batches.
+The stream consists of closed files (captures.spark.follow.closed_files); Spark's checkpoint says which of them belong
+to a batch. A batch writes its final rows as files named after its number; rows of open connections and waiting
+requests are in files of their own, which each batch replaces. Both enter the tables in one move
+(captures.spark.follow.switching). The state for the next batch is written last: its presence completes the batch, and
+a repeated batch begins with the state that the batch before it left. So the tables always equal those of all files of
+the completed batches.
 
     OUT/exchanges/capture_date=2026-11-21/capture_hour=05/9f3c…-000007-0001.parquet
     OUT/flows/capture_date=2026-11-21/capture_hour=05/9f3c…-open-0001.parquet
@@ -39,18 +39,19 @@ from kproxy.captures.spark.write.parquet import fill
 
 STATE: Final = ".follow"
 QUIET: Final = 60.0
-"""Seconds after which the newest file is closed, unless others are wanted."""
+"""Default number of seconds after which the newest file counts as closed."""
 MOST: Final = 64
-"""Files of a batch, unless others are wanted."""
+"""Default maximum number of files in a batch."""
 BYTES: Final = 16 << 30
-"""Bytes of the files of a batch, unless others are wanted."""
+"""Default maximum size of a batch's files, in bytes."""
 KEPT: Final = 2
-"""Batches whose carry is kept."""
+"""Number of batches whose carry is kept."""
 _COMMON, _STATES = "carry.json", "flows"
 
 Step = Callable[[int, str], None]
-"""Told of a batch's number and what of it has just been done: "begun", "tables" (they are written), "switched" (they
-are read), "carry"."""
+"""Called with a batch's number and its latest completed step: "begun", "tables" (written), "switched" (readable),
+"carry".
+"""
 
 
 def follow(
@@ -67,13 +68,13 @@ def follow(
     seconds: float = 1,
     step: Step | None = None,
 ) -> StreamingQuery:
-    """Start making the tables of a folder's captures below `out`, which every executor must see as it must the folder.
+    """Start making the tables of a folder's captures below `out`; every executor must see both folders.
 
-    `once` ends with what is closed now; else the folder is looked at every so many `seconds`. `quiet` is for how many
-    seconds the newest file must not have changed to be read, `most` how many files a batch has, and `most_bytes` how
-    many bytes, unless it is of one file. Raises OSError where
-    `out` cannot be written, ValueError where it follows something else, was begun by another version, or where the
-    filter asks what is known only at the end.
+    `once` ends after the files that are closed now; otherwise the folder is checked every `seconds`. `quiet` is the
+    number of seconds for which the newest file must be unchanged to be read, `most` the maximum number of files of a
+    batch, and `most_bytes` their maximum size, unless it is one file. Raises OSError if `out` cannot be written,
+    ValueError if it follows something else, was begun by another version, or the filter needs what is known only at the
+    end.
     """
     refuse_undecided(options)
     state = out.absolute() / STATE
@@ -92,14 +93,14 @@ def follow(
 
 
 def refuse_undecided(options: Options) -> None:
-    """Raise ValueError where the filter asks what is known only at the end."""
+    """Raises ValueError if the filter needs what is known only at the end."""
     if options.undecided:
         text = "the filter asks for numbers, or for topics or brokers that other connections name"
         raise ValueError(f"{text}, of which more comes while a folder is followed: filter the tables")
 
 
 def _begin(path: Path, folder: Path, options: Options) -> None:
-    """Note what is followed and how, which what is carried depends on."""
+    """Write down what is followed and how, because the carried state depends on it."""
     told = json.dumps({
         "version": version("kafka-kproxy"),
         "folder": str(folder.absolute()),
@@ -132,7 +133,7 @@ class _Follower:
         self._step = step
 
     def batch(self, frame: DataFrame, number: int) -> None:
-        """Make a batch of the files in `frame`, unless it has been made."""
+        """Make a batch of the files in `frame`, unless it exists."""
         if self._carry(number).exists():
             return
         self._step(number, "begun")
@@ -154,8 +155,8 @@ class _Follower:
                 )  # fmt: skip
                 self._put(number, made, names)
                 break
-            except Exception:  # whatever Spark makes of it
-                # A file of a ring may go at any time: made again, the batch says that it is lost.
+            except Exception:  # however Spark reports it
+                # A file of a ring may be deleted at any time: the repeated batch then reports it as lost.
                 gone = [one for one in files if not Path(one.path).exists()]
                 if gone == lost:
                     raise
@@ -163,7 +164,7 @@ class _Follower:
         made.release()
 
     def _put(self, number: int, made: batches.Batch, names: list[str]) -> None:
-        """Put a batch in place, and with it the tables of late files, of these captures."""
+        """Put a batch in place, and the tables of late files with it, for these captures."""
         capture = made.carry.capture
         if capture:
             final, open_ = f"{capture}-{number:06}", f"{capture}-open"
@@ -205,7 +206,7 @@ class _Follower:
         return first is not None and first < carry.begun
 
     def _alone(self, file: File) -> str:
-        """Make the tables of a late file, as those of a capture of its own, whose name is returned."""
+        """Make the tables of a late file, as a capture of its own; returns its name."""
         made = job.make(self._spark, [file.path], self._options, size=self._size)
         try:
             name = made.order.capture

@@ -4,11 +4,11 @@ r"""The state of a flow as typed data, and back: JSON of its objects, checked ag
     JSON and captured bytes, compressed by zstd
 
 The JSON holds `classes` ([module, name, fields] each), `spans` ([address, length] of the captured bytes) and `objects`.
-An object is a list of its kind, or of its class's index, and its values. A value is null, a number, a text, true or
-false, or [n] for object n; so objects that are shared stay shared, and circles are possible. Object 0 is the flow.
+An object is a list: its kind or the index of its class, then its values. A value is null, a number, a text, true or
+false, or [n] for object n; so shared objects stay shared, and circles are possible. Object 0 is the flow.
 
-Whoever can write a file of states decides what is in them, so reading one calls nothing that it names: classes come
-from the modules in MODULES, objects are made without their constructors, functions are those of FUNCTIONS and METHODS.
+Others may write files of states, so reading one calls nothing that it names: classes come from the modules in MODULES,
+objects are made without their constructors, functions are those of FUNCTIONS and METHODS.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from kproxy.decoders.conversation.candidates import Awaited
 NAME: Final = b"kproxy-flow/1\n"
 _HEAD: Final = struct.Struct(f">{len(NAME)}s8sII")
 MOST: Final = 1 << 30
-"""Bytes of JSON and captured bytes that a state may have."""
+"""Maximum size of a state's JSON and captured bytes, in bytes."""
 MODULES: Final = (
     "kproxy.captures.formats.link",
     "kproxy.captures.formats.plain",
@@ -59,31 +59,31 @@ MODULES: Final = (
     "kproxy.decoders.schema.dialect",
     "kproxy.decoders.stream",
 )
-"""Where classes of a state may come from: modules, and packages with a dot behind them."""
+"""Where classes of a state may come from: modules, and packages, which end with a dot."""
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "as_list": as_list,
     "fits": conversation._fits,  # noqa: SLF001  # partial of it is in each conversation
     "same": reader._same,  # noqa: SLF001
 }
-"""Functions that a state refers to, with arguments or without."""
+"""Functions that a state may refer to, with or without arguments."""
 METHODS: Final = frozenset({("FlowCounter", "began"), ("Order", "where")})
-"""Methods of objects that a state refers to: (class, name)."""
+"""Methods of objects that a state may refer to: (class, name)."""
 _NAMES: Final = {function: name for name, function in FUNCTIONS.items()}
 _PLAIN: Final = frozenset({type(None), bool, int, float, str})
 _MISSING: Final = object()
 _LEFT_OUT: Final[Mapping[type, Sequence[str]]] = {Awaited: ("_pattern",)}
-"""Fields that are made anew of the others."""
+"""Fields that are computed from the others."""
 _KINDS: Final[Mapping[Any, str]] = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset", deque: "deque"}
 _EMPTY: Final[Mapping[str, Callable[[], Any]]] = {
     "list": list, "dict": dict, "ordered": OrderedDict, "set": set, "deque": deque, "array": partial(array, "q"),
 }  # fmt: skip
 _CYTHON: Final = "__reduce_cython__"
 _FIELDS: Final = "fields in order"
-"""Instead of the names of fields: what Cython says of an object of a compiled class."""
+"""Stands in place of field names: Cython's own state of an object of a compiled class."""
 
 
 class StateError(ValueError):
-    """Bytes that are no state of a flow, or one of another version."""
+    """Bytes that are not a state of a flow, or the state of another version."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"the state of a flow {why}: remove the folder .follow with the tables and begin again")
@@ -93,9 +93,9 @@ class StateError(ValueError):
 
 
 class Writer:
-    """Makes bytes of an object and all that it refers to.
+    """Turns an object and all that it refers to into bytes.
 
-    `anew` gives the name of what a reader makes anew instead, else None; `seen` is called with each other object.
+    `anew` returns the name of an object that the reader makes anew, else None; `seen` is called with each other object.
     """
 
     def __init__(self, anew: Callable[[Any], Sequence[Any] | None], seen: Callable[[Any], None]) -> None:
@@ -106,9 +106,9 @@ class Writer:
         self._classes: dict[tuple[type, tuple[str, ...]], int] = {}
 
     def objects(self, root: Any) -> dict[str, Any]:
-        """The JSON values of an object. Raises TypeError where it refers to what a state cannot have."""
+        """The JSON values of an object. Raises TypeError if it refers to something that a state cannot hold."""
         self._value(root)
-        told = [self._told(one) for one in self._objects]  # which finds more of them
+        told = [self._told(one) for one in self._objects]  # may append to it
         return {
             "classes": [[one.__module__, one.__qualname__, names] for one, names in self._classes],
             "objects": told,
@@ -120,7 +120,7 @@ class Writer:
         number = self._numbers.get(id(value))
         if number is None:
             number = self._numbers[id(value)] = [len(self._objects)]
-            self._objects.append(value)  # and so it lives, and nothing else gets its id
+            self._objects.append(value)  # keeps it alive, so that no other object gets its id
         return number
 
     def _values(self, values: Any) -> list[Any]:
@@ -174,7 +174,7 @@ class Writer:
 
 
 def pack(told: Mapping[str, Any], held: Sequence[tuple[int, Any]]) -> bytes:
-    """JSON values and captured bytes, by their addresses, as a state."""
+    """JSON values, and captured bytes by their addresses, as a state."""
     spans = [[at, len(data)] for at, data in held]
     text = json.dumps({**told, "spans": spans} if spans else told, separators=(",", ":")).encode()
     whole = b"".join([text, *(data for _, data in held)])
@@ -183,7 +183,7 @@ def pack(told: Mapping[str, Any], held: Sequence[tuple[int, Any]]) -> bytes:
 
 
 def _of_cython(one: Any) -> Sequence[Any]:
-    """The fields of an object of a compiled class, in the order that Cython gives them."""
+    """The fields of an object of a compiled class, in Cython's order."""
     _, (_, _, early), *later = one.__reduce_cython__()
     found: Sequence[Any] = later[0] if later else early
     return found
@@ -193,7 +193,7 @@ def _of_cython(one: Any) -> Sequence[Any]:
 
 
 def unpack(state: bytes) -> tuple[dict[str, Any], list[tuple[int, bytes]]]:
-    """What `pack` was given. Raises StateError."""
+    """The arguments of the `pack` that made these bytes. Raises StateError."""
     if len(state) < _HEAD.size or not state.startswith(NAME):
         raise StateError(f"is not of the form {NAME.decode().strip()}")
     _, digest, size, length = _HEAD.unpack_from(state)
@@ -201,7 +201,7 @@ def unpack(state: bytes) -> tuple[dict[str, Any], list[tuple[int, bytes]]]:
     if _digest(packed) != digest or not length <= size <= MOST:
         raise StateError("is damaged")
     try:
-        # the frame says itself how much is reserved for it
+        # the compressed frame itself says how much memory it needs
         whole = zstandard.decompress(packed) if zstandard.frame_content_size(packed) == size else b""
         told = json.loads(whole[:length])
         held = list(_held(told.get("spans", ()), whole, length))
@@ -221,7 +221,7 @@ def _held(spans: Sequence[Sequence[Any]], whole: bytes, at: int) -> Iterator[tup
 
 
 class Reader:
-    """Makes objects of what `Writer` told; `anew` makes what is made anew, of its name."""
+    """Makes the objects that `Writer` wrote; `anew` returns the object of a name."""
 
     def __init__(self, anew: Callable[[Sequence[Any]], Any]) -> None:
         self._anew = anew
@@ -230,7 +230,7 @@ class Reader:
         self._made: list[Any] = []
 
     def object(self, told: Mapping[str, Any], kind: type) -> Any:
-        """The object, which is of a class. Raises StateError."""
+        """The object, an instance of a class. Raises StateError."""
         try:
             root = self._root(told)
         except StateError:
@@ -245,7 +245,7 @@ class Reader:
         self._told = told["objects"]
         self._classes = [_class(*one) for one in told["classes"]]
         self._made = [self._shell(*one[:2]) for one in self._told]
-        # what is found first refers to what is found later, so that what is hashed is whole by then
+        # earlier objects refer to later ones, so making them in reverse completes an object before it is hashed
         for made, one in reversed(list(zip(self._made, self._told, strict=True))):
             if type(one[0]) is int and made is not _MISSING and not isinstance(made, Enum):
                 self._fill(made, self._classes[one[0]][1], one[1:])
@@ -257,7 +257,7 @@ class Reader:
         return self._value([0])
 
     def _shell(self, kind: Any, first: Any = None) -> Any:
-        """An object without its values, where there can be one."""
+        """An object without its values, if such a thing can exist."""
         if type(kind) is not int:
             return _EMPTY.get(kind, _nothing)()
         found, _ = self._classes[kind]
@@ -304,7 +304,7 @@ class Reader:
         return found
 
     def _whole(self, kind: Any, *values: Any) -> Any:
-        """What cannot be made before what it refers to: a circle of such ends in RecursionError."""
+        """An object that cannot be made before what it refers to; a circle of such objects ends in RecursionError."""
         if kind == "anew":
             return self._anew(values)
         if kind == "tuple":
@@ -335,7 +335,7 @@ def _digest(data: bytes) -> bytes:
 
 
 class _Names(dict[str, Any]):
-    """The names that annotations of a module refer to; those for type checkers alone are anything."""
+    """The names that a module's annotations refer to; those for type checkers only become Any."""
 
     def __missing__(self, _: str) -> Any:
         return Any
@@ -350,7 +350,7 @@ def _allowed(module: str) -> bool:
 
 
 def _class(module: str, name: str, names: Sequence[str]) -> tuple[Any, Sequence[str]]:
-    """A class, and the fields of its objects that a state has. Raises StateError."""
+    """A class, and the fields of its objects that a state holds. Raises StateError."""
     if not _allowed(module):
         raise StateError(f"has a class of {module!r}, which it may not have")
     for one in names:
@@ -372,8 +372,8 @@ def _found(module: str, name: str) -> type:
 
 @cache
 def _hints(kind: type) -> dict[str, Any]:
-    """The types of fields, as far as the class says them."""
-    # what Python's own array does not let annotations say while it runs
+    """The types of fields, as far as the class declares them."""
+    # array.array accepts no subscript at run time
     names = _Names({**vars(builtins), **vars(import_module(kind.__module__)), "array": typing.Sequence})
     return typing.get_type_hints(kind, None, names) if is_dataclass(kind) else {}
 

@@ -1,7 +1,7 @@
-"""Tables that change in one move: who reads them sees all that a batch changes, in every table, or nothing of it.
+"""Tables that change atomically: readers see all changes of a batch, in every table, or none.
 
-There are two trees of links to the same files. One is read; the other is made up to what is to be read next, and then
-the link to the one that is read is replaced, which is one move of the file system.
+There are two trees of links to the same files. Readers use one; the other is brought to the next state, and then the
+link to the tree in use is replaced, which is one atomic rename.
 
     OUT/exchanges -> .follow/read/exchanges
     OUT/.follow/read -> a
@@ -25,7 +25,7 @@ TREES: Final = ("a", "b")
 class Switch:
     """The tables in the folder `out`, whose trees are in its folder `state`.
 
-    Tables that are in `out` already become part of the first tree. Raises OSError where something cannot be written.
+    Tables that already exist in `out` become part of the first tree. Raises OSError if something cannot be written.
     """
 
     def __init__(self, out: Path, state: Path) -> None:
@@ -43,7 +43,7 @@ class Switch:
                 self._link(here)
 
     def put(self, folders: Sequence[Path], instead: Sequence[str]) -> None:
-        """Add the files of tables in some folders; those go whose names begin with what they come `instead` of."""
+        """Add the files of tables in some folders; files whose names begin with one of `instead` are removed."""
         shown = self._read.readlink().name
         other = TREES[1 - TREES.index(shown)]
         kept = ((path, name) for path, name in _files(self._state / shown) if not path.name.startswith(tuple(instead)))

@@ -1,1 +1,1 @@
-"""What is read: files by path or URL, where they are cut into splits, and in which order they were captured."""
+"""What is read: files by path or URL, the order in which they were captured, and where they are cut into splits."""

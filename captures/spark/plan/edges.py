@@ -1,13 +1,13 @@
-"""Where a capture can be cut so that each packet is in exactly one of the pieces: proven, not guessed.
+"""Proven places at which a capture can be cut so that each packet is in exactly one piece.
 
-A payload may hold a capture of its own, so that what looks like a packet's header proves nothing. But somewhere in any
-stretch as long as the longest record a record begins. All offsets of the stretch before a border are therefore taken
-for beginnings, each is followed from record to record, and those that come to what no record can be are dropped. The
-true one is never dropped, so where all that are left have come together, there a record begins.
+A payload may contain a capture, so bytes that look like a packet header prove nothing. But every stretch as long as the
+longest possible record contains the beginning of a record. The search therefore takes every offset of the stretch
+before a border for a beginning, follows each from record to record, and drops those that reach an impossible record.
+The true beginning is never dropped. So where all remaining candidates have met, a record begins.
 
-That holds as long as every record is what one can be: no longer than is believed, not captured longer than it was, not
-years from the first. Whoever walks a piece checks it all the same: a walk from the file's beginning that ends each time
-exactly at the next edge has read every record once.
+The proof assumes plausible records: no longer than the limit, captured length at most the original length, time within
+years of the first packet. The reader of a piece checks it nevertheless: if a walk from the file's beginning ends
+exactly at each next edge, it has read every record once.
 """
 
 from __future__ import annotations
@@ -27,24 +27,26 @@ from kproxy.captures.formats.pcapng import BYTE_ORDER_MAGIC
 from kproxy.captures.formats.records import Walker
 
 BLOCK: Final = 12
-"""Bytes of the smallest block of pcapng: its type and, twice, its length."""
+"""Size in bytes of the smallest block of pcapng: its type, and its length twice."""
 LONGEST_BLOCK: Final = LONGEST + (1 << 17)
 LONGEST_RECORD: Final = 4 << 20
-"""A pcap file with a snap length beyond is not cut."""
+"""Largest snap length of a pcap file that is cut."""
 LONGEST_TIME: Final = 1 << 28
-"""Seconds from a file's first packet to any other. Four bytes further on a header looks like one, but for its time."""
+"""Longest time, in seconds, between a file's first packet and any other. Four bytes after a header the bytes look like
+a header except for the time.
+"""
 MOST_STEPS: Final = 1 << 17
-"""Records that are followed for one edge."""
+"""Maximum number of records that are followed for one edge."""
 
 _DEAD: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """How records follow one another in a file: where its first one begins, bytes of the longest, and what is next.
+    """How records follow one another in a file: offset of the first, size of the longest, and the step to the next.
 
-    `next_of` gives the offset behind the record at an offset, _DEAD where there can be none, and the file's size where
-    it goes beyond; `all_next` the same for many offsets, of which those at the file's end may be left out.
+    `next_of` returns the offset after the record at an offset, _DEAD if no record can be there, and the file's size if
+    the record goes beyond it; `all_next` does this for many offsets, and may omit those at the file's end.
     """
 
     first: int
@@ -54,14 +56,15 @@ class _Form:
 
 
 Need = Callable[[int, int], None]
-"""Told which bytes of a view are looked at next, from where to where."""
+"""Called with the range of a view's bytes that is read next."""
 
 
 def edges(view: memoryview, walker: Walker, nominal: Sequence[int], need: Need | None = None) -> list[int]:
-    """The first proven edge at or behind each of some offsets of a file, each once; fewer where none can be proven.
+    """The first proven edge at or after each of some offsets of a file, without repetition; fewer if none can be
+    proven.
 
-    `walker` is of the file, whose first 64 KiB are there; `need` is asked for what else of it is looked at. What comes
-    out depends on the file and the offset alone.
+    `walker` belongs to the file, whose first 64 KiB must be present; `need` is called for other ranges. The result
+    depends only on the file and the offsets.
     """
     form = _pcap(view, walker.longest) if isinstance(walker, PcapWalker) else _pcapng(view)
     if form is None:

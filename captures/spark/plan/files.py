@@ -1,8 +1,8 @@
-"""Captures by path or by URL (s3://, gs://, hdfs://, file://), and tables at one.
+"""Captures by path or by URL (s3://, gs://, hdfs://, file://), and tables at a URL.
 
-A path is mapped. What a URL names is read by pyarrow's file systems, in the ranges that somebody needs; it stands in
-its place in a sparse temporary file, which is mapped in its stead. Credentials are those of these file systems, from
-the environment; a URL may have their options (`s3://bucket/a.pcap?endpoint_override=localhost:9000&scheme=http`).
+A path is mapped into memory. For a URL, pyarrow's file systems read the ranges that are needed into a sparse temporary
+file, which is mapped instead. Credentials come from the environment, as these file systems define; a URL may have their
+options (`s3://bucket/a.pcap?endpoint_override=localhost:9000&scheme=http`).
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ from kproxy.captures.tables.schema import TABLES
 from kproxy.captures.tls.keylog import Secrets
 
 BLOCK: Final = 1 << 18
-"""Bytes that are read at least of a URL."""
+"""Minimum size of a read from a URL, in bytes."""
 COPIED: Final = 16 << 20
-"""Bytes that are copied at a time."""
+"""Size of a copied chunk, in bytes."""
 PACKED: Final = 8 << 20
-"""Compressed bytes beyond as many as are wanted that have those for certain: a block of the format."""
+"""Compressed bytes read beyond the wanted number, so that the decompressor certainly yields that many: a block of the
+format.
+"""
 _SAME: Final = {"s3a": "s3", "s3n": "s3"}
-"""What Hadoop calls file systems, and pyarrow."""
+"""Hadoop's names of file systems with pyarrow's."""
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/?]*)([^?]*)(\?[a-z_]+=.*)?", re.DOTALL)
 _PATTERN: Final = re.compile(r"[*\[]")
 
@@ -44,13 +46,13 @@ def is_url(path: object) -> bool:
 
 
 def shown(path: str) -> str:
-    """What a file is called: of a URL without its options and whoever asks, which may be secrets."""
+    """The name of a file; for a URL without options and user information, which may be secrets."""
     match = _URL.fullmatch(path)
     return path if match is None else f"{match[1]}://{match[2].rpartition('@')[2]}{match[3]}"
 
 
 class Mapped:
-    """The bytes of a file as `view`, in which those are there that were needed."""
+    """The bytes of a file as `view`; only ranges that were needed are present."""
 
     def __init__(self, view: memoryview, read: Callable[[int, int], bytes], file: BinaryIO) -> None:
         self.view = view
@@ -59,7 +61,7 @@ class Mapped:
         self._there: set[int] = set()
 
     def need(self, start: int, end: int) -> None:
-        """Bytes from `start` to `end` are wanted. Raises OSError where they cannot be read."""
+        """Make the bytes from `start` to `end` present. Raises OSError if they cannot be read."""
         blocks = range(max(start, 0) // BLOCK, -(-min(end, len(self.view)) // BLOCK))
         missing = [block for block in blocks if block not in self._there]
         while missing:
@@ -71,7 +73,7 @@ class Mapped:
 
 
 class Local(Mapped):
-    """A file that is there as a whole."""
+    """A file that is present as a whole."""
 
     def __init__(self, view: memoryview) -> None:
         self.view = view
@@ -82,9 +84,9 @@ class Local(Mapped):
 
 @contextmanager
 def mapped(path: str) -> Iterator[Mapped | None]:
-    """The bytes of a file; None where it is compressed, empty or no file that can be mapped.
+    """The bytes of a file; None if it is compressed, empty or cannot be mapped.
 
-    Raises CaptureError where it cannot be opened or read.
+    Raises CaptureError if it cannot be opened or read.
     """
     if is_url(path):
         with _told(path), _input(path) as file:
@@ -103,7 +105,7 @@ def mapped(path: str) -> Iterator[Mapped | None]:
 
 
 def head(path: str, size: int) -> bytes:
-    """The first `size` bytes of a file, decompressed. Raises CaptureError where it cannot be opened."""
+    """The first `size` bytes of a file, decompressed. Raises CaptureError if it cannot be opened."""
     if not is_url(path):
         with _opened(path) as descriptor:
             return _head(descriptor, size)
@@ -117,9 +119,10 @@ def head(path: str, size: int) -> bytes:
 
 
 def found(url: str) -> list[str]:
-    """The captures that a URL means: a file, those of a folder, or those that fit a pattern (`*` and `[…]`), in order.
+    """The captures that a URL names: a file, the files of a folder, or those that match a pattern (`*` and `[…]`), in
+    order.
 
-    Raises CaptureError where there is none.
+    Raises CaptureError if there is none.
     """
     from pyarrow import fs
 
@@ -141,7 +144,7 @@ def found(url: str) -> list[str]:
 
 
 def size(path: str) -> int:
-    """Bytes of a file, or of those in a folder. Raises CaptureError where a URL cannot be opened."""
+    """Size in bytes of a file, or of all files in a folder. Raises CaptureError if a URL cannot be opened."""
     if not is_url(path):
         here = Path(path)
         return sum(one.stat().st_size for one in (here.iterdir() if here.is_dir() else [here]) if one.is_file())
@@ -152,7 +155,7 @@ def size(path: str) -> int:
 
 @contextmanager
 def opened(paths: Sequence[str], secrets: Secrets | None = None) -> Iterator[FileSource]:
-    """As captures.tls.opening.open_capture, of which what URLs name is copied to this machine first."""
+    """As captures.tls.opening.open_capture; files at URLs are first copied to this machine."""
     with TemporaryDirectory(prefix="kproxy-") if any(map(is_url, paths)) else nullcontext("") as folder:
         local = [Path(folder) / str(i) if is_url(path) else Path(path) for i, path in enumerate(paths)]
         names = {here: shown(path) for here, path in zip(local, paths, strict=True) if is_url(path)}
@@ -173,9 +176,9 @@ def _copy(url: str, to: Path) -> None:
 
 
 def upload(folder: Path, url: str) -> None:
-    """Put what captures.tables.parquet has written into a folder below a URL.
+    """Upload the files that captures.tables.parquet has written to a folder below a URL.
 
-    What an earlier writing of the same capture left there goes. Raises CaptureError where it cannot be put there.
+    Files of an earlier writing of the same capture are removed. Raises CaptureError if the upload fails.
     """
     from pyarrow import fs
 
@@ -209,7 +212,7 @@ def _matching(system: Any, path: str) -> Iterator[str]:
 
 
 def _system(url: str) -> tuple[Any, str, Callable[[str], str]]:
-    """The file system of a URL, the path there, and what makes a URL of another path."""
+    """The file system of a URL, the path in it, and a function that makes a URL of another path."""
     match = _URL.fullmatch(url)
     assert match is not None  # noqa: S101  # nobody asks of a path
     scheme, host, rest, options = match.groups(default="")
@@ -237,7 +240,7 @@ def _input(url: str) -> Any:
 
 @contextmanager
 def _told(url: str) -> Iterator[None]:
-    """What pyarrow raises as a CaptureError."""
+    """Turns pyarrow's exceptions into CaptureError."""
     import pyarrow as pa
 
     try:

@@ -1,4 +1,4 @@
-"""What the splits of a reading tell of each other: each one's summary, and what all together come to."""
+"""What the summaries of splits say together: order, totals, and whether the plan must be corrected."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from kproxy.decoders.exchange import Health
 
 @dataclass(slots=True)
 class Summary:
-    """What became of one file of a split. Times are nanoseconds since the epoch, None where there is no packet.
+    """What happened to one file of a split. Times are nanoseconds since the epoch, None without packets.
 
-    `first` and `last` are of packets; `segments`, `first_segment` and `last_segment` of TCP segments among them;
-    `clock` is the latest time. `position` is the address that was reached, of those from `base` on that the whole file
-    has `size` of. `trouble` says why the file must be read as a whole.
+    `first` and `last` are times of packets; `segments`, `first_segment` and `last_segment` describe the TCP segments
+    among them; `clock` is the latest time. `position` is the address that was reached; the whole file has the `size`
+    addresses from `base` on. `trouble` is the reason why the file must be read as a whole.
     """
 
     split: int
@@ -53,9 +53,9 @@ class Summary:
     unknown: list[int] = field(default_factory=list)
     """Link-layer types that cannot be read."""
     unread: dict[str, int] = field(default_factory=dict)
-    """Packets of links and tunnels that are not read, by name."""
+    """Counts of packets of unread links and tunnels, by name."""
     untimed: int = 0
-    """Packets whose time does not fit, which have that of the packet before."""
+    """Number of packets whose time was out of range; they have the time of the packet before."""
 
     def json(self) -> str:
         return json.dumps(asdict(self))
@@ -78,20 +78,20 @@ class Order:
 
     @cached_property
     def clocks(self) -> tuple[Ints, Ints]:
-        """From which addresses on which times had been reached before."""
+        """For each address range, the latest time that was reached before it."""
         starts = np.array([one.start for one in self.summaries], np.int64)
         clocks = np.array([0, *(one.clock for one in self.summaries)], np.int64)
         return starts, np.maximum.accumulate(clocks)[:-1]
 
     @cached_property
     def counts(self) -> tuple[Ints, Ints]:
-        """Of each summary's segments the position of the first, and how many segments of the reading come before it."""
+        """For each summary, the position of its first segment, and the number of segments before it."""
         starts = np.array([one.start for one in self.summaries], np.int64)
         counts = np.cumsum([0, *(one.segments for one in self.summaries)], dtype=np.int64)
         return starts, counts[:-1]
 
     def which(self, positions: Ints) -> Ints:
-        """Which segment of the reading stands at each position."""
+        """The index, in the reading, of the segment at each position."""
         starts, before = self.counts
         split = np.maximum(np.searchsorted(starts, positions, "right") - 1, 0)
         return before[split] + positions - starts[split]
@@ -107,7 +107,7 @@ class Order:
 
     @cached_property
     def files(self) -> list[Summary]:
-        """One summary a file: its last split's, with what all of them come to."""
+        """One summary for each file: that of its last split, with the totals of all its splits."""
         found: dict[int, Summary] = {}
         for one in self.summaries:
             before = found.get(one.base)
@@ -118,7 +118,7 @@ class Order:
 
     @cached_property
     def silences(self) -> list[tuple[int, int, int]]:
-        """Where packets are missing between files: an address, and the clock before and after."""
+        """Gaps between files: an address, and the clock before and after it."""
         found = []
         files = self.files
         for index, (one, following) in enumerate(pairwise(files)):
@@ -139,7 +139,7 @@ class Order:
 
     @property
     def error(self) -> CaptureError | None:
-        """Why not everything could be read: the first that went wrong."""
+        """The first reason why not everything could be read."""
         files = self.files
         for one in files:
             if one.error is not None:
@@ -160,7 +160,8 @@ class Order:
             )  # fmt: skip
 
     def mended(self, plan: Plan) -> tuple[list[tuple[str, ...]], frozenset[int]] | None:
-        """The groups that must be read otherwise than planned, and which of them are not cut; None where all is well.
+        """The groups of files that must be read differently than planned, and those that must not be cut; None if the
+        plan is right.
 
         A file whose splits do not meet is read as a whole; files that overlap in time are read together.
         """
@@ -181,7 +182,7 @@ class Order:
         return [tuple(path for index in sorted(group) for path in plan.groups[index]) for group in groups], serial
 
     def whole(self, groups: Sequence[tuple[str, ...]]) -> list[tuple[str, str]]:
-        """The files that are to be read as a whole, when they are in these groups, and why."""
+        """The files to be read as a whole, if they are in these groups, with the reasons."""
         found: dict[str, str] = {}
         for one in self.summaries:
             if one.trouble is not None:
@@ -192,12 +193,12 @@ class Order:
         return list(found.items())
 
     def where(self, address: int) -> tuple[str, int]:
-        """The file that holds an address, and the offset there."""
+        """The file that holds an address, and the offset in it."""
         one = self.files[max(bisect_right(self._bases, address) - 1, 0)]
         return one.name, address - one.base
 
     def places(self, addresses: Ints) -> tuple[Any, Any]:
-        """The files that hold some addresses, as a pyarrow.Array, and the offsets there; null for a negative one."""
+        """The files that hold some addresses, as a pyarrow.Array, and offsets in them; null for a negative address."""
         files = np.maximum(np.searchsorted(self._bases, addresses, "right") - 1, 0)
         none = addresses < 0
         names = pa.array([one.name for one in self.files], pa.string())
@@ -210,7 +211,7 @@ class Order:
 
 
 def _joined(one: Summary, later: Summary) -> Summary:
-    """Two summaries of splits of one file, one behind the other."""
+    """The combined summary of two adjacent splits of one file."""
     both = Summary(**asdict(later))
     both.first = later.first if one.first is None else one.first
     both.last = max((time for time in (one.last, later.last) if time is not None), default=None)

@@ -1,7 +1,7 @@
-"""What is to be read, cut into splits: which files, in which order, and where each is cut.
+"""The plan of a reading: its files, their order, and the splits into which each is cut.
 
-Addresses of a reading (decoders.stream) grow in capture order: a file has WIDE of them, whatever its size,
-so that nobody must know the sizes of the files before it.
+Addresses of a reading (decoders.stream) grow in capture order: each file has WIDE of them, whatever its size, so that
+the sizes of preceding files need not be known.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from kproxy.captures.tls import keylog
 from kproxy.captures.tls.keylog import Secrets
 
 WIDE: Final = 1 << 44
-"""Addresses that a file has."""
+"""Number of addresses of a file."""
 SPLIT_SIZE: Final = 128 << 20
-"""Bytes of a split, unless others are wanted."""
+"""Default size of a split, in bytes."""
 _HEADS: Final = (1 << 16, 1 << 20, 1 << 24, keylog.LARGEST)
-"""Bytes of a file's beginning in which its first packet is looked for, one after the other."""
+"""Size in bytes of the part of a file in which its first packet is searched."""
 _ENCRYPTED: Final = "TLS is decrypted from the beginning on"
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """What one task reads: the records of a file from `start` to `end`, whose addresses begin at `base`.
+    """The work of one task: the records of a file from `start` to `end`, whose addresses begin at `base`.
 
-    `walker` is the file's as it stands at `start`. None says that all of `paths` is read as one, from its beginning to
-    its end: a compressed file, those that must be merged, what is encrypted.
+    `walker` is the file's, in its state at `start`. None means that `paths` are read together from beginning to end: a
+    compressed file, files that must be merged, encrypted traffic.
     """
 
     number: int
@@ -49,22 +49,24 @@ class Split:
     end: int
     walker: Walker | None
     last: bool = True
-    """No other split of the file is behind it."""
+    """Whether this is the last split of its file."""
     alone: bool = True
-    """There is no other split of the file."""
+    """Whether this is the only split of its file."""
     secrets: Secrets = field(default_factory=dict, repr=False)
-    """Of TLS, beside those in the files; only what is read as one has any."""
+    """TLS secrets besides those in the files; only splits that are read as a whole have any."""
 
 
 Read = Callable[[Split, str], Iterator[Any]]
-"""Reads a split of a reading with this name to batches that have summaries (captures.spark.read.reading)."""
+"""Reads a split of the reading with this name, and yields batches that have summaries (captures.spark.read.reading)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`capture` names the reading (captures.tables.keys); `groups` are its files, those read as one together.
+    """`capture` names the reading (captures.tables.keys); `groups` are its files, those that are read together in one
+    group.
 
-    `before` groups have been read before. `whole` are files that one task reads from the first, and why.
+    `before` is the number of groups that earlier readings had. `whole` are files that one task reads as a whole, with
+    the reasons.
     """
 
     capture: str
@@ -78,15 +80,15 @@ class Plan:
 class _File:
     path: str
     first: int | None
-    """When its first packet was captured; None where it has none that can be read."""
+    """The time of its first packet; None if it has none that can be read."""
     whole: bool
-    """It cannot be cut."""
+    """Whether it must not be cut."""
 
 
 def expand(paths: Sequence[Path | str]) -> list[str]:
-    """The captures that are meant: patterns and folders of captures become their files, each once, in order.
+    """The captures that are meant: patterns and folders are replaced by their files, without repetition, in order.
 
-    Raises CaptureError where there are none.
+    Raises CaptureError if there are none.
     """
     found: list[str] = []
     for path in map(str, paths):
@@ -113,10 +115,11 @@ def _of_folder(folder: Path) -> list[str]:
 
 
 def plan(paths: Sequence[Path | str], size: int = SPLIT_SIZE, before: int = 0, secrets: Secrets | None = None) -> Plan:
-    """The plan of reading these captures, of which no split is much longer than `size` bytes, `before` groups behind.
+    """The plan for reading these captures in splits of about `size` bytes at most, after `before` groups of earlier
+    readings.
 
-    With `secrets` of TLS, or where a capture holds some, all are decrypted as one. Raises CaptureError where one of
-    them cannot be opened.
+    With TLS `secrets`, or if a capture contains some, all captures are decrypted together by one task. Raises
+    CaptureError if one of them cannot be opened.
     """
     given = expand(paths)
     folder = len(given) == 1 and Path(given[0]).is_dir()
@@ -133,7 +136,7 @@ def plan(paths: Sequence[Path | str], size: int = SPLIT_SIZE, before: int = 0, s
 def of_groups(
     groups: Sequence[tuple[str, ...]], size: int, serial: frozenset[int] = frozenset(), before: int = 0
 ) -> Plan:
-    """The plan of files in this order, those of one group read as one, and those of the groups `serial` not cut."""
+    """The plan for files in this order; a group is read together, and the groups in `serial` are not cut."""
     splits: list[Split] = []
     for index, group in enumerate(groups):
         for split in _splits(group, size, cut=index not in serial):
@@ -169,7 +172,7 @@ def _splits(group: tuple[str, ...], size: int, *, cut: bool) -> Iterator[Split]:
 
 
 def moved(walker: Walker, position: int) -> Walker:
-    """The same walker at another place."""
+    """A copy of the walker at another place."""
     other = copy(walker)
     other.position = position
     return other
@@ -185,7 +188,7 @@ def _first_packet(held: files.Mapped) -> Walker | None:
 
 
 def _at_first_packet(view: memoryview) -> Walker | None:
-    """The walker of a file that has taken up all that stands before its first packet; None where that cannot be cut."""
+    """The walker of a file after it has read all that precedes the first packet; None if the file cannot be cut."""
     try:
         walker = detect.walker(view, whole=True)
         if walker is None:
@@ -203,7 +206,7 @@ def _at_first_packet(view: memoryview) -> Walker | None:
 
 
 def _look(path: str) -> _File:
-    """When a file begins."""
+    """The time at which a file begins."""
     for size in _HEADS[:-1]:
         first = files.head(path, size)
         view = memoryview(first)
@@ -220,12 +223,12 @@ def _look(path: str) -> _File:
 
 
 def began(path: str) -> int | None:
-    """When a file's first packet was captured; None where it has none. Raises CaptureError as `plan`."""
+    """The time of a file's first packet; None if it has none. Raises CaptureError as `plan` does."""
     return _look(path).first
 
 
 def _has_secrets(path: str) -> bool:
-    """Whether a capture holds secrets of TLS, so that it is decrypted while it is read."""
+    """Whether a capture contains TLS secrets, so that it is decrypted while it is read."""
     with files.mapped(path) as held:
         if held is None:
             return bool(keylog.embedded([memoryview(files.head(path, HEAD))]))
@@ -237,7 +240,7 @@ def _has_secrets(path: str) -> bool:
 
 
 def _capture(group: tuple[str, ...], secrets: Secrets | None = None) -> str:
-    """As captures.tables.keys.capture_id of the reading that begins with these files."""
+    """The name of the reading that begins with these files, as captures.tables.keys.capture_id makes it."""
     if len(group) == 1 and not secrets and files.is_url(group[0]):
         return named(files.head(group[0], HEAD))
     with files.opened(group, secrets) as source:

@@ -1,1 +1,1 @@
-"""A reading without claims: splits to segments, the segments of a flow to items, items to rows."""
+"""A reading without claims: splits become segments, the segments of a flow become items, items become rows."""

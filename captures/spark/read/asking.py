@@ -1,7 +1,8 @@
-"""Filters that ask what other flows tell, or for numbers: flows are read twice for them.
+"""Filters that depend on other flows, or on numbers of exchanges and connections: flows are read twice for them.
 
-The first time nothing is selected: flows tell what they know (`names`), and where their exchanges begin, which numbers
-them (`numbered`). The second time each exchange is asked with what was known when it was complete, and its number.
+The first reading selects nothing: it collects the facts of all flows (`names`) and where their exchanges begin, from
+which the numbers follow (`numbered`). The second reading evaluates the filter for each exchange with its number and
+with what was known when the exchange was complete.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from kproxy.decoders.schema import Definitions
 from kproxy.decoders.stream import Source
 
 NUMBERS: Final = -2
-"""Position of rows with numbers, their payloads, before the parcels of their flow."""
+"""Position of rows that hold numbers in their payloads; they precede the parcels of their flow."""
 _NUMBERS: Final = frozenset({"number", "connection"})
-"""Attributes of filters that are numbers among all flows."""
+"""Attributes of filters that are numbers over all flows."""
 _NUMBERED: Final = struct.Struct("=5q")
-"""What is numbered (its place in _COUNTED), where it began (started, born, rank), and its number."""
+"""What is numbered (index into _COUNTED), where it began (started, born, rank), and its number."""
 _COUNTED: Final = ("exchange", "flow")
 _ROWS: Final = pa.schema([("flow_id", pa.int64()), ("position", pa.int64()), ("data", pa.binary())])
 
@@ -37,12 +38,12 @@ def asks_for_numbers(expression: Expression) -> bool:
 
 
 def asks_others(expression: Expression) -> bool:
-    """Whether a filter can be answered only when all flows have been read."""
+    """Whether a filter can be evaluated only after all flows have been read."""
     return learns(expression) or asks_for_numbers(expression)
 
 
 class Asked:
-    """A filter over the exchanges of a flow, when it is known what all flows tell."""
+    """A filter over the exchanges of a flow, with the facts of all flows."""
 
     def __init__(self, expression: Expression, source: Source, definitions: Definitions, facts: Facts) -> None:
         self._matches = expression.compile()
@@ -52,7 +53,7 @@ class Asked:
         self._learnt = Learnt(self._then, _NodesThen(facts, self._then))
 
     def matches(self, exchange: Exchange, position: Position, number: int, connection: int) -> bool:
-        """Whether an exchange matches, as of where it was complete. Never raises on bad bytes."""
+        """Whether an exchange matches, at the position where it was complete. Never raises on bad bytes."""
         self._then.position = position
         row = _NumberedRow(exchange, self._source, self._definitions, self._learnt)
         row.number, row.connection = number, connection
@@ -86,7 +87,7 @@ class _NodesThen(Nodes):
 
 
 class _NumberedRow(ExchangeRow):
-    """A row with the numbers that one reading of all flows gives."""
+    """A row with the numbers of a reading of all flows."""
 
     __slots__ = ("connection", "number")
     connection: int
@@ -98,9 +99,9 @@ def _port(address: str) -> str:
 
 
 def numbered(items: Iterable[tuple[int, str, int, int, int, int]]) -> Any:
-    """Numbers as rows to stand before the parcels of their flows: a batch of captures.spark.claims.claiming.PARCELS.
+    """Numbers as rows that precede the parcels of their flows: a batch of captures.spark.claims.claiming.PARCELS.
 
-    They are given as (flow id, what it counts as, started, born, rank, number).
+    Each item is (flow id, counter, started, born, rank, number).
     """
     given = list(items)
     data = [_NUMBERED.pack(_COUNTED.index(counted), *rest) for _, counted, *rest in given]

@@ -1,4 +1,4 @@
-"""Stage 3: items to rows, now that all flows have told what others need: numbers, names of topic ids, node ids."""
+"""Stage 3: items become rows, with the facts of all flows: numbers, names of topic ids, node ids."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kproxy.captures.tables.schema import EXCHANGES, FLOWS, RECORDS, TABLES
 from kproxy.decoders.exchange import Health
 
 NUMBERED: Final = {"exchange": (EXCHANGES.name, "exchange"), "flow": (FLOWS.name, "connection")}
-"""Kinds of items that are counted, and the column that has their number."""
+"""Kinds of items that are counted, and the column that holds their number."""
 
 
 _NONE: Final[Mapping[str, int]] = {}
@@ -32,13 +32,13 @@ _NONE: Final[Mapping[str, int]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """How many exchanges and flows begin in the ranges before each range (captures.spark.read.flows.ITEMS)."""
+    """Numbers of exchanges and flows that begin in the ranges before each range (captures.spark.read.flows.ITEMS)."""
 
     before: Mapping[str, Mapping[int, int]]
 
     @classmethod
     def of(cls, counts: Iterable[tuple[str, int, int]], already: Mapping[str, int] = _NONE) -> Numbers:
-        """From how many items of each kind are in each range, and how many were numbered `already`."""
+        """Made from the number of items of each kind in each range, and from those numbered `already`."""
         found: dict[str, dict[int, int]] = {"exchange": {}, "flow": {}}
         for kind, span, count in counts:
             if kind in COUNTED:
@@ -53,17 +53,17 @@ class Numbers:
 
 
 class Counting:
-    """Numbers items of ranges: those of a range come together, in the order of captures.spark.read.flows.SORTED."""
+    """Numbers items of ranges; the items of a range must be adjacent, in the order captures.spark.read.flows.SORTED."""
 
     def __init__(self, numbers: Numbers, among: Among | None = None) -> None:
-        """`among` tells of claims beside the items (captures.spark.claims.claiming)."""
+        """`among` describes the claims beside the items (captures.spark.claims.claiming)."""
         self._among = among or Among()
         self._numbers = numbers
         self._range: int | None = None
         self._counted = {"exchange": 0, "flow": 0}
 
     def of(self, batch: Any) -> list[int]:
-        """The number of each item among those of its kind; 0 where it has none."""
+        """The number of each item among those of its kind; 0 if it has none."""
         found = []
         counted = self._counted
         columns = (batch.column(name).to_pylist() for name in ("kind", "started", "range", "number"))
@@ -81,7 +81,7 @@ class Counting:
         return found
 
     def rows(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """The numbers of items as captures.spark.read.asking.numbered."""
+        """The numbers of items in the form of captures.spark.read.asking.numbered."""
         for batch in batches:
             given = zip(
                 *(batch.column(name).to_pylist() for name in ("flow_id", "kind", "started", "born", "rank")),
@@ -91,7 +91,7 @@ class Counting:
 
 
 class Closer:
-    """Closes items of ranges: those of a range come together, in the order of captures.spark.read.flows.SORTED."""
+    """Closes items of ranges; the items of a range must be adjacent, in the order captures.spark.read.flows.SORTED."""
 
     def __init__(self, options: Options, facts: Facts, numbers: Numbers, among: Among | None = None) -> None:
         """`among` as for Counting."""
@@ -101,7 +101,7 @@ class Closer:
         self._nodes = facts.nodes
 
     def close(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Items with all their rows, of those tables that they have columns of: batches of CLOSED."""
+        """Items with all their rows, for the tables that have columns in them: batches of CLOSED."""
         for batch in batches:
             if batch.num_rows:
                 # its times are of the session's zone
@@ -127,7 +127,7 @@ class Closer:
         return pa.record_batch([closed[name] for name in schema.names], schema=schema)
 
     def _table(self, name: str, column: Any, opened: Mapping[int, Mapping[str, list[Row]]]) -> Any:
-        """The rows of a table, those of items that were open in their places."""
+        """The rows of a table, with those of formerly open items in their places."""
         if not opened or name not in self._options.tables:
             return column
         given = nested(name, [rows.get(name, []) for rows in opened.values()])
@@ -154,7 +154,7 @@ class Closer:
 
 
 def rows_of(opened: Open, position: Position, facts: Facts, options: Options) -> dict[str, list[Row]]:
-    """The rows of an exchange that was open, with what was known at its position."""
+    """The rows of an open exchange, with what was known at its position."""
     then = Then(facts, position)
     rows = opened.draft.close(then.topic, None)
     records = opened.records
@@ -169,16 +169,16 @@ def rows_of(opened: Open, position: Position, facts: Facts, options: Options) ->
 
 PLACE: Final = ("standing", "kind", "started", "born", "rank")
 TAKEN: Final = (*PLACE, "range", "done", "nth", "number", "open")
-"""Columns of items that closing them takes, beside those of tables."""
+"""Columns of items that closing needs besides those of tables."""
 CLOSED: Final = pa.schema([
     *(ITEMS.field(name) for name in PLACE), ("number", pa.int64()),
     *((name, pa.list_(pa.struct(list(arrow.schema(TABLES[name]))))) for name in MADE),
 ])  # fmt: skip
-"""Rows of each table, an item a row, with what the item is and its number."""
+"""The rows of each table, one list for each item, with the item's identity and number."""
 
 
 def _replaced(column: Any, numbers: Mapping[str, Sequence[int]]) -> Any:
-    """A column of lists of rows, each of which gets the number of its item."""
+    """A column of lists of rows; each row gets the number of its item."""
     rows, items = column.flatten(), pc.list_parent_indices(column)
     for name, values in numbers.items():
         column = _set(column, rows, name, pa.array(values, pa.int64()).take(items))
@@ -186,7 +186,7 @@ def _replaced(column: Any, numbers: Mapping[str, Sequence[int]]) -> Any:
 
 
 def _set(column: Any, rows: Any, name: str, values: Any) -> Any:
-    """A column of lists of rows with other values in one field."""
+    """A column of lists of rows with one field replaced."""
     fields = list(rows.type)
     arrays = [values if field.name == name else rows.field(index) for index, field in enumerate(fields)]
     lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()

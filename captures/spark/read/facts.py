@@ -1,4 +1,4 @@
-"""What flows tell each other: names of topic ids, node ids of brokers, and from which place in the capture on."""
+"""Facts that flows share: names of topic ids, node ids of brokers, each valid from a position in the capture on."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any, Final
 from kproxy.decoders.knowledge import MOST, RESERVED, Fact, Knowledge
 
 NODE: Final = "node"
-"""What a fact is about that is no Fact of Knowledge: the node id of a broker."""
+"""The kind of facts that are not Facts of Knowledge: the node id of a broker."""
 
 Position = tuple[int, int, int]
-"""When an item was complete: (done, born, nth)."""
+"""Position at which an item was complete: (done, born, nth)."""
 Told = tuple[str, str, str, Position]
-"""A fact, what it is about, what is known, and from when on."""
+"""A fact's kind, its subject, its value, and the position from which it is known."""
 
 
 class Facts:
-    """What all flows tell, and from when on it is known."""
+    """The facts of all flows, and from which position each is known."""
 
     def __init__(self, told: Iterable[Told]) -> None:
         self._known: dict[tuple[str, str], tuple[list[Position], list[str]]] = {}
@@ -38,13 +38,13 @@ class Facts:
                 held[1].append(known)
 
     def known(self, fact: str, about: str, position: Position) -> str | None:
-        """What is known at a position."""
+        """The value that is known at a position."""
         held = self._known.get((fact, about))
         index = 0 if held is None else bisect_right(held[0], position)
         return None if held is None or not index else held[1][index - 1]
 
     def about(self, fact: str) -> list[str]:
-        """What facts of a kind are about."""
+        """The subjects of facts of a kind."""
         return [about for kind, about in self._known if kind == fact]
 
     @property
@@ -71,13 +71,13 @@ class Then(Knowledge):
 
 
 def changing(first: Iterable[Told]) -> list[str]:
-    """What several facts of one kind are about, of which each time counts that they were told, from the first ones."""
+    """The subjects of one kind with several values, for which every change counts and not only the first value."""
     seen = Counter((fact, about) for fact, about, _, _ in first)
     return [about for (_, about), count in seen.items() if count > 1]
 
 
 def told(batch: Any) -> Iterator[Told]:
-    """What the items of a batch tell."""
+    """The facts in the items of a batch."""
     columns = (batch.column(name).to_pylist() for name in ("learned", "done", "born", "nth"))
     for learned, *position in zip(*columns, strict=True):
         for one in learned or ():

@@ -1,8 +1,9 @@
-"""Stage 2: the segments of flows to items, as Arrow batches: exchanges, stream problems and flows as drafts of rows.
+"""Stage 2: the segments of flows become items, as Arrow batches: exchanges, stream problems and flows as drafts of
+rows.
 
-The segments of a flow are adjacent and in the order of their position. They go through what reads any capture:
-reassembly, orientation and conversations of captures.reader, the drafts of captures.tables. What needs other flows is
-left to stage 3 (captures.spark.read.closing): numbers, names of topic ids and node ids.
+The segments of a flow must be adjacent and in the order of their position. They pass through the parts that read any
+capture: reassembly, orientation and conversations of captures.reader, and the drafts of captures.tables. Stage 3
+(captures.spark.read.closing) adds what depends on other flows: numbers, names of topic ids and node ids.
 """
 
 from __future__ import annotations
@@ -48,11 +49,11 @@ from kproxy.decoders.stream import Source
 from kproxy.decoders.view import View
 
 GRANULE: Final = 26
-"""Bits of an address within one range of numbering."""
+"""Number of low bits of an address that lie within one range of numbering."""
 MADE: Final = tuple(name for name in TABLES if name != CAPTURES.name)
-"""Tables that items have rows of."""
+"""Tables of which items have rows."""
 ROWS: Final = 1024
-"""Items of a batch."""
+"""Number of items in a batch."""
 
 _LEARNED: Final = pa.list_(pa.struct([("fact", pa.string()), ("about", pa.string()), ("known", pa.string())]))
 
@@ -72,43 +73,43 @@ ITEMS: Final = pa.schema([
     ("state", pa.binary()),
     *((name, pa.list_(pa.struct(list(arrow.schema(TABLES[name]))))) for name in MADE),
 ])  # fmt: skip
-"""An item a row, with its rows of each table.
+"""One row for each item, with the item's rows of each table.
 
-`kind` is "exchange", "problem", "flow" ("silent" for one without exchanges), or "begun" for an exchange that is only
-counted: the filter left it out. `started` and `done` are the addresses at which an exchange's header was readable and
-at which the item was complete, `born` that of its connection's first packet; `rank` is its place within the flow by
-when it began, `nth` by when it was complete: numbers go by (started, born, rank), and who knew what by (done, born,
-nth). `range` is started >> GRANULE. Of a flow `started` is its first exchange's. `learned` is what it tells others.
-`open`, where given, is a pickled Open, and the item has no rows yet. `number` is given where the item was numbered in
-an earlier batch of a stream. `standing` is FINAL, or what the item is until the next batch of a stream (OPEN,
-PRESUMED), for which the rows of kind "state" hold the `state` of their flow (captures.spark.follow.flow_states).
+`kind` is "exchange", "problem", "flow" ("silent" if it has no exchanges), or "begun" for an exchange that the filter
+left out and that is only counted. `started` and `done` are the addresses at which an exchange's header was readable and
+at which the item was complete, `born` that of its connection's first packet; `rank` is the item's place within its flow
+by beginning, `nth` by completion. Numbers follow the order (started, born, rank), knowledge of facts the order (done,
+born, nth). `range` is started >> GRANULE. The `started` of a flow is that of its first exchange. `learned` holds the
+facts for other flows. `open`, if present, is a pickled Open, and the item has no rows yet. `number` is present if an
+earlier batch of a stream numbered the item. `standing` is FINAL, or the item's state until the next batch of a stream
+(OPEN, PRESUMED); for these, rows of kind "state" hold the `state` of their flow (captures.spark.follow.flow_states).
 """
 Place = tuple[str, int, int, int]
-"""What an item counts as, and where it began: (counted, started, born, rank)."""
+"""Which counter an item belongs to, and where it began: (counted, started, born, rank)."""
 STATE: Final = -1
-"""Position of the row of a flow's state, its payload, before its segments."""
+"""Position of the row that holds a flow's state in its payload; it precedes the flow's segments."""
 FINAL: Final = "final"
 OPEN: Final = "open"
-"""It has begun, and its rows are those that it has if the capture ends here."""
+"""The item has begun; its rows are those that it has if the capture ends here."""
 PRESUMED: Final = "presumed"
-"""It is nothing unless the capture ends here."""
+"""The item exists only if the capture ends here."""
 _NO_EXCHANGE: Final = (None, None, None, 0, 0, None, FINAL, None, None)
-"""What stands between the range and the flow_id of an item that is no row."""
+"""The columns between the range and the flow_id, for an item that has no rows."""
 _NO_ROWS: Final = (None,) * len(MADE)
 COUNTED: Final = {"exchange": "exchange", "begun": "exchange", "flow": "flow"}
-"""What each kind of item counts as."""
+"""The counter of each kind of item."""
 NUMBERED: Final = [kind for kind, counts_as in COUNTED.items() if counts_as == "exchange"]
 """Kinds of items that are exchanges."""
 SORTED: Final = ("range", "started", "born", "rank")
-"""How items are sorted before they are numbered."""
+"""The order of items before they are numbered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a reading is read: as the options of `kproxy export` have it; without `bodies` headers alone are.
+    """How a capture is read, with the options of `kproxy export`; without `bodies` only headers are decoded.
 
-    `ports` narrows to connections with one of them, which are believed to be Kafka where the capture holds the broker's
-    side alone. `heard` is what flows have told, for a filter that asks for it.
+    `ports` selects connections with one of them, which are taken for Kafka if the capture holds only the broker's side.
+    `heard` holds the facts of all flows, for a filter that needs them.
     """
 
     tables: tuple[str, ...]
@@ -125,18 +126,18 @@ class Options:
 
     @property
     def undecided(self) -> bool:
-        """Whether the filter asks what has yet to be heard: exchanges are then left out, and tell what they know."""
+        """Whether the filter needs facts that are not collected yet; exchanges are then only searched for facts."""
         return self.filter is not None and self.heard is None and asks_others(self.filter)
 
     @property
     def numbered(self) -> bool:
-        """Whether the filter asks for numbers."""
+        """Whether the filter needs numbers."""
         return self.filter is not None and asks_for_numbers(self.filter)
 
 
 @dataclass(slots=True)
 class Open:
-    """An exchange whose rows depend on what other flows tell; `frames` are its bytes where its records are wanted."""
+    """An exchange whose rows depend on facts of other flows; `frames` are its bytes if its records are wanted."""
 
     draft: Draft
     records: OpenRecords | None = None
@@ -160,7 +161,7 @@ class Held(FileSource):
             self.add(at, payload)
 
     def add(self, at: int, payload: Any) -> None:
-        """Take in bytes; they need not come in the order of their addresses."""
+        """Add bytes, in any order of addresses."""
         if not self._starts or at > self._starts[-1]:
             self._starts.append(at)
             self._payloads.append(payload)
@@ -170,13 +171,13 @@ class Held(FileSource):
             self._payloads.insert(i, payload)
 
     def extend(self, spans: Iterable[tuple[int, Any]]) -> None:
-        """Take in several."""
+        """Add the bytes of several segments."""
         for at, payload in spans:
             if payload:
                 self.add(at, payload)
 
     def kept(self, spans: Iterable[tuple[int, int]]) -> list[tuple[int, bytes]]:
-        """The bytes of some spans, each segment's from the first to the last of them, in order."""
+        """The bytes of some spans, one stretch for each segment from the first to the last span in it, in order."""
         ranges: dict[int, tuple[int, int]] = {}
         for at, length in spans:
             i = bisect_right(self._starts, at) - 1
@@ -198,7 +199,7 @@ Told: TypeAlias = "tuple[list[tuple[int, Exchange]], Done]"
 
 
 class FlowReader(Reader):
-    """Reads the segments of one flow, which somebody gives it."""
+    """Reads the segments of one flow, which the caller supplies."""
 
     def __init__(self, source: FileSource, options: Options, order: Order, counter: FlowCounter) -> None:
         super().__init__(source, options.definitions, ports=options.ports, began=counter.began)
@@ -223,7 +224,7 @@ class FlowReader(Reader):
         return super()._converse(conversation, events)
 
     def pass_over(self, share: Share, passing: Passing) -> Iterator[Told]:
-        """As `of`, but of segments that may be passed over."""
+        """As `of`, for segments that may be skipped."""
         self._passing, self._reassembler.numbers = passing, as_array
         yield from self.of(share, len(share.packets))
         if self._passing is not None:
@@ -232,13 +233,13 @@ class FlowReader(Reader):
         self._passing, self._reassembler.numbers = None, as_list
 
     def resume(self, order: Order) -> None:
-        """Go on with what comes behind all that there was until now."""
+        """Continue with segments that follow all earlier ones."""
         self._silences = [*self._silences, *(each for each in order.silences if each[0] > self._ends)]
         self._ends = order.end
 
     @property
     def directions(self) -> Iterator[Direction]:
-        """Those of connections that are not over."""
+        """The open connections."""
         for talk in self._talks:
             yield from talk.sides
 
@@ -254,7 +255,9 @@ class FlowReader(Reader):
         return self._born[connection]
 
     def of(self, share: Share, most: int = BATCH) -> Iterator[Told]:
-        """What began and what was completed by some segments, with addresses; so many segments at a time."""
+        """The exchanges that began and those that were completed in some segments, with addresses; a limited number of
+        segments at a time.
+        """
         at = share.packets.at
         if self._silences and int(at[-1]) >= self._silences[0][0]:
             border, before, after = self._silences[0]
@@ -290,7 +293,7 @@ class FlowReader(Reader):
 
 
 class Flow:
-    """One flow on its way to items; `numbers` are those of items that were numbered in batches before."""
+    """Turns one flow into items; `numbers` are those of items that earlier batches numbered."""
 
     def __init__(
         self,
@@ -300,7 +303,7 @@ class Flow:
         epochs: Mapping[int, int] = MappingProxyType({}),
         source: Held | None = None,
     ) -> None:
-        """The flow of this flow_id; `epochs` are of connections before (captures.tables.keys.Flows)."""
+        """The flow with this flow_id; `epochs` are those of earlier connections (captures.tables.keys.Flows)."""
         self.number = number
         self.source = Held() if source is None else source
         self.numbers: Mapping[Place, int] = {}
@@ -317,27 +320,27 @@ class Flow:
         self._drafter = Drafter(order.capture, self.source, known, order.where, options.tables, self._reader.health)
         self._drafter.flows.epochs |= epochs
         self._started: dict[Exchange, tuple[int, int]] = {}
-        """Where the exchanges began that are not complete, and their rank."""
+        """Where the incomplete exchanges began, and their ranks."""
         self._first: dict[Connection, int] = {}
         """Where each connection's first exchange began."""
         self._nth = 0
         self._rank = 0
         self._begun: tuple[int, frozenset[Connection]] | None = None
-        """The last rank, and which connections had exchanges, before it was presumed that the capture ends."""
+        """The last rank, and which connections had exchanges, before the end of the capture was presumed."""
 
     def take(self, batch: Any) -> Iterator[Any]:
-        """Items of some segments of the flow, behind those before."""
+        """The items of further segments of the flow."""
         some = share(batch, self.source, self._order)
         self._counter.packets(some.packets)
         yield from self.of(some)
 
     def of(self, some: Share) -> Iterator[Any]:
-        """The same of segments whose bytes the source has."""
+        """The items of segments whose bytes the source already has."""
         for began, done in self._reader.of(some):
             yield from self._items(began, done)
 
     def resume(self, order: Order, numbers: Mapping[Place, int]) -> None:
-        """Go on with what comes behind all that there was until now, which has these numbers."""
+        """Continue in a new batch; `numbers` are those of items that have been numbered."""
         self.numbers = numbers
         self._reader.resume(order)
 
@@ -346,7 +349,7 @@ class Flow:
 
     @property
     def directions(self) -> Iterator[Direction]:
-        """Those of connections that are not over."""
+        """The open connections."""
         return self._reader.directions
 
     @property
@@ -355,11 +358,11 @@ class Flow:
 
     @property
     def over(self) -> bool:
-        """Whether its connections have ended so long ago that all that can still come is another one."""
+        """Whether its connections ended so long ago that only a new connection can follow."""
         return not self._started and self._reader.over
 
     def presume(self) -> None:
-        """From now on items are told as they are if the capture ends here."""
+        """From now on yield items as they are if the capture ends here."""
         self._begun = self._rank, frozenset(self._first)
 
     def end(self) -> Iterator[Any]:
@@ -403,7 +406,7 @@ class Flow:
                     yield made
 
     def _selects(self, item: Exchange, at: int, born: int) -> bool:
-        """Whether the filter does, of an exchange that is complete."""
+        """Whether the filter selects a complete exchange."""
         if self._options.undecided:
             return False
         if self._asked is not None:
@@ -432,7 +435,7 @@ class Flow:
         return self._item("exchange", started, at, born, rows, learned, rank=rank)
 
     def note(self, kind: str, span: int, state: Any) -> tuple[Any, ...]:
-        """An item that is no row of any table."""
+        """An item without rows."""
         return kind, span, *_NO_EXCHANGE, self.number, state, *_NO_ROWS
 
     def _item(
@@ -463,7 +466,7 @@ class Flow:
 
 
 def share(batch: Any, source: Held, order: Order) -> Share:
-    """Some segments of a flow (captures.spark.read.reading.SEGMENTS), whose bytes go to `source`."""
+    """Some segments of a flow (captures.spark.read.reading.SEGMENTS); their bytes are added to `source`."""
     numbers = {
         name: batch.column(name).to_numpy()
         for name in ("ts_ns", "clock_ns", "seq", "ack", "flags", "address", "reached", "length")
@@ -488,21 +491,21 @@ def share(batch: Any, source: Held, order: Order) -> Share:
 
 
 def shared(packets: Packets, position: Ints, reached: Ints, clock: Ints, order: Order) -> Share:
-    """Segments of a flow, with what the whole reading says of each; `clock` is what their split says."""
+    """Segments of a flow with what the whole reading says of each; `clock` is that of their split."""
     starts, clocks = order.clocks
     before = clocks[np.searchsorted(starts, packets.at, "right") - 1]
     return Share(packets, order.which(position), reached, np.maximum(clock, before), 0, 0)
 
 
 def open_records(item: Exchange, source: Source, precision: int) -> OpenRecords:
-    """What the records of an exchange are read from later."""
+    """What the records of an exchange need to be read later."""
     frames = (frame for frame in (item.request, item.response) if frame is not None)
     spans = [(at, bytes(source.read(at, at + length))) for frame in frames for at, length in frame.spans]
     return OpenRecords(item, spans, precision)
 
 
 def unknown(topic_id: bytes) -> str | None:
-    """The name of a topic id, as far as nobody needs to tell it."""
+    """The name of a topic id, if no fact of another flow is needed."""
     return RESERVED.get(bytes(topic_id))
 
 
@@ -512,7 +515,7 @@ def records_of(key: Key, item: Exchange, reader: Any, knowledge: Knowledge) -> l
 
 
 Restore = Callable[[bytes], Flow]
-"""Makes a flow of its state (captures.spark.follow.flow_states)."""
+"""Makes a flow from its state (captures.spark.follow.flow_states)."""
 
 
 def items(
@@ -524,9 +527,8 @@ def items(
 ) -> Iterator[Any]:
     """The items of flows, from their segments (captures.spark.read.reading.SEGMENTS): batches of ITEMS.
 
-    The segments of a flow are adjacent, in the order of their position, behind its state where it has one; batches may
-    be cut anywhere. `end` gives the items that the last segment of a flow is followed by, unless those of the capture's
-    end.
+    The segments of a flow must be adjacent, in the order of their position, after its state if it has one; batches may
+    be cut anywhere. `end` yields the items that follow a flow's last segment, by default those of the capture's end.
     """
     return packed(_items(batches, options, order, restore, end or _end))
 

@@ -1,8 +1,8 @@
-"""Stage 1: a split to its segments, as Arrow batches.
+"""Stage 1: a split becomes its segments, as Arrow batches.
 
-Every TCP segment becomes a row with its bytes, under the flow that it belongs to; the split's summaries come last. A
-walk that does not end at the split's end, and whatever the splits behind it could not know (a new section or interface,
-a packet in IP fragments), is told there as trouble: then the file is read again as a whole (captures.spark.plan.order).
+Every TCP segment becomes a row with its bytes, under its flow; the summaries of the split come last. A walk that does
+not end at the split's end, and everything that later splits cannot know (a new section or interface, a packet in IP
+fragments), is reported there as trouble; the file is then read again as a whole (captures.spark.plan.order).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kproxy.captures.spark.plan.splits import WIDE, Split
 from kproxy.captures.tcp.packets import Ints, Mask, Packets, endpoints, ports
 
 BATCH: Final = 4096
-"""Packets of a batch of rows."""
+"""Number of packets in a batch of rows."""
 
 SEGMENTS: Final = pa.schema([
     ("flow_id", pa.int64()),
@@ -48,11 +48,11 @@ SEGMENTS: Final = pa.schema([
     ("payload", pa.binary()),
     ("summary", pa.string()),
 ])  # fmt: skip
-"""Segments in no order but that of `position` within a flow.
+"""Segments; within a flow `position` gives their order, otherwise they have none.
 
-`direction` is captures.tcp.packets' key. `clock_ns` and `reached` are the latest time and the highest address of the
-split up to the segment. `length` is what the segment has on the wire, `payload` what the capture holds of it. A row
-with a `summary` (captures.spark.plan.order.Summary, as JSON) is no segment and belongs to no flow.
+`direction` is the key of captures.tcp.packets. `clock_ns` and `reached` are the latest time and the highest address in
+the split up to the segment. `length` is the segment's size on the wire, `payload` its captured bytes. A row with a
+`summary` (captures.spark.plan.order.Summary as JSON) is not a segment and belongs to no flow.
 """
 
 
@@ -60,8 +60,8 @@ with a `summary` (captures.spark.plan.order.Summary, as JSON) is no segment and 
 class Segments:
     """Some segments of a split, with the columns of SEGMENTS; `flows` are the flow_ids of their directions.
 
-    The bytes of `view` are at the addresses from `base` on; they are there for good where it `stays`, else until the
-    next segments are asked for.
+    The bytes of `view` have the addresses from `base` on; they stay available if `stays`, else until the next segments
+    are asked for.
     """
 
     packets: Packets
@@ -74,17 +74,17 @@ class Segments:
     stays: bool
 
     def only(self, flows: frozenset[int]) -> Segments:
-        """Those of these flows."""
+        """The segments of these flows."""
         return self.some(np.isin(self.flows, list(flows)))
 
     def some(self, directions: Mask) -> Segments:
-        """Those of the directions that are chosen."""
+        """The segments of the chosen directions."""
         some = np.flatnonzero(directions[self.packets.direction])
         columns = (self.position[some], self.reached[some], self.clock[some])
         return Segments(self.packets.some(some), self.flows, *columns, self.view, self.base, self.stays)
 
     def payload(self) -> list[bytes]:
-        """The bytes of each."""
+        """The bytes of each segment."""
         starts = (self.packets.at - self.base).tolist()
         return [
             bytes(self.view[start : start + stored])
@@ -93,7 +93,7 @@ class Segments:
 
 
 def read(split: Split, wanted: Ports | None = None) -> Iterator[Any]:
-    """What `segments` finds, as batches of SEGMENTS."""
+    """The result of `segments` as batches of SEGMENTS."""
     for found in segments(split, wanted):
         yield summary_row(found) if isinstance(found, Summary) else _batch(found)
 
@@ -119,16 +119,16 @@ def _batch(some: Segments) -> Any:
 
 
 def summary_row(summary: Summary) -> Any:
-    """A batch of SEGMENTS with nothing but a summary."""
+    """A batch of SEGMENTS that holds only a summary."""
     columns = [pa.nulls(1, field.type) for field in SEGMENTS]
     columns[-1] = pa.array([summary.json()], pa.string())
     return pa.record_batch(columns, schema=SEGMENTS)
 
 
 def segments(split: Split, wanted: Ports | None = None) -> Iterator[Segments | Summary]:
-    """The segments of a split, of connections with one of the ports that are wanted, and what became of its files.
+    """The segments of a split's connections with one of the wanted ports, and what happened to its files.
 
-    Never raises on what is in the files; raises CaptureError where one cannot be opened.
+    Never raises on the content of files; raises CaptureError if one cannot be opened.
     """
     if split.walker is not None:
         yield from _cut(split, copy(split.walker), wanted)
@@ -230,7 +230,7 @@ class _Reading:
         told.last = max(int(time.max()), told.first if told.last is None else told.last)
 
     def segments(self, view: memoryview, packets: Packets, *, stays: bool) -> Iterator[Segments]:
-        """Those of a batch that are wanted."""
+        """The wanted segments of a batch."""
         told, count = self.told, len(packets)
         if not count:
             return
@@ -251,7 +251,7 @@ class _Reading:
             yield found
 
     def summary(self, walker: Walker | None) -> Summary:
-        """The summary of the file, which `walker` has walked."""
+        """The summary of the file that `walker` has walked."""
         self.told.unknown = sorted(self.links.unknown)
         self.told.unread = dict(Counter(self.links.unread) - Counter(self.unread_before))
         self.told.untimed = 0 if walker is None else walker.untimed

@@ -45,18 +45,18 @@ _COMPRESSION: Final = """
 
 
 def sizes(spark: SparkSession, tables: Tables) -> DataFrame:
-    """A row for each topic, client and codec of what was produced: batches, and what is in one.
+    """One row for each topic, client and codec of produced batches: their number, sizes and records.
 
-    Of compressed message sets (magic 0 and 1) records are not counted: only their inside tells.
+    Records of compressed message sets (magic 0 and 1) are not counted, because that needs decompression.
     """
     return spark.sql(_SIZES, record_batches=tables["record_batches"], measured=measured(spark, tables))
 
 
 def compression(spark: SparkSession, tables: Tables) -> DataFrame:
-    """A row for each topic and codec: bytes of keys, values and headers for each byte of the batches that hold them.
+    """One row for each topic and codec: bytes of keys, values and headers per byte of the batches that hold them.
 
-    What batches add to their records counts against it, so that without compression the ratio is below 1. Needs the
-    table `records`, which is written only where it is asked for, and is empty without it. A partition of an exchange
-    with several codecs is "mixed"; partitions with control batches, or with withheld records, are left out.
+    Batch headers count against it, so without compression the ratio is below 1. Needs the table `records`, which is
+    written only on demand, and is empty without it. A partition of an exchange with several codecs is "mixed";
+    partitions with control batches or withheld records are left out.
     """
     return spark.sql(_COMPRESSION, record_batches=tables["record_batches"], records=tables["records"])

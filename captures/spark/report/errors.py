@@ -1,4 +1,4 @@
-"""What brokers refused, and what was never answered."""
+"""What brokers refused, and requests that were never answered."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _UNFINISHED: Final = """
 
 
 def errors(spark: SparkSession, tables: Tables) -> DataFrame:
-    """A row for each error, API, client and broker: exchanges that have it, and partitions in them that do."""
+    """One row for each error, API, client and broker: number of exchanges with the error, and of partitions in them."""
     known = [(code, name(code)) for code in all_errors()]
     meant = [
         (key, version, code, meaning)
@@ -47,5 +47,7 @@ def errors(spark: SparkSession, tables: Tables) -> DataFrame:
 
 
 def unfinished(spark: SparkSession, tables: Tables) -> DataFrame:
-    """A row for each status, reason, API, client and broker of exchanges that are not whole, answered and readable."""
+    """One row for each status, reason, API, client and broker of exchanges that are incomplete, unanswered or
+    unreadable.
+    """
     return spark.sql(_UNFINISHED, measured=measured(spark, tables))

@@ -28,11 +28,11 @@ FORMS: Final[Mapping[str, Callable[[Any], str]]] = {
     "list": ", ".join,
     "flag": lambda value: "yes" if value else "",
 }
-"""Durations come out as milliseconds, or with a unit; times as the session has them, which is UTC in ours."""
+"""Durations are written as milliseconds, or with a unit; times in the session's time zone, which is UTC here."""
 
 TO_THE_LEFT: Final = frozenset({"text", "list", "time", "flag"})
 
 
 def text(form: str, value: Any) -> str:
-    """A value in one of `FORMS`; "" where there is none."""
+    """A value in one of `FORMS`; "" for None."""
     return "" if value is None else FORMS[form](value)

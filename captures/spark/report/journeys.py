@@ -1,4 +1,4 @@
-"""The way of records: produced at which offset and when, fetched by whom after how long."""
+"""The path of records: produced at which offset and when, fetched by whom after how long."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ _SUMMARY: Final = """
 
 
 def journeys(spark: SparkSession, tables: Tables) -> DataFrame:
-    """A row for each partition of a Produce that was stored, and client that fetched it; one without, where none did.
+    """One row for each stored partition of a Produce and client that fetched it; one without a client if nobody did.
 
-    `offset` is the first that the broker assigned, of so many `records`. `delay_us` is from the Produce's first byte to
-    the last one of the first Fetch response that brought it to this client, and `fetches` how many did. It takes
-    captures of producer and consumer, which need not be the same. What was sent with acks=0 has no offset, and what is
-    in a compressed message set (magic 0 and 1) no number: these are not found again.
+    `offset` is the first that the broker assigned, `records` their number. `delay_us` is the time from the Produce's
+    first byte to the last byte of the first Fetch response that brought them to this client; `fetches` counts such
+    responses. Captures of producer and consumer are needed; they may be different ones. Requests with acks=0 have no
+    offset, and compressed message sets (magic 0 and 1) no count: these are not matched.
     """
     return spark.sql(
         _JOURNEYS,
@@ -75,8 +75,8 @@ def journeys(spark: SparkSession, tables: Tables) -> DataFrame:
 
 
 def delays(spark: SparkSession, tables: Tables) -> DataFrame:
-    """A row for each topic, producer and client that fetched: how many batches, after how long, how many of them again.
+    """One row for each topic, producer and client that fetched: number of batches, delays, number of repeated fetches.
 
-    Where the consumer is null they were not fetched by anybody, as far as was captured.
+    A null consumer means that nobody fetched them, as far as was captured.
     """
     return spark.sql(_SUMMARY, journeys=journeys(spark, tables))

@@ -31,10 +31,11 @@ _PERCENTILES: Final = """
 
 
 def percentiles(spark: SparkSession, tables: Tables, by: Sequence[str] = ("api",)) -> DataFrame:
-    """A row for each combination of what `by` names (of `BY`): it, exchanges, p50_us to p999_us, max_us.
+    """One row for each combination of the columns in `by` (of `BY`): exchanges, p50_us to p999_us, max_us.
 
-    A latency is from the request's last byte to the response's, as in `kproxy stats`; what was not answered has none.
-    In the order of time where `by` names minutes, else that with most exchanges first. Raises KeyError on another name.
+    A latency is the time from the request's last byte to the response's, as in `kproxy stats`; unanswered requests have
+    none. Sorted by time if `by` names minutes, else by number of exchanges, descending. Raises KeyError on an unknown
+    name.
     """
     query = _PERCENTILES.format(
         names=", ".join(by),

@@ -1,4 +1,4 @@
-"""Exchanges with the names that analyses count by."""
+"""Exchanges with the columns by which analyses group them."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _WITH_NAMES: Final = r"""
 
 
 def measured(spark: SparkSession, tables: Tables) -> DataFrame:
-    """Kafka's exchanges, without TLS and dialects, with five columns more.
+    """Kafka's exchanges, without TLS and dialects, with five further columns.
 
-    `api` is the API's name; a Fetch that brought no records has a name of its own, because it waited for some. `client`
-    is the client id, else the client's address; `broker` the broker's; `software` the client's. `by_broker` says that
-    the client id is one that brokers give themselves, to replicate above all.
+    `api` is the API's name; a Fetch without records has a name of its own, because the broker waited for some. `client`
+    is the client id, else the client's address; `broker` the broker's address; `software` the client's software.
+    `by_broker` is true if brokers use this client id, mostly to replicate.
     """
     names = ("exchanges", "exchange_topics")
     return spark.sql(_WITH_NAMES, args=None, **{name: tables[name] for name in names})

@@ -1,4 +1,4 @@
-"""How much there is."""
+"""The size of what was captured."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ _OVERVIEW: Final = """
 
 
 def overview(spark: SparkSession, tables: Tables) -> DataFrame:
-    """One row: from when to when, exchanges, what they come from, how many have an error or are not whole."""
+    """One row: time span, number of exchanges, of clients and brokers, of errors, and of incomplete exchanges."""
     return spark.sql(_OVERVIEW, measured=measured(spark, tables), anomalies=tables["anomalies"])

@@ -1,4 +1,4 @@
-"""A report as one HTML file that needs nothing else: tables and plots, light and dark, without a script."""
+"""A report as a self-contained HTML file: tables and plots, light and dark, without scripts."""
 
 from __future__ import annotations
 

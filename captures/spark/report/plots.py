@@ -1,4 +1,4 @@
-"""Plots as SVG within a page: no script, no font, and colours from the page's style (classes c0 to c5, axis, grid)."""
+"""Plots as SVG in a page: no script, no font; colours come from the page's style (classes c0 to c5, axis, grid)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Range(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A stretch of time in the row `label`; up to `settled` it is drawn as work. Seconds since the epoch."""
+    """A span of time in the row `label`; up to `settled` it is drawn as work. Seconds since the epoch."""
 
     label: str
     begin: float
@@ -93,7 +93,7 @@ def ranges(rows: Sequence[Range], write: Write, names: Sequence[str]) -> str:
 
 
 def bars(rows: Sequence[tuple[str, Sequence[float]]], write: Write, names: Sequence[str]) -> str:
-    """Values as bars one behind the other, a row for each label; `names` says what they are."""
+    """Values as bars in a row for each label, one after the other; `names` describes the values."""
     longest = max((sum(values) for _, values in rows), default=0)
     if not longest:
         return ""
@@ -111,7 +111,7 @@ def bars(rows: Sequence[tuple[str, Sequence[float]]], write: Write, names: Seque
 
 
 def spans(rows: Sequence[Span], names: tuple[str, str]) -> str:
-    """Stretches of time, a row for each label; `names` says what the first and the second part of one are."""
+    """Spans of time, a row for each label; `names` describes the first and the second part of a span."""
     if not rows:
         return ""
     labels = list(dict.fromkeys(row.label for row in rows))
@@ -128,7 +128,7 @@ def spans(rows: Sequence[Span], names: tuple[str, str]) -> str:
 
 
 class _Scale(NamedTuple):
-    """From values to places."""
+    """Maps values to places."""
 
     low: float
     high: float
@@ -145,7 +145,7 @@ class _Scale(NamedTuple):
 
 
 def _far(points: Sequence[Point]) -> float:
-    """Seconds between points that are no neighbours: nothing was captured between them."""
+    """Distance in seconds from which points are not joined: nothing was captured between them."""
     times = sorted({when for when, _ in points})
     return 2.5 * min((after - before for before, after in pairwise(times)), default=1.0)
 
@@ -160,7 +160,7 @@ def _stretches(points: Sequence[Point], far: float) -> Iterator[Sequence[Point]]
 
 
 def _ticks(low: float, high: float, count: int) -> Iterator[float]:
-    """About so many round values from low to high."""
+    """About `count` round values from low to high."""
     size = 10 ** math.floor(math.log10((high - low) / count))
     step = next(one * size for one in _STEPS if one * size * count >= high - low)
     at = math.ceil(low / step) * step

@@ -1,4 +1,4 @@
-"""Groups over time: each generation, who was in it and how long it took to come about."""
+"""Groups over time: each generation, its members, and the duration of its rebalance."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ _TIMELINE: Final = """
 
 
 def timeline(spark: SparkSession, tables: Tables) -> DataFrame:
-    """A row for each generation of a group (member epoch, of groups that the coordinator balances: KIP-848).
+    """One row for each generation of a group (member epoch, for groups that the coordinator balances: KIP-848).
 
-    It begins with the first JoinGroup that led to it, or the first member that is told of it, and is stable once every
-    member that was seen in it has its assignment: `took_us`. `lasted_us` is until the next one begins. Of what happened
-    until then: members that left, answers that told of a rebalance (REBALANCE_IN_PROGRESS), and other errors.
+    A generation begins with the first JoinGroup that led to it, or the first member that learns of it, and is stable
+    once every member seen in it has its assignment: `took_us`. `lasted_us` is the time until the next one begins. The
+    row counts what happened until then: members that left, responses with REBALANCE_IN_PROGRESS, and other errors.
     """
     names = ("group_events", "exchanges")
     return spark.sql(_TIMELINE, args=None, **{name: tables[name] for name in names})

@@ -1,7 +1,7 @@
-"""Figures by time that may be added up: kept for a minute, a client and an API, they give any coarser sum.
+"""Aggregates over time that can be merged: kept by minute, client and API, they give any coarser sum.
 
-Latencies are KLL sketches: those of two rows merge into that of both, which percentiles do not. A quantile that comes
-out of one is some value near the rank that was asked for, off by at most about 1.3 % of the ranks.
+Latencies are KLL sketches: two sketches merge into that of both inputs, which percentiles cannot. A quantile of a
+sketch is a value whose rank differs from the wanted rank by at most about 1.3 %.
 """
 
 from __future__ import annotations
@@ -45,10 +45,12 @@ _MERGED: Final = """
 
 
 def rollup(spark: SparkSession, tables: Tables, seconds: int = MINUTE) -> DataFrame:
-    """A row for each time (the begin of so many seconds), API, client and broker; `latency_kll` is BINARY."""
+    """One row for each time (the beginning of an interval of `seconds`), API, client and broker; `latency_kll` is
+    BINARY.
+    """
     return spark.sql(_ROLLUP, args={"seconds": seconds}, measured=measured(spark, tables))
 
 
 def merged(spark: SparkSession, kept: DataFrame, by: Sequence[str] = ("time",)) -> DataFrame:
-    """Rows of `rollup` added up by some of time, api, client and broker, with p50_us and p99_us; needs Spark 4.1.2."""
+    """Rows of `rollup` summed by some of time, api, client and broker, with p50_us and p99_us; needs Spark 4.1.2."""
     return spark.sql(_MERGED.format(names=", ".join(by)), rollup=kept)

@@ -1,4 +1,4 @@
-"""What a report shows, as data: for each section an analysis, its columns and its plot."""
+"""The sections of a report as data: for each an analysis, its columns and its plot."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from kproxy.captures.spark.report.tables import Tables
 
 Rows = Sequence[Mapping[str, Any]]
 Analysis = Callable[[SparkSession, Tables, int], DataFrame]
-"""Of a session, the tables and the seconds that a point in time stands for."""
+"""The arguments: a session, the tables, and the length in seconds of an interval."""
 
 _POINTS: Final = 120
-"""About how many points in time a plot has at most."""
+"""Approximate maximum number of intervals in a plot."""
 _SECONDS: Final = (1, 2, 5, 10, 30, 60, 300, 900, 3600, 14400, 86400)
 _DRAWN: Final = 20
-"""Rows of a plot at most."""
+"""Maximum number of rows of a plot."""
 _SERIES: Final = 3
-"""Topics that are drawn over time."""
+"""Maximum number of topics that are drawn over time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`form` is one of captures.spark.report.forms; what is `wide` is for pages, not for terminals."""
+    """`form` is one of captures.spark.report.forms; `wide` columns are for pages, not for terminals."""
 
     name: str
     head: str
@@ -53,7 +53,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """`empty` is what it says without any row. A section without columns is a plot alone."""
+    """`empty` is the text for a section without rows. A section without columns is only a plot."""
 
     name: str
     title: str
@@ -63,12 +63,12 @@ class Section:
     columns: tuple[Column, ...] = ()
     plot: Callable[[Rows], str] | None = None
     most: int = 1000
-    """Rows that are taken at most."""
+    """Maximum number of rows that are collected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A section with its rows; `more` says that there are others."""
+    """A section with its rows; `more` says that further rows exist."""
 
     section: Section
     rows: Rows
@@ -78,7 +78,7 @@ class Found:
 def find(spark: SparkSession, tables: Tables, seconds: int | None = None) -> Iterator[Found]:
     """Run every section, one after the other.
 
-    `seconds` is what a point in time stands for; None chooses by how long the captures last.
+    `seconds` is the length of an interval; None chooses it by the duration of the captures.
     """
     for section in SECTIONS:
         taken = section.run(spark, tables, seconds or 60).limit(section.most + 1).collect()
@@ -99,7 +99,7 @@ def _seconds(time: datetime) -> float:
 
 
 def _duration(micros: float) -> str:
-    """For an axis and what is beside it: 0.1 ms, 20 ms, 1.5 s."""
+    """A duration for an axis: 0.1 ms, 20 ms, 1.5 s."""
     return f"{micros / 1000:g} ms" if micros < 1e6 else f"{micros / 1e6:g} s"
 
 
@@ -329,4 +329,4 @@ SECTIONS: Final = (
         ), _journeys_plot,
     ),
 )  # fmt: skip
-"""In the order of a report."""
+"""The sections in the order of a report."""

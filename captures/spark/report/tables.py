@@ -26,7 +26,7 @@ class NoTables(Exception):  # noqa: N818 (a finding about a folder)
 def read(spark: SparkSession, directory: str) -> dict[str, DataFrame]:
     """The tables of a folder or URL (`s3a://…`) by name, with their partition columns.
 
-    One that is not there is empty, since nobody has to write them all. Raises NoTables where none is.
+    A missing table is empty, because writers may leave tables out. Raises NoTables if all are missing.
     """
     found = {name: _read(spark, f"{directory.rstrip('/')}/{name}", table) for name, table in TABLES.items()}
     if not any(found.values()):

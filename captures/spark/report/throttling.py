@@ -1,4 +1,4 @@
-"""Whom brokers slow down by quotas."""
+"""Clients that brokers throttle by quotas."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _THROTTLED: Final = """
 
 
 def throttled(spark: SparkSession, tables: Tables) -> DataFrame:
-    """A row for each client, API and broker with a response that told of throttling: how many did, and for how long.
+    """One row for each client, API and broker with throttled responses: their number, and the throttle times.
 
-    `exchanges` counts the responses that have the field at all.
+    `exchanges` counts the responses that have a throttle time at all.
     """
     return spark.sql(_THROTTLED, measured=measured(spark, tables))

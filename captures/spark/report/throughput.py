@@ -1,4 +1,4 @@
-"""What goes into topics and comes out."""
+"""Traffic into and out of topics."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ _OVER_TIME: Final = """
 
 
 def moved(spark: SparkSession, tables: Tables) -> DataFrame:
-    """Every partition of a Produce or Fetch that carried records and was not refused: its topic, way, bytes, records.
+    """Every partition of a Produce or Fetch that carried records without an error: its topic, way, bytes, records.
 
-    The way is "in" (produced), "out" (fetched) or "replicated" (fetched by a client id that brokers use to replicate).
-    Records are counted by batches' headers; those of compressed message sets (magic 0 and 1) tell no number.
+    The way is "in" (produced), "out" (fetched) or "replicated" (fetched with a client id that brokers use to
+    replicate). Records are counted from batch headers; compressed message sets (magic 0 and 1) have no count there.
     """
     return spark.sql(_MOVED, exchange_topics=tables["exchange_topics"], measured=measured(spark, tables))
 
 
 def by_topic(spark: SparkSession, tables: Tables) -> DataFrame:
-    """A row a topic: bytes, records and clients of each way."""
+    """One row for each topic: bytes, records and clients of each way."""
     return spark.sql(_BY_TOPIC, moved=moved(spark, tables))
 
 
 def over_time(spark: SparkSession, tables: Tables, seconds: int = 60) -> DataFrame:
-    """A row for each time (the begin of so many seconds), topic and way: bytes and records."""
+    """One row for each time (the beginning of an interval of `seconds`), topic and way: bytes and records."""
     return spark.sql(_OVER_TIME, args={"seconds": seconds}, moved=moved(spark, tables))

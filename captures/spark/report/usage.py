@@ -1,4 +1,4 @@
-"""Who uses which topic."""
+"""Which clients use which topic."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ _USERS: Final = """
 
 
 def users(spark: SparkSession, tables: Tables) -> DataFrame:
-    """A row for each topic, use and client.
+    """One row for each topic, use and client.
 
-    It produces, fetches, commits (OffsetCommit, TxnOffsetCommit), replicates (a broker, by its client id) or only asks:
-    Metadata, ListOffsets, whatever else names the topic; these rows come last. `errors` counts refused partitions.
+    The use is producing, fetching, committing (OffsetCommit, TxnOffsetCommit), replicating (by a broker, known by its
+    client id) or only asking: Metadata, ListOffsets and other requests that name the topic; these rows come last.
+    `errors` counts refused partitions.
     """
     return spark.sql(_USERS, exchange_topics=tables["exchange_topics"], measured=measured(spark, tables))

@@ -1,4 +1,4 @@
-"""Which versions clients speak, and which of them Kafka 4 refuses."""
+"""Which API versions clients use, and which of them Kafka 4 refuses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kproxy.decoders.schema import store
 from kproxy.decoders.schema.apis import all_apis
 
 UPGRADE: Final = "4."
-"""The releases to which an upgrade is judged."""
+"""The releases against which an upgrade is judged."""
 
 _VERSIONS: Final = """
     SELECT
@@ -33,17 +33,17 @@ _VERSIONS: Final = """
 
 
 def lowest_versions() -> dict[int, int | None]:
-    """The lowest version of each API key that the newest 4.x we hold serves; None where the API is gone."""
+    """The lowest version of each API key that the newest known 4.x serves; None if the API was removed."""
     release = next(one for one in store.releases() if one.startswith(UPGRADE))
     return {key: api.spoken[release].low if release in api.spoken else None for key, api in all_apis(release).items()}
 
 
 def versions(spark: SparkSession, tables: Tables) -> DataFrame:
-    """A row for each software, API and version: who speaks it, and `refused`: why Kafka 4 does not, else null.
+    """One row for each software, API and version: its clients, and `refused`: why Kafka 4 refuses it, else null.
 
-    It is "gone" (the whole API) or "below N". Clients tell their software in ApiVersions since Kafka 2.4. What brokers
-    say to each other is marked `between_brokers`: an upgrade replaces both ends. What is refused comes first.
-    Source: KIP-896, by the message definitions of the newest 4.x release that we hold.
+    `refused` is "gone" (the whole API) or "below N". Clients send their software in ApiVersions since Kafka 2.4.
+    Traffic between brokers is marked `between_brokers`: an upgrade replaces both ends. Refused versions come first.
+    Source: KIP-896, from the message definitions of the newest known 4.x release.
     """
     apis = all_apis()
     known = [(key, lowest, apis[key].klass == "control") for key, lowest in lowest_versions().items()]

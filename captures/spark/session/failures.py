@@ -1,4 +1,4 @@
-"""What Spark raises."""
+"""The exceptions of Spark."""
 
 from __future__ import annotations
 

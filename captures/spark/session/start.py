@@ -1,4 +1,4 @@
-"""A Spark session as everything here wants it."""
+"""Starts Spark sessions with the settings that all jobs here need."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ from pyspark.sql import SparkSession
 from kproxy.captures.spark.session import workers
 
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
-"""What spark-submit tells a program that it started."""
+"""The options with which spark-submit started this program."""
 _LOCAL: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
     "spark.sql.shuffle.partitions": "8",
 }
-"""What a session on this machine is told."""
+"""The options of a session on this machine."""
 _IN_PYTHON: Final = {
-    # Each stage would be a job of its own, planned anew.
+    # With it each stage would be a job of its own, planned anew.
     "spark.sql.adaptive.enabled": "false",
-    # Rows are few and have much in them, so Java's code for them would be longer in the making than in use.
+    # Rows are few and large, so generating Java code for them would take longer than it saves.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    # Before each row Java counts again what all before it in a batch have, wherever lists are in lists.
+    # For each row, Java would recount all earlier rows of the batch, wherever lists are nested.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
-    # What Java does is over before the code of its second compiler pays, and its usual collector marks the heap again
+    # Java ends before its second compiler pays, and its default collector marks the heap again
     # and again for values of megabytes.
     "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC",
-    # Otherwise workers that run functions of a DataFrame are others than those that _start_workers starts.
+    # Otherwise functions of a DataFrame run in other workers than those that _start_workers starts.
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
 }
-"""The same where Python and C do the work."""
+"""The options of a session in which Python and C do the work."""
 
 
 def session(master: str | None = None, *, queries: bool = False) -> SparkSession:
-    """A session on `master` (what spark-submit was told unless given, else all cores of this machine).
+    """A session on `master` (by default that of spark-submit, else all cores of this machine).
 
-    It is for making tables, which Python's workers do, or for `queries`, which Java answers.
+    It is meant for making tables, which Python workers do, or with `queries` for SQL, which Java does.
     """
     conf = SparkConf().setAppName("kproxy").set("spark.sql.session.timeZone", "UTC")
     if master is None and _SUBMITTED not in os.environ:
         master = "local[*]"
-    # Workers would take the first python3 of the PATH.
+    # By default workers use the first python3 of the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master is not None:
         conf.setMaster(master)
@@ -57,7 +57,7 @@ def session(master: str | None = None, *, queries: bool = False) -> SparkSession
             conf.setAll([*_LOCAL.items(), *(() if queries else _IN_PYTHON.items())])
     if queries:
         return SparkSession.builder.config(conf=conf).getOrCreate()
-    # Java takes seconds to start, in which Python has nothing to do.
+    # Java takes seconds to start; Python can work meanwhile.
     importing = Thread(target=workers.load)
     importing.start()
     try:
@@ -70,7 +70,7 @@ def session(master: str | None = None, *, queries: bool = False) -> SparkSession
 
 def _start_workers(context: SparkContext) -> None:
     """Have the workers of all cores import what they need, while Java makes the session and the first plan."""
-    with suppress(Exception):  # whatever fails does so again where somebody waits for it
+    with suppress(Exception):  # a failure repeats where its result is awaited
         cores = context.defaultParallelism
         context.parallelize(range(cores), cores).mapPartitions(_ready).count()
 

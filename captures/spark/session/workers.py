@@ -1,4 +1,4 @@
-"""What Python's workers of Spark run, and what each of them does once, before."""
+"""What the Python workers of Spark run, and what each does once beforehand."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from kproxy.captures.garbage import seldom_collections
 
 Stage = Callable[[Iterable[Any]], Iterator[Any]]
-"""Makes batches (pyarrow.RecordBatch) of those of a partition."""
+"""Makes batches (pyarrow.RecordBatch) from those of a partition."""
 _NEEDED: Final = ("kproxy.captures.spark.job", "kproxy.captures.spark.write.parquet", "pandas")
 
 
 def mapped(frame: DataFrame, stage: Stage, schema: Any) -> DataFrame:
-    """What a stage makes of each partition of a frame, with this pyarrow.Schema."""
+    """The result of a stage on each partition of a frame, with this pyarrow.Schema."""
 
     def run(batches: Iterable[Any]) -> Iterator[Any]:
         ready()
@@ -32,8 +32,8 @@ def mapped(frame: DataFrame, stage: Stage, schema: Any) -> DataFrame:
 
 @cache
 def ready() -> None:
-    """Import what jobs need, and leave it out where garbage is looked for: a worker does so after each task, among all
-    that it has.
+    """Import what jobs need, and exclude it from garbage collection: a worker collects after each task, over all its
+    objects.
     """
     load()
     gc.collect()

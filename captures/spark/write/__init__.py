@@ -1,1 +1,1 @@
-"""Tables as Parquet: by executors on a file system, or at a URL by Spark."""
+"""Tables as Parquet: written by executors to a file system, or by Spark to a URL."""

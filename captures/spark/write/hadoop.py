@@ -1,4 +1,4 @@
-"""Tables at a URL, put in place by the file systems that Spark has (Hadoop's)."""
+"""Tables at a URL, put in place by Spark's file systems (Hadoop's)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 
 class Folder:
-    """A folder at a URL, of which names are relative. Raises OSError where something in it cannot be changed."""
+    """A folder at a URL; names are relative to it. Raises OSError if something in it cannot be changed."""
 
     def __init__(self, spark: SparkSession, url: str) -> None:
         # Spark's Python has no other way to them
@@ -33,7 +33,7 @@ class Folder:
             raise OSError(f"{self.url}: {name} cannot be moved to {to}")
 
     def remove(self, name: str) -> None:
-        """Remove a file, or a folder with all that is in it; nothing where there is none."""
+        """Remove a file, or a folder with its content; does nothing if there is none."""
         self._system.delete(self._path(name), True)
 
     def _path(self, name: str) -> Any:
@@ -47,9 +47,10 @@ class Folder:
 
 
 def place(folder: Folder, aside: str, name: str, tables: Sequence[str], every: Sequence[str]) -> None:
-    """Put the files of `tables` below `aside` in their places, named so; those of `every` table that were named so go.
+    """Move the files of `tables` from `aside` to their places; older files of `every` table with such names are
+    removed.
 
-    A file that is replaced is missing for a moment, since most of these file systems replace none.
+    A replaced file is missing for a moment, because most of these file systems cannot replace a file.
     """
     written = set()
     for table in tables:

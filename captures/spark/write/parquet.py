@@ -1,6 +1,6 @@
-"""Tables that Spark has made, as Parquet: the folders that captures.tables.parquet writes.
+"""Tables that Spark has made, written as Parquet in the folders that captures.tables.parquet writes.
 
-Executors write the files, each those of its partitions, so that rows need not become Spark's.
+Each executor writes the files of its partitions, so that rows need not be converted to Spark's.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
-"""What Spark must be told so that its own files are as captures.tables.parquet writes them."""
+"""Options by which Spark writes files as captures.tables.parquet does."""
 _FORMATS: Final = ("yyyy-MM-dd", "HH")
-"""Of the day and the hour, as PARTITIONS names them."""
+"""The day and the hour, as PARTITIONS names them."""
 _NOTHING: Final = pa.schema([("written", pa.int64())])
 
 
 def write(made: Tables, directory: Path | str) -> dict[str, int]:
-    """Write tables below a folder that every executor sees, or a URL; how many rows each has.
+    """Write tables below a folder that every executor sees, or a URL; returns the number of rows of each.
 
-    Files are written aside, and take their places when all are there; those of an earlier writing of the same capture
-    go then, and no others. Raises OSError where the folder cannot be written.
+    Files are written elsewhere and moved to their places when all are complete; those of an earlier writing of the same
+    capture are removed then, and no others. Raises OSError if the folder cannot be written.
     """
     name = made.order.capture
     if isinstance(directory, str):
@@ -56,9 +56,9 @@ def write(made: Tables, directory: Path | str) -> dict[str, int]:
 def fill(
     parts: Sequence[Part], given: Mapping[str, Sequence[Any]], names: Sequence[str], folder: Path, name: str
 ) -> dict[str, int]:
-    """Write tables with these names into a folder, in files that are named so; how many rows each has.
+    """Write tables with these names into a folder, in files with this prefix; returns the number of rows of each.
 
-    `given` are batches of rows that are at hand.
+    `given` are further batches of rows.
     """
     files = Files(folder, "given")
     for table in names:
@@ -74,7 +74,7 @@ def fill(
 
 
 def _put_at(made: Tables, url: str) -> dict[str, int]:
-    """Write tables below a URL, by Spark itself, whose file systems know how."""
+    """Write tables below a URL with Spark itself, whose file systems can."""
     spark, name = made.kept[0].sparkSession, made.order.capture
     folder, aside = Folder(spark, url), f".{name}.partial"
     folder.remove(aside)
@@ -135,7 +135,7 @@ def _writing(part: Part, names: Sequence[str], aside: Path, number: int) -> Stag
 
 
 def _named(folder: Path, capture: str) -> int:
-    """Name the files of a table after their capture; how many rows they have."""
+    """Name the files of a table after their capture; returns their number of rows."""
     import pyarrow.parquet as pq
 
     rows = 0

@@ -1,4 +1,4 @@
-"""Parts of a reading's rows on Spark: a frame, and how the rows of tables are made of its batches."""
+"""Parts of a reading's rows on Spark: a frame, and how its batches become rows of tables."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from kproxy.captures.tables import arrow
 from kproxy.captures.tables.schema import TABLES
 
 Make: TypeAlias = "Callable[[Iterable[Any], Sequence[str]], Iterator[tuple[str, Any]]]"
-"""Makes batches of rows of tables with these names, each with its table's."""
+"""Makes batches of rows of the tables with these names, each with its table's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Of the columns of `frame` there is one for each of `tables`, the others are `common` to them."""
+    """`frame` has one column for each of `tables`, and the `common` columns."""
 
     frame: DataFrame
     common: tuple[str, ...]
@@ -33,7 +33,7 @@ class Part:
     make: Make
 
     def columns(self, names: Sequence[str]) -> DataFrame:
-        """What the rows of these tables are made of."""
+        """The frame with the columns that the rows of these tables need."""
         return self.frame.select(*self.common, *(name for name in self.tables if name in names))
 
     def rows(self, name: str) -> DataFrame:
@@ -53,7 +53,7 @@ def items(closed: DataFrame) -> Part:
 
 
 def unclosed(drafted: DataFrame, closer: Callable[[], Closer]) -> Part:
-    """The rows of items that are not closed yet (captures.spark.read.flows.ITEMS), in the order that numbers them."""
+    """The rows of items that are not closed yet (captures.spark.read.flows.ITEMS), in the order of numbering."""
 
     def make(batches: Iterable[Any], names: Sequence[str]) -> Iterator[tuple[str, Any]]:
         yield from unfolded(closer().close(batches), names)
@@ -62,7 +62,7 @@ def unclosed(drafted: DataFrame, closer: Callable[[], Closer]) -> Part:
 
 
 def claims(portions: DataFrame, verdicts: Mapping[int, Verdicts], whole: Whole) -> Part:
-    """The rows of upheld claims, from portions (captures.spark.claims.claiming.CLAIMED)."""
+    """The rows of confirmed claims, from portions (captures.spark.claims.claiming.CLAIMED)."""
 
     def make(batches: Iterable[Any], names: Sequence[str]) -> Iterator[tuple[str, Any]]:
         yield from upholding.batches(batches, [name for name in TOLD if name in names], verdicts, whole)
@@ -71,7 +71,7 @@ def claims(portions: DataFrame, verdicts: Mapping[int, Verdicts], whole: Whole) 
 
 
 def unfolded(batches: Iterable[Any], names: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """The rows of tables, from lists of them."""
+    """The rows of tables from lists of rows."""
     for batch in batches:
         for name in batch.schema.names:
             if name in names:
