@@ -15,10 +15,7 @@ if not TYPE_CHECKING:
         from kproxy.captures.spark.claims._looked import Looked, Mapped
 
         COMPILED = True
-    except (
-        ImportError,
-        ValueError,
-    ):  # ValueError: compiled for another decoders/exchange.pxd
+    except (ImportError, ValueError):  # a ValueError: it was compiled for another decoders/exchange.pxd
         pass
 
 __all__ = ["COMPILED", "Found", "Looked", "Mapped", "check"]
