@@ -91,7 +91,7 @@ class _DialectFields(Fields):
 
 def _names(element: Element, field: Field) -> tuple[tuple[str | int, str], ...]:
     if field.array or not (field.type in RANGES or field.type == "string"):
-        raise element.error(f"names are for whole numbers and strings, {field.name} is neither")
+        raise element.error(f"only whole numbers and strings can have names; {field.name} is neither")
     members = element.object("names", (), tuple(element.value) if isinstance(element.value, dict) else ())
     found: list[tuple[str | int, str]] = []
     for value, name in members.items():
@@ -293,7 +293,9 @@ class _Reading:
         if flags["amongKafka"]:
             self._check_among(members["type"], header, number)
             if flags["turnsRoles"]:
-                raise members["turnsRoles"].error("among Kafka's requests the client asks, always")
+                raise members["turnsRoles"].error(
+                    "not together with amongKafka, where clients send all requests"
+                )
         return RequestType(
             number,
             (name, *(identifier(other, "a request's name") for other in others)),
@@ -307,10 +309,11 @@ class _Reading:
     def _check_among(self, element: Element, header: Header, number: int) -> None:
         first = header.message.fields[0]
         if first.name != header.roles["type"] or first.type != "int16":
-            raise element.error("among Kafka's requests the type stands where Kafka has its API key: first, as int16")
+            raise element.error("with amongKafka the type must be the first field, an int16 like Kafka's API key")
         api = definitions().api(number)
         if api is not None or number < 0:
-            raise element.error(f"among Kafka's requests {number} is {'no API key' if api is None else api.name}")
+            taken = "negative" if api is None else api.name
+            raise element.error(f"with amongKafka the type must be an unused API key: {number} is {taken}")
 
     # --- time --------------------------------------------------------------------------------------------------------
 
@@ -381,4 +384,4 @@ def _comparable(element: Element, field: Field | None, value: str | bool | int) 
     kinds: dict[str, type] = {"bool": bool, "string": str} | dict.fromkeys(RANGES, int)
     if field is None or field.array or field.struct is not None or type(value) is not kinds.get(field.type):
         name, kind = ("", "") if field is None else (field.name, f"[]{field.type}" if field.array else field.type)
-        raise element.value["is"].error(f"{name} is {kind}, it is never {element.value['is'].plain()!r}")
+        raise element.value["is"].error(f"{name} has the type {kind}, so it cannot be {element.value['is'].plain()!r}")

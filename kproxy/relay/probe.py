@@ -150,7 +150,7 @@ async def _log_in(sasl: SaslSettings, reader: asyncio.StreamReader, transport: A
         try:
             return login(sasl.mechanism, credentials.load(sasl), version)
         except credentials.CredentialsError as error:
-            raise LoginError(f"is not asked: {error}") from None
+            raise LoginError(f"cannot be asked to authenticate: {error}") from None
 
     clock = asyncio.get_running_loop().time
     gate = Gate(definitions(), steps)

@@ -142,7 +142,7 @@ def told_of(running: RelayProcess, text: str) -> bool:
 
 @pytest.mark.parametrize(
     ("password", "why"),
-    [(sasl.PASSWORD, ""), ("wrong", "refuses: SASL_AUTHENTICATION_FAILED"), (None, "is not asked: ")],
+    [(sasl.PASSWORD, ""), ("wrong", "refuses: SASL_AUTHENTICATION_FAILED"), (None, "cannot be asked")],
 )
 def test_a_check_before_the_run_authenticates(
     broker: LiveBroker, tmp_path: Path, password: str | None, why: str

@@ -48,7 +48,7 @@ class Ledger:
         try:
             return [Entry(**json.loads(line)) for line in self._path.read_text("utf-8").splitlines()]
         except (ValueError, TypeError) as error:
-            raise ValueError(f"{self._path}: is no list of files that were read ({error})") from None
+            raise ValueError(f"{self._path}: not a list of files that were read ({error})") from None
 
     def update(self) -> int:
         """Add the files that have been closed since; returns the number of files then."""

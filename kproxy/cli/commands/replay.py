@@ -261,6 +261,6 @@ def _keys_from_terminal() -> None:
     try:
         terminal = os.open("/dev/tty", os.O_RDWR)
     except OSError as error:
-        raise Failure(f"no terminal to take keys from: {error.strerror} (--headless prints)", Exit.USAGE) from None
+        raise Failure(f"no terminal to read keys from ({error.strerror}): use --headless", Exit.USAGE) from None
     os.dup2(terminal, 0)
     os.close(terminal)
