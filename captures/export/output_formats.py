@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -54,16 +55,15 @@ class OutputFormat:
     """The extra of kproxy that installs it."""
 
 
-def _json_lines(reader: Reading, options: TextOptions) -> Lines:
-    from kproxy.captures.export.jsonl import JsonLines
+def _made_by(target: str) -> Callable[[Reading, TextOptions], Lines]:
+    """Makes the text with "module:class" of this folder, which is imported at the first use."""
+    module, _, name = target.partition(":")
 
-    return JsonLines(reader, options.view)
+    def lines(reader: Reading, options: TextOptions) -> Lines:
+        made: Lines = getattr(import_module(f"kproxy.captures.export.{module}"), name)(reader, options.view)
+        return made
 
-
-def _json_array(reader: Reading, options: TextOptions) -> Lines:
-    from kproxy.captures.export.jsonl import JsonArray
-
-    return JsonArray(reader, options.view)
+    return lines
 
 
 def _csv(reader: Reading, options: TextOptions) -> Lines:
@@ -72,36 +72,24 @@ def _csv(reader: Reading, options: TextOptions) -> Lines:
     return CsvLines(reader, options.columns, formulas=options.formulas)
 
 
-def _records(reader: Reading, options: TextOptions) -> Lines:
-    from kproxy.captures.export.records import RecordLines
-
-    return RecordLines(reader, options.view)
-
-
-def _page(reader: Reading, options: TextOptions) -> Lines:
-    from kproxy.captures.export.page import Page
-
-    return Page(reader, options.view)
-
-
 OUTPUT_FORMATS: Final[Mapping[str, OutputFormat]] = {
     "jsonl": OutputFormat(
-        suffix=".jsonl", meaning="exchange JSON, one a line", lines=_json_lines,
+        suffix=".jsonl", meaning="exchange JSON, one a line", lines=_made_by("jsonl:JsonLines"),
         resumable=True, with_health=True, payloads=True, segments=True,
     ),
     "json": OutputFormat(
-        suffix=".json", meaning="exchange JSON, one array", lines=_json_array,
+        suffix=".json", meaning="exchange JSON, one array", lines=_made_by("jsonl:JsonArray"),
         resumable=True, with_health=True, payloads=True,
     ),
     "csv": OutputFormat(
         suffix=".csv", meaning="a table, one exchange a line", lines=_csv, resumable=True, learns=False, columns=True,
     ),
     "records": OutputFormat(
-        suffix=".records.jsonl", meaning="records as JSON, one a line", lines=_records,
+        suffix=".records.jsonl", meaning="records as JSON, one a line", lines=_made_by("records:RecordLines"),
         resumable=True, payloads=True, segments=True,
     ),
     "html": OutputFormat(
-        suffix=".html", meaning="one exchange as a page", lines=_page, payloads=True, single=True,
+        suffix=".html", meaning="one exchange as a page", lines=_made_by("page:Page"), payloads=True, single=True,
     ),
     "parquet": OutputFormat(
         suffix="", meaning="tables for Spark and others, a folder", needs="pyarrow", extra="parquet",

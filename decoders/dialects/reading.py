@@ -293,9 +293,7 @@ class _Reading:
         if flags["amongKafka"]:
             self._check_among(members["type"], header, number)
             if flags["turnsRoles"]:
-                raise members["turnsRoles"].error(
-                    "not together with amongKafka, where clients send all requests"
-                )
+                raise members["turnsRoles"].error("not together with amongKafka, where clients send all requests")
         return RequestType(
             number,
             (name, *(identifier(other, "a request's name") for other in others)),
