@@ -29,7 +29,7 @@ from kproxy.captures.spark.plan.files import is_url
 from kproxy.captures.spark.plan.order import Order, Summary
 from kproxy.captures.spark.plan.splits import SPLIT_SIZE, Plan, Read, of_groups, plan
 from kproxy.captures.spark.read.closing import Closer, Counting, Numbers
-from kproxy.captures.spark.read.facts import Facts, Told, changing
+from kproxy.captures.spark.read.facts import Facts, LearnedFact, changing
 from kproxy.captures.spark.read.flows import COUNTED as COUNTED_AS
 from kproxy.captures.spark.read.flows import ITEMS, SORTED, Options
 from kproxy.captures.spark.session.workers import Stage, mapped
@@ -127,7 +127,7 @@ def make(
         first = kept(_judged(sent, count, options, order))
         held.append(first)
         digest = _digest(first)
-        options = replace(options, heard=_facts(digest, first))
+        options = replace(options, facts=_facts(digest, first))
         if options.numbered:
             sent = sent.unionByName(_numbered(first, Numbers.of(digest.counted), count))
     drafted = kept(_judged(sent, count, options, order))
@@ -173,7 +173,7 @@ def _digest(judged: DataFrame) -> Digest:
 
 
 def _facts(digest: Digest, drafted: DataFrame) -> Facts:
-    found = list(digest.told)
+    found = list(digest.learned_facts)
     return Facts([*found, *_changing(found, drafted)])
 
 
@@ -281,7 +281,7 @@ def _claims(options: Options, whole: frozenset[int] | None = None) -> Read:
     return lambda split, capture: claiming.read(split, options, capture, whole)
 
 
-def told(drafted: DataFrame) -> Iterator[Told]:
+def learned_facts(drafted: DataFrame) -> Iterator[LearnedFact]:
     """The facts in items, each with the first position at which it was known; if several values are known of one thing,
     each change.
     """
@@ -291,7 +291,7 @@ def told(drafted: DataFrame) -> Iterator[Told]:
     yield from _changing(found, drafted)
 
 
-def _changing(found: Sequence[Told], drafted: DataFrame) -> Iterator[Told]:
+def _changing(found: Sequence[LearnedFact], drafted: DataFrame) -> Iterator[LearnedFact]:
     """All positions of those facts, among the found ones, of which several values are known."""
     several = changing(found)
     if several:
@@ -302,6 +302,6 @@ def _tellings(drafted: DataFrame) -> DataFrame:
     return drafted.select(f.struct("done", "born", "nth").alias("position"), f.inline("learned"))
 
 
-def _fact(row: Any) -> Told:
+def _fact(row: Any) -> LearnedFact:
     at = row["position"]
     return row["fact"], row["about"], row["known"], (at["done"], at["born"], at["nth"])

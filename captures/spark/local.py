@@ -21,7 +21,7 @@ from kproxy.captures.spark.plan.order import Order
 from kproxy.captures.spark.plan.splits import SPLIT_SIZE, Plan, Read, Split, of_groups, plan
 from kproxy.captures.spark.read import reading
 from kproxy.captures.spark.read.closing import CLOSED, Closer, Counting, Numbers
-from kproxy.captures.spark.read.facts import Facts, told
+from kproxy.captures.spark.read.facts import Facts, learned_facts
 from kproxy.captures.spark.read.flows import FINAL, ITEMS, MADE, SORTED, Options
 from kproxy.captures.tables import arrow
 from kproxy.captures.tables.schema import CAPTURES, TABLES
@@ -52,7 +52,7 @@ def of_plan(planned: Plan, options: Options, *, size: int = SPLIT_SIZE) -> dict[
     numbers: list[Any] = []
     if options.undecided:
         first = shuffled(_judged(table, options, order).to_batches(), ITEMS, SORTED)
-        options = replace(options, heard=Facts(one for batch in first for one in told(batch)))
+        options = replace(options, facts=Facts(one for batch in first for one in learned_facts(batch)))
         if options.numbered:
             numbers = list(Counting(Numbers.of(_counts(first))).rows(first))
     items = _judged(table, options, order, numbers)
@@ -127,18 +127,19 @@ def batch(segments: Iterable[Any], order: Order, options: Options, carry: Carry,
     rows = shuffled((each.filter(pc.is_null(each.column("state"))) for each in made), ITEMS, SORTED)
     _, closed = _closed(rows, options, carry)
     final = pc.equal(closed.column("standing"), FINAL)
-    told_for_good = (one for each in rows for one in told(each.filter(pc.equal(each.column("standing"), FINAL))))
+    standing_for_good = (each.filter(pc.equal(each.column("standing"), FINAL)) for each in rows)
+    facts = (fact for each in standing_for_good for fact in learned_facts(each))
     return Batch(
         _tables(closed.filter(final), options),
         _tables(closed.filter(pc.invert(final)), options) | _captures(order, options),
-        carry.after(order, told_for_good, closed.select(NUMBERED_AS).to_pylist()),
+        carry.after(order, facts, closed.select(NUMBERED_AS).to_pylist()),
         left,
     )
 
 
 def _closed(made: Sequence[Any], options: Options, carry: Carry, among: Among | None = None) -> tuple[Facts, Any]:
     """The facts in items, and the items with all their rows."""
-    facts = Facts([*carry.told, *(one for batch in made for one in told(batch))])
+    facts = Facts([*carry.facts, *(one for batch in made for one in learned_facts(batch))])
     closer = Closer(options, facts, Numbers.of(_counts(made), carry.counts), among)
     return facts, pa.Table.from_batches(closer.close(made), CLOSED)
 

@@ -28,19 +28,19 @@ cdef class Found:
     cdef object _connection
     cdef dict _begun
 
-    @cython.locals(begun=dict, told=tuple)
+    @cython.locals(begun=dict, traits=tuple)
     cpdef take(self, list began, list done, keeps=*)
 
     @cython.locals(asked=tuple, answered=tuple, spans=tuple, at="long long", length="long long")
-    cdef _add(self, Exchange item, long long done, tuple told)
+    cdef _add(self, Exchange item, long long done, tuple traits)
 
-@cython.locals(told=tuple)
+@cython.locals(traits=tuple)
 cpdef check(Exchange item, long long started, long long done)
 
-cdef _check(tuple told)
+cdef _check(tuple traits)
 
 @cython.locals(request=Frame, response=Frame, asked=tuple, answered=tuple, begin="long long", length="long long")
-cdef tuple _told(Exchange item, long long started, long long done)
+cdef tuple _traits(Exchange item, long long started, long long done)
 
 @cython.locals(spans=list, count=Py_ssize_t, at="long long", length="long long")
 cdef tuple _whole(Frame frame)

@@ -68,22 +68,22 @@ class Found:
         for at, item in done:
             if isinstance(item, Exchange):
                 started = begun.pop(item, None)
-                told = None if started is None else _told(item, started, at)
-                if told is not None and (keeps is None or keeps(item)):
-                    self._add(item, at, told)
+                traits = None if started is None else _traits(item, started, at)
+                if traits is not None and (keeps is None or keeps(item)):
+                    self._add(item, at, traits)
 
-    def _add(self, item: Exchange, done: int, told: tuple[Any, ...]) -> None:
-        """Claim an exchange with the properties `_told` found."""
+    def _add(self, item: Exchange, done: int, traits: tuple[Any, ...]) -> None:
+        """Claim an exchange with the properties `_traits` found."""
         connection = item.connection
         if connection is not self._connection:
             self._connection = connection
             self.talks.append((self._count, connection))
         self._count += 1
         started, key, version, number, asked_size, asked_first, asked_last, size, first, last, asked, answered, _, _ = (
-            told
+            traits
         )
         self.numbers += numbers_of(
-            started, done, _offset(item), asked[0][0], answered[0][0] if answered else -1, _check(told),
+            started, done, _offset(item), asked[0][0], answered[0][0] if answered else -1, _check(traits),
             len(asked), len(answered), key, version, number, asked_size, asked_first, asked_last, size, first, last,
         )  # fmt: skip
         self.texts += (item.client_id, item.status, item.reason)
@@ -99,15 +99,15 @@ def check(item: Exchange, started: int, done: int) -> int:
     A plain exchange has no anomaly, so two readings that see the same frames see the same exchange. It began and ended
     with bytes of its own, so nothing else in its flow happened at the same position.
     """
-    told = _told(item, started, done)
-    return 0 if told is None else _check(told)
+    traits = _traits(item, started, done)
+    return 0 if traits is None else _check(traits)
 
 
-def _check(told: tuple[Any, ...]) -> int:
-    return hash(told) & 0xFFFFFFFF or 1
+def _check(traits: tuple[Any, ...]) -> int:
+    return hash(traits) & 0xFFFFFFFF or 1
 
 
-def _told(item: Exchange, started: int, done: int) -> tuple[Any, ...] | None:
+def _traits(item: Exchange, started: int, done: int) -> tuple[Any, ...] | None:
     """The properties of a plain exchange, whose Python hash is equal in all processes; None if it is not plain."""
     request, response, status = item.request, item.response, item.status
     key, version, number = item.api_key, item.api_version, item.correlation_id

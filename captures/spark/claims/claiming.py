@@ -28,7 +28,7 @@ from kproxy.captures.spark.claims.plain import Frames
 from kproxy.captures.spark.plan.order import Summary
 from kproxy.captures.spark.plan.splits import Split
 from kproxy.captures.spark.read import reading
-from kproxy.captures.spark.read.flows import Held, Open, Options, Told, open_records, records_of, unknown
+from kproxy.captures.spark.read.flows import Held, Open, Options, Progress, open_records, records_of, unknown
 from kproxy.captures.tables import arrow, headers
 from kproxy.captures.tables.arrow import AT_ONCE
 from kproxy.captures.tables.rows import Row, Sketcher
@@ -213,15 +213,15 @@ class _Claimer:
         looked = Looked(source)
         found = self._found(flows, source, looked, made) if self._claim else Found()
         numbers = np.frombuffer(found.numbers, np.int64).reshape(-1, len(NUMBERS)).T
-        told = dict(zip(NUMBERS, numbers, strict=True))
-        asked, place = told["asked"], told["place"]
-        claims = Columns((asked, place, told["check"]), flows.borders(flows.whose[flows.at(asked)]))
+        columns = dict(zip(NUMBERS, numbers, strict=True))
+        asked, place = columns["asked"], columns["place"]
+        claims = Columns((asked, place, columns["check"]), flows.borders(flows.whose[flows.at(asked)]))
         if len(found.numbers):
             counts = zip(flows.numbers, np.diff(claims.starts).tolist(), strict=True)
             made.flows += ((flow, count) for flow, count in counts if count)
             made.numbers.append(numbers)
             made.texts += found.texts
-        frames = Frames(told["asked_pieces"], told["answered_pieces"], found.spans, found.talks)
+        frames = Frames(columns["asked_pieces"], columns["answered_pieces"], found.spans, found.talks)
         pieces = _pieces(flows, kept(flows.share.packets, frames.bodies(), looked), source)
         return Parcels(portion, flows, *pieces, claims, frames.stretches(flows, claims.starts, place))
 
@@ -239,7 +239,7 @@ class _Claimer:
             return True
 
         found = Found()
-        for began, done in _told(reader, flows.share):
+        for began, done in _progress(reader, flows.share):
             found.take(began, done, has_rows if self._options.bodies else None)
         return found
 
@@ -285,7 +285,7 @@ def _stream(batch: Any) -> bytes:
     return found
 
 
-def _told(reader: Reader, share: Share) -> Iterator[Told]:
+def _progress(reader: Reader, share: Share) -> Iterator[Progress]:
     """The exchanges that each connection began and completed; those of a flow are adjacent."""
     for start in range(0, len(share.packets), BATCH):
         some = share.of(slice(start, start + BATCH))

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import zstandard
 
-from kproxy.captures.spark.read.facts import Position, Told
+from kproxy.captures.spark.read.facts import LearnedFact, Position
 from kproxy.captures.spark.read.flows import FINAL, ITEMS, NUMBERED
 from kproxy.captures.tables.schema import FLOWS, TABLES
 from kproxy.captures.tcp.packets import Ints
@@ -57,7 +57,7 @@ class Digest:
         for portion, packed in other.verdicts.items():
             self.verdicts.setdefault(portion, []).extend(packed)
         for fact, position in other.facts.items():
-            self.heard(fact, position)
+            self.add_fact(fact, position)
         self.counts += other.counts
         self.began += other.began
         self.lost += other.lost
@@ -71,11 +71,11 @@ class Digest:
             raise RuntimeError(f"flows could not be read though all their bytes were there: {sorted(other.unproven)}")
         self.join(other)
 
-    def heard(self, fact: tuple[str, str, str], position: Position) -> None:
+    def add_fact(self, fact: tuple[str, str, str], position: Position) -> None:
         self.facts[fact] = min(position, self.facts.get(fact, position))
 
     @property
-    def told(self) -> Iterator[Told]:
+    def learned_facts(self) -> Iterator[LearnedFact]:
         """The facts, each with its first position."""
         return ((*fact, position) for fact, position in self.facts.items())
 
@@ -118,7 +118,7 @@ class _OfFlow:
         if item[_LEARNED]:
             done, born, nth = (item[index] for index in _PLACE)
             for fact in item[_LEARNED]:
-                digest.heard(fact, (done, born, nth))
+                digest.add_fact(fact, (done, born, nth))
 
 
 def digested(items: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:

@@ -115,17 +115,17 @@ class Parcels:
             strict=True,
         )
         for i, (number, position, (first, end), base, *of_flow) in enumerate(of_flows):
-            told = (
+            parts = (
                 self.portion, packets.directions[first:end], counts[i], comments.get(i, {}),
                 list(map(tuple, self.plain.get(i, ()))), base.tobytes(), *of_flow,
             )  # fmt: skip
-            yield number, position, compress(pickle.dumps(told, pickle.HIGHEST_PROTOCOL))
+            yield number, position, compress(pickle.dumps(parts, pickle.HIGHEST_PROTOCOL))
 
 
 def unpack(data: Any, decompress: Callable[[Any], bytes] = zstandard.decompress) -> Parcel:
     """The parcel from its packed bytes."""
-    told = pickle.loads(decompress(data))  # noqa: S301  # of our own stage 1
-    portion, directions, counts, comments, plain, base, of_segments, of_pieces, of_claims, checks, pieces = told
+    parts = pickle.loads(decompress(data))  # noqa: S301  # of our own stage 1
+    portion, directions, counts, comments, plain, base, of_segments, of_pieces, of_claims, checks, pieces = parts
     position, time, at, which, late, seq, ack, flags, reached, length, lacking = _numbers(of_segments, _STEPS[0])
     pieces_at, sizes = _numbers(of_pieces, _STEPS[1])
     asked, places = _numbers(of_claims, _STEPS[2])

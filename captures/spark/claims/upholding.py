@@ -176,10 +176,10 @@ def batches(
     """The rows, in some tables, of the confirmed claims of portions (captures.spark.claims.claiming.CLAIMED)."""
     for batch in portions:
         for columns in batch.select(["portion", "claims", "drafts", *names]).to_pylist():
-            told = verdicts.get(columns["portion"])
-            if told is not None:
+            of_portion = verdicts.get(columns["portion"])
+            if of_portion is not None:
                 with one_collection():
-                    kept = _upheld(columns["claims"], told)
+                    kept = _upheld(columns["claims"], of_portion)
                     opened = _open(columns["drafts"], kept, whole)
                     made = [(name, _rows(name, columns, kept, opened, whole)) for name in names]
                 yield from made

@@ -97,8 +97,8 @@ def make(
     items = drafted.where("state is null")
     numbered = items.where("number is null").groupBy("kind", "range").count().collect()
     numbers = Numbers.of([(row["kind"], row["range"], row["count"]) for row in numbered], carry.counts)
-    for_good = list(job.told(items.where(f.col("standing") == FINAL)))
-    facts = Facts([*carry.told, *for_good, *job.told(items.where(f.col("standing") != FINAL))])
+    for_good = list(job.learned_facts(items.where(f.col("standing") == FINAL)))
+    facts = Facts([*carry.facts, *for_good, *job.learned_facts(items.where(f.col("standing") != FINAL))])
     closed = job.kept(
         mapped(
             items.repartition(count, "range").sortWithinPartitions(*SORTED),
@@ -138,8 +138,8 @@ def _carried(options: Options, order: Order, carry: Carry) -> Stage:
 
 def _of_files(carry: Carry, order: Order) -> dict[str, list[Any]]:
     """Rows about files."""
-    told = ((CAPTURES, list(order.captures())), (ANOMALIES, list(_anomalies(carry, order))))
-    return {table.name: [arrow.batch(table, rows)] for table, rows in told}
+    rows_of_files = ((CAPTURES, list(order.captures())), (ANOMALIES, list(_anomalies(carry, order))))
+    return {table.name: [arrow.batch(table, rows)] for table, rows in rows_of_files}
 
 
 def _anomalies(carry: Carry, order: Order) -> Iterator[Row]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from kproxy.captures.spark.plan.order import Order, Summary
 from kproxy.captures.spark.plan.splits import WIDE
 from kproxy.captures.spark.read.closing import PLACE
-from kproxy.captures.spark.read.facts import Told
+from kproxy.captures.spark.read.facts import LearnedFact
 from kproxy.captures.spark.read.flows import COUNTED, OPEN, PRESUMED, Place
 
 Late = tuple[str, int]
@@ -24,13 +24,13 @@ NUMBERED_AS: Final = [*PLACE, "number"]
 class Carry:
     """`capture` names the reading; `summaries` has one entry for each file that was read.
 
-    `told` holds the last known value of each fact, `counts` the number of numbered exchanges and flows, and `numbers`
+    `facts` holds the last known value of each fact, `counts` the number of numbered exchanges and flows, and `numbers`
     those of exchanges and flows that are not complete. `late` are files that arrived after others that begin later.
     """
 
     capture: str | None = None
     summaries: Sequence[Summary] = ()
-    told: Sequence[Told] = ()
+    facts: Sequence[LearnedFact] = ()
     counts: Mapping[str, int] = field(default_factory=lambda: {"exchange": 0, "flow": 0})
     numbers: Mapping[Place, int] = field(default_factory=dict)
     late: Sequence[Late] = ()
@@ -49,12 +49,12 @@ class Carry:
         """The order of all files that have been read, extended by that of a batch."""
         return Order(self.capture or batch.capture, (*self.summaries, *batch.summaries))
 
-    def after(self, order: Order, told: Iterable[Told], items: Iterable[Mapping[str, Any]]) -> Carry:
+    def after(self, order: Order, facts: Iterable[LearnedFact], items: Iterable[Mapping[str, Any]]) -> Carry:
         """What a batch leaves: the facts in its final items, and the columns NUMBERED_AS of all its items.
 
         `order` covers all files that have been read by then.
         """
-        latest = {one[:2]: one for one in sorted((*self.told, *told), key=lambda one: one[3])}
+        latest = {one[:2]: one for one in sorted((*self.facts, *facts), key=lambda one: one[3])}
         numbers: dict[Place, int] = {}
         counts = dict(self.counts)
         for item in items:
@@ -71,7 +71,7 @@ class Carry:
             "schema": SCHEMA,
             "capture": self.capture,
             "summaries": [asdict(one) for one in self.summaries],
-            "told": self.told,
+            "told": self.facts,
             "counts": self.counts,
             "late": self.late,
             "numbers": [[*place, number] for place, number in self.numbers.items()],
@@ -81,8 +81,8 @@ class Carry:
     def of(cls, text: str) -> Carry:
         """The Carry in some JSON. Raises ValueError if it is none."""
         try:
-            told = json.loads(text)
-            held = {SCHEMA: told}[told["schema"]]
+            text_json = json.loads(text)
+            held = {SCHEMA: text_json}[text_json["schema"]]
             return cls(
                 None if held["capture"] is None else str(held["capture"]),
                 [Summary(**one) for one in held["summaries"]],

@@ -47,8 +47,8 @@ def dump(flow: Flow) -> bytes:
         if spans is not None:
             needed.extend(spans(one))
 
-    told = Writer(_anew, note).objects(flow)
-    return pack(told, flow.source.kept(needed))
+    values = Writer(_anew, note).objects(flow)
+    return pack(values, flow.source.kept(needed))
 
 
 def load(state: bytes, options: Options, order: Order, numbers: Mapping[Place, int]) -> Flow:
@@ -56,19 +56,19 @@ def load(state: bytes, options: Options, order: Order, numbers: Mapping[Place, i
 
     Raises StateError.
     """
-    told, held = unpack(state)
-    if "number" in told:
+    values, held = unpack(state)
+    if "number" in values:
         try:
-            epochs = {int(connection): int(epoch) for connection, epoch in told["epochs"]}
-            return Flow(int(told["number"]), options, order, epochs)
+            epochs = {int(connection): int(epoch) for connection, epoch in values["epochs"]}
+            return Flow(int(values["number"]), options, order, epochs)
         except (ValueError, KeyError, TypeError) as error:
             raise StateError(f"cannot be read ({error})") from None
     source = Held(held)
 
-    def made_anew(told: Sequence[Any]) -> Any:
-        return _made_anew(told, source, options, order)
+    def made_anew(values: Sequence[Any]) -> Any:
+        return _made_anew(values, source, options, order)
 
-    restored: Flow = Reader(made_anew).object(told, Flow)
+    restored: Flow = Reader(made_anew).object(values, Flow)
     restored.resume(order, numbers)
     return restored
 
@@ -107,9 +107,9 @@ def _anew(one: Any) -> Sequence[Any] | None:
     return [type(one).__name__, one.name] if isinstance(one, Dialect) else [type(one).__name__]
 
 
-def _made_anew(told: Sequence[Any], source: Held, options: Options, order: Order) -> Any:
+def _made_anew(values: Sequence[Any], source: Held, options: Options, order: Order) -> Any:
     """The object that `_anew` named. Raises KeyError, ValueError."""
-    kind, *name = told
+    kind, *name = values
     definitions = options.definitions
     if kind == Dialect.__name__:
         return definitions.dialects[name[0]]

@@ -101,7 +101,7 @@ def refuse_undecided(options: Options) -> None:
 
 def _begin(path: Path, folder: Path, options: Options) -> None:
     """Write down what is followed and how, because the carried state depends on it."""
-    told = json.dumps({
+    description = json.dumps({
         "version": version("kafka-kproxy"),
         "folder": str(folder.absolute()),
         "tables": list(options.tables),
@@ -112,8 +112,8 @@ def _begin(path: Path, folder: Path, options: Options) -> None:
         "definitions": list(options.user_definitions),
     })  # fmt: skip
     if not path.exists():
-        private.replace(path, told, flush=True)
-    elif path.read_text("utf-8") != told:
+        private.replace(path, description, flush=True)
+    elif path.read_text("utf-8") != description:
         raise ValueError(f"{path.parent.parent}: was begun otherwise ({path}): take another folder")
 
 

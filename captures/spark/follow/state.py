@@ -108,10 +108,10 @@ class Writer:
     def objects(self, root: Any) -> dict[str, Any]:
         """The JSON values of an object. Raises TypeError if it refers to something that a state cannot hold."""
         self._value(root)
-        told = [self._told(one) for one in self._objects]  # may append to it
+        described = [self._described(one) for one in self._objects]  # may append to it
         return {
             "classes": [[one.__module__, one.__qualname__, names] for one, names in self._classes],
-            "objects": told,
+            "objects": described,
         }
 
     def _value(self, value: Any) -> Any:
@@ -127,11 +127,11 @@ class Writer:
         plain, one_of = _PLAIN, self._value
         return [value if type(value) in plain else one_of(value) for value in values]
 
-    def _told(self, one: Any) -> list[Any]:
+    def _described(self, one: Any) -> list[Any]:
         kind = type(one)
-        told = _KINDS.get(kind)
-        if told is not None:
-            return [told, *self._values(one)]
+        described = _KINDS.get(kind)
+        if described is not None:
+            return [described, *self._values(one)]
         if kind is dict or kind is OrderedDict:
             return ["dict" if kind is dict else "ordered", *self._values(one), *self._values(one.values())]
         if kind is array:
@@ -173,10 +173,10 @@ class Writer:
         return self._classes.setdefault((kind, names), len(self._classes))
 
 
-def pack(told: Mapping[str, Any], held: Sequence[tuple[int, Any]]) -> bytes:
+def pack(described: Mapping[str, Any], held: Sequence[tuple[int, Any]]) -> bytes:
     """JSON values, and captured bytes by their addresses, as a state."""
     spans = [[at, len(data)] for at, data in held]
-    text = json.dumps({**told, "spans": spans} if spans else told, separators=(",", ":")).encode()
+    text = json.dumps({**described, "spans": spans} if spans else described, separators=(",", ":")).encode()
     whole = b"".join([text, *(data for _, data in held)])
     packed = zstandard.compress(whole, 1)
     return _HEAD.pack(NAME, _digest(packed), len(whole), len(text)) + packed
@@ -203,13 +203,13 @@ def unpack(state: bytes) -> tuple[dict[str, Any], list[tuple[int, bytes]]]:
     try:
         # the compressed frame itself says how much memory it needs
         whole = zstandard.decompress(packed) if zstandard.frame_content_size(packed) == size else b""
-        told = json.loads(whole[:length])
-        held = list(_held(told.get("spans", ()), whole, length))
+        described = json.loads(whole[:length])
+        held = list(_held(described.get("spans", ()), whole, length))
     except StateError:
         raise
     except (zstandard.ZstdError, ValueError, AttributeError, TypeError, RecursionError) as error:
         raise StateError(f"cannot be read ({error})") from None
-    return told, held
+    return described, held
 
 
 def _held(spans: Sequence[Sequence[Any]], whole: bytes, at: int) -> Iterator[tuple[int, bytes]]:
@@ -225,14 +225,14 @@ class Reader:
 
     def __init__(self, anew: Callable[[Sequence[Any]], Any]) -> None:
         self._anew = anew
-        self._told: list[list[Any]] = []
+        self._described: list[list[Any]] = []
         self._classes: list[tuple[Any, Sequence[str]]] = []
         self._made: list[Any] = []
 
-    def object(self, told: Mapping[str, Any], kind: type) -> Any:
+    def object(self, described: Mapping[str, Any], kind: type) -> Any:
         """The object, an instance of a class. Raises StateError."""
         try:
-            root = self._root(told)
+            root = self._root(described)
         except StateError:
             raise
         except (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError) as error:
@@ -241,15 +241,15 @@ class Reader:
             raise StateError(f"is one of {type(root).__name__}")
         return root
 
-    def _root(self, told: Mapping[str, Any]) -> Any:
-        self._told = told["objects"]
-        self._classes = [_class(*one) for one in told["classes"]]
-        self._made = [self._shell(*one[:2]) for one in self._told]
+    def _root(self, described: Mapping[str, Any]) -> Any:
+        self._described = described["objects"]
+        self._classes = [_class(*one) for one in described["classes"]]
+        self._made = [self._shell(*one[:2]) for one in self._described]
         # earlier objects refer to later ones, so making them in reverse completes an object before it is hashed
-        for made, one in reversed(list(zip(self._made, self._told, strict=True))):
+        for made, one in reversed(list(zip(self._made, self._described, strict=True))):
             if type(one[0]) is int and made is not _MISSING and not isinstance(made, Enum):
                 self._fill(made, self._classes[one[0]][1], one[1:])
-        for made, one in zip(self._made, self._told, strict=True):
+        for made, one in zip(self._made, self._described, strict=True):
             self._fill_kind(one[0], made, one)
         for one in self._made:
             if isinstance(one, Awaited):
@@ -300,7 +300,7 @@ class Reader:
             raise StateError("has a reference to nothing")
         found = self._made[number]
         if found is _MISSING:
-            found = self._made[number] = self._whole(*self._told[number])
+            found = self._made[number] = self._whole(*self._described[number])
         return found
 
     def _whole(self, kind: Any, *values: Any) -> Any:

@@ -89,7 +89,7 @@ def mapped(path: str) -> Iterator[Mapped | None]:
     Raises CaptureError if it cannot be opened or read.
     """
     if is_url(path):
-        with _told(path), _input(path) as file:
+        with _as_capture_errors(path), _input(path) as file:
             size = file.size()
             if not size or is_compressed(file.read_at(4, 0)):
                 yield None
@@ -109,7 +109,7 @@ def head(path: str, size: int) -> bytes:
     if not is_url(path):
         with _opened(path) as descriptor:
             return _head(descriptor, size)
-    with _told(path), _input(path) as file:
+    with _as_capture_errors(path), _input(path) as file:
         first: bytes = file.read_at(size, 0)
         if not is_compressed(first):
             return first
@@ -126,7 +126,7 @@ def found(url: str) -> list[str]:
     """
     from pyarrow import fs
 
-    with _told(url):
+    with _as_capture_errors(url):
         system, path, name = _system(url)
         kind = fs.FileType.NotFound if _PATTERN.search(path) else system.get_file_info(path).type
         if kind == fs.FileType.File:
@@ -148,7 +148,7 @@ def size(path: str) -> int:
     if not is_url(path):
         here = Path(path)
         return sum(one.stat().st_size for one in (here.iterdir() if here.is_dir() else [here]) if one.is_file())
-    with _told(path):
+    with _as_capture_errors(path):
         system, inner, _ = _system(path)
         return int(system.get_file_info(inner).size or 0)
 
@@ -170,7 +170,7 @@ def opened(paths: Sequence[str], secrets: Secrets | None = None) -> Iterator[Fil
 
 
 def _copy(url: str, to: Path) -> None:
-    with _told(url), _input(url) as file, private.output(to) as out:
+    with _as_capture_errors(url), _input(url) as file, private.output(to) as out:
         for at in range(0, file.size(), COPIED):
             out.write(file.read_at(COPIED, at))
 
@@ -182,7 +182,7 @@ def upload(folder: Path, url: str) -> None:
     """
     from pyarrow import fs
 
-    with _told(url):
+    with _as_capture_errors(url):
         system, base, _ = _system(url)
         written = {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*.parquet"))}
         captures = {Path(name).name.rpartition("-")[0] for name in written}
@@ -239,7 +239,7 @@ def _input(url: str) -> Any:
 
 
 @contextmanager
-def _told(url: str) -> Iterator[None]:
+def _as_capture_errors(url: str) -> Iterator[None]:
     """Turns pyarrow's exceptions into CaptureError."""
     import pyarrow as pa
 

@@ -14,19 +14,19 @@ NODE: Final = "node"
 
 Position = tuple[int, int, int]
 """Position at which an item was complete: (done, born, nth)."""
-Told = tuple[str, str, str, Position]
+LearnedFact = tuple[str, str, str, Position]
 """A fact's kind, its subject, its value, and the position from which it is known."""
 
 
 class Facts:
     """The facts of all flows, and from which position each is known."""
 
-    def __init__(self, told: Iterable[Told]) -> None:
+    def __init__(self, facts: Iterable[LearnedFact]) -> None:
         self._known: dict[tuple[str, str], tuple[list[Position], list[str]]] = {}
         for topic_id, name in RESERVED.items():
             self._known[Fact.TOPIC.value, topic_id.hex()] = [(-1, 0, 0)], [name]
         kept = Counter({Fact.TOPIC.value: len(RESERVED)})
-        for fact, about, known, position in sorted(told, key=lambda one: one[3]):
+        for fact, about, known, position in sorted(facts, key=lambda one: one[3]):
             held = self._known.get((fact, about))
             if held is None:
                 if fact != NODE and kept[fact] >= MOST:
@@ -70,13 +70,13 @@ class Then(Knowledge):
         return self._facts.known(Fact.TOPIC.value, bytes(topic_id).hex(), self.position)
 
 
-def changing(first: Iterable[Told]) -> list[str]:
+def changing(first: Iterable[LearnedFact]) -> list[str]:
     """The subjects of one kind with several values, for which every change counts and not only the first value."""
     seen = Counter((fact, about) for fact, about, _, _ in first)
     return [about for (_, about), count in seen.items() if count > 1]
 
 
-def told(batch: Any) -> Iterator[Told]:
+def learned_facts(batch: Any) -> Iterator[LearnedFact]:
     """The facts in the items of a batch."""
     columns = (batch.column(name).to_pylist() for name in ("learned", "done", "born", "nth"))
     for learned, *position in zip(*columns, strict=True):

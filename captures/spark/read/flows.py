@@ -109,7 +109,7 @@ class Options:
     """How a capture is read, with the options of `kproxy export`; without `bodies` only headers are decoded.
 
     `ports` selects connections with one of them, which are taken for Kafka if the capture holds only the broker's side.
-    `heard` holds the facts of all flows, for a filter that needs them.
+    `facts` holds the facts of all flows, for a filter that needs them.
     """
 
     tables: tuple[str, ...]
@@ -118,7 +118,7 @@ class Options:
     filter: Expression | None = None
     bodies: bool = True
     ports: Ports | None = None
-    heard: Facts | None = None
+    facts: Facts | None = None
 
     @property
     def definitions(self) -> Definitions:
@@ -127,7 +127,7 @@ class Options:
     @property
     def undecided(self) -> bool:
         """Whether the filter needs facts that are not collected yet; exchanges are then only searched for facts."""
-        return self.filter is not None and self.heard is None and asks_others(self.filter)
+        return self.filter is not None and self.facts is None and asks_others(self.filter)
 
     @property
     def numbered(self) -> bool:
@@ -195,7 +195,7 @@ class Held(FileSource):
         return found
 
 
-Told: TypeAlias = "tuple[list[tuple[int, Exchange]], Done]"
+Progress: TypeAlias = "tuple[list[tuple[int, Exchange]], Done]"
 
 
 class FlowReader(Reader):
@@ -223,7 +223,7 @@ class FlowReader(Reader):
             passing.read()
         return super()._converse(conversation, events)
 
-    def pass_over(self, share: Share, passing: Passing) -> Iterator[Told]:
+    def pass_over(self, share: Share, passing: Passing) -> Iterator[Progress]:
         """As `of`, for segments that may be skipped."""
         self._passing, self._reassembler.numbers = passing, as_array
         yield from self.of(share, len(share.packets))
@@ -254,7 +254,7 @@ class FlowReader(Reader):
         """The address of a connection's first packet."""
         return self._born[connection]
 
-    def of(self, share: Share, most: int = BATCH) -> Iterator[Told]:
+    def of(self, share: Share, most: int = BATCH) -> Iterator[Progress]:
         """The exchanges that began and those that were completed in some segments, with addresses; a limited number of
         segments at a time.
         """
@@ -268,17 +268,17 @@ class FlowReader(Reader):
         else:
             yield from self._pieces(share, most)
 
-    def _pieces(self, share: Share, most: int) -> Iterator[Told]:
+    def _pieces(self, share: Share, most: int) -> Iterator[Progress]:
         for start in range(0, len(share.packets), most):
             piece = share.of(slice(start, start + most))
             yield self._some(replace(piece, missing=None) if start else piece)
 
-    def _some(self, share: Share) -> Told:
+    def _some(self, share: Share) -> Progress:
         share.now, share.time = int(share.reached[-1]), int(share.clock[-1])
         self.take(share)
         return self.began, self.done
 
-    def at_end(self) -> Iterator[Told]:
+    def at_end(self) -> Iterator[Progress]:
         """The same for the end of the capture."""
         # a last packet without payload has the end for its address, and was before it
         at, none = self._order.end + 1, np.empty(0, np.int64)
@@ -313,8 +313,8 @@ class Flow:
         self._reader = FlowReader(self.source, options, order, self._counter)
         known = self._reader.definitions
         self._matcher, self._asked = None, None
-        if options.filter is not None and options.heard is not None:
-            self._asked = Asked(options.filter, self.source, known, options.heard)
+        if options.filter is not None and options.facts is not None:
+            self._asked = Asked(options.filter, self.source, known, options.facts)
         elif options.filter is not None:
             self._matcher = Matcher(options.filter, self.source, known)
         self._drafter = Drafter(order.capture, self.source, known, order.where, options.tables, self._reader.health)

@@ -171,7 +171,7 @@ def _records(split: Split, walker: Walker, view: memoryview, wanted: Ports | Non
         left = detect.cut(walker, split.end)
         if left is not None:
             summary.error, summary.offset = left.message, left.offset
-    yield reading.summary(walker)
+    yield reading.finished(walker)
 
 
 def _whole(split: Split, source: FileSource, wanted: Ports | None) -> Iterator[Segments | Summary]:
@@ -208,7 +208,7 @@ def _whole(split: Split, source: FileSource, wanted: Ports | None) -> Iterator[S
         summary.size = part.size
         summary.end = base + part.size
         summary.position = base + (0 if walker is None else walker.position)
-        yield reading.summary(walker)
+        yield reading.finished(walker)
         index += 1
 
 
@@ -216,7 +216,7 @@ def _whole(split: Split, source: FileSource, wanted: Ports | None) -> Iterator[S
 class _Reading:
     """One file of a split while it is read."""
 
-    told: Summary
+    summary: Summary
     links: LinkLayers
     wanted: Ports | None
     unread_before: Mapping[str, int]
@@ -224,38 +224,38 @@ class _Reading:
     reached: int = 0
 
     def take_records(self, time: Any) -> None:
-        told = self.told
-        if told.first is None:
-            told.first = int(time[0])
-        told.last = max(int(time.max()), told.first if told.last is None else told.last)
+        summary = self.summary
+        if summary.first is None:
+            summary.first = int(time[0])
+        summary.last = max(int(time.max()), summary.first if summary.last is None else summary.last)
 
     def segments(self, view: memoryview, packets: Packets, *, stays: bool) -> Iterator[Segments]:
         """The wanted segments of a batch."""
-        told, count = self.told, len(packets)
+        summary, count = self.summary, len(packets)
         if not count:
             return
-        clock = np.maximum.accumulate(np.maximum(packets.time, told.clock))
+        clock = np.maximum.accumulate(np.maximum(packets.time, summary.clock))
         reached = np.maximum.accumulate(np.maximum(packets.at, self.reached))
-        position = np.arange(told.start + told.segments, told.start + told.segments + count)
-        told.clock, self.reached = int(clock[-1]), int(reached[-1])
-        if told.first_segment is None:
-            told.first_segment = int(packets.time[0])
-        told.last_segment = int(packets.time[-1])
-        told.segments += count
+        position = np.arange(summary.start + summary.segments, summary.start + summary.segments + count)
+        summary.clock, self.reached = int(clock[-1]), int(reached[-1])
+        if summary.first_segment is None:
+            summary.first_segment = int(packets.time[0])
+        summary.last_segment = int(packets.time[-1])
+        summary.segments += count
         flows = np.array([_flow(key) for key in packets.directions], np.int64)
-        found = Segments(packets, flows, position, reached, clock, view, told.base, stays)
+        found = Segments(packets, flows, position, reached, clock, view, summary.base, stays)
         if self.wanted is not None:
             wanted = [any(port in self.wanted for port in ports(key)) for key in packets.directions]
             found = found if all(wanted) else found.some(np.array(wanted))
         if len(found.packets):
             yield found
 
-    def summary(self, walker: Walker | None) -> Summary:
+    def finished(self, walker: Walker | None) -> Summary:
         """The summary of the file that `walker` has walked."""
-        self.told.unknown = sorted(self.links.unknown)
-        self.told.unread = dict(Counter(self.links.unread) - Counter(self.unread_before))
-        self.told.untimed = 0 if walker is None else walker.untimed
-        return self.told
+        self.summary.unknown = sorted(self.links.unknown)
+        self.summary.unread = dict(Counter(self.links.unread) - Counter(self.unread_before))
+        self.summary.untimed = 0 if walker is None else walker.untimed
+        return self.summary
 
 
 @lru_cache(1 << 16)

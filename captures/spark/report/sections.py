@@ -88,8 +88,8 @@ def find(spark: SparkSession, tables: Tables, seconds: int | None = None) -> Ite
         yield Found(section, rows, len(taken) > section.most)
 
 
-def _step(told: Mapping[str, Any]) -> int:
-    first, last = told["first"], told["last"]
+def _step(overview: Mapping[str, Any]) -> int:
+    first, last = overview["first"], overview["last"]
     lasted = 0.0 if first is None else (last - first).total_seconds()
     return next((one for one in _SECONDS if one * _POINTS >= lasted), _SECONDS[-1])
 

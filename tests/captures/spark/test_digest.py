@@ -53,7 +53,7 @@ def test_what_items_come_to() -> None:
     others, found = digest(*given)
     assert others == given
     assert found.others.tolist() == [40, 80, 1 << 26]
-    assert list(found.told) == [(*FACT, (90, 1, 1))]
+    assert list(found.learned_facts) == [(*FACT, (90, 1, 1))]
     assert {("exchange", 0, 1), ("exchange", 1, 1), ("begun", 0, 1), ("flow", 0, 1)} < set(found.counted)
     assert found.lost == 11
     assert not found.unproven
@@ -67,7 +67,7 @@ def test_an_unproven_flow_has_no_part_in_it() -> None:
     assert others == [before, other]
     assert found.unproven == {7}
     assert found.others.tolist() == [20]
-    assert not list(found.told)
+    assert not list(found.learned_facts)
     assert list(found.counted) == [("exchange", 0, 1)]
 
 
@@ -90,7 +90,7 @@ def test_a_fact_counts_from_where_it_was_first_told(order: int) -> None:
         for flow, (done, born, nth) in enumerate(places)
     ]
     digests[0].join(digests[1])
-    assert list(digests[0].told) == [(*FACT, (10, 5, 2))]
+    assert list(digests[0].learned_facts) == [(*FACT, (10, 5, 2))]
 
 
 def test_nothing_has_a_digest_as_well() -> None:
