@@ -31,7 +31,7 @@ from kproxy.captures.spark.report import tables as report_tables
 from kproxy.captures.tables.schema import TABLES
 from kproxy.cli.main import main
 from tests.captures import traffic
-from tests.captures.spark import plain_analyses
+from tests.captures.spark import by_json
 from tests.support.spark import local_session
 
 pytestmark = pytest.mark.system
@@ -60,8 +60,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def lines() -> list[plain_analyses.Line]:
-    found: list[plain_analyses.Line] = []
+def lines() -> list[by_json.Line]:
+    found: list[by_json.Line] = []
     for capture in CAPTURES:
         found += traffic.exchanges([json.loads(line) for line in export(capture).splitlines()])
     return found
@@ -87,11 +87,11 @@ def micros(time: datetime) -> int:
     return round(time.replace(tzinfo=UTC).timestamp() * 1_000_000)
 
 
-def test_overview(spark: SparkSession, tables: report_tables.Tables, lines: list[plain_analyses.Line]) -> None:
+def test_overview(spark: SparkSession, tables: report_tables.Tables, lines: list[by_json.Line]) -> None:
     (row,) = rows(overview.overview(spark, tables))
     assert row["exchanges"] == len(lines)
     assert row["captures"] == len(CAPTURES)
-    assert row["clients"] == len({plain_analyses.client(line) for line in lines})
+    assert row["clients"] == len({by_json.client(line) for line in lines})
     assert row["brokers"] == len({line["broker"] for line in lines})
     assert row["errors"] == sum(bool(line["error_codes"]) for line in lines)
     assert row["unfinished"] == sum(line["status"] not in {"ok", "no_reply_expected"} for line in lines)
@@ -101,14 +101,12 @@ def test_overview(spark: SparkSession, tables: report_tables.Tables, lines: list
 
 
 @pytest.mark.parametrize("by", ["api", "client", "broker", "minute"])
-def test_percentiles(
-    spark: SparkSession, tables: report_tables.Tables, lines: list[plain_analyses.Line], by: str
-) -> None:
+def test_percentiles(spark: SparkSession, tables: report_tables.Tables, lines: list[by_json.Line], by: str) -> None:
     names = {
-        "api": plain_analyses.api, "client": plain_analyses.client, "broker": lambda line: line["broker"],
-        "minute": lambda line: plain_analyses.micros(line, "request") // 60_000_000,
+        "api": by_json.api, "client": by_json.client, "broker": lambda line: line["broker"],
+        "minute": lambda line: by_json.micros(line, "request") // 60_000_000,
     }  # fmt: skip
-    expected = plain_analyses.latencies(lines, names[by])
+    expected = by_json.latencies(lines, names[by])
     found = rows(latency.percentiles(spark, tables, (by,)))
     assert {micros(row[by]) // 60_000_000 if by == "minute" else row[by] for row in found} == expected.keys()
     for row in found:
@@ -116,13 +114,11 @@ def test_percentiles(
         assert row["exchanges"] == len(values)
         assert row["max_us"] == values[-1]
         for column, rank in (("p50_us", 0.5), ("p90_us", 0.9), ("p99_us", 0.99), ("p999_us", 0.999)):
-            assert row[column] == pytest.approx(plain_analyses.percentile(values, rank), abs=0.01)
+            assert row[column] == pytest.approx(by_json.percentile(values, rank), abs=0.01)
 
 
-def test_percentiles_by_several(
-    spark: SparkSession, tables: report_tables.Tables, lines: list[plain_analyses.Line]
-) -> None:
-    expected = plain_analyses.latencies(lines, lambda line: (plain_analyses.client(line), line["broker"]))
+def test_percentiles_by_several(spark: SparkSession, tables: report_tables.Tables, lines: list[by_json.Line]) -> None:
+    expected = by_json.latencies(lines, lambda line: (by_json.client(line), line["broker"]))
     found = rows(latency.percentiles(spark, tables, ("client", "broker")))
     assert {(row["client"], row["broker"]): row["exchanges"] for row in found} == {
         key: len(values) for key, values in expected.items()
@@ -131,12 +127,12 @@ def test_percentiles_by_several(
 
 @pytest.mark.parametrize("seconds", [1, 60])
 def test_rolled_up_figures_merge_into_those_of_all(
-    spark: SparkSession, tables: report_tables.Tables, lines: list[plain_analyses.Line], seconds: int
+    spark: SparkSession, tables: report_tables.Tables, lines: list[by_json.Line], seconds: int
 ) -> None:
     kept = rollup.rollup(spark, tables, seconds)
-    expected = plain_analyses.latencies(lines, plain_analyses.api)
-    counts = Counter(plain_analyses.api(line) for line in lines)
-    failed = Counter(plain_analyses.api(line) for line in lines if line["error_codes"])
+    expected = by_json.latencies(lines, by_json.api)
+    counts = Counter(by_json.api(line) for line in lines)
+    failed = Counter(by_json.api(line) for line in lines if line["error_codes"])
     found = {row["api"]: row for row in rows(rollup.merged(spark, kept, ("api",)))}
     assert {name: row["exchanges"] for name, row in found.items()} == counts
     assert +Counter({name: row["errors"] for name, row in found.items()}) == failed
@@ -147,19 +143,19 @@ def test_rolled_up_figures_merge_into_those_of_all(
             near = range(max(0, math.floor(place) - 1), min(len(values), math.ceil(place) + 1))
             assert found[name][column] in {values[at] for at in near}
     times = {micros(row["time"]) // 1_000_000 for row in rows(rollup.merged(spark, kept))}
-    assert times == {plain_analyses.micros(line, "request") // 1_000_000 // seconds * seconds for line in lines}
+    assert times == {by_json.micros(line, "request") // 1_000_000 // seconds * seconds for line in lines}
 
 
-def test_errors(spark: SparkSession, tables: report_tables.Tables, lines: list[plain_analyses.Line]) -> None:
+def test_errors(spark: SparkSession, tables: report_tables.Tables, lines: list[by_json.Line]) -> None:
     expected = Counter(
-        (error, plain_analyses.api(line), plain_analyses.client(line), line["broker"])
+        (error, by_json.api(line), by_json.client(line), line["broker"])
         for line in lines
         for error in line["error_codes"]
     )
     found = rows(errors.errors(spark, tables))
     assert {(row["error"], row["api"], row["client"], row["broker"]): row["exchanges"] for row in found} == expected
     unfinished = Counter(
-        (line["status"], line["api"], plain_analyses.client(line))
+        (line["status"], line["api"], by_json.client(line))
         for line in lines
         if line["status"] not in {"ok", "no_reply_expected"}
     )
@@ -169,15 +165,15 @@ def test_errors(spark: SparkSession, tables: report_tables.Tables, lines: list[p
     assert counted == unfinished
 
 
-def test_throttling(spark: SparkSession, tables: report_tables.Tables, lines: list[plain_analyses.Line]) -> None:
+def test_throttling(spark: SparkSession, tables: report_tables.Tables, lines: list[by_json.Line]) -> None:
     """These captures have no throttling, so the test adds a throttle time to each exchange: its API key in ms."""
     assert rows(throttling.throttled(spark, tables)) == []
     exchanges = tables["exchanges"]
     slowed = exchanges.withColumn("throttle_time_ms", exchanges["throttle_time_ms"] + exchanges["api_key"])
     expected: dict[Any, list[int]] = defaultdict(list)
     for line in lines:
-        if "throttleTimeMs" in plain_analyses.body(line, "response"):
-            expected[plain_analyses.client(line), plain_analyses.api(line), line["broker"]].append(line["api_key"])
+        if "throttleTimeMs" in by_json.body(line, "response"):
+            expected[by_json.client(line), by_json.api(line), line["broker"]].append(line["api_key"])
     found = rows(throttling.throttled(spark, {**tables, "exchanges": slowed}))
     assert {
         (row["client"], row["api"], row["broker"]): (
@@ -189,13 +185,13 @@ def test_throttling(spark: SparkSession, tables: report_tables.Tables, lines: li
     }  # fmt: skip
 
 
-def test_throughput(spark: SparkSession, tables: report_tables.Tables, lines: list[plain_analyses.Line]) -> None:
+def test_throughput(spark: SparkSession, tables: report_tables.Tables, lines: list[by_json.Line]) -> None:
     moved: Counter[tuple[str, str]] = Counter()
-    for part in plain_analyses.produced(lines):
+    for part in by_json.produced(lines):
         if not part.answer.get("errorCode", 0):
             moved[part.topic, "in"] += part.records["sizeInBytes"]
-    for part in plain_analyses.fetched(lines):
-        way = "replicated" if plain_analyses.by_broker(part.line) else "out"
+    for part in by_json.fetched(lines):
+        way = "replicated" if by_json.by_broker(part.line) else "out"
         moved[part.topic, way] += part.records["sizeInBytes"]
     found = rows(throughput.by_topic(spark, tables))
     assert (
@@ -203,8 +199,8 @@ def test_throughput(spark: SparkSession, tables: report_tables.Tables, lines: li
         == +moved
     )
     records: Counter[str] = Counter()
-    for part in plain_analyses.produced(lines):
-        records[part.topic] += plain_analyses.counted(part.records)
+    for part in by_json.produced(lines):
+        records[part.topic] += by_json.counted(part.records)
     assert Counter({row["topic"]: row["in_records"] or 0 for row in found}) == records
     over_time: Counter[tuple[str, str]] = Counter()
     for row in rows(throughput.over_time(spark, tables, 5)):
@@ -212,26 +208,26 @@ def test_throughput(spark: SparkSession, tables: report_tables.Tables, lines: li
     assert over_time == +moved
 
 
-def test_batches(spark: SparkSession, tables: report_tables.Tables, lines: list[plain_analyses.Line]) -> None:
+def test_batches(spark: SparkSession, tables: report_tables.Tables, lines: list[by_json.Line]) -> None:
     expected: dict[Any, list[Any]] = defaultdict(list)
-    for part in plain_analyses.produced(lines):
+    for part in by_json.produced(lines):
         for batch in part.records["batches"]:
-            expected[part.topic, plain_analyses.client(part.line), batch["compression"]].append(batch)
+            expected[part.topic, by_json.client(part.line), batch["compression"]].append(batch)
     found = rows(batches.sizes(spark, tables))
     assert {(row["topic"], row["client"], row["codec"]) for row in found} == expected.keys()
     for row in found:
         held = expected[row["topic"], row["client"], row["codec"]]
         sizes = sorted(batch["sizeInBytes"] for batch in held)
         assert (row["batches"], row["bytes"], row["max_bytes"]) == (len(held), sum(sizes), sizes[-1])
-        assert row["p50_bytes"] == plain_analyses.percentile(sizes, 0.5)
+        assert row["p50_bytes"] == by_json.percentile(sizes, 0.5)
         if row["records"] is not None:
             assert row["records"] == sum(batch["recordCount"] for batch in held)
 
 
-def test_compression(spark: SparkSession, tables: report_tables.Tables, lines: list[plain_analyses.Line]) -> None:
+def test_compression(spark: SparkSession, tables: report_tables.Tables, lines: list[by_json.Line]) -> None:
     stored: Counter[tuple[str, str]] = Counter()
     held: Counter[tuple[str, str]] = Counter()
-    for part in [*plain_analyses.produced(lines), *plain_analyses.fetched(lines)]:
+    for part in [*by_json.produced(lines), *by_json.fetched(lines)]:
         found = part.records["batches"]
         codecs = {batch["compression"] for batch in found}
         listed = [record for batch in found for record in batch["records"]]
@@ -241,9 +237,9 @@ def test_compression(spark: SparkSession, tables: report_tables.Tables, lines: l
         key = part.topic, codecs.pop() if len(codecs) == 1 else "mixed"
         stored[key] += sum(batch["sizeInBytes"] for batch in found)
         held[key] += sum(
-            plain_analyses.payload(record["key"])
-            + plain_analyses.payload(record["value"])
-            + sum(len(one["key"].encode()) + plain_analyses.payload(one["value"]) for one in record.get("headers", ()))
+            by_json.payload(record["key"])
+            + by_json.payload(record["value"])
+            + sum(len(one["key"].encode()) + by_json.payload(one["value"]) for one in record.get("headers", ()))
             for record in listed
         )
     rows_ = [row for row in rows(batches.compression(spark, tables)) if not row["topic"].startswith("__")]
@@ -254,22 +250,20 @@ def test_compression(spark: SparkSession, tables: report_tables.Tables, lines: l
         assert row["ratio"] == pytest.approx(held[row["topic"], row["codec"]] / stored[row["topic"], row["codec"]])
 
 
-def test_who_uses_which_topic(
-    spark: SparkSession, tables: report_tables.Tables, lines: list[plain_analyses.Line]
-) -> None:
+def test_who_uses_which_topic(spark: SparkSession, tables: report_tables.Tables, lines: list[by_json.Line]) -> None:
     expected: dict[Any, set[int]] = defaultdict(set)
     groups: dict[Any, set[str]] = defaultdict(set)
     for number, line in enumerate(lines):
-        for part in plain_analyses.produced([line]):
-            expected[part.topic, "produces", plain_analyses.client(line)].add(number)
-        asked = plain_analyses.body(line, "request")
+        for part in by_json.produced([line]):
+            expected[part.topic, "produces", by_json.client(line)].add(number)
+        asked = by_json.body(line, "request")
         if line["api"] == "Fetch":
-            use = "replicates" if plain_analyses.by_broker(line) else "fetches"
-            for topic in [*asked.get("topics", ()), *plain_analyses.body(line, "response").get("responses", ())]:
-                expected[plain_analyses.topic(line, topic), use, plain_analyses.client(line)].add(number)
+            use = "replicates" if by_json.by_broker(line) else "fetches"
+            for topic in [*asked.get("topics", ()), *by_json.body(line, "response").get("responses", ())]:
+                expected[by_json.topic(line, topic), use, by_json.client(line)].add(number)
         if line["api"] == "OffsetCommit":
             for topic in asked["topics"]:
-                key = plain_analyses.topic(line, topic), "commits", plain_analyses.client(line)
+                key = by_json.topic(line, topic), "commits", by_json.client(line)
                 expected[key].add(number)
                 groups[key].add(asked["groupId"])
     found = [row for row in rows(usage.users(spark, tables)) if row["use"] != "asks"]
@@ -281,7 +275,7 @@ def test_who_uses_which_topic(
 
 
 def test_versions_and_what_kafka_4_refuses(
-    spark: SparkSession, tables: report_tables.Tables, lines: list[plain_analyses.Line]
+    spark: SparkSession, tables: report_tables.Tables, lines: list[by_json.Line]
 ) -> None:
     expected = Counter(
         (line["api"], line["api_version"]) for line in lines if line["api"] and line["api_version"] is not None
@@ -299,20 +293,20 @@ def test_versions_and_what_kafka_4_refuses(
     assert "apache-kafka-java 4.4.0" in software
 
 
-def test_rebalances(spark: SparkSession, tables: report_tables.Tables, lines: list[plain_analyses.Line]) -> None:
+def test_rebalances(spark: SparkSession, tables: report_tables.Tables, lines: list[by_json.Line]) -> None:
     joined: dict[Any, list[Any]] = defaultdict(list)
     for line in lines:
-        answer = plain_analyses.body(line, "response")
+        answer = by_json.body(line, "response")
         if line["api"] == "JoinGroup" and answer and not answer["errorCode"]:
-            group = plain_analyses.body(line, "request")["groupId"]
-            joined[group, answer["generationId"]].append((plain_analyses.micros(line, "request"), answer["memberId"]))
+            group = by_json.body(line, "request")["groupId"]
+            joined[group, answer["generationId"]].append((by_json.micros(line, "request"), answer["memberId"]))
     synced: dict[Any, int] = defaultdict(int)
     epochs: dict[Any, set[str]] = defaultdict(set)
     for line in lines:
-        asked, answer = plain_analyses.body(line, "request"), plain_analyses.body(line, "response")
+        asked, answer = by_json.body(line, "request"), by_json.body(line, "response")
         if line["api"] == "SyncGroup" and answer and not answer["errorCode"]:
             key = asked["groupId"], asked["generationId"]
-            synced[key] = max(synced[key], plain_analyses.micros(line, "response"))
+            synced[key] = max(synced[key], by_json.micros(line, "response"))
         if line["api"] == "ConsumerGroupHeartbeat" and answer and answer["memberEpoch"] > 0:
             epochs[asked["groupId"], answer["memberEpoch"]].add(answer["memberId"])
     found = {(row["group_id"], row["generation"]): row for row in rows(rebalances.timeline(spark, tables))}
@@ -328,7 +322,7 @@ def test_rebalances(spark: SparkSession, tables: report_tables.Tables, lines: li
         assert (found[key]["protocol"], set(found[key]["member_ids"])) == ("consumer", names)
     left: Counter[str] = Counter()
     for line in lines:
-        asked = plain_analyses.body(line, "request")
+        asked = by_json.body(line, "request")
         if line["api"] == "LeaveGroup":
             left[asked["groupId"]] += len(asked.get("members", ())) or 1
         elif line["api"] == "ConsumerGroupHeartbeat" and asked["memberEpoch"] < 0:
@@ -339,24 +333,24 @@ def test_rebalances(spark: SparkSession, tables: report_tables.Tables, lines: li
     assert leaves == left
 
 
-def expected_journeys(lines: Sequence[plain_analyses.Line]) -> dict[Any, Any]:
+def expected_journeys(lines: Sequence[by_json.Line]) -> dict[Any, Any]:
     """(records, delay, fetches) by topic, partition, offset, producer, consumer, for all produced and all fetched."""
     expected: dict[Any, Any] = {}
-    arrivals = list(plain_analyses.fetched(lines))
-    for part in plain_analyses.produced(lines):
+    arrivals = list(by_json.fetched(lines))
+    for part in by_json.produced(lines):
         if part.answer.get("errorCode") != 0 or part.answer["baseOffset"] < 0:
             continue
-        base, count = part.answer["baseOffset"], max(1, plain_analyses.counted(part.records))
+        base, count = part.answer["baseOffset"], max(1, by_json.counted(part.records))
         came: dict[str, list[int]] = defaultdict(list)
         for arrival in arrivals:
             if (arrival.topic, arrival.partition) == (part.topic, part.partition):
-                came[plain_analyses.client(arrival.line)] += [
-                    plain_analyses.micros(arrival.line, "response")
+                came[by_json.client(arrival.line)] += [
+                    by_json.micros(arrival.line, "response")
                     for batch in arrival.records["batches"]
                     if base <= batch["baseOffset"] < base + count and not batch.get("isControl")
                 ]
-        at = plain_analyses.micros(part.line, "request")
-        known = (part.topic, part.partition, base, plain_analyses.client(part.line))
+        at = by_json.micros(part.line, "request")
+        known = (part.topic, part.partition, base, by_json.client(part.line))
         for consumer, times in came.items():
             if times:
                 expected[*known, consumer] = (count, min(times) - at, len(times))
@@ -374,7 +368,7 @@ def found_journeys(spark: SparkSession, tables: report_tables.Tables) -> dict[An
     }  # fmt: skip
 
 
-def test_journeys(spark: SparkSession, tables: report_tables.Tables, lines: list[plain_analyses.Line]) -> None:
+def test_journeys(spark: SparkSession, tables: report_tables.Tables, lines: list[by_json.Line]) -> None:
     expected = expected_journeys(lines)
     assert found_journeys(spark, tables) == expected
     assert len({key[4] for key in expected}) > 5
@@ -406,7 +400,7 @@ def test_journeys_of_what_is_fetched_again(spark: SparkSession, tables: report_t
 
 
 def test_what_others_produced_is_nobodys_journey(
-    spark: SparkSession, tables: report_tables.Tables, lines: list[plain_analyses.Line]
+    spark: SparkSession, tables: report_tables.Tables, lines: list[by_json.Line]
 ) -> None:
     seen = {**tables, "exchanges": tables["exchanges"].where("client_id <> 'shop-gzip'")}
     expected = expected_journeys([line for line in lines if line["client_id"] != "shop-gzip"])
