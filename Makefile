@@ -29,7 +29,7 @@ $(BIN)/python:
 	@python=$$(tools/find-python) && $$python -m venv $(VENV)
 
 # What is compiled (NAME.py with the C types of NAME.pxd) is made again when its source changes.
-TYPES := $(wildcard */*.pxd */*/*.pxd)
+TYPES := $(wildcard */*.pxd */*/*.pxd */*/*/*.pxd)
 $(VENV)/.runtime: requirements/runtime.txt pyproject.toml setup.py $(TYPES) $(TYPES:.pxd=.py) | $(BIN)/python
 	@echo "installing what kproxy needs into $(VENV)"
 	@$(INSTALL) --require-hashes -r requirements/runtime.txt

@@ -13,7 +13,7 @@ from tests.support.variants import variants_of
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted(
     types.with_suffix(".py")
-    for folder in ("kproxy/core", "kproxy/captures/*", "kproxy/decoders/*")
+    for folder in ("kproxy/core", "kproxy/captures/*", "kproxy/captures/*/*", "kproxy/decoders/*")
     for types in ROOT.glob(f"{folder}/*.pxd")
 )
 
