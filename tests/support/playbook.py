@@ -6,8 +6,8 @@ story.broker(brokers_own, to_client(ours), REWRITTEN).counted(held=1, rewritten=
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Self
 from unittest.mock import ANY
 
 from kproxy.core.acting import ActedConnection, Actors
@@ -25,6 +25,8 @@ from kproxy.core.connection import (
     ToBroker,
     ToClient,
 )
+from kproxy.core.gate import Act, Began, ClientEnded, FromBroker, Gate, Opened, Own, Refused
+from kproxy.core.login import Steps
 from tests.kproxy.core.frames import DEFINITIONS
 
 PLANS = Plans(DEFINITIONS, controllers=True)
@@ -72,10 +74,56 @@ def withheld(reason: Any) -> Outcome:
     return "withheld", reason
 
 
-class Playbook:
+BEGAN: Outcome = ("began to authenticate",)
+ANSWERED: Outcome = ("own request answered",)
+OPENED: Outcome = ("opened",)
+CLIENT_ENDED: Outcome = ("client ended",)
+
+
+def asks(api_key: int) -> Outcome:
+    """The gate sends a request of its own."""
+    return "asks", api_key
+
+
+def broker_refused(why: Any) -> Outcome:
+    return "broker refused", why
+
+
+def client_refused(why: Any, answer: bytes = b"") -> Outcome:
+    return "client refused", why, answer
+
+
+class Story:
+    """Runs steps: each one compares all outcomes, in order."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[Outcome] = []
+        """All outcomes so far."""
+
+    @property
+    def to_client(self) -> bytes:
+        """All bytes that left for the client so far."""
+        return b"".join(one[1] for one in self.outcomes if one[0] == "to client")
+
+    @property
+    def to_broker(self) -> bytes:
+        return b"".join(one[1] for one in self.outcomes if one[0] in {"to broker", "altered"})
+
+    def compare(
+        self, commands: Iterable[Command | Act], expected: tuple[Outcome, ...], unchanged: Outcome = ()
+    ) -> Self:
+        """Compares the outcomes of one step; `unchanged` is what PASSES stands for."""
+        found = _outcomes(commands)
+        self.outcomes += found
+        wanted = [unchanged if one == PASSES else one for one in expected]
+        assert expected == (ANYTHING,) or found == wanted, f"{found} came, not {wanted}"
+        return self
+
+
+class Playbook(Story):
     """One connection of a relay whose listeners have port 20000 + node id, 30000 + node id for controllers.
 
-    Each step feeds bytes, in pieces of `cut` bytes if given, and compares all outcomes, in order.
+    Each step feeds bytes, in pieces of `cut` bytes if given.
     """
 
     def __init__(
@@ -88,6 +136,7 @@ class Playbook:
         plans: Plans = PLANS,
         actors: Actors | None = None,
     ) -> None:
+        super().__init__()
         self.book = Book(lambda node: (30_000 if node.controller else 20_000) + node.node_id, Advertise(advertise))
         self.shared = Shared(plans, self.book, hold_max, Budget(memory))
         self.connection = (
@@ -95,52 +144,79 @@ class Playbook:
             if actors is None
             else ActedConnection(self.shared, host, actors, "c:1", "b:2")
         )
-        self.outcomes: list[Outcome] = []
-        """All outcomes so far."""
 
-    @property
-    def to_client(self) -> bytes:
-        """All bytes that left for the client so far."""
-        return b"".join(data for kind, data, *_ in self.outcomes if kind == "to client")
+    def client(self, data: bytes, *outcomes: Outcome, cut: int = 0) -> Self:
+        commands = [command for piece in pieces(data, cut) for command in self.connection.from_client(piece)]
+        return self.compare(commands, outcomes, to_broker(data))
 
-    @property
-    def to_broker(self) -> bytes:
-        return b"".join(data for kind, data, *_ in self.outcomes if kind in {"to broker", "altered"})
+    def broker(self, data: bytes, *outcomes: Outcome, cut: int = 0) -> Self:
+        commands = [command for piece in pieces(data, cut) for command in self.connection.from_broker(piece)]
+        return self.compare(commands, outcomes, to_client(data))
 
-    def client(self, data: bytes, *outcomes: Outcome, cut: int = 0) -> Playbook:
-        return self._feed(self.connection.from_client, data, cut, outcomes, to_broker(data))
+    def client_ended(self, *outcomes: Outcome) -> Self:
+        return self.compare(self.connection.client_ended(), outcomes)
 
-    def broker(self, data: bytes, *outcomes: Outcome, cut: int = 0) -> Playbook:
-        return self._feed(self.connection.from_broker, data, cut, outcomes, to_client(data))
+    def broker_ended(self, *outcomes: Outcome) -> Self:
+        return self.compare(self.connection.broker_ended(), outcomes)
 
-    def client_ended(self, *outcomes: Outcome) -> Playbook:
-        return self._compare(self.connection.client_ended(), outcomes)
-
-    def broker_ended(self, *outcomes: Outcome) -> Playbook:
-        return self._compare(self.connection.broker_ended(), outcomes)
-
-    def counted(self, **counters: int) -> Playbook:
+    def counted(self, **counters: int) -> Self:
         """Compares the counters; those that are not named are 0. No byte may be held any more."""
         assert self.shared.counters == Counters(**counters)
         assert self.shared.budget.held == 0
         return self
 
-    def _feed(
-        self,
-        feed: Callable[[bytes], list[Command]],
-        data: bytes,
-        cut: int,
-        outcomes: tuple[Outcome, ...],
-        unchanged: Outcome,
-    ) -> Playbook:
-        commands = [command for piece in pieces(data, cut) for command in feed(piece)]
-        return self._compare(commands, tuple(unchanged if one == PASSES else one for one in outcomes))
 
-    def _compare(self, commands: list[Command], expected: tuple[Outcome, ...]) -> Playbook:
-        found = _outcomes(commands)
-        self.outcomes += found
-        assert expected == (ANYTHING,) or found == list(expected), f"{found} came, not {expected}"
-        return self
+class GatePlaybook(Story):
+    """A gate, which authenticates for the client; `steps` as in `Gate`, `now` is the time of the next step.
+
+    All bytes come in pieces of `cut` bytes. What leaves for the broker is given to `answer`; what this returns comes
+    back within the same step.
+    """
+
+    def __init__(
+        self, steps: Callable[[int | None], Steps], answer: Callable[[bytes], bytes] = lambda _: b"", *, cut: int = 0
+    ) -> None:
+        super().__init__()
+        self.gate = Gate(DEFINITIONS, steps)
+        self.now = 0.0
+        self.own: list[Own] = []
+        """The gate's own requests and their responses."""
+        self.answer = answer
+        self._cut = cut
+
+    def begin(self, *outcomes: Outcome) -> Self:
+        return self.compare(self._done(self.gate.begin(self.now)), outcomes)
+
+    def client(self, data: bytes, *outcomes: Outcome) -> Self:
+        sent = (ToBroker(piece) for piece in pieces(data, self._cut))
+        acts = [act for one in sent for act in self._done(self.gate.to_broker(one, self.now))]
+        return self.compare(acts, outcomes, to_broker(data))
+
+    def client_ended(self, *outcomes: Outcome) -> Self:
+        return self.compare(self._done(self.gate.client_ended()), outcomes)
+
+    def broker(self, data: bytes, *outcomes: Outcome) -> Self:
+        return self.compare(self._from_broker(data), outcomes, to_client(data))
+
+    @property
+    def own_id(self) -> int:
+        """The correlation id of the gate's last request."""
+        return int.from_bytes(self.own[-1].data[8:12], "big", signed=True)
+
+    @property
+    def refused(self) -> str:
+        """Why the broker's or the client's connection was refused."""
+        return next(one[1] for one in self.outcomes if one[0] in {"broker refused", "client refused"})
+
+    def _from_broker(self, data: bytes) -> list[Act]:
+        return [act for piece in pieces(data, self._cut) for act in self._done(self.gate.from_broker(piece, self.now))]
+
+    def _done(self, acts: list[Act]) -> list[Act]:
+        """These acts, and those that come of the broker's answer."""
+        self.own += [act for act in acts if isinstance(act, Own)]
+        for_broker = [act for act in acts if isinstance(act, ToBroker) or (isinstance(act, Own) and not act.side)]
+        answer = b"".join(self.answer(bytes(act.data)) for act in for_broker)
+        return acts + (self._from_broker(answer) if answer else [])
 
 
 def pieces(data: bytes, cut: int) -> list[bytes]:
@@ -148,14 +224,14 @@ def pieces(data: bytes, cut: int) -> list[bytes]:
     return [data[at : at + cut] for at in range(0, len(data), cut)] if cut else [data]
 
 
-def _outcomes(commands: list[Command]) -> list[Outcome]:
+def _outcomes(commands: Iterable[Command | Act]) -> list[Outcome]:
     """The outcomes of commands; unchanged bytes that leave one after another on the same side are joined."""
     found: list[Outcome] = []
     for command in commands:
         match command:
             case ToBroker(data, str()):
                 found.append(altered(bytes(data)))
-            case ToBroker() | ToClient():
+            case ToBroker() | ToClient() | FromBroker():
                 kind = "to broker" if isinstance(command, ToBroker) else "to client"
                 before = found.pop()[1] if found and found[-1][0] == kind else b""
                 found.append((kind, before + bytes(command.data)))
@@ -167,4 +243,14 @@ def _outcomes(commands: list[Command]) -> list[Outcome]:
                 found.append(notice(command.topic))
             case End():
                 found.append(end(command.topic))
+            case Own(side, data):
+                found.append(ANSWERED if side else asks(int.from_bytes(data[4:6], "big")))
+            case Began():
+                found.append(BEGAN)
+            case Opened():
+                found.append(OPENED)
+            case ClientEnded():
+                found.append(CLIENT_ENDED)
+            case Refused(why, client, answer):
+                found.append(client_refused(why, answer) if client else broker_refused(why))
     return found
