@@ -206,7 +206,7 @@ class GatePlaybook(Story):
     @property
     def refused(self) -> str:
         """Why the broker's or the client's connection was refused."""
-        return next(one[1] for one in self.outcomes if one[0] in {"broker refused", "client refused"})
+        return str(next(one[1] for one in self.outcomes if one[0] in {"broker refused", "client refused"}))
 
     def _from_broker(self, data: bytes) -> list[Act]:
         return [act for piece in pieces(data, self._cut) for act in self._done(self.gate.from_broker(piece, self.now))]

@@ -51,8 +51,16 @@ def carriers() -> Iterator[tuple[int, int, Message]]:
                 yield api_key, version, message
 
 
-def with_endpoints(message: Message, version: int, nodes: Iterable[tuple[int, str, int]]) -> dict[str, Any]:
-    """Values of a response that carries these (node id, host, port); everything else has its default or is empty."""
+def naming(
+    api_key: int, version: int, correlation_id: int, nodes: Iterable[tuple[int, str, int]], **others: Any
+) -> bytes:
+    """A response that names these (node id, host, port); all fields but `others` have their defaults or are empty."""
+    message = DEFINITIONS.response(api_key, version)
+    assert message is not None
+    return response(api_key, version, correlation_id, _endpoints(message, version, nodes) | others)
+
+
+def _endpoints(message: Message, version: int, nodes: Iterable[tuple[int, str, int]]) -> dict[str, Any]:
     found = carrier(message, version)
     assert found is not None
     carried, field = found
@@ -70,15 +78,6 @@ def with_endpoints(message: Message, version: int, nodes: Iterable[tuple[int, st
     if message.name == "FindCoordinatorResponse":
         entries = [{"key": f"group-{number}", **entry} for number, entry in enumerate(entries)]
     return {field.name: entries}
-
-
-def naming(
-    api_key: int, version: int, correlation_id: int, nodes: Iterable[tuple[int, str, int]], **others: Any
-) -> bytes:
-    """A response that names these (node id, host, port)."""
-    message = DEFINITIONS.response(api_key, version)
-    assert message is not None
-    return response(api_key, version, correlation_id, with_endpoints(message, version, nodes) | others)
 
 
 def decoded(frame: bytes, api_key: int, version: int) -> dict[str, Any]:
