@@ -109,7 +109,7 @@ def test_a_long_response_keeps_its_length(api_key: int, version: int, cut: int, 
 
 
 def topic(api_key: int, version: int, size: int) -> dict[str, Any]:
-    """One topic of a Produce or Fetch response with something long in it."""
+    """One topic of a Produce or Fetch response, with a field of `size` bytes."""
     by_id = (api_key == 1 and version >= 13) or (api_key == 0 and version >= 13)
     name: dict[str, Any] = {"topicId": bytes(range(16))} if by_id else {("name" if api_key == 0 else "topic"): "t"}
     if api_key == 0:
@@ -134,7 +134,7 @@ def test_a_walked_response_without_endpoints_passes_piece_by_piece() -> None:
     story.broker(answer[:5000], PASSES).broker(answer[5000:], PASSES).counted(walked=1)
 
 
-def test_what_carries_no_address_passes_at_once() -> None:
+def test_a_response_without_addresses_passes_at_once() -> None:
     story = Playbook().client(request(1, 4, 1), PASSES)
     for byte in response(1, 4, 1, {}):
         story.broker(bytes([byte]), PASSES)
@@ -153,7 +153,7 @@ def test_responses_are_matched_by_correlation_id() -> None:
     story.broker(metadata(1, NODES), to_client(metadata(1, OURS)), REWRITTEN)
 
 
-def test_ids_that_repeat_are_answered_oldest_first() -> None:
+def test_of_equal_correlation_ids_the_oldest_is_answered_first() -> None:
     heartbeat = response(12, 0, 1, {})
     story = Playbook().client(request(3, 9, 1) + request(12, 0, 1), PASSES)
     story.broker(metadata(1, NODES) + heartbeat, to_client(metadata(1, OURS)), REWRITTEN, to_client(heartbeat))
@@ -340,7 +340,7 @@ def test_a_response_that_cannot_be_held_is_walked(api_key: int, version: int, cu
     assert b"kafka-1" not in story.to_client
 
 
-def test_what_is_only_watched_passes_where_there_is_no_memory() -> None:
+def test_a_watched_response_passes_where_there_is_no_memory() -> None:
     answer = framed(b"\0\0\0\x01" + bytes(100))
     story = Playbook(memory=10).client(request(12345, 3, 1), PASSES)
     story.broker(answer[:14], PASSES, notice("unsearched-API 12345 v3"), cut=7).broker(answer[14:], PASSES, cut=7)
@@ -348,7 +348,9 @@ def test_what_is_only_watched_passes_where_there_is_no_memory() -> None:
 
 
 @pytest.mark.parametrize(("api_key", "version"), IN_ARRAYS)
-def test_more_than_may_be_read_ends_the_connection(api_key: int, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_response_with_too_many_nodes_ends_the_connection(
+    api_key: int, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(addresses, "MOST_READ", 2)
     story = Playbook().client(request(api_key, version, 1), PASSES)
     story.broker(naming(api_key, version, 1, NODES), end(ANY), withheld(ANY)).counted(held=1, withheld=1)
@@ -359,7 +361,9 @@ def test_more_than_may_be_read_ends_the_connection(api_key: int, version: int, m
 @pytest.mark.parametrize(
     "node", [(1, "kafka-1", 0), (1, "kafka-1", 70_000), (-5, "kafka-1", 9092), (1, "k" * 256, 9092)]
 )
-def test_what_is_no_address_leads_nowhere(api_key: int, version: int, node: tuple[int, str, int]) -> None:
+def test_an_invalid_address_is_replaced_and_not_remembered(
+    api_key: int, version: int, node: tuple[int, str, int]
+) -> None:
     if api_key == DESCRIBE_QUORUM:  # its ports have two bytes
         node = (*node[:2], node[2] % 70_000)
     story = Playbook().client(request(api_key, version, 1), PASSES)
@@ -419,7 +423,7 @@ def test_a_client_begins_with_a_whole_request(said: bytes, answered: bytes, begu
     assert story.connection.begun == begun
 
 
-def test_what_is_held_leaves_when_the_broker_ends() -> None:
+def test_a_held_response_leaves_when_the_broker_ends() -> None:
     incomplete = metadata(1, NODES)[:-1]
     Playbook().client(request(3, 9, 1), PASSES).broker(incomplete).broker_ended(to_client(incomplete))
 
@@ -487,7 +491,7 @@ def test_a_connection_is_idle_between_frames_where_nothing_waits() -> None:
     assert states == [at in {0, first} for at in range(first + second)]
 
 
-def test_what_came_of_the_first_request_grows_until_it_is_whole() -> None:
+def test_received_grows_with_each_byte_of_the_first_request() -> None:
     story = Playbook()
     data = request(3, 9, 1)
     seen = [story.connection.received]
@@ -513,7 +517,7 @@ def test_plans_are_made_once(key: int, version: int) -> None:
     assert Plans(None).get(key, version) is None
 
 
-def test_an_api_that_nobody_knows_is_watched_by_its_number() -> None:
+def test_an_unknown_api_is_watched_by_its_number() -> None:
     plan = Plans(DEFINITIONS).get(900, 3)
     assert plan == Watch("API 900 v3")
 
@@ -526,7 +530,7 @@ def test_sizes_of_fixed_fields() -> None:
     assert {name: struct.calcsize(f">{code}") for name, code in codes.items()} == addresses.FIXED
 
 
-def test_what_all_connections_hold_together_is_bounded() -> None:
+def test_a_budget_bounds_what_all_connections_hold_together() -> None:
     budget = Budget(10)
     assert [budget.take(size) for size in (6, 5, 4, 1)] == [True, False, True, False]
     assert budget.held == 10
@@ -546,7 +550,7 @@ def test_addresses_to_advertise(text: str, address: tuple[str, int | None]) -> N
 
 
 @pytest.mark.parametrize("text", ["host:65536", "host:x", "host:-1", "host:1.5", "[::1", "[::1]9092"])
-def test_no_addresses(text: str) -> None:
+def test_invalid_addresses_to_advertise(text: str) -> None:
     with pytest.raises(ValueError, match=r"no (address|port)"):
         split_address(text)
 
@@ -560,7 +564,7 @@ def test_varints(value: int, data: str) -> None:
 
 
 @pytest.mark.parametrize(("beyond", "way"), [(0, "held"), (-1, "walked")])
-def test_what_is_longer_than_may_be_held_is_walked(beyond: int, way: str) -> None:
+def test_a_response_longer_than_hold_max_is_walked(beyond: int, way: str) -> None:
     answer = naming(1, 16, 1, NODES[:1])
     story = Playbook(hold_max=len(answer) + beyond).client(request(1, 16, 1), PASSES)
     story.broker(answer, to_client(ANY), REWRITTEN).counted(**{way: 1}, rewritten=1)
@@ -590,7 +594,7 @@ def test_a_response_behind_an_unreadable_one_is_rewritten(api_key: int, version:
         (b"\0\0\0\0", 0, True, False),
     ],
 )
-def test_what_is_no_frame(start: bytes, length: int, first: bool, found: bool) -> None:
+def test_bytes_that_start_no_frame(start: bytes, length: int, first: bool, found: bool) -> None:
     assert no_frame(start + bytes(4), length, first=first) == (f"what is no frame ({start!r})" if found else None)
 
 

@@ -1,4 +1,4 @@
-"""The way of what passes as it comes, plain and compiled: it does what the careful way does, and no more."""
+"""The fast path, as plain Python and compiled, does what the slow path does."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ variants = each_variant_of(passing)
 IDS = st.sampled_from([0, 1, 7, -1, -(1 << 31), (1 << 31) - 1])
 APIS = st.sampled_from([(0, 9), (0, 11), (1, 12), (1, 17), (3, 12), (12, 4), (18, 3), (900, 1), (-1, -1)])
 TEMPTING = struct.pack(">ihhi", 80, 0, 9, 7) * 4
-"""Looks like the start of a frame again and again."""
+"""Looks like the start of a frame, several times."""
 REQUESTS = st.one_of(
     st.builds(
         lambda api, number, size: framed(struct.pack(">hhi", *api, number) + TEMPTING[:size]),
@@ -50,8 +50,8 @@ ANSWERS = RESPONSES | st.builds(
 CUTS = st.none() | st.lists(st.integers(1, 60), max_size=12)
 
 
-class Careful(passing.Passing):
-    """Lets nothing pass by itself."""
+class SlowPath(passing.Passing):
+    """Accepts no bytes, so that all take the slow path."""
 
     def from_client_passes(self, data: bytes) -> bool:  # noqa: ARG002
         return False
@@ -82,10 +82,10 @@ def state(story: Playbook) -> tuple[Any, ...]:
 @variants
 @settings(max_examples=75, deadline=None)
 @given(st.lists(st.tuples(st.lists(REQUESTS, max_size=3), CUTS, st.lists(ANSWERS, max_size=3), CUTS), max_size=5))
-def test_what_passes_by_itself_is_as_if_it_had_been_looked_at(variant: ModuleType, talk: Any) -> None:
+def test_the_fast_path_does_what_the_slow_path_does(variant: ModuleType, talk: Any) -> None:
     stories = Playbook(), Playbook()
     stories[0].connection.passing = variant.Passing(stories[0].shared.plans.made, connection._unchanged)
-    stories[1].connection.passing = Careful({}, connection._unchanged)
+    stories[1].connection.passing = SlowPath({}, connection._unchanged)
     for story in stories:
         story.client(request(0, 9, 1), PASSES).broker(response(0, 9, 1, {}), PASSES)
     for requests, cuts_up, responses, cuts_down in talk:
@@ -98,7 +98,7 @@ def test_what_passes_by_itself_is_as_if_it_had_been_looked_at(variant: ModuleTyp
 
 
 @variants
-def test_most_passes_by_itself(variant: ModuleType) -> None:
+def test_most_bytes_take_the_fast_path(variant: ModuleType) -> None:
     story = Playbook(plans=Plans(DEFINITIONS))
     at = story.connection.passing = variant.Passing(story.shared.plans.made, connection._unchanged)
     ask, answer = request(0, 9, 5, bytes(50)), response(0, 9, 5, {})
@@ -109,20 +109,24 @@ def test_most_passes_by_itself(variant: ModuleType) -> None:
     assert at.from_broker_passes(answer)
     assert at.from_client_passes(ask[:20])
     assert at.from_client_passes(ask[20:])
-    assert not at.from_client_passes(ask + ask), "two frames in one are looked at"
-    assert not at.from_client_passes(request(3, 12, 6)), "an API that is new to the relay is looked at"
+    assert not at.from_client_passes(ask + ask), "two frames in one read take the slow path"
+    assert not at.from_client_passes(request(3, 12, 6)), "the first request of an API takes the slow path"
     story.client(request(3, 12, 6), PASSES)
     assert at.from_client_passes(request(3, 12, 7))
     assert not at.from_broker_passes(response(3, 12, 7, {})), "a response with addresses is held"
     assert at.from_broker_passes(answer)
     assert (at.requests, at.responses) == (5, 3)
     assert at.from_client_passes(request(0, 9, 7))
-    assert [plan is None for plan in at.noted[7]] == [False, True], "an id that is used again is answered in order"
+    assert [plan is None for plan in at.noted[7]] == [False, True], (
+        "of equal correlation ids the oldest is answered first"
+    )
 
 
 @variants
 @pytest.mark.parametrize(("api_key", "version"), [(0, 11), (1, 17)])
-def test_a_whole_response_without_addresses_passes_by_itself(variant: ModuleType, api_key: int, version: int) -> None:
+def test_a_whole_response_without_addresses_takes_the_fast_path(
+    variant: ModuleType, api_key: int, version: int
+) -> None:
     story = Playbook()
     at = story.connection.passing = variant.Passing(story.shared.plans.made, connection._unchanged)
     story.client(request(0, 9, 1), PASSES).broker(response(0, 9, 1, {}), PASSES)
@@ -135,7 +139,9 @@ def test_a_whole_response_without_addresses_passes_by_itself(variant: ModuleType
     assert at.from_broker_passes(bare)
     assert not at.noted
     story.client(request(api_key, version, 6) + request(api_key, version, 6), PASSES)
-    assert not at.from_broker_passes(response(api_key, version, 6, {})), "which of the two this answers is looked at"
+    assert not at.from_broker_passes(response(api_key, version, 6, {})), (
+        "the slow path decides which of the two this answers"
+    )
 
 
 class Written:
@@ -208,7 +214,7 @@ def test_notes_are_full_by_their_number_and_by_their_bytes(variant: ModuleType) 
 
 
 @variants
-def test_packets_are_gathered_until_they_are_written(variant: ModuleType) -> None:
+def test_packets_wait_until_they_are_written_together(variant: ModuleType) -> None:
     log: list[str] = []
     packets = variant.Packets(100, partial(log.append, "full"))
     packets.add([b"a" * 60, b"b"], 61, 1)
@@ -223,7 +229,7 @@ def test_packets_are_gathered_until_they_are_written(variant: ModuleType) -> Non
 
 
 @variants
-def test_packets_are_made_of_what_is_like_most(variant: ModuleType) -> None:
+def test_a_pair_makes_plain_packets_and_leaves_all_others(variant: ModuleType) -> None:
     unlike: list[tuple[Any, ...]] = []
 
     class Flow(variant.Pair):  # type: ignore[misc, name-defined]  # of either module
@@ -259,7 +265,7 @@ def test_packets_are_made_of_what_is_like_most(variant: ModuleType) -> None:
     assert packets.take() == ([], 0, 0)
 
 
-def test_what_actors_may_change_is_looked_at() -> None:
+def test_connections_with_actors_take_the_slow_path() -> None:
     from kproxy.core.acting import ActedConnection
 
     assert Connection.as_it_comes
