@@ -1,5 +1,7 @@
 """Conversations with the relay's core as stories: each step says what arrives and exactly what the relay does with it.
 
+For example, a Metadata response that names the brokers' own addresses:
+
 story = Playbook().client(request(METADATA, 9, 1), PASSES)
 story.broker(brokers_own, to_client(ours), REWRITTEN).counted(held=1, rewritten=1)
 """
@@ -7,7 +9,7 @@ story.broker(brokers_own, to_client(ours), REWRITTEN).counted(held=1, rewritten=
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Self
+from typing import Any, Self, assert_never
 from unittest.mock import ANY
 
 from kproxy.core.acting import ActedConnection, Actors
@@ -199,11 +201,6 @@ class GatePlaybook(Story):
         return self.compare(self._from_broker(data), outcomes, to_client(data))
 
     @property
-    def own_id(self) -> int:
-        """The correlation id of the gate's last request."""
-        return int.from_bytes(self.own[-1].data[8:12], "big", signed=True)
-
-    @property
     def refused(self) -> str:
         """Why the broker's or the client's connection was refused."""
         return str(next(one[1] for one in self.outcomes if one[0] in {"broker refused", "client refused"}))
@@ -253,4 +250,6 @@ def _outcomes(commands: Iterable[Command | Act]) -> list[Outcome]:
                 found.append(CLIENT_ENDED)
             case Refused(why, client, answer):
                 found.append(client_refused(why, answer) if client else broker_refused(why))
+            case other:
+                assert_never(other)
     return found
