@@ -120,7 +120,7 @@ def test_a_frame_without_a_header_passes(cut: int) -> None:
 
 def test_of_equal_correlation_ids_the_oldest_is_answered_first() -> None:
     table = Table((Side.BROKER, HEARTBEAT), leave=True)
-    keys = [HEARTBEAT, 11, HEARTBEAT]
+    keys = [HEARTBEAT, 11, HEARTBEAT, 11]
     answers = [response(key, 0, 1, {}) for key in keys]
     story = Playbook(actors=table).client(b"".join(asked(key, 1) for key in keys), PASSES)
     story.broker(b"".join(answers), PASSES)

@@ -57,7 +57,7 @@ def test_addresses_are_replaced_and_nothing_else(api_key: int, version: int, cut
     answer, new = (naming(api_key, version, 7, nodes) for nodes in (NODES, ours(api_key)))
     heartbeat = response(12, 0, 8, {})
     story = Playbook().client(request(api_key, version, 7) + request(12, 0, 8), PASSES, cut=cut)
-    place = ANY if cut else (0, len(answer))
+    place = 0, (len(answer) - 1) % cut + 1 if cut else len(answer)
     story.broker(answer + heartbeat, to_client(new), rewritten(at=place), to_client(heartbeat), cut=cut)
     story.counted(held=1, rewritten=1)
     assert (NODES[0][1], "127.0.0.1") in [(old, new) for _, old, new in story.outcomes[2][1]]
@@ -154,9 +154,10 @@ def test_responses_are_matched_by_correlation_id() -> None:
 
 
 def test_of_equal_correlation_ids_the_oldest_is_answered_first() -> None:
-    heartbeat = response(12, 0, 1, {})
-    story = Playbook().client(request(3, 9, 1) + request(12, 0, 1), PASSES)
-    story.broker(metadata(1, NODES) + heartbeat, to_client(metadata(1, OURS)), REWRITTEN, to_client(heartbeat))
+    asked, heartbeat = request(3, 9, 1), response(12, 0, 1, {})
+    story = Playbook().client(asked + request(12, 0, 1) + asked, PASSES)
+    named, new = metadata(1, NODES), to_client(metadata(1, OURS))
+    story.broker(named + heartbeat + named, new, REWRITTEN, to_client(heartbeat + new[1]), REWRITTEN)
 
 
 def test_no_request_for_addresses_is_forgotten_however_many_wait() -> None:
@@ -424,8 +425,17 @@ def test_a_client_begins_with_a_whole_request(said: bytes, answered: bytes, begu
 
 
 def test_a_held_response_leaves_when_the_broker_ends() -> None:
-    incomplete = metadata(1, NODES)[:-1]
-    Playbook().client(request(3, 9, 1), PASSES).broker(incomplete).broker_ended(to_client(incomplete))
+    answer = metadata(1, NODES)
+    for size in range(1, len(answer)):
+        story = Playbook().client(request(3, 9, 1), PASSES).broker(answer[:size])
+        story.broker_ended(to_client(answer[:size])).counted(held=size >= 8)
+
+
+def test_a_change_has_its_place_in_the_bytes_that_came_last() -> None:
+    answer, new = metadata(1, NODES), metadata(1, OURS)
+    for size in range(1, len(answer)):
+        story = Playbook().client(request(3, 9, 1), PASSES).broker(answer[:size])
+        story.broker(answer[size:], to_client(new), rewritten(at=(0, len(answer) - size)))
 
 
 def test_a_leak_is_noticed() -> None:
