@@ -29,7 +29,7 @@ import psutil
 from kproxy.decoders.writer import write
 from kproxy.runs.launcher import Indexer, RelayProcess, arguments
 from kproxy.runs.settings import Settings, upstream
-from tests.kproxy.core.frames import DEFINITIONS, request, response, with_endpoints
+from tests.kproxy.core.frames import DEFINITIONS, naming, request, response
 from tests.support.peers import DefaultRecordBatchBuilder
 
 EVERY_SECONDS = 10.0
@@ -71,9 +71,7 @@ def asked(api: Api) -> bytes:
 
 def answered(api: Api, port: int) -> bytes:
     if api == METADATA:
-        message = DEFINITIONS.response(*api)
-        assert message is not None
-        return response(*api, 0, with_endpoints(message, api[1], [(1, "127.0.0.1", port)]))
+        return naming(*api, 0, [(1, "127.0.0.1", port)])
     if api == FETCH:
         partition = {"partitionIndex": 0, "highWatermark": 64, "records": batch(64, 1000)}
         return response(*api, 0, {"responses": [{"topic": "soak", "partitions": [partition]}]})

@@ -13,7 +13,7 @@ from kproxy.decoders.exchange import Exchange
 from kproxy.decoders.problems import Code
 from kproxy.runs.launcher import RelayProcess, StartError, wait_until
 from kproxy.runs.settings import Cluster, Settings, upstream
-from tests.kproxy.core.frames import DEFINITIONS, decoded, framed, request, response, with_endpoints
+from tests.kproxy.core.frames import decoded, framed, naming, request
 from tests.kproxy.support import FakeBroker, connect, exactly
 from tests.support.brokers import free_base, free_ports
 from tests.support.patience import SECONDS
@@ -23,13 +23,11 @@ pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("own_places")]
 
 def metadata(bootstrap: str, broker: FakeBroker, nodes: list[tuple[int, str, int]]) -> dict[int, int]:
     """Let a client hear of these nodes; returns the ports that it is told."""
-    message = DEFINITIONS.response(3, 9)
-    assert message is not None
     with connect(bootstrap) as client:
         client.sendall(request(3, 9, 1))
         with broker.accept() as side:
             exactly(side, len(request(3, 9, 1)))
-            side.sendall(response(3, 9, 1, with_endpoints(message, 9, nodes)))
+            side.sendall(naming(3, 9, 1, nodes))
             head = exactly(client, 4)
             body = decoded(head + exactly(client, int.from_bytes(head, "big")), 3, 9)
     return {one["nodeId"]: one["port"] for one in body["brokers"]}

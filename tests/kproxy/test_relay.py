@@ -18,7 +18,7 @@ from kproxy.decoders.exchange import Exchange, Health
 from kproxy.runs.launcher import RelayProcess, StartError, wait_until
 from kproxy.runs.registry import ask
 from kproxy.runs.settings import Settings, upstream
-from tests.kproxy.core.frames import DEFINITIONS, decoded, request, response, with_endpoints
+from tests.kproxy.core.frames import decoded, naming, request, response
 from tests.kproxy.support import FakeBroker, connect, exactly, relay, reset, to_the_end
 from tests.support.patience import SECONDS
 
@@ -65,10 +65,8 @@ def test_addresses_are_replaced_and_the_recording_has_the_brokers_side(
     broker: FakeBroker, second: FakeBroker, tmp_path: Path
 ) -> None:
     recording = tmp_path / "r.pcapng"
-    message = DEFINITIONS.response(3, 9)
-    assert message is not None
     nodes = [(5, "127.0.0.1", broker.port), (6, "127.0.0.1", second.port)]
-    answer = response(3, 9, 1, with_endpoints(message, 9, nodes))
+    answer = naming(3, 9, 1, nodes)
     heartbeat = response(12, 0, 2, {})
     with relay(broker.address, record_to=recording) as process:
         with connect(process.bootstrap) as client:

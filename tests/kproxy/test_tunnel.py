@@ -16,7 +16,7 @@ from kproxy.relay import probe
 from kproxy.relay.tunnel import PASSWORD, USER, Tunnel, TunnelError
 from kproxy.runs.launcher import RelayProcess, wait_until
 from kproxy.runs.settings import Settings, proxy, upstream
-from tests.kproxy.core.frames import DEFINITIONS, request, response, with_endpoints
+from tests.kproxy.core.frames import naming, request, response
 from tests.kproxy.support import FakeBroker, connect, exactly
 from tests.support.patience import SECONDS
 from tests.support.proxies import Connect, Socks5
@@ -54,9 +54,7 @@ def test_names_are_resolved_behind_the_proxy_and_nothing_goes_past_it(
     if credentials is not None:
         monkeypatch.setenv(USER, credentials[0])
         monkeypatch.setenv(PASSWORD, credentials[1])
-    message = DEFINITIONS.response(3, 9)
-    assert message is not None
-    answer = response(3, 9, 1, with_endpoints(message, 9, [(1, "kafka-1.inside", broker.port)]))
+    answer = naming(3, 9, 1, [(1, "kafka-1.inside", broker.port)])
     with (
         kind(NAMES, credentials) as way,
         RelayProcess(settings(f"kafka-1.inside:{broker.port}", way.url)) as process,

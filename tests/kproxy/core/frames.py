@@ -1,4 +1,4 @@
-"""Frames for scripted conversations, written with our own writer, and a connection to run them through."""
+"""Frames for scripted conversations, written with our own writer."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kproxy.core.addresses import API_KEYS, CARRIERS, carrier
-from kproxy.core.brokers import Advertise, Book
-from kproxy.core.connection import Changed, Command, Connection, End, Notice, Plans, Shared, ToBroker, ToClient
 from kproxy.decoders.message import decode_response
 from kproxy.decoders.schema import Message, definitions
 from kproxy.decoders.writer import write
 
 DEFINITIONS = definitions()
-PLANS = Plans(DEFINITIONS, controllers=True)
 
 
 def framed(data: bytes) -> bytes:
@@ -54,8 +51,16 @@ def carriers() -> Iterator[tuple[int, int, Message]]:
                 yield api_key, version, message
 
 
-def with_endpoints(message: Message, version: int, nodes: Iterable[tuple[int, str, int]]) -> dict[str, Any]:
-    """Values of a response that carries these (node id, host, port); everything else has its default or is empty."""
+def naming(
+    api_key: int, version: int, correlation_id: int, nodes: Iterable[tuple[int, str, int]], **others: Any
+) -> bytes:
+    """A response that names these (node id, host, port); all fields but `others` have their defaults or are empty."""
+    message = DEFINITIONS.response(api_key, version)
+    assert message is not None
+    return response(api_key, version, correlation_id, _endpoints(message, version, nodes) | others)
+
+
+def _endpoints(message: Message, version: int, nodes: Iterable[tuple[int, str, int]]) -> dict[str, Any]:
     found = carrier(message, version)
     assert found is not None
     carried, field = found
@@ -89,49 +94,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, list):
         return [plain(inner) for inner in value]
     return bytes(value) if isinstance(value, memoryview) else value
-
-
-class Relay:
-    """A connection with a book whose listeners are 20000 + node id; gathers what it says."""
-
-    def __init__(
-        self, *, hold_max: int = 1 << 20, host: str = "127.0.0.1", advertise: str = "", plans: Plans = PLANS
-    ) -> None:
-        self.book = Book(lambda node: (30_000 if node.controller else 20_000) + node.node_id, Advertise(advertise))
-        self.shared = Shared(plans, self.book, hold_max=hold_max)
-        self.connection = Connection(self.shared, host)
-        self.to_broker = b""
-        self.to_client = b""
-        self.changed: list[Changed] = []
-        self.notices: list[str] = []
-        self.ends: list[str] = []
-
-    def _run(self, commands: list[Command]) -> None:
-        for command in commands:
-            match command:
-                case ToBroker():
-                    self.to_broker += command.data
-                case ToClient():
-                    self.to_client += command.data
-                case Changed():
-                    self.changed.append(command)
-                case Notice():
-                    self.notices.append(command.topic)
-                case End():
-                    self.ends.append(command.topic)
-
-    def client(self, data: bytes, cut: int = 0) -> None:
-        for piece in pieces(data, cut):
-            self._run(self.connection.from_client(piece))
-
-    def broker(self, data: bytes, cut: int = 0) -> None:
-        for piece in pieces(data, cut):
-            self._run(self.connection.from_broker(piece))
-
-    def broker_ended(self) -> None:
-        self._run(self.connection.broker_ended())
-
-
-def pieces(data: bytes, cut: int) -> list[bytes]:
-    """Data whole (0), or in pieces of `cut` bytes."""
-    return [data[at : at + cut] for at in range(0, len(data), cut)] if cut else [data]

@@ -1,23 +1,37 @@
-"""Connections on which actors work, as scripts: what they name is offered whole, all else passes as it came."""
+"""Stories of connections with actors: a frame that an actor names is offered whole, all other bytes pass unchanged."""
 
 from __future__ import annotations
+
+from unittest.mock import ANY
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.core.acting import ActedConnection
 from kproxy.core.rewrite import Change
 from kproxy.decoders.stream import Side
 from kproxy.decoders.writer import write
-from tests.kproxy.core.frames import DEFINITIONS, Relay, decoded, framed, request, response, with_endpoints
+from tests.kproxy.core.frames import DEFINITIONS, framed, naming, request, response
+from tests.support.playbook import (
+    ANYTHING,
+    PASSES,
+    Playbook,
+    altered,
+    leaked,
+    notice,
+    rewritten,
+    to_broker,
+    to_client,
+)
 
 METADATA, HEARTBEAT, FIND_COORDINATOR = 3, 12, 10
+X = Change("x", 1, 2)
+"""The change that actors report."""
 Offer = tuple[Side, int, int, bytes]
 
 
 class Table:
-    """Actors as the connection knows them: adds a byte to what it is offered, so that everything behind it moves."""
+    """Actors that add a byte to each frame that they are offered, so that all bytes behind it move."""
 
     def __init__(self, *wanted: tuple[Side, int], leave: bool = False) -> None:
         self._wanted = set(wanted)
@@ -34,7 +48,7 @@ class Table:
     ) -> tuple[bytes, tuple[Change, ...]]:
         assert (client, broker) == ("c:1", "b:2")
         self.offers.append((side, api_key, api_version, frame))
-        return (frame, self.changes) if self._leave else (longer(frame), (Change("x", 1, 2),))
+        return (frame, self.changes) if self._leave else (longer(frame), (X,))
 
     def passed(self, side: Side, api_key: int, api_version: int, reason: str) -> None:
         del side, api_key, api_version
@@ -45,12 +59,6 @@ def longer(frame: bytes) -> bytes:
     return (len(frame) - 3).to_bytes(4, "big") + frame[4:] + b"!"
 
 
-def acted(table: Table, *, hold_max: int = 1 << 20) -> Relay:
-    relay = Relay(hold_max=hold_max)
-    relay.connection = ActedConnection(relay.shared, "127.0.0.1", table, "c:1", "b:2")
-    return relay
-
-
 def asked(api_key: int, correlation_id: int, version: int = 0) -> bytes:
     message = DEFINITIONS.request(api_key, version)
     assert message is not None
@@ -58,163 +66,129 @@ def asked(api_key: int, correlation_id: int, version: int = 0) -> bytes:
 
 
 @pytest.mark.parametrize("cut", [0, 1, 3, 7])
-def test_only_what_is_named_is_offered(cut: int) -> None:
+def test_only_frames_that_an_actor_names_are_offered(cut: int) -> None:
     table = Table((Side.CLIENT, HEARTBEAT), (Side.BROKER, FIND_COORDINATOR))
-    relay = acted(table)
     requests = [asked(11, 1), asked(HEARTBEAT, 2), asked(FIND_COORDINATOR, 3), asked(HEARTBEAT, 4)]
-    relay.client(b"".join(requests), cut)
-    assert relay.to_broker == requests[0] + longer(requests[1]) + requests[2] + longer(requests[3])
     answers = [response(11, 0, 1, {}), response(HEARTBEAT, 0, 2, {}), response(FIND_COORDINATOR, 0, 3, {})]
-    relay.broker(b"".join(answers), cut)
-    assert [offer[:3] for offer in table.offers] == [
-        (Side.CLIENT, HEARTBEAT, 0),
-        (Side.CLIENT, HEARTBEAT, 0),
-        (Side.BROKER, FIND_COORDINATOR, 0),
+    first, second = to_broker(requests[0]), to_broker(requests[2])
+    story = Playbook(actors=table)
+    story.client(b"".join(requests), first, altered(longer(requests[1])), second, altered(longer(requests[3])), cut=cut)
+    unchanged = answers[0] + answers[1]
+    story.broker(b"".join(answers), to_client(unchanged + longer(answers[2])), rewritten([X]), cut=cut).counted(held=1)
+    assert table.offers == [
+        (Side.CLIENT, HEARTBEAT, 0, requests[1]),
+        (Side.CLIENT, HEARTBEAT, 0, requests[3]),
+        (Side.BROKER, FIND_COORDINATOR, 0, answers[2]),
     ]
-    assert table.offers[2][3] == answers[2]
-    assert relay.to_client.startswith(answers[0] + answers[1])
-    assert relay.shared.budget.held == 0
 
 
 @given(st.lists(st.sampled_from([HEARTBEAT, METADATA, 11, 18]), max_size=6), st.lists(st.integers(1, 40)))
 def test_what_actors_leave_alone_passes_byte_for_byte(keys: list[int], cuts: list[int]) -> None:
     table = Table(*((side, key) for side in (Side.CLIENT, Side.BROKER) for key in (HEARTBEAT, 18)), leave=True)
-    relay = acted(table)
+    story = Playbook(actors=table)
     up = b"".join(asked(key, number) for number, key in enumerate(keys))
     down = b"".join(response(key, 0, number, {}) for number, key in enumerate(keys))
-    for data, feed in ((up, relay.client), (down, relay.broker)):
+    for data, feed in ((up, story.client), (down, story.broker)):
         at = 0
         for cut in [*cuts, len(data)]:
             if data[at : at + cut]:
-                feed(data[at : at + cut])
+                feed(data[at : at + cut], ANYTHING)
             at += cut
-    assert (relay.to_broker, relay.to_client) == (up, down)
-    assert relay.connection.idle
-    assert relay.shared.budget.held == 0
+    assert (story.to_broker, story.to_client) == (up, down)
+    assert story.connection.idle
+    assert story.shared.budget.held == 0
     assert len(table.offers) == 2 * sum(key in {HEARTBEAT, 18} for key in keys)
 
 
 @given(st.binary(max_size=60), st.integers(1, 9))
 def test_any_bytes_pass(data: bytes, cut: int) -> None:
-    table = Table((Side.CLIENT, 0), (Side.BROKER, 0), leave=True)
-    relay = acted(table)
-    relay.client(data, cut)
-    relay.broker(data, cut)
-    for command in relay.connection.client_ended():
-        relay._run([command])
-    relay.broker_ended()
-    assert (relay.to_broker, relay.to_client) == (data, data)
-    assert relay.shared.budget.held == 0
+    story = Playbook(actors=Table((Side.CLIENT, 0), (Side.BROKER, 0), leave=True))
+    story.client(data, ANYTHING, cut=cut).broker(data, ANYTHING, cut=cut)
+    story.client_ended(ANYTHING).broker_ended(ANYTHING)
+    assert (story.to_broker, story.to_client) == (data, data)
+    assert story.shared.budget.held == 0
 
 
 @pytest.mark.parametrize("cut", [0, 1, 3])
 def test_a_frame_without_a_header_passes(cut: int) -> None:
-    table = Table((Side.CLIENT, HEARTBEAT), (Side.BROKER, HEARTBEAT))
-    relay = acted(table)
     token = b"\0\0\0\2hi"
-    relay.client(token + asked(HEARTBEAT, 1), cut)
-    relay.broker(token + response(HEARTBEAT, 0, 1, {}), cut)
-    assert relay.to_broker == token + longer(asked(HEARTBEAT, 1))
-    assert relay.to_client == token + longer(response(HEARTBEAT, 0, 1, {}))
+    story = Playbook(actors=Table((Side.CLIENT, HEARTBEAT), (Side.BROKER, HEARTBEAT)))
+    asks, answer = asked(HEARTBEAT, 1), response(HEARTBEAT, 0, 1, {})
+    story.client(token + asks, to_broker(token), altered(longer(asks)), cut=cut)
+    story.broker(token + answer, to_client(token + longer(answer)), rewritten([X]), cut=cut)
 
 
 def test_of_equal_correlation_ids_the_oldest_is_answered_first() -> None:
     table = Table((Side.BROKER, HEARTBEAT), leave=True)
-    relay = acted(table)
-    keys = [HEARTBEAT, 11, HEARTBEAT]
-    relay.client(b"".join(asked(key, 1) for key in keys))
+    keys = [HEARTBEAT, 11, HEARTBEAT, 11]
     answers = [response(key, 0, 1, {}) for key in keys]
-    relay.broker(b"".join(answers))
+    story = Playbook(actors=table).client(b"".join(asked(key, 1) for key in keys), PASSES)
+    story.broker(b"".join(answers), PASSES)
     assert [offer[3] for offer in table.offers] == [answers[0], answers[2]]
 
 
 @pytest.mark.parametrize("cut", [0, 1, 5])
-def test_addresses_are_rewritten_behind_actors(cut: int) -> None:
+def test_addresses_are_rewritten_after_the_actor_s_changes(cut: int) -> None:
     table = Table((Side.BROKER, FIND_COORDINATOR), leave=True)
-    table.changes = (Change("x", 1, 2),)
-    relay = acted(table)
-    message = DEFINITIONS.response(FIND_COORDINATOR, 0)
-    assert message is not None
-    answer = response(FIND_COORDINATOR, 0, 1, with_endpoints(message, 0, [(5, "kafka", 9092)]))
+    table.changes = (X,)
+    answer, new = (
+        naming(FIND_COORDINATOR, 0, 1, [(5, *address)]) for address in (("kafka", 9092), ("127.0.0.1", 20_005))
+    )
     heartbeat = response(HEARTBEAT, 0, 2, {})
-    relay.client(asked(FIND_COORDINATOR, 1) + asked(HEARTBEAT, 2))
-    relay.broker(heartbeat + answer, cut)
+    changes = rewritten(
+        [X, ("host", "kafka", "127.0.0.1"), ("port", 9092, 20_005)],
+        at=ANY if cut else (len(heartbeat), len(heartbeat) + len(answer)),
+    )
+    story = Playbook(actors=table).client(asked(FIND_COORDINATOR, 1) + asked(HEARTBEAT, 2), PASSES)
+    story.broker(heartbeat + answer, to_client(heartbeat + new), changes, cut=cut)
     assert table.offers[0][3] == answer
-    got = decoded(relay.to_client[len(heartbeat) :], FIND_COORDINATOR, 0)
-    assert (got["host"], got["port"]) == ("127.0.0.1", 20_005)
-    (changed,) = relay.changed
-    assert [change.path for change in changed.changes] == ["x", "host", "port"]
-    if not cut:
-        assert (changed.start, changed.end) == (len(heartbeat), len(heartbeat) + len(answer))
 
 
 @pytest.mark.parametrize("first", [Side.CLIENT, Side.BROKER])
-def test_changes_are_told_at_the_frame_s_own_bytes(first: Side) -> None:
-    """Rewriting alone changes the Metadata; its place counts from what was fed, though a frame before it was held."""
-    table = Table((first, HEARTBEAT))
-    relay = acted(table)
-    message = DEFINITIONS.response(METADATA, 1)
-    assert message is not None
-    metadata = response(METADATA, 1, 2, with_endpoints(message, 1, [(5, "kafka", 9092)]))
+def test_changes_have_the_place_of_the_frame_in_the_bytes_that_came(first: Side) -> None:
+    """Only addresses change in the Metadata; its place counts from what was fed, though a frame before it was held."""
+    metadata, new = (naming(METADATA, 1, 2, [(5, *address)]) for address in (("kafka", 9092), ("127.0.0.1", 20_005)))
     heartbeat = response(HEARTBEAT, 0, 1, {})
-    relay.client(asked(HEARTBEAT, 1) + asked(METADATA, 2, 1))
-    relay.broker(heartbeat[:5])
-    relay.broker(heartbeat[5:] + metadata)
     rest = len(heartbeat) - 5
-    places = [(changed.start, changed.end) for changed in relay.changed]
-    assert places[-1] == (rest, rest + len(metadata))
-    assert places[:-1] == ([(0, rest)] if first is Side.BROKER else [])
+    changed = rewritten(at=(rest, rest + len(metadata)))
+    story = Playbook(actors=Table((first, HEARTBEAT))).client(asked(HEARTBEAT, 1) + asked(METADATA, 2, 1), ANYTHING)
+    held = [to_client(longer(heartbeat)), rewritten([X], at=(0, rest)), to_client(new)]
+    expected = held if first is Side.BROKER else [to_client(heartbeat + new)]
+    story.broker(heartbeat[:5]).broker(heartbeat[5:] + metadata, *expected, changed)
 
 
-def test_what_is_too_long_passes_and_is_named() -> None:
+def test_a_frame_longer_than_hold_max_passes_and_is_named() -> None:
     table = Table((Side.CLIENT, HEARTBEAT))
-    relay = acted(table, hold_max=10)
-    relay.client(asked(HEARTBEAT, 1), 3)
-    assert relay.to_broker == asked(HEARTBEAT, 1)
-    assert table.offers == []
-    assert table.reasons == ["it is longer than --hold-max"]
+    Playbook(actors=table, hold_max=10).client(asked(HEARTBEAT, 1), PASSES, cut=3)
+    assert (table.offers, table.reasons) == ([], ["it is longer than --hold-max"])
 
 
-@pytest.mark.parametrize("limit", [1, 15, 20])
-def test_what_does_not_fit_the_budget_passes_and_is_named(limit: int) -> None:
+@pytest.mark.parametrize("memory", [1, 15, 20])
+def test_a_frame_that_does_not_fit_the_budget_passes_and_is_named(memory: int) -> None:
     table = Table((Side.CLIENT, HEARTBEAT))
-    relay = acted(table)
-    relay.shared.budget.limit = limit
-    data = asked(HEARTBEAT, 1) + asked(11, 2)
-    relay.client(data, 3)
-    assert relay.to_broker == data
-    assert table.offers == []
-    assert table.reasons == ["too much is held already"]
-    assert relay.shared.budget.held == 0
+    Playbook(actors=table, memory=memory).client(asked(HEARTBEAT, 1) + asked(11, 2), PASSES, cut=3).counted()
+    assert (table.offers, table.reasons) == ([], ["too much is held already"])
 
 
 def test_a_connection_that_is_gone_gives_back_what_it_held() -> None:
-    table = Table((Side.CLIENT, HEARTBEAT))
-    relay = acted(table)
-    relay.client(asked(HEARTBEAT, 1)[:-1])
-    assert relay.to_broker == b""
-    assert not relay.connection.idle
-    assert relay.shared.budget.held > 0
-    relay.connection.dropped()
-    assert relay.shared.budget.held == 0
+    story = Playbook(actors=Table((Side.CLIENT, HEARTBEAT))).client(asked(HEARTBEAT, 1)[:-1])
+    assert not story.connection.idle
+    assert story.shared.budget.held > 0
+    story.connection.dropped()
+    story.counted()
 
 
 @pytest.mark.parametrize("held", [True, False])
-def test_a_leak_is_told_behind_actors(held: bool) -> None:
+def test_a_leak_is_noticed_after_the_actor_s_changes(held: bool) -> None:
     table = Table((Side.BROKER, HEARTBEAT if held else FIND_COORDINATOR), leave=True)
-    relay = acted(table)
-    relay.book.known.remember("kafka-9", 9092)
-    relay.client(request(HEARTBEAT, 99, 1))
-    relay.broker(framed(b"\0\0\0\x01\x08kafka-9" + (9092).to_bytes(4, "big")))
+    story = Playbook(actors=table).client(request(HEARTBEAT, 99, 1), PASSES)
+    story.book.known.remember("kafka-9", 9092)
+    leak = notice("leaked-Heartbeat v99 (known: 0-4)-kafka-9:9092"), leaked("kafka-9", 9092)
+    story.broker(framed(b"\0\0\0\x01\x08kafka-9" + (9092).to_bytes(4, "big")), PASSES, *leak)
     assert len(table.offers) == held
-    (changed,) = relay.changed
-    assert changed.leaked == ("kafka-9", 9092)
 
 
-@pytest.mark.parametrize("alert", [b"\x15\x03\x03\x00\x02\x02\x28", b"HTTP/1.1 400"])
-def test_another_protocol_does_not_wait(alert: bytes) -> None:
-    relay = acted(Table((Side.BROKER, HEARTBEAT)))
-    relay.client(asked(HEARTBEAT, 1))
-    relay.broker(alert)
-    assert relay.to_client == alert
-    assert any(notice.startswith("not-kafka-1") for notice in relay.notices)
+@pytest.mark.parametrize(("alert", "name"), [(b"\x15\x03\x03\x00\x02\x02\x28", "TLS"), (b"HTTP/1.1 400", "HTTP")])
+def test_bytes_of_another_protocol_do_not_wait(alert: bytes, name: str) -> None:
+    story = Playbook(actors=Table((Side.BROKER, HEARTBEAT))).client(asked(HEARTBEAT, 1), PASSES)
+    story.broker(alert, notice(f"not-kafka-1-{name}"), PASSES)

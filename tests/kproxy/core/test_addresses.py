@@ -1,4 +1,4 @@
-"""Primitives of responses that carry addresses, each length held to the bytes that are there."""
+"""The reader of responses with addresses checks each length against the bytes that are there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kproxy.decoders.problems import Code, DecodeError
 
 
 def reader(data: bytes, *, flexible: bool = True, end: int | None = None) -> Reader:
-    """Of bytes that stand behind three others."""
+    """A reader of these bytes, which stand behind three others."""
     return Reader(b"\xff\xff\xff" + data, 3, 3 + len(data) if end is None else end, flexible=flexible)
 
 
@@ -45,7 +45,7 @@ def test_lengths(data: bytes, flexible: bool, value: int, position: int) -> None
         (b"\x80\x80\x80\x80\x80\1", True, Code.BAD_VARINT, "varint of more than five bytes"),
     ],
 )
-def test_lengths_that_cannot_be(data: bytes, flexible: bool, code: Code, text: str) -> None:
+def test_invalid_lengths(data: bytes, flexible: bool, code: Code, text: str) -> None:
     with pytest.raises(DecodeError) as error:
         reader(data, flexible=flexible).length(2)
     assert (error.value.code, error.value.message) == (code, text)
@@ -67,7 +67,7 @@ def test_tagged_fields() -> None:
         (b"\1\0\2x", "2 bytes wanted, 1 there"),
     ],
 )
-def test_tagged_fields_that_cannot_be(data: bytes, text: str) -> None:
+def test_invalid_tagged_fields(data: bytes, text: str) -> None:
     with pytest.raises(DecodeError) as error:
         reader(data).tags()
     assert error.value.message == text

@@ -55,7 +55,7 @@ def test_the_tables_name_each_other() -> None:
 
 
 def test_ports_and_endpoints_are_never_without_a_host() -> None:
-    """A definition that spells an address in another way would pass the test above."""
+    """The test above finds addresses by the name "host"; this one finds a definition that has other names."""
     known = definitions()
     for api_key, version in known.pairs():
         message = known.response(api_key, version)

@@ -1,4 +1,4 @@
-"""Where frames begin and end, and which bytes begin what protocol."""
+"""Where frames begin and end, and which protocol the first bytes belong to."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def test_heads_of_frames_however_the_bytes_are_cut(cut: int) -> None:
     assert frames.between
 
 
-def test_only_lengths_are_asked_for() -> None:
+def test_heads_of_lengths_only() -> None:
     frames = Frames(0)
-    # A head of no bytes is there with the length.
+    # A head of 0 bytes is complete with the length.
     assert frames.feed(STREAM[:3]) == []
     assert not frames.between
     assert frames.feed(STREAM[3:4]) == [(-3, STREAM[:4])]
@@ -35,7 +35,7 @@ def test_only_lengths_are_asked_for() -> None:
     assert frames.between
 
 
-def test_a_negative_length_ends_it() -> None:
+def test_no_frame_is_found_after_a_negative_length() -> None:
     frames = Frames(8)
     assert frames.feed(framed(b"abcd") + b"\xff\xff\xff\xff" + framed(b"abcd")) == [(0, framed(b"abcd"))]
     assert frames.lost

@@ -1,10 +1,13 @@
-"""Authentication on a client's behalf without sockets, against a broker that follows the protocol; SCRAM's library
-judges what we say."""
+"""Authentication on a client's behalf, without sockets.
+
+The broker here follows the protocol; the server side of a SCRAM library checks SCRAM's messages.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from hypothesis import given, settings
@@ -12,11 +15,24 @@ from hypothesis import strategies as st
 from scramp import ScramMechanism
 from scramp.core import ScramException
 
-from kproxy.core.connection import ToBroker
-from kproxy.core.gate import Act, Began, ClientEnded, FromBroker, Gate, Opened, Own, Refused
+from kproxy.core.gate import FIRST_ID
 from kproxy.core.login import MECHANISMS, SCRAM, Credentials, LoginError, login
 from kproxy.decoders.message import decode_request
 from kproxy.decoders.schema import definitions
+from tests.support.playbook import (
+    ANSWERED,
+    ANYTHING,
+    BEGAN,
+    CLIENT_ENDED,
+    OPENED,
+    PASSES,
+    GatePlaybook,
+    Outcome,
+    asks,
+    broker_refused,
+    client_refused,
+    to_broker,
+)
 from tests.support.sasl import PASSWORD, USER, token
 from tests.support.scripts import request, response
 
@@ -25,10 +41,10 @@ FRAMES = [request(3, 12, 5), request(1, 12, 6), request(0, 9, -7), request(18, 3
 
 
 class Broker:
-    """Answers one request at a time, in order, and lets in who shows USER and PASSWORD or TOKEN."""
+    """Answers requests in order and accepts USER with PASSWORD, or TOKEN."""
 
     def __init__(self, mechanism: str, *, lifetime_ms: int = 0, most: int = 2, holds: int = 0) -> None:
-        """`holds` answers to clients are kept until one more comes, as long polls are."""
+        """The broker delays up to `holds` responses to clients until the next request comes, as with long polls."""
         self.mechanism = mechanism
         self.lifetime_ms = lifetime_ms
         self.most = most
@@ -39,6 +55,11 @@ class Broker:
         self._server: Any = None
         self._holds = holds
         self._held: list[bytes] = []
+
+    @property
+    def clients(self) -> list[tuple[int, int]]:
+        """(API key, correlation id) of the client's requests."""
+        return [(key, number) for key, number, client in self.seen if client != "kproxy"]
 
     def take(self, data: bytes | memoryview) -> bytes:
         self.received += data
@@ -102,49 +123,18 @@ class Broker:
         return self._server.get_server_final().encode(), True
 
 
-class Bench:
-    """A gate between a client and a broker; `piece` bytes pass at a time."""
-
-    def __init__(self, broker: Broker, who: Credentials, *, piece: int = 1 << 20, asked: str | None = None) -> None:
-        self.broker = broker
-        self.piece = piece
-        self.gate = Gate(definitions(), lambda version: login(asked or broker.mechanism, who, version))
-        self.now = 0.0
-        self.to_client = b""
-        self.acts: list[Act] = []
-        self.do(self.gate.begin(self.now))
-
-    def do(self, acts: list[Act]) -> None:
-        """Carries them out. What the broker answers comes after all of them."""
-        answer = b""
-        for act in acts:
-            self.acts.append(act)
-            if isinstance(act, ToBroker) or (isinstance(act, Own) and act.side == 0):
-                answer += self.broker.take(act.data)
-            elif isinstance(act, FromBroker):
-                self.to_client += act.data
-        for at in range(0, len(answer), self.piece):
-            self.do(self.gate.from_broker(answer[at : at + self.piece], self.now))
-
-    def send(self, data: bytes) -> None:
-        for at in range(0, len(data), self.piece):
-            self.do(self.gate.to_broker(ToBroker(data[at : at + self.piece]), self.now))
-
-    def kinds(self) -> list[type]:
-        return [type(act) for act in self.acts]
-
-    @property
-    def refused(self) -> Refused:
-        return next(act for act in self.acts if isinstance(act, Refused))
-
-    @property
-    def clients(self) -> list[tuple[int, int]]:
-        return [(key, number) for key, number, client in self.broker.seen if client != "kproxy"]
-
-
 GOOD = Credentials(USER, PASSWORD, TOKEN)
 BAD = Credentials(USER, "another", "another")
-PIECES = pytest.mark.parametrize("piece", [1, 3, 1 << 20])
+PIECES = pytest.mark.parametrize("piece", [1, 3, 0])
+
+
+def gate(mechanism: str = "PLAIN", *, piece: int = 0) -> GatePlaybook:
+    return GatePlaybook(lambda version: login(mechanism, GOOD, version), cut=piece)
+
+
+def gate_before(broker: Broker, who: Credentials = GOOD, *, piece: int = 0) -> GatePlaybook:
+    """A gate whose requests and clients' requests the broker answers."""
+    return GatePlaybook(lambda version: login(broker.mechanism, who, version), broker.take, cut=piece)
 
 
 def answers(frames: list[bytes]) -> bytes:
@@ -161,40 +151,47 @@ def answers(frames: list[bytes]) -> bytes:
     )
 
 
+def authenticated(mechanism: str) -> list[Outcome]:
+    """All outcomes of an authentication that succeeds."""
+    messages = 2 if mechanism in SCRAM else 1
+    own = [outcome for key in (18, 17, *[36] * messages) for outcome in (asks(key), ANSWERED)]
+    return [BEGAN, *own, OPENED]
+
+
 @PIECES
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("most", [0, 1, 2])
-def test_the_broker_lets_us_in_and_the_client_sees_nothing(mechanism: str, piece: int, most: int) -> None:
-    bench = Bench(Broker(mechanism, most=most), GOOD, piece=piece)
-    assert not bench.gate.busy
-    assert bench.broker.logins == 1
-    assert bench.to_client == b""
-    bench.send(b"".join(FRAMES))
-    assert bench.to_client == answers(FRAMES)
-    assert [number for _, number in bench.clients] == [5, 6, -7, 0x6B707201]
-    assert bench.kinds()[0] is Began
-    assert bench.kinds().count(Opened) == 1
+def test_the_gate_authenticates_and_the_client_sees_nothing(mechanism: str, piece: int, most: int) -> None:
+    broker = Broker(mechanism, most=most)
+    story = gate_before(broker, piece=piece).begin(*authenticated(mechanism))
+    assert not story.gate.busy
+    story.client(b"".join(FRAMES), ANYTHING)
+    assert (story.to_broker, story.to_client) == (b"".join(FRAMES), answers(FRAMES))
+    assert broker.logins == 1
+    assert [number for _, number in broker.clients] == [5, 6, -7, 0x6B707201]
 
 
 @PIECES
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_wrong_credentials(mechanism: str, piece: int) -> None:
-    bench = Bench(Broker(mechanism), BAD, piece=piece)
-    assert bench.refused.why.startswith("refuses")
-    assert "another" not in bench.refused.why
-    bench.send(FRAMES[0])
-    assert bench.clients == []
+    broker = Broker(mechanism)
+    story = gate_before(broker, BAD, piece=piece).begin(ANYTHING)
+    assert story.refused.startswith("refuses")
+    assert "another" not in story.refused
+    story.client(FRAMES[0])
+    assert broker.clients == []
 
 
 def test_a_mechanism_that_the_broker_does_not_offer() -> None:
-    bench = Bench(Broker("PLAIN"), GOOD, asked="SCRAM-SHA-256")
-    assert bench.refused.why == "does not offer SCRAM-SHA-256, but PLAIN"
+    story = gate("SCRAM-SHA-256")
+    story.answer = Broker("PLAIN").take
+    refused = broker_refused("does not offer SCRAM-SHA-256, but PLAIN")
+    story.begin(BEGAN, asks(18), ANSWERED, asks(17), ANSWERED, refused)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_secrets_are_masked_for_the_recording(mechanism: str) -> None:
-    bench = Bench(Broker(mechanism), GOOD)
-    own = [act for act in bench.acts if isinstance(act, Own)]
+    own = gate_before(Broker(mechanism)).begin(ANYTHING).own
     assert all(len(one.data) == len(one.recorded) for one in own)
     recorded = b"".join(one.recorded for one in own)
     for secret in (PASSWORD.encode(), TOKEN.encode()):
@@ -210,63 +207,64 @@ def test_secrets_are_masked_for_the_recording(mechanism: str) -> None:
 @PIECES
 @pytest.mark.parametrize("holds", [0, 2])
 def test_a_session_is_renewed_between_two_requests(piece: int, holds: int) -> None:
-    bench = Bench(Broker("SCRAM-SHA-512", lifetime_ms=1000, holds=holds), GOOD, piece=piece)
-    bench.send(FRAMES[0])
-    bench.now = 0.84
-    bench.send(FRAMES[1])
-    assert bench.broker.logins == 1
-    bench.now = 0.86
-    bench.send(FRAMES[2] + FRAMES[3])
-    assert bench.broker.logins == 2
-    keys = [key for key, _, client in bench.broker.seen if client == "kproxy"]
-    assert keys == [18, 17, 36, 36, 17, 36, 36]
-    bench.now = 2.0
-    bench.send(FRAMES[0])
-    assert bench.broker.logins == 3
-    for at, (_, number, client) in enumerate(bench.broker.seen):
-        assert client != "kproxy" or number not in {
-            other for _, other, whose in bench.broker.seen[:at] if whose != client
-        }
-    assert bench.broker.seen[-1][2] != "kproxy"
-    assert answers([*FRAMES, FRAMES[0]]).startswith(bench.to_client)
-    assert len(bench.clients) == 5
+    broker = Broker("SCRAM-SHA-512", lifetime_ms=1000, holds=holds)
+    story = gate_before(broker, piece=piece).begin(*authenticated("SCRAM-SHA-512"))
+    for now, frames, logins in (
+        (0, FRAMES[:1], 1),
+        (0.84, FRAMES[1:2], 1),
+        (0.86, FRAMES[2:], 2),
+        (2.0, FRAMES[:1], 3),
+    ):
+        story.now = now
+        story.client(b"".join(frames), ANYTHING)
+        assert broker.logins == logins
+    keys = [key for key, _, client in broker.seen if client == "kproxy"]
+    assert keys == [18, *[17, 36, 36] * 3]
+    for at, (_, number, client) in enumerate(broker.seen):
+        assert client != "kproxy" or number not in {other for _, other, whose in broker.seen[:at] if whose != client}
+    assert broker.seen[-1][2] != "kproxy"
+    assert answers([*FRAMES, FRAMES[0]]).startswith(story.to_client)
+    assert len(broker.clients) == 5
 
 
 @PIECES
 def test_no_renewal_within_a_request(piece: int) -> None:
-    bench = Bench(Broker("PLAIN", lifetime_ms=1000), GOOD, piece=piece)
+    broker = Broker("PLAIN", lifetime_ms=1000)
+    story = gate_before(broker, piece=piece).begin(*authenticated("PLAIN"))
     long = request(0, 9, 1, transactionalId="x" * 3000)
-    bench.send(long[:100])
-    bench.now = 5.0
-    bench.send(long[100:2000])
-    assert bench.broker.logins == 1
-    bench.send(long[2000:] + FRAMES[0])
-    assert bench.broker.logins == 2
-    assert [number for _, number in bench.clients] == [1, 5]
-    assert bench.to_client == response(0, 9, 1) + answers(FRAMES[:1])
+    story.client(long[:100], PASSES)
+    story.now = 5.0
+    story.client(long[100:2000], PASSES).client(long[2000:] + FRAMES[0], ANYTHING)
+    assert broker.logins == 2
+    assert [number for _, number in broker.clients] == [1, 5]
+    assert story.to_client == response(0, 9, 1) + answers(FRAMES[:1])
 
 
-def test_a_client_that_ends_meanwhile_is_heard_last() -> None:
-    gate = Gate(definitions(), lambda version: login("PLAIN", GOOD, version))
-    broker = Broker("PLAIN")
-    acts = gate.begin(0)
-    assert gate.to_broker(ToBroker(FRAMES[0]), 0) == []
-    assert gate.client_ended() == []
-    while gate.busy:
-        own = acts[-1]
-        assert isinstance(own, Own)
-        acts = gate.from_broker(broker.take(own.data), 0)
-    assert acts[-3:] == [Opened(), ToBroker(FRAMES[0]), ClientEnded()]
+def versions(number: int) -> bytes:
+    apis = [{"apiKey": key, "minVersion": 0, "maxVersion": 1} for key in (17, 36)]
+    return response(18, 0, number, apiKeys=apis)
+
+
+def granted(number: int) -> bytes:
+    return response(17, 1, number)
+
+
+def test_a_client_that_ends_during_authentication_is_heard_last() -> None:
+    story = gate().begin(BEGAN, asks(18)).client(FRAMES[0]).client_ended()
+    story.broker(versions(FIRST_ID + 1), ANSWERED, asks(17)).broker(granted(FIRST_ID + 1), ANSWERED, asks(36))
+    welcome = response(36, 1, FIRST_ID + 1)
+    story.broker(welcome, ANSWERED, OPENED, to_broker(FRAMES[0]), CLIENT_ENDED)
 
 
 @pytest.mark.parametrize("before", [b"", FRAMES[0]])
-def test_a_client_that_authenticates_itself_is_told_that_it_need_not(before: bytes) -> None:
-    bench = Bench(Broker("PLAIN"), GOOD)
-    bench.send(before + request(17, 1, 9, mechanism="PLAIN") + request(36, 2, 10, authBytes=b"\0bob\0secret"))
-    assert bench.refused.client
-    assert bench.refused.answer == response(17, 1, 9, errorCode=34, mechanisms=[])
-    assert len(bench.clients) == bool(before)
-    assert bench.gate.from_broker(b"whatever", 0) == []
+def test_a_client_that_authenticates_itself_learns_that_it_need_not(before: bytes) -> None:
+    broker = Broker("PLAIN")
+    refused = client_refused(ANY, response(17, 1, 9, errorCode=34, mechanisms=[]))
+    passed = [to_broker(before)] if before else []
+    story = gate_before(broker).begin(*authenticated("PLAIN"))
+    own = request(17, 1, 9, mechanism="PLAIN") + request(36, 2, 10, authBytes=b"\0bob\0secret")
+    story.client(before + own, *passed, refused).broker(b"whatever")
+    assert len(broker.clients) == bool(before)
 
 
 @pytest.mark.parametrize(
@@ -279,47 +277,31 @@ def test_a_client_that_authenticates_itself_is_told_that_it_need_not(before: byt
         (b"\0\0\0\5\x6b\x70\x72\x01\0", "cannot be decoded"),
     ],
 )
-def test_what_is_no_answer(said: bytes, why: str) -> None:
-    gate = Gate(definitions(), lambda version: login("PLAIN", GOOD, version))
-    gate.begin(0)
-    last = gate.from_broker(said, 0)[-1]
-    assert isinstance(last, Refused)
-    assert why in last.why
+def test_bytes_that_are_no_answer(said: bytes, why: str) -> None:
+    story = gate().begin(BEGAN, asks(18)).broker(said, *([ANSWERED] if "decoded" in why else []), broker_refused(ANY))
+    assert why in story.refused
 
 
 @pytest.mark.parametrize("busy", [True, False])
 @pytest.mark.parametrize("hello", [b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03", b"GET / HTTP/1.1"])
 @pytest.mark.parametrize("piece", [1, 100])
-def test_who_speaks_another_protocol_gets_no_session(busy: bool, hello: bytes, piece: int) -> None:
-    gate = Gate(definitions(), lambda version: login("PLAIN", GOOD, version))
+def test_a_client_of_another_protocol_gets_no_session(busy: bool, hello: bytes, piece: int) -> None:
+    story = gate(piece=piece)
     if busy:
-        gate.begin(0)
-    acts = [act for i in range(0, len(hello), piece) for act in gate.to_broker(ToBroker(hello[i : i + piece]), 0)]
-    (refused,) = (act for act in acts if isinstance(act, Refused))
-    assert refused.client
-    assert (gate.over, gate.busy) == (True, False)
-    assert sum(len(act.data) for act in acts if isinstance(act, ToBroker)) < 4
+        story.begin(BEGAN, asks(18))
+    story.client(hello, ANYTHING)
+    assert [one for one in story.outcomes if one[0] == "client refused"] == [client_refused(ANY)]
+    assert (story.gate.over, story.gate.busy) == (True, False)
+    assert len(story.to_broker) < 4
 
 
-def scripted(*bodies: Callable[[int], bytes], mechanism: str = "SCRAM-SHA-256") -> Refused:
-    gate = Gate(definitions(), lambda version: login(mechanism, GOOD, version))
-    acts = gate.begin(0)
+def refusal(*bodies: Callable[[int], bytes]) -> str:
+    """Why the gate refuses a broker that gives these responses."""
+    story = gate("SCRAM-SHA-256").begin(BEGAN, asks(18))
     for body in bodies:
-        own = acts[-1]
-        assert isinstance(own, Own)
-        acts = gate.from_broker(body(int.from_bytes(own.data[8:12], "big")), 0)
-    last = acts[-1]
-    assert isinstance(last, Refused)
-    return last
-
-
-def versions(number: int) -> bytes:
-    apis = [{"apiKey": key, "minVersion": 0, "maxVersion": 1} for key in (17, 36)]
-    return response(18, 0, number, apiKeys=apis)
-
-
-def granted(number: int) -> bytes:
-    return response(17, 1, number)
+        story.broker(body(FIRST_ID + 1), ANYTHING)
+    assert story.outcomes[-1] == broker_refused(ANY)
+    return story.refused
 
 
 @pytest.mark.parametrize(
@@ -336,12 +318,11 @@ def granted(number: int) -> bytes:
     ],
 )
 def test_a_broker_that_does_not_know_scram(said: bytes) -> None:
-    why = scripted(versions, granted, lambda number: response(36, 1, number, authBytes=said)).why
-    assert "SCRAM-SHA-256" in why
+    assert "SCRAM-SHA-256" in refusal(versions, granted, lambda number: response(36, 1, number, authBytes=said))
 
 
 class Impostor(Broker):
-    """Lets everybody in without knowing the password."""
+    """Accepts everyone, without knowing the password."""
 
     def _say(self, auth: bytes) -> tuple[bytes, bool]:
         said, last = super()._say(auth)
@@ -350,46 +331,41 @@ class Impostor(Broker):
 
 @pytest.mark.parametrize("mechanism", SCRAM)
 def test_a_broker_that_does_not_know_the_password(mechanism: str) -> None:
-    bench = Bench(Impostor(mechanism), GOOD)
-    assert "signature" in bench.refused.why
-    bench.send(FRAMES[0])
-    assert bench.clients == []
+    broker = Impostor(mechanism)
+    story = gate_before(broker).begin(ANYTHING)
+    assert "signature" in story.refused
+    story.client(FRAMES[0])
+    assert broker.clients == []
 
 
 def test_brokers_of_before_kafka_1() -> None:
     old = [{"apiKey": 17, "minVersion": 0, "maxVersion": 0}]
-    assert "since 1.0" in scripted(lambda number: response(18, 0, number, apiKeys=old)).why
+    assert "since 1.0" in refusal(lambda number: response(18, 0, number, apiKeys=old))
 
 
 def test_a_listener_that_authenticates_nobody() -> None:
-    why = scripted(versions, lambda number: response(17, 1, number, errorCode=34)).why
+    why = refusal(versions, lambda number: response(17, 1, number, errorCode=34))
     assert why == "authenticates nobody by SASL on this listener"
 
 
 @given(st.lists(st.binary(max_size=60), max_size=8))
-def test_any_bytes_of_a_broker(pieces: list[bytes]) -> None:
-    gate = Gate(definitions(), lambda version: login("SCRAM-SHA-256", GOOD, version))
-    gate.begin(0)
-    passed = b"".join(act.data for piece in pieces for act in gate.from_broker(piece, 0) if isinstance(act, FromBroker))
-    assert b"".join(pieces).startswith(passed) or passed in b"".join(pieces)
+def test_any_bytes_of_a_broker(sent: list[bytes]) -> None:
+    story = gate("SCRAM-SHA-256").begin(BEGAN, asks(18))
+    for piece in sent:
+        story.broker(piece, ANYTHING)
+    assert story.to_client in b"".join(sent)
 
 
 @settings(max_examples=25)
 @given(st.lists(st.binary(max_size=60), max_size=8))
-def test_any_bytes_of_a_client_pass(pieces: list[bytes]) -> None:
-    """They are not counted as somebody's requests, but what passes is what came."""
-    gate = Gate(definitions(), lambda version: login("PLAIN", GOOD, version))
-    acts = gate.begin(0)
-    broker = Broker("PLAIN", lifetime_ms=1000)
-    while gate.busy:
-        own = acts[-1]
-        assert isinstance(own, Own)
-        acts = gate.from_broker(broker.take(own.data), 0)
-    passed = b"".join(
-        bytes(act.data) for data in pieces for act in gate.to_broker(ToBroker(data), 0.5) if isinstance(act, ToBroker)
-    )
-    assert b"".join(pieces).startswith(passed)
-    assert gate.over or passed == b"".join(pieces)
+def test_any_bytes_of_a_client_pass(sent: list[bytes]) -> None:
+    story = gate_before(Broker("PLAIN", lifetime_ms=1000)).begin(*authenticated("PLAIN"))
+    story.answer = lambda _: b""
+    story.now = 0.5
+    for piece in sent:
+        story.client(piece, ANYTHING)
+    assert b"".join(sent).startswith(story.to_broker)
+    assert story.gate.over or story.to_broker == b"".join(sent)
 
 
 @pytest.mark.parametrize(
@@ -405,14 +381,13 @@ def test_any_bytes_of_a_client_pass(pieces: list[bytes]) -> None:
         ([(1 << 31) - 1, -(1 << 31)], -(1 << 31)),
     ],
 )
-def test_our_requests_have_correlation_ids_that_the_client_has_not_used(used: list[int], own: int) -> None:
-    """But for a client that has used both ends of all that there are."""
-    gate = Gate(definitions(), lambda version: login("PLAIN", GOOD, version))
+def test_the_gate_s_requests_have_correlation_ids_that_the_client_has_not_used(used: list[int], own: int) -> None:
+    """Unless the client has used both ends of the range."""
+    story = gate()
     for number in used:
-        gate.to_broker(ToBroker(request(3, 12, number)), 0.0)
-    _, asked = gate.begin(0.0)
-    assert isinstance(asked, Own)
-    assert decode_request(asked.data, definitions()).header["correlationId"] == own
+        story.client(request(3, 12, number), PASSES)
+    story.begin(BEGAN, asks(18))
+    assert decode_request(story.own[0].data, definitions()).header["correlationId"] == own
 
 
 @pytest.mark.parametrize(

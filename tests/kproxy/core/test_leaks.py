@@ -1,4 +1,4 @@
-"""Brokers' addresses are found in what leaves, with an effort that has a bound."""
+"""The search for brokers' addresses in bytes that leave for clients: what it finds, and the bound on its cost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PORTS = st.sampled_from([1, 0x6161, 0x6162, 9092])
 
 
 def standing(host: str, port: int, *, compact: bool, wide: bool) -> bytes:
-    """An address as a response has it."""
+    """An address as it stands in a response."""
     encoded = host.encode()
     size = varint(len(encoded) + 1) if compact else len(encoded).to_bytes(2, "big")
     return size + encoded + port.to_bytes(4 if wide else 2, "big")
@@ -62,7 +62,7 @@ def test_old_addresses_are_forgotten_and_leave_nothing() -> None:
 
 
 @pytest.mark.parametrize(("host", "port"), [("", 9092), ("a", 0), ("a", 70_000), ("a", -1), ("a" * 256, 9092)])
-def test_what_is_no_address_is_not_looked_for(host: str, port: int) -> None:
+def test_an_invalid_address_is_not_remembered(host: str, port: int) -> None:
     known = Known()
     known.remember(host, port)
     assert not known._remembered
@@ -70,7 +70,7 @@ def test_what_is_no_address_is_not_looked_for(host: str, port: int) -> None:
 
 
 class Counted(bytes):
-    """Counts how often somebody looks into it, and at how much."""
+    """Counts the bytes that are searched or read in it."""
 
     steps = 0
 
@@ -84,8 +84,8 @@ class Counted(bytes):
         return super().__getitem__(where)
 
 
-def test_the_effort_has_a_bound_and_what_is_left_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hosts and bytes made to look alike everywhere: 239 hosts of "a…a", their port two more, and a body of "a"."""
+def test_the_cost_has_a_bound_and_an_incomplete_search_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worst case: 239 hosts "a…a" with the port 0x6161 ("aa"), and a body of "a"."""
     known = Known()
     for size in range(1, 240):
         known.remember("a" * size, 0x6161)

@@ -1,4 +1,4 @@
-"""The way of what passes as it comes, plain and compiled: it does what the careful way does, and no more."""
+"""The fast path, as plain Python and compiled, does what the slow path does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from kproxy.captures.formats.pcapng_writer import Direction
 from kproxy.core import connection, passing
 from kproxy.core.connection import Connection, Plans
-from tests.kproxy.core.frames import DEFINITIONS, Relay, framed, request, response
+from tests.kproxy.core.frames import DEFINITIONS, framed, request, response
+from tests.support.playbook import ANYTHING, PASSES, Playbook
 from tests.support.variants import each_variant_of
 
 variants = each_variant_of(passing)
@@ -22,7 +23,7 @@ variants = each_variant_of(passing)
 IDS = st.sampled_from([0, 1, 7, -1, -(1 << 31), (1 << 31) - 1])
 APIS = st.sampled_from([(0, 9), (0, 11), (1, 12), (1, 17), (3, 12), (12, 4), (18, 3), (900, 1), (-1, -1)])
 TEMPTING = struct.pack(">ihhi", 80, 0, 9, 7) * 4
-"""Looks like the start of a frame again and again."""
+"""Looks like the start of a frame, several times."""
 REQUESTS = st.one_of(
     st.builds(
         lambda api, number, size: framed(struct.pack(">hhi", *api, number) + TEMPTING[:size]),
@@ -49,8 +50,8 @@ ANSWERS = RESPONSES | st.builds(
 CUTS = st.none() | st.lists(st.integers(1, 60), max_size=12)
 
 
-class Careful(passing.Passing):
-    """Lets nothing pass by itself."""
+class SlowPath(passing.Passing):
+    """Accepts no bytes, so that all take the slow path."""
 
     def from_client_passes(self, data: bytes) -> bool:  # noqa: ARG002
         return False
@@ -70,10 +71,10 @@ def cut(frames: list[bytes], sizes: list[int] | None) -> list[bytes]:
     return [piece for piece in (*pieces, data) if piece]
 
 
-def state(relay: Relay) -> tuple[Any, ...]:
-    at = relay.connection.passing
+def state(story: Playbook) -> tuple[Any, ...]:
+    at = story.connection.passing
     return (
-        relay.to_broker, relay.to_client, relay.notices, relay.connection.idle, at.requests, at.responses,
+        story.outcomes, story.connection.idle, at.requests, at.responses,
         at.request_rest, at.response_rest, {number: len(plans) for number, plans in at.noted.items()},
     )  # fmt: skip
 
@@ -81,54 +82,55 @@ def state(relay: Relay) -> tuple[Any, ...]:
 @variants
 @settings(max_examples=75, deadline=None)
 @given(st.lists(st.tuples(st.lists(REQUESTS, max_size=3), CUTS, st.lists(ANSWERS, max_size=3), CUTS), max_size=5))
-def test_what_passes_by_itself_is_as_if_it_had_been_looked_at(variant: ModuleType, talk: Any) -> None:
-    relays = Relay(), Relay()
-    relays[0].connection.passing = variant.Passing(relays[0].shared.plans.made, connection._unchanged)
-    relays[1].connection.passing = Careful({}, connection._unchanged)
-    for relay in relays:
-        relay.client(request(0, 9, 1))
-        relay.broker(response(0, 9, 1, {}))
+def test_the_fast_path_does_what_the_slow_path_does(variant: ModuleType, talk: Any) -> None:
+    stories = Playbook(), Playbook()
+    stories[0].connection.passing = variant.Passing(stories[0].shared.plans.made, connection._unchanged)
+    stories[1].connection.passing = SlowPath({}, connection._unchanged)
+    for story in stories:
+        story.client(request(0, 9, 1), PASSES).broker(response(0, 9, 1, {}), PASSES)
     for requests, cuts_up, responses, cuts_down in talk:
-        for relay in relays:
+        for story in stories:
             for piece in cut(requests, cuts_up):
-                relay.client(piece)
+                story.client(piece, ANYTHING)
             for piece in cut(responses, cuts_down):
-                relay.broker(piece)
-        assert state(relays[0]) == state(relays[1])
+                story.broker(piece, ANYTHING)
+        assert state(stories[0]) == state(stories[1])
 
 
 @variants
-def test_most_passes_by_itself(variant: ModuleType) -> None:
-    relay = Relay(plans=Plans(DEFINITIONS))
-    at = relay.connection.passing = variant.Passing(relay.shared.plans.made, connection._unchanged)
+def test_most_bytes_take_the_fast_path(variant: ModuleType) -> None:
+    story = Playbook(plans=Plans(DEFINITIONS))
+    at = story.connection.passing = variant.Passing(story.shared.plans.made, connection._unchanged)
     ask, answer = request(0, 9, 5, bytes(50)), response(0, 9, 5, {})
     assert not at.from_client_passes(ask)
     assert not at.from_broker_passes(answer)
-    relay.client(ask)
-    relay.broker(answer)
+    story.client(ask, PASSES).broker(answer, PASSES)
     assert at.from_client_passes(ask)
     assert at.from_broker_passes(answer)
     assert at.from_client_passes(ask[:20])
     assert at.from_client_passes(ask[20:])
-    assert not at.from_client_passes(ask + ask), "two frames in one are looked at"
-    assert not at.from_client_passes(request(3, 12, 6)), "an API that is new to the relay is looked at"
-    relay.client(request(3, 12, 6))
+    assert not at.from_client_passes(ask + ask), "two frames in one read take the slow path"
+    assert not at.from_client_passes(request(3, 12, 6)), "the first request of an API takes the slow path"
+    story.client(request(3, 12, 6), PASSES)
     assert at.from_client_passes(request(3, 12, 7))
     assert not at.from_broker_passes(response(3, 12, 7, {})), "a response with addresses is held"
     assert at.from_broker_passes(answer)
     assert (at.requests, at.responses) == (5, 3)
     assert at.from_client_passes(request(0, 9, 7))
-    assert [plan is None for plan in at.noted[7]] == [False, True], "an id that is used again is answered in order"
+    assert [plan is None for plan in at.noted[7]] == [False, True], (
+        "of equal correlation ids the oldest is answered first"
+    )
 
 
 @variants
 @pytest.mark.parametrize(("api_key", "version"), [(0, 11), (1, 17)])
-def test_a_whole_response_without_addresses_passes_by_itself(variant: ModuleType, api_key: int, version: int) -> None:
-    relay = Relay()
-    at = relay.connection.passing = variant.Passing(relay.shared.plans.made, connection._unchanged)
-    relay.client(request(0, 9, 1))
-    relay.broker(response(0, 9, 1, {}))
-    relay.client(request(api_key, version, 5))
+def test_a_whole_response_without_addresses_takes_the_fast_path(
+    variant: ModuleType, api_key: int, version: int
+) -> None:
+    story = Playbook()
+    at = story.connection.passing = variant.Passing(story.shared.plans.made, connection._unchanged)
+    story.client(request(0, 9, 1), PASSES).broker(response(0, 9, 1, {}), PASSES)
+    story.client(request(api_key, version, 5), PASSES)
     bare, named = (response(api_key, version, 5, values) for values in ({}, {"nodeEndpoints": NODES}))
     assert list(at.noted) == [5]
     for frame in (bare[:-1], named, bare + bare, bare[:-1] + b"\1"):
@@ -136,8 +138,10 @@ def test_a_whole_response_without_addresses_passes_by_itself(variant: ModuleType
         assert list(at.noted) == [5]
     assert at.from_broker_passes(bare)
     assert not at.noted
-    relay.client(request(api_key, version, 6) + request(api_key, version, 6))
-    assert not at.from_broker_passes(response(api_key, version, 6, {})), "which of the two this answers is looked at"
+    story.client(request(api_key, version, 6) + request(api_key, version, 6), PASSES)
+    assert not at.from_broker_passes(response(api_key, version, 6, {})), (
+        "the slow path decides which of the two this answers"
+    )
 
 
 class Written:
@@ -210,7 +214,7 @@ def test_notes_are_full_by_their_number_and_by_their_bytes(variant: ModuleType) 
 
 
 @variants
-def test_packets_are_gathered_until_they_are_written(variant: ModuleType) -> None:
+def test_packets_wait_until_they_are_written_together(variant: ModuleType) -> None:
     log: list[str] = []
     packets = variant.Packets(100, partial(log.append, "full"))
     packets.add([b"a" * 60, b"b"], 61, 1)
@@ -225,7 +229,7 @@ def test_packets_are_gathered_until_they_are_written(variant: ModuleType) -> Non
 
 
 @variants
-def test_packets_are_made_of_what_is_like_most(variant: ModuleType) -> None:
+def test_a_pair_makes_plain_packets_and_leaves_all_others(variant: ModuleType) -> None:
     unlike: list[tuple[Any, ...]] = []
 
     class Flow(variant.Pair):  # type: ignore[misc, name-defined]  # of either module
@@ -261,7 +265,7 @@ def test_packets_are_made_of_what_is_like_most(variant: ModuleType) -> None:
     assert packets.take() == ([], 0, 0)
 
 
-def test_what_actors_may_change_is_looked_at() -> None:
+def test_connections_with_actors_take_the_slow_path() -> None:
     from kproxy.core.acting import ActedConnection
 
     assert Connection.as_it_comes

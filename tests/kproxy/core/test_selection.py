@@ -1,4 +1,4 @@
-"""What a selection leaves of a connection, read back by the reader of any capture."""
+"""What a selection records of a connection, read back by the reader of captures."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def choice(snap: int | None = None, wanted: str = "") -> Choice:
 
 
 def left(sent: Iterable[Sent], chosen: Choice) -> list[list[Piece]]:
-    """The pieces of each side, and what is held back in the end."""
+    """The recorded pieces of each side, with what the selection still holds at the end."""
     selection = Selection(chosen, CLIENT, BROKER)
     found: list[list[Piece]] = [[], []]
     for side, data in sent:
@@ -73,7 +73,7 @@ def recorded(path: Path, sent: Iterable[Sent], chosen: Choice | None) -> tuple[l
 
 
 def facts(exchanges: Iterable[Exchange]) -> list[Any]:
-    """What a cut must not change."""
+    """The properties of exchanges that do not change when frames are cut."""
     return [
         (
             one.api_key,
@@ -89,7 +89,7 @@ def facts(exchanges: Iterable[Exchange]) -> list[Any]:
 
 @st.composite
 def conversations(draw: st.DrawFn) -> list[Sent]:
-    """Requests of a few APIs and their answers, in any order that can be, cut anywhere."""
+    """Requests of a few APIs and their responses, in any possible order, cut anywhere."""
     asked: list[int] = []
     streams: list[list[bytes]] = []
     for number in range(draw(st.integers(1, 12))):
@@ -139,7 +139,7 @@ def test_a_snap_cuts_frames_and_nothing_else(
 
 @settings(max_examples=25, deadline=None)
 @given(conversations(), st.sampled_from(["api != Fetch", "version == 3", "client.id == test and api == Produce"]))
-def test_what_is_left_out_leaves_no_trace(
+def test_exchanges_that_are_left_out_leave_no_trace(
     tmp_path_factory: pytest.TempPathFactory, sent: list[Sent], wanted: str
 ) -> None:
     path = tmp_path_factory.mktemp("filter")
@@ -162,7 +162,7 @@ def test_what_is_left_out_leaves_no_trace(
     st.sampled_from([None, 64]),
     st.sampled_from(["", "api == Fetch"]),
 )
-def test_any_bytes_are_cut_at_most(sent: list[Sent], snap: int | None, wanted: str) -> None:
+def test_a_selection_of_any_bytes_only_cuts_them(sent: list[Sent], snap: int | None, wanted: str) -> None:
     """No byte is recorded twice or in another place, and without a filter each is at least counted."""
     pieces = left(sent, choice(snap, wanted))
     for side in (0, 1):
@@ -187,7 +187,7 @@ def test_equal_correlation_ids_are_answered_in_order() -> None:
     assert joined(left(sent, choice(wanted="api != Fetch"))[1]) == answer(0, b"\1") + answer(0, b"\3")
 
 
-def test_a_produce_that_nobody_answers_waits_for_nothing() -> None:
+def test_a_produce_without_acks_expects_no_response() -> None:
     unanswered = request(PRODUCE, 7, 5, b"\xff\xff" + bytes(2) + bytes(4))
     sent = [(0, unanswered), (0, request(METADATA, 3, 5)), (1, answer(5, b"metadata"))]
     requests, responses = left(sent, choice(wanted="api != Produce"))
@@ -210,7 +210,7 @@ def test_tokens_are_recorded_with_the_handshake_that_announces_them() -> None:
     assert joined(responses) == sent[1][1] + framed(b"")
 
 
-def test_what_is_no_frame_is_cut_by_the_piece() -> None:
+def test_bytes_of_another_protocol_are_cut_by_the_piece() -> None:
     hello = b"\x16\x03\x01" + bytes(1000)
     requests, _ = left([(0, hello), (0, bytes(100))], choice(64, "api == Fetch"))
     assert [(len(data), beyond) for data, beyond in requests] == [(64, 939), (64, 36)]
@@ -231,7 +231,7 @@ def test_a_comment_stays_with_its_frame(tmp_path: Path) -> None:
     assert list(exchange.response.comments) == ["comment 0"]
 
 
-def test_a_comment_is_given_once(tmp_path: Path) -> None:
+def test_a_comment_is_recorded_once(tmp_path: Path) -> None:
     path = tmp_path / "r"
     recorder = Recorder(File(path, pcapng_header("x")), lambda *_: None, pytest.fail, choice=choice(64), threaded=False)
     recorder.connection(CLIENT, BROKER).data(1, answer(1, bytes(1000)) + answer(2, bytes(1000)), "the comment")

@@ -22,7 +22,7 @@ from kproxy.decoders.exchange import Exchange
 from kproxy.runs.launcher import RelayProcess, StartError, wait_until
 from kproxy.runs.settings import TlsSettings
 from kproxy.tls.authority import Authority, default_directory
-from tests.kproxy.core.frames import DEFINITIONS, decoded, request, response, with_endpoints
+from tests.kproxy.core.frames import decoded, naming, request, response
 from tests.kproxy.support import FakeBroker, connect, exactly, places, relay, reset, to_the_end
 from tests.support.certificates import TestCa
 from tests.support.patience import SECONDS
@@ -164,14 +164,12 @@ def test_much_passes_unchanged(world: World) -> None:
 
 
 def test_addresses_are_replaced_under_a_certificate_of_the_advertised_host(world: World) -> None:
-    message = DEFINITIONS.response(3, 9)
-    assert message is not None
     with relay(world.broker.address, tls=world.tls(), advertise="{broker}.kafka.example") as process:
         client = world.client(process, name="1.kafka.example")
         client.send(request(3, 9, 1))
         broker = world.server()
         broker.exactly(len(request(3, 9, 1)))
-        broker.send(response(3, 9, 1, with_endpoints(message, 9, [(5, "127.0.0.1", world.broker.port)])))
+        broker.send(naming(3, 9, 1, [(5, "127.0.0.1", world.broker.port)]))
         length = client.exactly(4)
         body = decoded(length + client.exactly(int.from_bytes(length, "big")), 3, 9)
         address = body["brokers"][0]
