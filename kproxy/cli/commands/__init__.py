@@ -30,6 +30,7 @@ COMMANDS: dict[str, Entry] = {
     "txns": Entry("views:txns", "Show transactions from begin to end."),
     "conns": Entry("views:conns", "Show connections, and how far each client came in its start-up."),
     "cluster": Entry("views:cluster", "Show controllers, leaders, ISRs, topics and reassignments."),
+    "audit": Entry("audit:command", "Show which clients an upgrade of the brokers would cut off."),
     "merge": Entry("repack:merge", "Merge captures into one."),
     "split": Entry("repack:split", "Split captures into bounded files."),
     "spark": Entry("spark:command", "Work on captures that outgrow one machine, by Spark."),
