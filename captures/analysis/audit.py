@@ -24,7 +24,7 @@ from kproxy.decoders.primitives import Buffer
 from kproxy.decoders.schema import Definitions, api_keys
 from kproxy.decoders.schema.apis import all_apis
 from kproxy.decoders.schema.model import NEVER, Versions
-from kproxy.decoders.schema.served import Served, produce_floor, refused_by
+from kproxy.decoders.schema.served import Served, all_served, produce_floor, refused_by
 from kproxy.decoders.stream import Source
 
 MOST_CLIENTS: Final = 10_000
@@ -47,7 +47,7 @@ class Verdict(StrEnum):
     """What an upgrade does to a use of an API, worst first.
 
     CUT_OFF: its version is refused. UNSURE: it is refused, but the client may be able to speak another. DEPRECATED: it
-    is served, but on its way out. BROKER: it is refused, but comes from a broker, which is upgraded with the cluster.
+    is served, but on its way out. BROKER: one of these, but sent by a broker, which is upgraded with the cluster.
     """
 
     CUT_OFF = "cut-off"
@@ -94,6 +94,8 @@ LOSES_BY_CLASS: Final = {
 }
 BETWEEN_BROKERS: Final = frozenset({api_keys.WRITE_TXN_MARKERS, 52, 53, 54, api_keys.FETCH_SNAPSHOT, 82})
 """Requests that only brokers and controllers send, beside those of the class "control"."""
+OF_CLIENTS: Final = frozenset({api_keys.PRODUCE, api_keys.OFFSET_COMMIT, api_keys.JOIN_GROUP})
+"""Requests that no broker sends: a client with one of them is none, whatever replica id it gives."""
 
 
 @dataclass(slots=True, eq=False)
@@ -110,7 +112,11 @@ class Use:
 
 @dataclass(slots=True, eq=False)
 class Client:
-    """A client id at a host. `negotiates`: it asks brokers for their versions; `broker`: it is a broker itself."""
+    """A client id at a host. `broker`: it sent a request of a broker (`judge` decides).
+
+    `negotiates`: it asks brokers for their versions; `began`: a connection of its began in the capture, so that the
+    question would have been seen.
+    """
 
     host: str
     client_id: str
@@ -120,6 +126,7 @@ class Client:
     topics: set[str] = field(default_factory=set)
     more_names: bool = False
     negotiates: bool = False
+    began: bool = False
     broker: bool = False
     uses: dict[tuple[int, int], Use] = field(default_factory=dict)
 
@@ -135,9 +142,11 @@ class Offers:
             return
         broker = seen.exchange.connection.broker
         if broker in self._brokers or len(self._brokers) < MOST_BROKERS:
-            offered = self._brokers.setdefault(broker, {})
+            offered = self._brokers.setdefault(broker, {})  # at most one entry for each of 65,536 API keys
             for one in seen.response["apiKeys"]:
-                offered[one["apiKey"]] = Versions(one["minVersion"], one["maxVersion"])
+                versions = Versions(one["minVersion"], one["maxVersion"])
+                if versions.low >= 0 and versions:
+                    offered[one["apiKey"]] = versions
 
     def highest(self, brokers: Iterable[str], key: int) -> int | None:
         """The highest version of an API that any of these brokers offers, None if nothing is known."""
@@ -168,13 +177,14 @@ class Watched:
 
     def __init__(self) -> None:
         self.first = self.last = 0
-        self.exchanges = self.orphans = self.unanswered = 0
+        self.exchanges = self.orphans = self.unanswered = self.encrypted = 0
         self._minutes: set[int] = set()
 
     def add(self, exchange: Exchange) -> None:
         self.exchanges += 1
         self.orphans += exchange.status is Status.ORPHAN_RESPONSE
         self.unanswered += exchange.status is Status.NO_RESPONSE
+        self.encrypted += exchange.status is Status.TLS
         for frame in (exchange.request, exchange.response):
             if frame is not None:
                 self.first = min(self.first or frame.time, frame.time)
@@ -190,6 +200,7 @@ class Watched:
             "exchanges": self.exchanges,
             "without_request": self.orphans,
             "without_response": self.unanswered,
+            "encrypted": self.encrypted,
         }
 
 
@@ -253,9 +264,11 @@ class Audit:
         """The object "kproxy.audit/1" but for its health, against a release or another cluster."""
         rows = sorted(self._rows(target), key=_rank)
         counts = Counter(row["verdict"] for row in rows)
+        released = target in all_served()
         return {
             "schema": "kproxy.audit/1",
-            "target": target.release,
+            "target": target.release if released else None,
+            "against": None if released else target.release,
             "watched": self._watched.line(),
             "clients": len(self._clients),
             "verdicts": {verdict.value: counts[verdict] for verdict in Verdict},
@@ -290,7 +303,7 @@ class Audit:
             "client_id": client.client_id,
             "principals": sorted(client.principals),
             "software": sorted(client.software),
-            "negotiates": client.negotiates,
+            "negotiates": _negotiates(client),
             "api": self._definitions.api_name(key) or f"Key {key}",
             "api_key": key,
             "version": version,
@@ -325,6 +338,7 @@ class Audit:
                 return None
             client = self._clients[key] = Client(*key)
         client.negotiates = client.negotiates or seen.key == api_keys.API_VERSIONS
+        client.began = client.began or exchange.connection.opened is True
         _add(client.principals, self._sessions.get(number))
         _add(client.software, seen.client.software)
         return client
@@ -352,7 +366,8 @@ def judge(
     if key == api_keys.API_VERSIONS:
         return None
     found = _judge(client, key, version, use, target, offered)
-    if found is not None and (client.broker or _between_brokers(key)):
+    of_client = any(key in OF_CLIENTS for key, _ in client.uses)
+    if found is not None and (_between_brokers(key) or (client.broker and not of_client)):
         return Verdict.BROKER, found[1]
     return found
 
@@ -367,24 +382,32 @@ def _judge(
         if _class(key) == "telemetry":
             return None  # clients send it only where it is offered, and work without it
         return Verdict.CUT_OFF, f"{name} does not serve this API"
+    negotiates = _negotiates(client)
     if version > known.high:
-        if client.negotiates:
+        if negotiates is not False:
             return None
         return Verdict.CUT_OFF, f"{name} serves no version above {known.high}, and the client does not negotiate"
     why = f"{name} serves no version below {known.low}"
-    if not client.negotiates:
+    if negotiates is False:
         return Verdict.CUT_OFF, f"{why}, and the client does not negotiate"
+    if offered is not None and offered > version:
+        return Verdict.CUT_OFF, f"{why}, and the client speaks no higher one though its broker offers {offered}"
+    if negotiates is None:
+        return Verdict.UNSURE, f"{why}; no connection of the client began in the capture, so it may negotiate"
     if offered is None:
         return Verdict.UNSURE, f"{why}; the client negotiates, but what its broker offers was not seen"
-    if offered <= version:
-        return Verdict.UNSURE, f"{why}; the client negotiates, and its broker offers no version above {offered}"
-    return Verdict.CUT_OFF, f"{why}, and the client speaks no higher one though its broker offers {offered}"
+    return Verdict.UNSURE, f"{why}; the client negotiates, and its broker offers no version above {offered}"
+
+
+def _negotiates(client: Client) -> bool | None:
+    """Whether a client asks brokers for their versions; None if it may have done so before the capture."""
+    return True if client.negotiates else False if client.began else None
 
 
 def _served(client: Client, key: int, version: int, use: Use, target: Served) -> tuple[Verdict, str] | None:
     name = target.release
     if version in target.unstable.get(key, NEVER):
-        if client.negotiates and target.stable(key):
+        if _negotiates(client) is not False and target.stable(key):
             return None
         return Verdict.UNSURE, f"{name} serves this version only with unstable.api.versions.enable (early access)"
     if version in target.deprecated.get(key, NEVER):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from kproxy.captures.export.page import STYLE, html_text
@@ -22,7 +22,7 @@ MEANINGS: Final = {
     "cut-off": "refused after the upgrade",
     "unsure": "refused, but the client may be able to speak another version",
     "deprecated": "still served, but on its way out",
-    "broker": "refused, but sent by a broker, which is upgraded with the cluster",
+    "broker": "sent by a broker, which is upgraded with the cluster",
 }
 _SHOWN: Final = (
     ("verdict", "verdict"), ("client", "client"), ("principals", "principal"), ("software", "software"),
@@ -45,7 +45,7 @@ def csv_lines(result: Json) -> Iterator[str]:
 
 def page(result: Json) -> Iterator[str]:
     """The audit as lines of an HTML page; text from the wire is escaped."""
-    heading = html_text(f"Upgrade audit: {result['target']}")
+    heading = html_text(f"Upgrade audit: {target(result)}")
     yield '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
     yield f"<title>{heading}</title><style>{STYLE}{_TABLE_STYLE}</style></head><body>"
     yield f"<h1>{heading}</h1>"
@@ -58,11 +58,18 @@ def page(result: Json) -> Iterator[str]:
     if result["rows"]:
         yield f"<table><tr>{''.join(f'<th>{title}</th>' for _, title in _SHOWN)}</tr>"
         for row in result["rows"]:
-            shown = {**row, "client": who(row), "api": f"{row['api']} v{row['version']}", "served": served(row)}
+            shown = {
+                **row, "client": who(row), "api": f"{row['api']} v{row['version']}", "served": served(row),
+                "first": second(row["first"]), "last": second(row["last"]),
+            }  # fmt: skip
             cells = "".join(f"<td>{html_text(_cell(shown[name], ', '))}</td>" for name, _ in _SHOWN[1:])
             yield f'<tr><td class="{row["verdict"]}">{row["verdict"]}</td>{cells}</tr>'
         yield "</table>"
     yield "</body></html>"
+
+
+def target(result: Json) -> str:
+    return f"Kafka {result['target']}" if result["target"] else f"the cluster of {result['against']}"
 
 
 def notes(result: Json) -> Iterator[str]:
@@ -72,20 +79,33 @@ def notes(result: Json) -> Iterator[str]:
         yield "Nothing was watched."
     else:
         yield (
-            f"Watched {watched['from']} to {watched['to']}: {watched['seconds']:.1f} s, traffic in "
+            f"Watched {second(watched['from'])} to {second(watched['to'])}: {watched['seconds']:.1f} s, traffic in "
             f"{watched['share_of_day']:.2%} of the minutes of a day, {counted(watched['exchanges'], 'exchange')}, "
             f"{counted(result['clients'], 'client')}. What was not seen may still be there."
         )
     for name, what in (("without_request", "request"), ("without_response", "response")):
         if watched[name]:
             yield f"{counted(watched[name], 'exchange')} without a {what} in the capture."
+    if watched["encrypted"]:
+        yield f"{counted(watched['encrypted'], 'encrypted exchange')} could not be judged (--keylog decrypts them)."
     for name, count in left_out.items():
         if count:
             yield f"Left out beyond the limits: {count} x {name}."
 
 
+def few(names: Sequence[str], most: int = 5) -> str:
+    """The first names, and how many there are more."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
 def who(row: Json) -> str:
     return f"{row['client_id'] or '(no client id)'}@{row['host']}"
+
+
+def second(time: str) -> str:
+    """A time without fractions of its second."""
+    return f"{time[:19]}Z"
 
 
 def served(row: Json) -> str:

@@ -70,8 +70,8 @@ def command(
     serves is taken from its definitions, because brokers advertise more than they serve. Each row names the client,
     the API and version, what it loses, its principal, software, groups and topics, and how often it was seen.
 
-    cut-off: refused. unsure: refused, but the client negotiates and may know another version. deprecated: served, but
-    on its way out. broker: refused, but sent by a broker, which is upgraded with the cluster.
+    cut-off: refused. unsure: refused, but the client may be able to speak another version. deprecated: served, but on
+    its way out. broker: sent by a broker, which is upgraded with the cluster.
 
     \b
     kproxy audit capture.pcap
@@ -173,11 +173,11 @@ def _audited(reader: Reader, selection: Selection) -> Audit:
 
 def text(result: Mapping[str, Any]) -> Iterator[str]:
     """The object "kproxy.audit/1" as a table, and what is known of each client and why below it."""
-    from kproxy.captures.export.audit import MEANINGS, notes, served, who
+    from kproxy.captures.export.audit import MEANINGS, notes, second, served, target, who
     from kproxy.decoders.escaping import escape
 
     rows = result["rows"]
-    yield escape(f"upgrade to {result['target']}: " + ", ".join(f"{n} {v}" for v, n in result["verdicts"].items()))
+    yield escape(f"upgrade to {target(result)}: " + ", ".join(f"{count} {verdict}" for verdict, count in result["verdicts"].items()))
     yield from map(escape, notes(result))
     if not rows:
         return
@@ -191,8 +191,8 @@ def text(result: Mapping[str, Any]) -> Iterator[str]:
                 escape(f"{row['api']} v{row['version']}"),
                 served(row),
                 str(row["count"]),
-                row["first"][:19] + "Z",
-                row["last"][:19] + "Z",
+                second(row["first"]),
+                second(row["last"]),
                 f"#{row['first_exchange']}",
             )
             for row in rows
@@ -208,14 +208,14 @@ def text(result: Mapping[str, Any]) -> Iterator[str]:
 
 def _clients(rows: list[dict[str, Any]]) -> Iterator[str]:
     """Who each client is, and why each of its versions is listed; rows of one client stand together."""
-    from kproxy.captures.export.audit import who
+    from kproxy.captures.export.audit import few, who
 
     last = None
     for row in rows:
         if who(row) != last:
             last = who(row)
             facts = {"principal": "principals", "software": "software", "groups": "groups", "topics": "topics"}
-            told = [f"{name} {', '.join(row[member])}" for name, member in facts.items() if row[member]]
+            told = [f"{name} {few(row[member])}" for name, member in facts.items() if row[member]]
             yield "  " + "  ".join([last, *told, *(["and more names"] if row["more_names"] else [])])
         old = f" (message format {', '.join(map(str, row['message_formats']))})" if row["message_formats"] else ""
         yield f"    {row['api']} v{row['version']}{old}: {row['loses']}; {row['why']}"
