@@ -142,10 +142,10 @@ class Offers:
             return
         broker = seen.exchange.connection.broker
         if broker in self._brokers or len(self._brokers) < MOST_BROKERS:
-            offered = self._brokers.setdefault(broker, {})  # at most one entry for each of 65,536 API keys
+            offered = self._brokers.setdefault(broker, {})
             for one in seen.response["apiKeys"]:
                 versions = Versions(one["minVersion"], one["maxVersion"])
-                if versions.low >= 0 and versions:
+                if versions.low >= 0 and versions and one["apiKey"] in all_apis():
                     offered[one["apiKey"]] = versions
 
     def highest(self, brokers: Iterable[str], key: int) -> int | None:
@@ -361,9 +361,9 @@ def judge(
     """What the target does to a version of an API that a client speaks, and why; None if nothing.
 
     `offered` is the highest version that the client's present brokers offer: a client that negotiates and speaks that
-    one may know higher ones; one that speaks less knows none. ApiVersions is never refused (KIP-511).
+    one may know higher ones; one that speaks less knows none. ApiVersions is never refused (KIP-511); keys that are none of Kafka's are not judged.
     """
-    if key == api_keys.API_VERSIONS:
+    if key == api_keys.API_VERSIONS or key not in all_apis():
         return None
     found = _judge(client, key, version, use, target, offered)
     of_client = any(key in OF_CLIENTS for key, _ in client.uses)

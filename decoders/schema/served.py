@@ -1,6 +1,6 @@
 """The request versions that each release of Kafka's brokers serves: the floors of KIP-896, and what is deprecated.
 
-Taken from the definitions of each release (`validVersions`), not from what brokers advertise: from 4.0 on they advertise
+Taken from the definitions of each release (`validVersions`), not from what brokers advertise: brokers of 4.x advertise
 Produce from version 0 on (KAFKA-18659) but close the connection on versions 0 to 2.
 """
 

@@ -87,12 +87,9 @@ def command(
         raise Failure(f"--json and --{form} exclude each other", Exit.USAGE)
     selection = Selection(expression, count, since, until)
     opened = partial(_opened, ports=ports, release=release, given=user_definitions, keylog=keylog, spooling=spooling)
-    judge = _target(target) if against is None else None
-    if against is not None:
-        if target is not None:
-            raise Failure("--target and --against exclude each other", Exit.USAGE)
-        judge = _offered(opened([against]), against)
-    assert judge is not None
+    if against is not None and target is not None:
+        raise Failure("--target and --against exclude each other", Exit.USAGE)
+    judge = _target(target) if against is None else _offered(opened([against]), against)
     reader = opened(list(captures))
     result = _audited(reader, selection).result(judge)
     if settings.current().json:
@@ -177,7 +174,10 @@ def text(result: Mapping[str, Any]) -> Iterator[str]:
     from kproxy.decoders.escaping import escape
 
     rows = result["rows"]
-    yield escape(f"upgrade to {target(result)}: " + ", ".join(f"{count} {verdict}" for verdict, count in result["verdicts"].items()))
+    yield escape(
+        f"upgrade to {target(result)}: "
+        + ", ".join(f"{count} {verdict}" for verdict, count in result["verdicts"].items())
+    )
     yield from map(escape, notes(result))
     if not rows:
         return

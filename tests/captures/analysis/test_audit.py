@@ -11,6 +11,7 @@ import pytest
 
 from kproxy.captures.analysis import audit
 from kproxy.captures.analysis.audit import Audit, Client, Offers, Use, Verdict, judge
+from kproxy.captures.analysis.seen import Decoder
 from kproxy.captures.export.audit import COLUMNS, csv_lines, notes, page
 from kproxy.captures.formats.pcapng_writer import LINKTYPE_RAW
 from kproxy.captures.reader import read
@@ -33,12 +34,11 @@ def audited(*paths: Path) -> Audit:
 
 
 def found(result: dict[str, Any]) -> set[tuple[str, str, str, int, int]]:
-    return {
-        (row["verdict"], row["client_id"], row["api"], row["version"], row["count"]) for row in result["rows"]
-    }
+    return {(row["verdict"], row["client_id"], row["api"], row["version"], row["count"]) for row in result["rows"]}
 
 
 def chosen(result: dict[str, Any], **wanted: Any) -> dict[str, Any]:
+    row: dict[str, Any]
     (row,) = [row for row in result["rows"] if wanted.items() <= row.items()]
     return row
 
@@ -200,7 +200,10 @@ def test_a_client_that_may_know_more_is_not_called_cut_off(
 def test_a_client_that_produces_is_no_broker() -> None:
     target = served("4.0")
     fetcher = {"broker": True, "began": True}
-    assert judged(1, 0, target, **fetcher) == ("broker", "4.0.0 serves no version below 4, and the client does not negotiate")
+    assert judged(1, 0, target, **fetcher) == (
+        "broker",
+        "4.0.0 serves no version below 4, and the client does not negotiate",
+    )
     with_produce = judged(1, 0, target, **fetcher, uses={(0, 3): Use()})
     assert with_produce is not None
     assert with_produce[0] == "cut-off"
@@ -240,6 +243,23 @@ def test_versions_above_what_is_served_are_for_those_who_do_not_negotiate() -> N
     assert judged(22, 1, target, negotiates=True) == ("cut-off", "other.pcap does not serve this API")
     assert judged(71, 0, target, negotiates=True) is None  # telemetry is left out where it is not offered
     assert judged(18, 4, target) is None
+    assert judged(31_000, 0, target, began=True) is None  # not an API that Kafka ever had
+
+
+def test_an_offer_that_makes_no_sense_is_none(tmp_path: Path) -> None:
+    offers = Offers()
+    ranges = [(0, -5, 3), (1, 9, 4), (31_000, 0, 1), (3, 0, 12)]
+    response = {"apiKeys": [{"apiKey": key, "minVersion": low, "maxVersion": high} for key, low, high in ranges]}
+    asked = capture(tmp_path / "a.pcap", [metadata(1, "known Kafka"), request(18, 0, 2, b"")])
+    reader = read(asked)
+    decoder = Decoder(reader.source, reader.definitions)
+    (seen,) = [one for item in reader if isinstance(item, Exchange) and (one := decoder.of(item)) and one.key == 18]
+    seen.response = response
+    offers.add(seen)
+    reader.close()
+    together = offers.together("x")
+    assert together is not None
+    assert together.versions == {3: Versions(0, 12)}
 
 
 def test_what_brokers_offer_together() -> None:
@@ -295,7 +315,7 @@ def test_a_capture_that_began_in_the_middle(tmp_path: Path) -> None:
 
 
 def test_names_that_are_markup_formulas_or_control_a_terminal(tmp_path: Path) -> None:
-    names = [HOSTILE, "=cmd|' /C calc'!A0", "<script>alert(1)</script>", "a,\"b\nc"]
+    names = [HOSTILE, "=cmd|' /C calc'!A0", "<script>alert(1)</script>", 'a,"b\nc']
     asked = [metadata(1, "known Kafka"), *(list_offsets(2 + n, name, name) for n, name in enumerate(names))]
     result = audited(capture(tmp_path / "a.pcap", asked)).result(served())
     assert {row["client_id"] for row in result["rows"]} == set(names)
