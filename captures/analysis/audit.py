@@ -361,7 +361,8 @@ def judge(
     """What the target does to a version of an API that a client speaks, and why; None if nothing.
 
     `offered` is the highest version that the client's present brokers offer: a client that negotiates and speaks that
-    one may know higher ones; one that speaks less knows none. ApiVersions is never refused (KIP-511); keys that are none of Kafka's are not judged.
+    one may know higher ones; one that speaks less knows none. ApiVersions is never refused (KIP-511). Keys that are
+    none of Kafka's are not judged.
     """
     if key == api_keys.API_VERSIONS or key not in all_apis():
         return None
