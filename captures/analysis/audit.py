@@ -30,10 +30,11 @@ from kproxy.decoders.stream import Source
 MOST_CLIENTS: Final = 10_000
 MOST_USES: Final = 256
 """Maximum number of versions of APIs of one client."""
+MOST_USES_IN_ALL: Final = 200_000
 MOST_NAMES: Final = 100
 """Maximum number of groups, and of topics, of one client."""
 MOST_NAMES_IN_ALL: Final = 200_000
-MOST_BROKERS: Final = 10_000
+MOST_BROKERS: Final = 1_000
 MOST_SESSIONS: Final = 100_000
 """Maximum number of connections whose principal is remembered."""
 FEW: Final = 8
@@ -216,7 +217,7 @@ class Audit:
         self._source = source
         self._clients: dict[tuple[str, str], Client] = {}
         self._sessions: dict[int, str] = {}
-        self._names = 0
+        self._uses = self._names = 0
         self._left_out: Counter[str] = Counter(clients=0, versions=0, names=0)
 
     @property
@@ -244,9 +245,10 @@ class Audit:
             return
         use = client.uses.get((seen.key, exchange.api_version))
         if use is None:
-            if len(client.uses) >= MOST_USES:
+            if len(client.uses) >= MOST_USES or self._uses >= MOST_USES_IN_ALL:
                 self._left_out["versions"] += 1
                 return
+            self._uses += 1
             use = client.uses[seen.key, exchange.api_version] = Use(first=seen.time, exchange=seen.number)
         use.count += 1
         use.first = min(use.first, seen.time)

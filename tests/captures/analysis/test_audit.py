@@ -346,6 +346,15 @@ def test_memory_is_bounded_and_what_is_left_out_is_counted(tmp_path: Path, monke
     assert "Left out beyond the limits: 4 x clients." in list(notes(result))
 
 
+def test_memory_is_bounded_over_all_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "MOST_USES_IN_ALL", 3)
+    monkeypatch.setattr(audit, "MOST_NAMES_IN_ALL", 2)
+    asked = [metadata(1, "known Kafka"), *(list_offsets(n, f"c{n}") for n in range(2, 7))]
+    result = audited(capture(tmp_path / "a.pcap", asked)).result(served())
+    assert result["left_out"] == {"clients": 0, "versions": 3, "names": 0}
+    assert [row["client_id"] for row in result["rows"]] == ["c2", "c3"]
+
+
 def test_every_verdict_is_explained() -> None:
     from kproxy.captures.export.audit import MEANINGS
 
