@@ -21,7 +21,7 @@ from kproxy.decoders.stream import Side
 from kproxy.decoders.tree import Node
 from kproxy.decoders.view import View
 
-_STYLE = """
+STYLE = """
 body { font: 14px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 80em; padding: 0 1em; color: #1c2127 }
 table { border-collapse: collapse } th { text-align: left; padding-right: 2em; font-weight: 600 }
 td, th { vertical-align: top; padding-block: .1em }
@@ -49,7 +49,7 @@ class Page:
 
     def begin(self) -> bytes:
         head = '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>Kafka exchange</title>'
-        return f"{head}<style>{_STYLE}</style></head><body>\n".encode()
+        return f"{head}<style>{STYLE}</style></head><body>\n".encode()
 
     def lines(self, items: Sequence[Exchange | StreamProblem | Health]) -> bytes:
         parts = [part for item in items for part in self._parts(item)]
@@ -62,7 +62,7 @@ class Page:
         if isinstance(item, Exchange):
             yield from self._exchange(item)
         elif isinstance(item, Health):
-            yield f"<h2>Capture health</h2>\n<p>{_text(health_note(item) or 'nothing is missing')}</p>"
+            yield f"<h2>Capture health</h2>\n<p>{html_text(health_note(item) or 'nothing is missing')}</p>"
 
     def _exchange(self, exchange: Exchange) -> Iterator[str]:
         reader = self._reader
@@ -73,7 +73,7 @@ class Page:
         api = api_text(
             reader.definitions, exchange.api_key, exchange.api_version, token=exchange.token, protocol=exchange.protocol
         )
-        yield f"<h1>{_text(api)}</h1>"
+        yield f"<h1>{html_text(api)}</h1>"
         latency = exchange.latency_ns
         facts = {
             "exchange": exchange.number,
@@ -85,13 +85,13 @@ class Page:
             "errors": " ".join(line["error_codes"]),
             "latency": "" if latency is None else f"{latency_text(latency)} ms".replace("s ms", "s"),
         }
-        rows = (f"<tr><th>{name}</th><td>{_text(str(fact))}</td></tr>" for name, fact in facts.items() if fact)
+        rows = (f"<tr><th>{name}</th><td>{html_text(str(fact))}</td></tr>" for name, fact in facts.items() if fact)
         yield f"<table>{''.join(rows)}</table>"
         if line["problems"]:
             yield "<ul>"
             for problem in line["problems"]:
                 words = f"{problem['where']} byte {problem['offset']} {problem['path']}: {problem['message']}"
-                yield f'<li class="problem">{_text(words)}</li>'
+                yield f'<li class="problem">{html_text(words)}</li>'
             yield "</ul>"
         for where, frame in (("Request", exchange.request), ("Response", exchange.response)):
             if frame is not None:
@@ -101,7 +101,7 @@ class Page:
         yield f"<h2>{where}</h2>"
         yield f"<p>{timestamp(frame.time, self._reader.precision)}, {counted(frame.size, 'byte')}</p>"
         for comment in frame.comments:
-            yield f"<p>{_text(comment)}</p>"
+            yield f"<p>{html_text(comment)}</p>"
         if exchange.status is Status.TLS:
             return
         data = bytes(frame.data(self._reader.source))
@@ -116,7 +116,7 @@ class Page:
             found = guess(data, self._reader.definitions)
             if found is not None:
                 key, version = found.api_key, found.versions[-1]
-                yield f"<p>{_text(found.text(self._reader.definitions))}</p>"
+                yield f"<p>{html_text(found.text(self._reader.definitions))}</p>"
         root = frame_tree(
             data,
             side,
@@ -138,7 +138,7 @@ class Page:
         for node in root.children:
             yield from _node(node, style)
         dump = "\n".join(hex_lines(root, data[:_MOST_BYTES], style))
-        yield f"<details><summary>bytes</summary><pre>{_text(dump, lines=True)}</pre></details>"
+        yield f"<details><summary>bytes</summary><pre>{html_text(dump, lines=True)}</pre></details>"
 
     def _may_hold_secrets(self, exchange: Exchange, frame: Frame, data: bytes) -> bool:
         if exchange.protocol is not None:
@@ -151,12 +151,12 @@ class Page:
 def _node(node: Node, style: Style) -> Iterator[str]:
     size = node.end - node.start
     span = f"{node.start}-{node.end - 1}" if size > 1 else str(node.start) if size else ""
-    kind = f' <span class="type">{_text(node.type)}</span>' if node.type else ""
-    words = f"{_text(title(node))}{kind} {_text(style.explained(node))}"
+    kind = f' <span class="type">{html_text(node.type)}</span>' if node.type else ""
+    words = f"{html_text(title(node))}{kind} {html_text(style.explained(node))}"
     line = f'{words} <span class="at">{span}{"" if node.buffer is None else " (decompressed)"}</span>'
     problem = style.problem(node)
     if problem:
-        line += f' <span class="problem">{_text(problem)}</span>'
+        line += f' <span class="problem">{html_text(problem)}</span>'
     children = [] if style.withholds(node) else node.children
     if not children:
         yield f'<div class="leaf">{line}</div>'
@@ -167,7 +167,7 @@ def _node(node: Node, style: Style) -> Iterator[str]:
     yield "</details>"
 
 
-def _text(text: str, *, lines: bool = False) -> str:
+def html_text(text: str, *, lines: bool = False) -> str:
     """Text from the wire as HTML, without markup and without bidirectional control characters."""
     parts = text.split("\n") if lines else [text]
     return "\n".join(html_escape(escape(part)) for part in parts)

@@ -11,7 +11,7 @@ import click
 
 from kproxy.cli import progress, settings
 from kproxy.cli.exits import Exit, Failure
-from kproxy.cli.options.selecting import fails_on_empty
+from kproxy.cli.options.selecting import fails_on
 
 if TYPE_CHECKING:
     from kproxy.captures.reader import Reader
@@ -92,5 +92,5 @@ def conclude(reader: Reader, selection: Selection, *, health: bool) -> None:
         settings.warn(note)
     if reader.error is not None:
         raise reader.error
-    if empty and fails_on_empty():
+    if empty and fails_on("empty"):
         raise Failure("nothing was found (--fail-on empty)", Exit.EMPTY)

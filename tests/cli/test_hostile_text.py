@@ -19,9 +19,34 @@ from tests.support.patience import SECONDS
 from tests.support.thinned import thinned
 
 NAME = HOSTILE.encode()
-TEXT = ("stats", "topics", "groups", "txns", "conns", "cluster", "stats --by client", "stats --by topic", "replay")
-JSON = ("export", "export --format json", "export --format records", "stats --json", "topics --json", "conns --json")
-HTML = ("export --format html --exchange 1", "export --format html --exchange 2", "export --format html --exchange 3")
+TEXT = (
+    "stats",
+    "topics",
+    "groups",
+    "txns",
+    "conns",
+    "cluster",
+    "audit",
+    "audit --csv",
+    "stats --by client",
+    "stats --by topic",
+    "replay",
+)
+JSON = (
+    "export",
+    "export --format json",
+    "export --format records",
+    "stats --json",
+    "topics --json",
+    "conns --json",
+    "audit --json",
+)
+HTML = (
+    "audit --html",
+    "export --format html --exchange 1",
+    "export --format html --exchange 2",
+    "export --format html --exchange 3",
+)
 
 
 def string(text: bytes) -> bytes:

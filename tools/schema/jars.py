@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import zipfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,17 +53,21 @@ def fetch(version: str, into: Path) -> Release:
     `version` is a version or a Maven range of them ("[4.4.0,)" is the newest). Raises CalledProcessError if Maven
     or Java fails.
     """
+    release = fetch_clients(version, into)
+    records, streams = _internal(version, into / "internal")
+    return replace(release, records=records, streams=streams)
+
+
+def fetch_clients(version: str, into: Path) -> Release:
+    """As `fetch`, without the records of internal topics and of Streams."""
     _copy("pom.xml", version, into)
     (jar,) = into.glob("kafka-clients-*.jar")
     facts = [json.loads(line) for line in _run(["java", "-cp", f"{into}/*", str(JAVA / "Facts.java")]).splitlines()]
-    records, streams = _internal(version, into / "internal")
     return Release(
         version=jar.stem.removeprefix("kafka-clients-"),
         definitions={definition["name"]: definition for definition in _definitions(jar)},
         apis={fact["api"]: fact for fact in facts if "api" in fact},
         errors={fact["error"]: fact for fact in facts if "error" in fact},
-        records=records,
-        streams=streams,
     )
 
 

@@ -23,6 +23,9 @@ from tools.schema.layout import layout
 RELEASES = ("4.4.0", "3.9.2")
 """Newest first: its definitions take precedence. 3.9 is the last release with ZooKeeper and all versions since 0.8."""
 
+BETWEEN = ("4.3.0", "4.2.0", "4.1.0", "4.0.1", "4.0.0")
+"""Releases of which only the versions of requests are kept (served.jsonl): an upgrade may go to any of them."""
+
 Json = dict[str, Any]
 Identity = tuple[str, int | str]
 
@@ -32,6 +35,7 @@ def main(arguments: list[str]) -> int:
     try:
         with tempfile.TemporaryDirectory() as scratch:
             releases = [jars.fetch(version, Path(scratch) / version) for version in RELEASES]
+            between = [jars.fetch_clients(version, Path(scratch) / version) for version in BETWEEN]
     except (OSError, subprocess.SubprocessError) as error:
         sys.stderr.write(f"make schema: {jars.explained(error)}\n")
         return 2
@@ -42,6 +46,7 @@ def main(arguments: list[str]) -> int:
     target.mkdir(parents=True)
     for name, text in data_files(releases).items():
         (target / name).write_text(text)
+    (target / "served.jsonl").write_text(_lines(served_facts([releases[0], *between, *releases[1:]])))
     return 0
 
 
@@ -141,6 +146,26 @@ def api_facts(releases: list[jars.Release]) -> Iterator[Json]:
         if unstable:
             row["unstable"] = unstable
         yield row
+
+
+def served_facts(releases: list[jars.Release]) -> Iterator[Json]:
+    """One row per release: the versions of each API's request, and those that are deprecated or unstable there."""
+    for release in releases:
+        versions, deprecated, unstable = {}, {}, {}
+        for key, request in sorted(_requests(release).items()):
+            valid = Versions.parse(request["validVersions"])
+            if not valid:
+                continue
+            versions[str(key)] = str(valid)
+            if "deprecatedVersions" in request:
+                deprecated[str(key)] = request["deprecatedVersions"]
+            if request.get("latestVersionUnstable"):
+                unstable[str(key)] = str(valid.high)
+        yield {"release": release.version, "versions": versions, "deprecated": deprecated, "unstable": unstable}
+
+
+def _requests(release: jars.Release) -> dict[int, Json]:
+    return {one["apiKey"]: one for one in release.definitions.values() if one["type"] == "request"}
 
 
 def _spoken(api: Json) -> Versions:

@@ -28,6 +28,7 @@ COMMANDS: dict[str, Entry] = {
     "export": Entry("export:command", "Write exchanges as JSON, CSV, Parquet, pcapng or HTML."),
     "stats": Entry("stats:command", "Summarise captures: count, errors, latency, bytes."),
     **{view.command.name: Entry(f"views:{view.command.name}", view.command.summary) for view in VIEWS.values()},
+    "audit": Entry("audit:command", "Show which clients an upgrade of the brokers would cut off."),
     "merge": Entry("repack:merge", "Merge captures into one."),
     "split": Entry("repack:split", "Split captures into bounded files."),
     "spark": Entry("spark:command", "Work on captures that outgrow one machine, by Spark."),

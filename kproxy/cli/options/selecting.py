@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -28,17 +29,18 @@ def _fail_on(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
     ctx.meta[_FAIL_ON] = value
 
 
-def fails_on_empty() -> bool:
-    """Whether the running command was given --fail-on empty."""
+def fails_on(condition: str) -> bool:
+    """Whether the running command was given --fail-on with this condition."""
     ctx = click.get_current_context(silent=True)
-    return ctx is not None and ctx.meta.get(_FAIL_ON) == "empty"
+    return ctx is not None and ctx.meta.get(_FAIL_ON) == condition
 
 
-def selecting(command: Command) -> Command:
+def selecting(command: Command, conditions: Mapping[str, str] = MappingProxyType({})) -> Command:
     """Adds -Y, -c, --since and --until; the command gets `expression`, `count`, `since` and `until`.
 
-    Adds --fail-on as well (`fails_on_empty`).
+    Adds --fail-on as well (`fails_on`), for "empty" and the command's own `conditions`, each with its help.
     """
+    ends = ["with exit code 6 where nothing is found", *(f"{name}: {how}" for name, how in conditions.items())]
     options = [
         click.option("-Y", "--filter", "expression", type=FILTER, metavar="EXPR", help="Only exchanges that match."),
         click.option("-c", "--count", "count", type=click.IntRange(min=0), metavar="N", help="Stop after N exchanges."),
@@ -46,10 +48,10 @@ def selecting(command: Command) -> Command:
         click.option("--until", "until", type=TIME, metavar="TIME", help="Only before this time."),
         click.option(
             "--fail-on",
-            type=click.Choice(("empty",)),
+            type=click.Choice(("empty", *conditions)),
             expose_value=False,
             callback=_fail_on,
-            help="End with exit code 6 where nothing is found.",
+            help=f"End {'; '.join(ends)}.",
         ),
     ]
     for option in reversed(options):

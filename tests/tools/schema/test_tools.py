@@ -226,3 +226,21 @@ def test_a_record_is_kept_only_where_its_bytes_differ() -> None:
     assert internal_rows([same], [older]) == []
     (row,) = internal_rows([other], [older])
     assert (row["name"], row["topic"], row["record"], row["because"]) == ("Old", "t", 3, "layout")
+
+
+def test_what_a_release_serves_deprecates_and_may_serve() -> None:
+    made = [
+        definition(versions="1-3", deprecatedVersions="1-2", latestVersionUnstable=True),
+        definition("FetchResponse", versions="1-3"),
+        definition("StopReplicaRequest", versions="none", apiKey=5),
+        definition("JoinGroupRequest", versions="0-2", apiKey=11),
+    ]
+    release = jars.Release("2.0", {one["name"]: one for one in made}, {}, {})
+    assert list(update.served_facts([release])) == [
+        {
+            "release": "2.0",
+            "versions": {"1": "1-3", "11": "0-2"},
+            "deprecated": {"1": "1-2"},
+            "unstable": {"1": "3"},
+        }
+    ]
