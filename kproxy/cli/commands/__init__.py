@@ -25,6 +25,7 @@ COMMANDS: dict[str, Entry] = {
     "web": Entry("web:command", "Look at a capture, or a running proxy, in a browser."),
     "export": Entry("export:command", "Write exchanges as JSON, CSV, Parquet, pcapng or HTML."),
     "stats": Entry("stats:command", "Summarise captures: count, errors, latency, bytes."),
+    "findings": Entry("findings:command", "Say what is wrong, and prove it with exchanges."),
     "topics": Entry("views:topics", "Show who produces to and consumes from each topic, and how."),
     "groups": Entry("views:groups", "Show groups over time, and why each rebalance happened."),
     "txns": Entry("views:txns", "Show transactions from begin to end."),

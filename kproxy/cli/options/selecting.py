@@ -28,10 +28,15 @@ def _fail_on(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
     ctx.meta[_FAIL_ON] = value
 
 
+def fails_on() -> str | None:
+    """What the running command was given as --fail-on."""
+    ctx = click.get_current_context(silent=True)
+    return None if ctx is None else ctx.meta.get(_FAIL_ON)
+
+
 def fails_on_empty() -> bool:
     """Whether the running command was given --fail-on empty."""
-    ctx = click.get_current_context(silent=True)
-    return ctx is not None and ctx.meta.get(_FAIL_ON) == "empty"
+    return fails_on() == "empty"
 
 
 def selecting(command: Command) -> Command:
@@ -39,6 +44,16 @@ def selecting(command: Command) -> Command:
 
     Adds --fail-on as well (`fails_on_empty`).
     """
+    return _selecting(command, ("empty",), "End with exit code 6 where nothing is found.")
+
+
+def selecting_findings(command: Command) -> Command:
+    """As `selecting`; --fail-on takes the severity of a finding as well (`fails_on`)."""
+    text = "End with exit code 1 if a finding is that severe or worse; `empty`: with 6 where nothing is found."
+    return _selecting(command, ("info", "note", "warn", "error", "empty"), text)
+
+
+def _selecting(command: Command, fail_on: tuple[str, ...], text: str) -> Command:
     options = [
         click.option("-Y", "--filter", "expression", type=FILTER, metavar="EXPR", help="Only exchanges that match."),
         click.option("-c", "--count", "count", type=click.IntRange(min=0), metavar="N", help="Stop after N exchanges."),
@@ -46,10 +61,10 @@ def selecting(command: Command) -> Command:
         click.option("--until", "until", type=TIME, metavar="TIME", help="Only before this time."),
         click.option(
             "--fail-on",
-            type=click.Choice(("empty",)),
+            type=click.Choice(fail_on),
             expose_value=False,
             callback=_fail_on,
-            help="End with exit code 6 where nothing is found.",
+            help=text,
         ),
     ]
     for option in reversed(options):
