@@ -50,8 +50,6 @@ class PollGap(Analyzer):
 
     def feed(self, fact: facts.Member) -> None:
         member, at = fact.member, fact.at
-        if fact.rebalance_ms is not None:
-            _remember(self._interval, member, fact.rebalance_ms)
         match fact.what:
             case "leave" if JAVA_REASON in (fact.reason or ""):
                 self._report(fact, at.asked, Confidence.PROVEN)
@@ -64,6 +62,8 @@ class PollGap(Analyzer):
                 _remember(self._polled, member, at.time)
             case "sync" | "commit":
                 _remember(self._polled, member, max(at.time, self._polled.get(member, 0)))
+        if fact.rebalance_ms is not None:
+            _remember(self._interval, member, fact.rebalance_ms)
 
     def _came_back(self, left: facts.Member, joined: facts.At) -> None:
         """A member left without a reason, and joined on the same connection."""

@@ -92,7 +92,10 @@ class Rebalances(Analyzer):
         if fact.error or not fact.member:
             return
         before = self._known.get(fact.member)
-        if fact.member not in self._known:
+        late = fact.generation == self._generation and self._settling is None
+        if late:  # into the generation that is there
+            text = None
+        elif fact.member not in self._known:
             self._event(fact, f"{_client(fact.at)} joined", planned=True)
         elif fact.subscription is not None and before is not None and before != fact.subscription:
             self._event(fact, f"{_client(fact.at)} changed its subscription", planned=True)
