@@ -92,19 +92,23 @@ class Rebalances(Analyzer):
         if fact.error or not fact.member:
             return
         before = self._known.get(fact.member)
-        late = fact.generation == self._generation and self._settling is None
-        if late:  # into the generation that is there
-            text = None
-        elif fact.member not in self._known:
-            self._event(fact, f"{_client(fact.at)} joined", planned=True)
-        elif fact.subscription is not None and before is not None and before != fact.subscription:
-            self._event(fact, f"{_client(fact.at)} changed its subscription", planned=True)
-        elif fact.reason and "rejoin" not in fact.reason.lower():
-            self._event(fact, f"{_client(fact.at)} rejoined ({fact.reason})", planned=True)
+        if (text := self._news(fact, before)) is not None:
+            self._event(fact, f"{_client(fact.at)} {text}", planned=True)
         if fact.kind == "classic":
-            waited = fact.at.latency
-            self._longest = max(self._longest, waited)
+            self._longest = max(self._longest, fact.at.latency)
         _remember(self._known, fact.member, fact.subscription or before)
+
+    def _news(self, fact: facts.Member, before: str | None) -> str | None:
+        """What about a join makes a group rebalance; None if nothing does, as where others have begun it."""
+        if fact.generation == self._generation and self._settling is None:
+            return None
+        if fact.member not in self._known:
+            return "joined"
+        if fact.subscription is not None and before is not None and before != fact.subscription:
+            return "changed its subscription"
+        if fact.reason and "rejoin" not in fact.reason.lower():
+            return f"rejoined ({fact.reason})"
+        return None
 
     def _event(self, fact: facts.Member, text: str, *, planned: bool) -> None:
         self._events.append(Event(fact.at.asked, text, planned, at_evidence(fact.at, "trigger", text)))
