@@ -29,9 +29,10 @@ class Key(Enum):
     def most(self) -> int:
         return self.value[1]
 
-    def of(self, fact: Any) -> Hashable:
-        """The fact's key of this kind."""
-        return _KEYS[self](fact)
+    @property
+    def getter(self) -> Callable[[Any], Hashable]:
+        """Gives a fact's key of this kind."""
+        return _KEYS[self]
 
     def scope(self, key: Any) -> Scope:
         """The key as text."""
@@ -61,6 +62,10 @@ class Context(Protocol):
     def key(self) -> Any:
         """The key whose state the analyzer is."""
 
+    @property
+    def now(self) -> int:
+        """The latest time of any fact so far."""
+
     def limit(self, rule: str, name: str) -> float:
         """A threshold of a rule, as the user set it."""
 
@@ -79,7 +84,8 @@ class Context(Protocol):
     ) -> Finding | None:
         """Open a finding, or add to the one with the same rule, scope and episode; the first evidence dates it.
 
-        `scope` is the key's unless given. None if there are too many findings: then it is only counted.
+        `scope` is the key's unless given; `numbers` and `impact` are those of the whole episode up to now, severity and
+        confidence only rise. None if there are too many findings: then it is only counted.
         """
 
     def wake(self, time: int) -> None:

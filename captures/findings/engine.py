@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from heapq import heappop, heappush
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from kproxy.captures.findings import facts
 from kproxy.captures.findings.analyzer import Analysis, Analyzer
 from kproxy.captures.findings.facts import Closed, Fact, Trouble
 from kproxy.captures.findings.model import (
@@ -33,6 +32,8 @@ DAMAGE: Final = frozenset(
     {Code.GAP, Code.RESYNC, Code.CUT_BY_SNAPLEN, Code.ONE_SIDED, Code.LATE, Code.OVERLAP, Code.EVICTED, Code.TRUNCATED}
 )
 """Problems after which something of a connection is missing."""
+LEARNT: Final = frozenset({Closed, Trouble})
+"""The facts that `Views` learns from."""
 _NEVER: Final = 1 << 63
 
 
@@ -76,6 +77,10 @@ class Cell:
         self._analysis = analysis
         self.analyzer: Analyzer = analysis.new(self)
 
+    @property
+    def now(self) -> int:
+        return self._engine.now
+
     def limit(self, rule: str, name: str) -> float:
         return self._engine.limits[f"{rule}.{name}"]
 
@@ -100,8 +105,11 @@ class Cell:
         if finding is None:
             return None
         row = self._engine.rules[rule]
-        finding.confidence = row.confidence if confidence is None else confidence
-        finding.severity = row.severity if severity is None else severity
+        confidence = row.confidence if confidence is None else confidence
+        severity = row.severity if severity is None else severity
+        if finding.occurrences:
+            confidence, severity = max(confidence, finding.confidence), max(severity, finding.severity)
+        finding.confidence, finding.severity = confidence, severity
         if finding.confidence is Confidence.INFERRED:
             finding.severity = min(finding.severity, Severity.WARN)
         finding.occurrences += 1
@@ -111,6 +119,14 @@ class Cell:
         finding.cause = cause or row.cause
         finding.summary = row.text.format_map(numbers)
         return finding
+
+
+class Route(NamedTuple):
+    """Where facts of a kind go: to which analysis, its cells by key, and how a fact gives the key."""
+
+    analysis: Analysis
+    cells: OrderedDict[Hashable, Cell]
+    key_of: Callable[[Any], Hashable]
 
 
 class Engine:
@@ -130,12 +146,12 @@ class Engine:
         self.uncounted = 0
         """Number of findings beyond the maximum."""
         self._cells: list[OrderedDict[Hashable, Cell]] = []
-        self._routes: dict[type[Fact], list[tuple[Analysis, OrderedDict[Hashable, Cell]]]] = {}
+        self._routes: dict[type[Fact], list[Route]] = {}
         for analysis in analyses:
             cells: OrderedDict[Hashable, Cell] = OrderedDict()
             self._cells.append(cells)
             for kind in analysis.facts:
-                self._routes.setdefault(kind, []).append((analysis, cells))
+                self._routes.setdefault(kind, []).append(Route(analysis, cells, analysis.key.getter))
         self._findings: dict[tuple[str, Scope, Hashable], Finding] = {}
         self._alarms: list[tuple[int, int, Cell]] = []
         self._turn = count()
@@ -143,7 +159,7 @@ class Engine:
     @property
     def wanted(self) -> frozenset[type[Fact]]:
         """The kinds of facts that some analyzer takes."""
-        return frozenset(self._routes) | {facts.Closed, facts.Trouble}
+        return frozenset(self._routes) | LEARNT
 
     def feed(self, fact: Fact) -> None:
         time = fact.at.time
@@ -151,9 +167,11 @@ class Engine:
             self.now = time
             if self._alarms and self._alarms[0][0] <= time:
                 self._ring()
-        self.views.learn(fact)
-        for analysis, cells in self._routes.get(type(fact), ()):
-            key = analysis.key.of(fact)
+        kind = type(fact)
+        if kind in LEARNT:
+            self.views.learn(fact)
+        for analysis, cells, key_of in self._routes.get(kind, ()):
+            key = key_of(fact)
             cell = cells.get(key)
             if cell is None:
                 cell = cells[key] = Cell(self, analysis, key)

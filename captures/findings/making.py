@@ -14,12 +14,14 @@ from kproxy.decoders.exchange import Connection, Exchange, Health, Status, Strea
 from kproxy.decoders.frames import codes
 from kproxy.decoders.knowledge import TEACHING, Knowledge
 from kproxy.decoders.learning import learn_both
-from kproxy.decoders.schema import Definitions
+from kproxy.decoders.schema import Definitions, api_keys
 from kproxy.decoders.stream import Source
 
 if TYPE_CHECKING:
     from kproxy.captures.reader import Closing, Item
 
+DATA = frozenset({api_keys.PRODUCE, api_keys.FETCH})
+"""APIs whose errors stand in their facts of partitions."""
 _time = itemgetter(0)
 
 
@@ -79,13 +81,16 @@ class FactMaker:
             return
         bodies = Bodies(item, self._source, self._definitions)
         self._health.undecoded += bodies.undecoded
-        learn_both(bodies.request, bodies.response, self._knowledge)
+        if at.key in TEACHING:
+            learn_both(bodies.request, bodies.response, self._knowledge)
         yield from self._said(item, at, bodies)
 
     def _said(self, item: Exchange, at: At, bodies: Bodies) -> Iterator[Fact]:
         """What the bodies of an exchange say."""
         response = bodies.response
-        errors = [] if response is None else codes(response, item, self._definitions)
+        errors: list[int] = []
+        if response is not None and (self._answers or at.key not in DATA):
+            errors = codes(response, item, self._definitions)
         answered = bodies.answered or {}
         if self._answers and response is not None:
             throttle = 0 if response.problems else answered.get("throttleTimeMs") or 0

@@ -46,7 +46,8 @@ class PollGap(Analyzer):
         self._interval: dict[str, int] = {}
         self._left: dict[int, facts.Member] = {}
         """Members that left without a reason, by connection."""
-        self._counts: dict[str, int] = {}
+        self._counts: dict[str, tuple[int, int]] = {}
+        """How often each client did it, and the nanoseconds that it was outside its group."""
 
     def feed(self, fact: facts.Member) -> None:
         member, at = fact.member, fact.at
@@ -79,22 +80,24 @@ class PollGap(Analyzer):
 
     def _report(self, left: facts.Member, until: int, sure: Confidence, joined: facts.At | None = None) -> None:
         at, client = left.at, _client(left.at)
-        _remember(self._counts, client, self._counts.get(client, 0) + 1)
+        times, away = self._counts.get(client, (0, 0))
+        times, away = times + 1, away + max(until - at.asked, 0)
+        _remember(self._counts, client, (times, away))
         interval = self._interval.get(left.member)
         polled = self._polled.get(left.member)
         stalled = max(until - polled if polled is not None else 0, (interval or 0) * MILLISECOND)
         evidence = [at_evidence(at, "trigger", f"leaves the group: {left.reason or 'no reason given'}")]
         if joined is not None:
             evidence.append(at_evidence(joined, "symptom", "joins again on the same connection, so it was not closed"))
-        often = self._counts[client] >= self._context.limit(POLL_GAP, "repeats")
+        often = times >= self._context.limit(POLL_GAP, "repeats")
         self._context.report(
             POLL_GAP,
             *evidence,
             numbers={
-                "client": client, "group": left.group, "stalled_s": stalled / SECOND, "times": self._counts[client],
+                "client": client, "group": left.group, "stalled_s": stalled / SECOND, "times": times,
                 "interval_ms": "not in the capture" if interval is None else interval,
             },
-            impact=Impact("ms_lost", max(until - at.asked, 0) / MILLISECOND),
+            impact=Impact("ms_lost", away / MILLISECOND),
             episode=client,
             severity=Severity.ERROR if often else None,
             confidence=sure,
