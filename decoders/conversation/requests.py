@@ -103,7 +103,8 @@ class Requests(Framer):
     def beginning(self) -> bytes:
         """The first bytes of this side, up to 16, while nothing was recognised in them."""
         stretch = self.stretch
-        return bytes(stretch.gather(self.position, 16)) if stretch.end > self.position else b""
+        held = stretch.ends[0] <= self.position < stretch.end
+        return bytes(stretch.gather(self.position, 16)) if held else b""
 
     def _may_be_kafka(self, event: Run | Gap | End) -> bool:
         """Whether an event has another copy of the first bytes, which showed that this is not Kafka."""
