@@ -121,11 +121,13 @@ class _Heard:
 class Vanished(Analyzer):
     """One classic group: members whose session ended when another learned of a rebalance."""
 
-    __slots__ = ("_context", "_members")
+    __slots__ = ("_context", "_members", "_rebalancing")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._members: dict[str, _Heard] = {}
+        self._rebalancing = False
+        """A member was told so, and none has joined since: the others wait in JoinGroup, which keeps them alive."""
 
     def feed(self, fact: facts.Member) -> None:
         if fact.kind != "classic" or not fact.member:
@@ -133,9 +135,11 @@ class Vanished(Analyzer):
         if fact.what == "leave" or fact.error in ILLEGAL:
             self._members.pop(fact.member, None)
             return
-        if fact.error in REBALANCING and fact.what != "sync":
+        if fact.error in REBALANCING and fact.what != "sync" and not self._rebalancing:
+            self._rebalancing = True
             self._judge(fact)
         if fact.what == "join" and fact.session_ms is not None and fact.answered and not fact.error:
+            self._rebalancing = False
             heard = _Heard(fact.at, fact.session_ms, fact.instance)
             heard.time = fact.at.time
             if fact.instance is not None:

@@ -94,7 +94,7 @@ class Rebalances(Analyzer):
         before = self._known.get(fact.member)
         if (text := self._news(fact, before)) is not None:
             self._event(fact, f"{_client(fact.at)} {text}", planned=True)
-        if fact.kind == "classic":
+        if fact.kind == "classic" and self._generation is not None:
             self._longest = max(self._longest, fact.at.latency)
         _remember(self._known, fact.member, fact.subscription or before)
 

@@ -54,6 +54,7 @@ ROWS = (
         guards=(
             "The member sent no LeaveGroup and got no error before.",
             "Another member learns of the rebalance when this one's session ends, not at some other time.",
+            "Only the first to learn of a rebalance counts: after that the others wait in JoinGroup, and are silent.",
             "Nothing is reported of a connection with gaps.",
             "A static member that comes back with its instance id does not count.",
         ),

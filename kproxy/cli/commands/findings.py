@@ -133,6 +133,7 @@ def command(
     from kproxy.captures.findings.model import Severity, finding_json
     from kproxy.captures.findings.reading import Findings
     from kproxy.captures.reader import read
+    from kproxy.decoders.plurals import counted
 
     selection = Selection(expression, count, since, until)
     reader = read(
@@ -152,6 +153,8 @@ def command(
     found = [one for one in findings.finish() if group is None or one.scope == ("group", group)]
     shown = [one for one in found if one.severity >= Severity[severity.upper()]]
     _tell(reader, [finding_json(one) for one in shown], len(found), json_lines=form == "jsonl")
+    for kind, number in findings.engine.evicted.items():
+        settings.warn(f"too many at a time to watch: findings about {counted(number, kind)} may be missing")
     failing = _worst(found)
     readings.conclude(reader, selection, health=form != "jsonl" and not settings.current().json)
     asked = fails_on()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.captures.findings.model import Confidence
+from kproxy.captures.findings.model import Confidence, Impact
 from kproxy.decoders.problems import Code
 from tests.support.facts import Story
 
@@ -31,7 +31,7 @@ def test_librdkafka_leaves_and_joins_again_on_its_connection() -> None:
     (finding,) = stalled().at(10).join("c2", connection=1, fresh=True).tells(GAP)
     assert finding.confidence is Confidence.STRONG
     assert "after at least 8.0 s" in finding.summary, "from its last commit to its return"
-    assert finding.impact == ("ms_lost", 2000)
+    assert finding.impact == Impact("ms_lost", 2000)
     assert [one.exchange for one in finding.evidence] == [4, 5]
 
 
@@ -103,6 +103,13 @@ def test_a_rebalance_for_another_reason_is_quiet() -> None:
 
 def test_a_rebalance_long_after_the_session_is_quiet() -> None:
     two().at(40).heartbeat("s", 27).is_quiet()
+
+
+def test_a_member_that_waits_in_join_group_is_quiet() -> None:
+    """Its JoinGroup is answered when the last member has come; until then the capture has no more of it."""
+    story = Story().join("v").join("s").at(3).heartbeat("v", 27).at(3.1).heartbeat("s", 27)
+    story.at(13.5).heartbeat("s", 27).at(3.2).join("v", 2, took=10.9).at(14.1).join("s", 2)
+    assert "group.member_vanished" not in {one.rule for one in story.found()}
 
 
 def test_a_member_that_commits_is_alive() -> None:

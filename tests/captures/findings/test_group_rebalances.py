@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kproxy.captures.findings.model import Confidence
+from kproxy.captures.findings.model import Confidence, Impact
 from tests.support.facts import Story
 
 CAUSE = "INFO group.rebalance_cause g"
@@ -67,7 +67,7 @@ def test_a_member_that_rejoins_late() -> None:
     found = held().tells(SLOW)
     assert found[0].confidence is Confidence.PROVEN
     assert found[0].summary == "2 members of group g waited up to 6.9 s for b@host-b"
-    assert found[0].impact == ("ms_lost", 6900 + 5900)
+    assert found[0].impact == Impact("ms_lost", 6900 + 5900)
     assert next(one.note for one in found[0].evidence if one.role == "culprit") == "b@host-b joins last"
 
 
