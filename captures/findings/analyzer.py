@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from enum import Enum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from kproxy.captures.findings.facts import At, Closed, Fact
 from kproxy.captures.findings.model import Actor, Confidence, Evidence, Finding, Impact, Number, Scope, Severity
 
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 SECOND = 1_000_000_000
 MILLISECOND = 1_000_000
 
@@ -123,6 +125,14 @@ class Analysis(NamedTuple):
     key: Key
     facts: tuple[type[Fact], ...]
     new: Callable[[Context], Analyzer]
+
+
+def remember(kept: dict[K, V], key: K, value: V, most: int = 1_000) -> None:
+    """Keep a value as the newest; beyond `most` the oldest gives way."""
+    kept.pop(key, None)
+    kept[key] = value
+    if len(kept) > most:
+        del kept[next(iter(kept))]
 
 
 def at_evidence(at: At, role: str, note: str, *, path: str | None = None, weight: float = 0) -> Evidence:

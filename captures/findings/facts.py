@@ -33,6 +33,11 @@ class At(NamedTuple):
     def latency(self) -> int:
         return self.time - self.asked
 
+    @property
+    def client(self) -> str:
+        """The client as findings name it."""
+        return f"{self.client_id or '(no client id)'}@{self.peer}"
+
 
 class Exchange(NamedTuple):
     """One exchange by its headers; sizes are those of whole frames, 0 for a missing one."""
@@ -176,7 +181,7 @@ class PartitionIO(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """A record batch in a Produce or Fetch, by its header."""
+    """A record batch in a Produce or Fetch, by its header; in a Produce the base offset is the producer's own, 0."""
 
     at: At
     topic: str

@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from kproxy.captures.findings import facts
-from kproxy.captures.findings.analyzer import MILLISECOND, SECOND, Analysis, Analyzer, Context, Key, at_evidence
+from kproxy.captures.findings.analyzer import (
+    MILLISECOND,
+    SECOND,
+    Analysis,
+    Analyzer,
+    Context,
+    Key,
+    at_evidence,
+    remember,
+)
 from kproxy.captures.findings.model import Actor, Confidence, Impact, Severity
 from kproxy.decoders.schema import errors
 
 POLL_GAP = "group.poll_gap"
 VANISHED = "group.member_vanished"
 CLASH = "group.static_clash"
-MEMBERS: Final = 1_000
-"""Most members of a group that are remembered."""
 JAVA_REASON: Final = "consumer poll timeout has expired"
 """What the Java client gives as its reason (KIP-800)."""
 REBALANCING: Final = frozenset({27})
 FENCED: Final = frozenset({82, 111})
 ILLEGAL: Final = frozenset({22, 25, 82, 110, 111, 113})
 """Errors after which a member is none, or no longer with this id or generation."""
-
-
-def _remember(kept: dict[Any, Any], key: Any, value: Any) -> None:
-    """Keep at most MEMBERS values; the oldest gives way."""
-    kept.pop(key, None)
-    kept[key] = value
-    if len(kept) > MEMBERS:
-        del kept[next(iter(kept))]
-
-
-def _client(at: facts.At) -> str:
-    return f"{at.client_id or '(no client id)'}@{at.peer}"
 
 
 class PollGap(Analyzer):
@@ -55,16 +50,16 @@ class PollGap(Analyzer):
             case "leave" if JAVA_REASON in (fact.reason or ""):
                 self._report(fact, at.asked, Confidence.PROVEN)
             case "leave" if fact.kind != "share" and fact.instance is None:
-                _remember(self._left, at.connection, fact)
+                remember(self._left, at.connection, fact)
             case "join":
                 left = self._left.pop(at.connection, None)
                 if left is not None and (fact.fresh or fact.kind != "classic"):
                     self._came_back(left, at)
-                _remember(self._polled, member, at.time)
+                remember(self._polled, member, at.time)
             case "sync" | "commit":
-                _remember(self._polled, member, max(at.time, self._polled.get(member, 0)))
+                remember(self._polled, member, max(at.time, self._polled.get(member, 0)))
         if fact.rebalance_ms is not None:
-            _remember(self._interval, member, fact.rebalance_ms)
+            remember(self._interval, member, fact.rebalance_ms)
 
     def _came_back(self, left: facts.Member, joined: facts.At) -> None:
         """A member left without a reason, and joined on the same connection."""
@@ -79,10 +74,10 @@ class PollGap(Analyzer):
             self._report(left, joined.asked, Confidence.STRONG, joined)
 
     def _report(self, left: facts.Member, until: int, sure: Confidence, joined: facts.At | None = None) -> None:
-        at, client = left.at, _client(left.at)
+        at, client = left.at, left.at.client
         times, away = self._counts.get(client, (0, 0))
         times, away = times + 1, away + max(until - at.asked, 0)
-        _remember(self._counts, client, (times, away))
+        remember(self._counts, client, (times, away))
         interval = self._interval.get(left.member)
         polled = self._polled.get(left.member)
         stalled = max(until - polled if polled is not None else 0, (interval or 0) * MILLISECOND)
@@ -144,7 +139,7 @@ class Vanished(Analyzer):
             heard.time = fact.at.time
             if fact.instance is not None:
                 self._members = {name: one for name, one in self._members.items() if one.instance != fact.instance}
-            _remember(self._members, fact.member, heard)
+            remember(self._members, fact.member, heard)
         elif (one := self._members.get(fact.member)) is not None:
             one.at, one.time = fact.at, max(one.time, fact.at.asked)
 
@@ -167,10 +162,10 @@ class Vanished(Analyzer):
         silent = told.at.time - one.time
         self._context.report(
             VANISHED,
-            at_evidence(at, "culprit", f"last heard of {_client(at)}"),
-            at_evidence(told.at, "symptom", f"{_client(told.at)} learns that the group rebalances"),
+            at_evidence(at, "culprit", f"last heard of {at.client}"),
+            at_evidence(told.at, "symptom", f"{told.at.client} learns that the group rebalances"),
             numbers={
-                "client": _client(at), "group": group, "silent_s": silent / SECOND, "session_ms": one.session_ms,
+                "client": at.client, "group": group, "silent_s": silent / SECOND, "session_ms": one.session_ms,
                 "how": how,
             },
             impact=Impact("ms_lost", silent / MILLISECOND),
@@ -203,7 +198,7 @@ class StaticClash(Analyzer):
             owners[fact.member] = fact.at
             if len(owners) > 4:
                 del owners[next(iter(owners))]
-            _remember(self._owners, fact.instance, owners)
+            remember(self._owners, fact.instance, owners)
 
     def _report(self, fact: facts.Member, owners: dict[str, facts.At]) -> None:
         at = fact.at
@@ -213,13 +208,13 @@ class StaticClash(Analyzer):
         restart = other is not None and other.peer == at.peer and end is not None
         evidence = [at_evidence(at, "symptom", f"{errors.name(fact.error)} for instance id {fact.instance}")]
         if other is not None:
-            evidence.append(at_evidence(other, "culprit", f"{_client(other)} uses the same instance id"))
+            evidence.append(at_evidence(other, "culprit", f"{other.client} uses the same instance id"))
         self._context.report(
             CLASH,
             *evidence,
             numbers={
-                "victim": _client(at), "error": errors.name(fact.error), "instance": fact.instance or "",
-                "group": fact.group, "other": "a member outside the capture" if other is None else _client(other),
+                "victim": at.client, "error": errors.name(fact.error), "instance": fact.instance or "",
+                "group": fact.group, "other": "a member outside the capture" if other is None else other.client,
             },
             impact=Impact("requests", 1),
             episode=fact.instance,

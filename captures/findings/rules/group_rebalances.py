@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from kproxy.captures.findings import facts
-from kproxy.captures.findings.analyzer import MILLISECOND, SECOND, Analysis, Analyzer, Context, Key, at_evidence
+from kproxy.captures.findings.analyzer import (
+    MILLISECOND,
+    SECOND,
+    Analysis,
+    Analyzer,
+    Context,
+    Key,
+    at_evidence,
+    remember,
+)
 from kproxy.captures.findings.model import Actor, Confidence, Evidence, Impact, Severity
 
 CAUSE = "group.rebalance_cause"
@@ -18,18 +27,6 @@ EVENTS: Final = 64
 SETTLED: Final = 2 * SECOND
 """So long after its first answer all of a generation's JoinGroup requests have been answered."""
 RECENT: Final = 300 * SECOND
-
-
-def _client(at: facts.At) -> str:
-    return f"{at.client_id or '(no client id)'}@{at.peer}"
-
-
-def _remember(kept: dict[Any, Any], key: Any, value: Any) -> None:
-    """Keep at most MEMBERS values; the oldest gives way."""
-    kept.pop(key, None)
-    kept[key] = value
-    if len(kept) > MEMBERS:
-        del kept[next(iter(kept))]
 
 
 class Event(NamedTuple):
@@ -85,7 +82,7 @@ class Rebalances(Analyzer):
             return
         reason = fact.reason or "left"
         planned = "poll timeout" not in reason
-        text = f"{_client(fact.at)} left" + (f" ({reason})" if fact.reason else "")
+        text = f"{fact.at.client} left" + (f" ({reason})" if fact.reason else "")
         self._event(fact, text, planned=planned)
 
     def _join(self, fact: facts.Member) -> None:
@@ -93,10 +90,10 @@ class Rebalances(Analyzer):
             return
         before = self._known.get(fact.member)
         if (text := self._news(fact, before)) is not None:
-            self._event(fact, f"{_client(fact.at)} {text}", planned=True)
+            self._event(fact, f"{fact.at.client} {text}", planned=True)
         if fact.kind == "classic" and self._generation is not None:
             self._longest = max(self._longest, fact.at.latency)
-        _remember(self._known, fact.member, fact.subscription or before)
+        remember(self._known, fact.member, fact.subscription or before)
 
     def _news(self, fact: facts.Member, before: str | None) -> str | None:
         """What about a join makes a group rebalance; None if nothing does, as where others have begun it."""
@@ -176,7 +173,7 @@ class SlowRejoin(Analyzer):
                 self._round.append(fact)
             self._context.wake(fact.at.time + SETTLED)
         elif not fact.error and fact.what != "join":
-            _remember(self._members, fact.member, fact.at)
+            remember(self._members, fact.member, fact.at)
 
     def tick(self) -> None:
         self._judge()
@@ -203,10 +200,10 @@ class SlowRejoin(Analyzer):
         waiters = [one for one in joins if one.at.latency >= 2 * SECOND and one is not last]
         lost = sum(one.at.latency for one in waiters) / MILLISECOND
         if late:
-            culprit, actor = _client(last.at), last.at
+            culprit, actor = last.at.client, last.at
         elif absent:
             actor = self._members[min(absent)]
-            culprit = f"{_client(actor)}, which did not come"
+            culprit = f"{actor.client}, which did not come"
         else:
             culprit, actor = "a member outside the capture", None
         evidence = [

@@ -155,12 +155,11 @@ class Refused(Analyzer):
             return
         if (end is not None and not end.by_peers) or not self._context.whole(at.connection):
             return
-        client = f"{at.client_id or '(no client id)'}@{at.peer}"
         self._context.report(
             REFUSED,
             at_evidence(at, "trigger", f"{_api(at.key)} v{at.version}, closed without an answer"),
             numbers={
-                "client": client, "api": _api(at.key), "version": at.version, "broker": at.broker, "low": low,
+                "client": at.client, "api": _api(at.key), "version": at.version, "broker": at.broker, "low": low,
                 "high": high, "closed_ms": closed_ms,
             },
             impact=Impact("requests", 1),
