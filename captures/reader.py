@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from typing import Protocol, TypeAlias, cast
+from typing import NamedTuple, Protocol, TypeAlias, cast
 
 from kproxy.captures.decrypted import open_capture
 from kproxy.captures.definitions import definitions
@@ -67,6 +67,19 @@ class Talk:
         self.held: list[Event] = []
         self.waiting = 0
         """Requests without a response after the last events of this connection."""
+
+
+class Closing(NamedTuple):
+    """The end of a connection: `how` is FIN, RST, or why the capture holds no more of it.
+
+    `sent` are the bytes that client and broker sent; `first` are the client's first bytes if they are not Kafka's.
+    """
+
+    connection: Connection
+    time: int
+    how: str
+    sent: tuple[int, int]
+    first: bytes
 
 
 class Elsewhere(Protocol):
@@ -152,6 +165,8 @@ class Reader:
         """Tie-break rank of each connection for items at the same address: the smallest comes first."""
         self.ended: list[Connection] = []
         """Connections that ended in the last delivery."""
+        self.closings: list[Closing] = []
+        """How the connections of `ended` ended."""
 
     def __iter__(self) -> Iterator[Item | Health]:
         """Every item up to the end of the capture, then its health.
@@ -376,7 +391,7 @@ class Reader:
 
     def _feed(self, given: Sequence[Events]) -> Done:
         done: Done = []
-        self.began, self.ranks, self.ended = [], [], []
+        self.began, self.ranks, self.ended, self.closings = [], [], [], []
         for one in given:
             connection, events = one.connection, one.events
             talk = self._talks.get(connection)
@@ -398,6 +413,7 @@ class Reader:
             if connection.over and one.last:
                 if talk.conversation is not None:
                     self.ended.append(talk.conversation.connection)
+                    self.closings.append(_closing(talk, one.events))
                 self._waiting -= talk.waiting
                 del self._talks[connection]
         if self._waiting > self._most_waiting:
@@ -497,6 +513,14 @@ class Reader:
         done.sort(key=_address)
         self.done = done
         return [item for _, item in done]
+
+
+def _closing(talk: Talk, events: list[Event]) -> Closing:
+    """The end of a talk's connection, whose last events these are."""
+    conversation, tcp = cast("Conversation | DialectConversation", talk.conversation), talk.connection
+    how = next((event.reason for event in reversed(events) if isinstance(event, End)), "")
+    client, broker = tcp.sides[talk.swapped].next, tcp.sides[1 - talk.swapped].next
+    return Closing(conversation.connection, tcp.last_time, how, (client, broker), conversation.beginning)
 
 
 def _same(source: FileSource, a: int, b: int, length: int) -> bool:

@@ -1,5 +1,5 @@
 """Writes the reference pages that are made from the code's own tables: docs/cli.md, docs/filters.md,
-docs/keys.md and docs/tables.md.
+docs/findings.md, docs/keys.md and docs/tables.md.
 
 python -m tools.docs
 """
@@ -12,6 +12,8 @@ from pathlib import Path
 
 import click
 
+from kproxy.captures.findings.rule import Rule
+from kproxy.captures.findings.table import FAMILIES
 from kproxy.captures.tables.schema import FROM_BODIES, PLACE, TABLES, WITHOUT_BODIES
 from kproxy.cli import settings
 from kproxy.cli.commands import COMMANDS, load
@@ -270,6 +272,25 @@ text with the terminal's own means.
 {contexts}"""
 
 
+FINDINGS = """\
+{made}
+
+# Findings
+
+`kproxy findings capture.pcap` says what is wrong, the worst and most costly first. Each finding names the exchanges
+that prove it, who does it, the likely cause, what to change, how to verify the change, and what the capture cannot
+tell. `kproxy findings --explain group.poll_gap` prints one rule of this page.
+
+Severities: ERROR (data is lost or duplicated, or a client cannot work), WARN, NOTE, INFO. How sure a finding is:
+proven, strong, inferred. What is only inferred is at most a WARN, and whatever rests on a connection with missing bytes
+is one step less sure. Times are the capture's, so that every reading of it gives the same findings with the same ids.
+
+`--limit RULE.NAME=N` changes a threshold; in the configuration `limit = ["group.poll_gap.repeats=5"]` in the table
+`[findings]`.
+
+{rules}"""
+
+
 def _lines(lines: Iterable[str]) -> str:
     return "\n".join(lines) + "\n"
 
@@ -349,7 +370,45 @@ def keys() -> str:
     return KEYS_PAGE.format(made=MADE, contexts=_lines(lines).rstrip() + "\n")
 
 
-PAGES: dict[str, Callable[[], str]] = {"cli.md": cli, "filters.md": filters, "keys.md": keys, "tables.md": tables}
+def _rule(row: Rule) -> Iterator[str]:
+    yield f"## {row.id}"
+    yield ""
+    yield f"{row.title}: {row.severity.name}, {row.confidence.name.lower()}. It needs {row.vantage}."
+    yield ""
+    yield row.meaning
+    yield ""
+    yield f"Cause: {row.cause}"
+    yield ""
+    yield from ("What keeps it quiet:", "")
+    yield from (f"- {guard}" for guard in row.guards)
+    yield ""
+    if row.thresholds:
+        rows = [(f"`{one.name}`", f"{one.default:g} {one.unit}", one.meaning) for one in row.thresholds]
+        yield from _table(("threshold", "default", "meaning"), rows)
+    yield from _table(
+        ("to change", "Java client", "librdkafka", "why"),
+        [(fix.side, fix.java or "", fix.librdkafka or "", fix.why) for fix in row.fixes],
+    )
+    yield f"To verify: {row.verify}"
+    yield ""
+    if row.unknown:
+        yield f"What the capture cannot tell: {' '.join(row.unknown)}"
+        yield ""
+
+
+def findings() -> str:
+    """docs/findings.md: every rule of `kproxy findings`."""
+    lines = [line for family in FAMILIES for row in family.ROWS for line in _rule(row)]
+    return FINDINGS.format(made=MADE, rules=_lines(lines).rstrip() + "\n")
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "cli.md": cli,
+    "filters.md": filters,
+    "findings.md": findings,
+    "keys.md": keys,
+    "tables.md": tables,
+}
 
 
 def write() -> None:

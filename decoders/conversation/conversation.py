@@ -61,6 +61,8 @@ class Conversation:
         self.started: list[tuple[int, Exchange]] = []
         self.ignored = False
         """True once the connection is known not to be Kafka; from then on only events with copies need to be fed."""
+        self.beginning = b""
+        """The client's first bytes, if they are neither Kafka's nor TLS."""
         # A method here would create a reference cycle and delay the release of ended conversations.
         fits_asked = partial(_fits, source, definitions)
         self._pairing = Pairing(self.connection, self.limits, self.started, fits_asked, opened=opened)
@@ -166,6 +168,7 @@ class Conversation:
         self._held.clear()
         if foreign is not Verdict.TLS:
             self.health.not_kafka += 1
+            self.beginning = self._requests.beginning()
             self.started.clear()
             return []
         self.health.tls += 1

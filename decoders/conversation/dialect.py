@@ -56,6 +56,7 @@ class DialectConversation:
         self.health = health or Health()
         self.started: list[tuple[int, Exchange]] = []
         self.ignored = False
+        self.beginning = b""
         """A port of its own speaks nothing else: always False."""
         self._framers = [
             DialectFramer(

@@ -100,6 +100,12 @@ class Requests(Framer):
             out += ((max(key, self.floor_at_start), kind, item, id_) for key, kind, item, id_ in sink)
             self.withheld = []
 
+    def beginning(self) -> bytes:
+        """The first bytes of this side, up to 16, while nothing was recognised in them."""
+        stretch = self.stretch
+        held = stretch.ends[0] <= self.position < stretch.end
+        return bytes(stretch.gather(self.position, 16)) if held else b""
+
     def _may_be_kafka(self, event: Run | Gap | End) -> bool:
         """Whether an event has another copy of the first bytes, which showed that this is not Kafka."""
         if not isinstance(event, Run) or self.foreign is Verdict.TLS or self.recognised:

@@ -17,6 +17,7 @@ TARGETS = {
     "conversation": "tests.fuzz.conversation:once",
     "dialects": "tests.fuzz.dialects:once",
     "filters": "tests.fuzz.filters:once",
+    "findings": "tests.fuzz.findings:once",
     "hostile": "tests.fuzz.hostile:once",
     "keys": "tests.fuzz.keys:once",
     "payloads": "tests.fuzz.payloads:once",

@@ -27,6 +27,7 @@ COMMANDS: dict[str, Entry] = {
     "web": Entry("web:command", "Look at a capture, or a running proxy, in a browser."),
     "export": Entry("export:command", "Write exchanges as JSON, CSV, Parquet, pcapng or HTML."),
     "stats": Entry("stats:command", "Summarise captures: count, errors, latency, bytes."),
+    "findings": Entry("findings:command", "Say what is wrong, and prove it with exchanges."),
     **{view.command.name: Entry(f"views:{view.command.name}", view.command.summary) for view in VIEWS.values()},
     "audit": Entry("audit:command", "Show which clients an upgrade of the brokers would cut off."),
     "merge": Entry("repack:merge", "Merge captures into one."),

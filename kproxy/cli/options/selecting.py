@@ -40,7 +40,8 @@ def selecting(command: Command, conditions: Mapping[str, str] = MappingProxyType
 
     Adds --fail-on as well (`fails_on`), for "empty" and the command's own `conditions`, each with its help.
     """
-    ends = ["with exit code 6 where nothing is found", *(f"{name}: {how}" for name, how in conditions.items())]
+    named = {how: ", ".join(name for name, its in conditions.items() if its == how) for how in conditions.values()}
+    ends = ["with exit code 6 where nothing is found", *(f"{names}: {how}" for how, names in named.items())]
     options = [
         click.option("-Y", "--filter", "expression", type=FILTER, metavar="EXPR", help="Only exchanges that match."),
         click.option("-c", "--count", "count", type=click.IntRange(min=0), metavar="N", help="Stop after N exchanges."),

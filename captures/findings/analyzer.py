@@ -1,0 +1,140 @@
+"""What a rule's code is: an analyzer, the state of one key (a connection, a group, ...), fed with facts about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from enum import Enum
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from kproxy.captures.findings.facts import At, Closed, Fact
+from kproxy.captures.findings.model import Actor, Confidence, Evidence, Finding, Impact, Number, Scope, Severity
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+SECOND = 1_000_000_000
+MILLISECOND = 1_000_000
+
+
+class Key(Enum):
+    """By what facts are dealt to analyzers: (the name of the scope, the most keys that one analysis keeps)."""
+
+    CONNECTION = "connection", 20_000
+    CLIENT = "client", 20_000
+    GROUP = "group", 5_000
+    TRANSACTION = "transaction", 10_000
+    PARTITION = "partition", 100_000
+    TOPIC = "topic", 5_000
+    BROKER = "broker", 2_000
+    CLUSTER = "cluster", 1
+
+    @property
+    def most(self) -> int:
+        return self.value[1]
+
+    @property
+    def getter(self) -> Callable[[Any], Hashable]:
+        """Gives a fact's key of this kind."""
+        return _KEYS[self]
+
+    def scope(self, key: Any) -> Scope:
+        """The key as text."""
+        return Scope(self.value[0], _TEXTS[self](key))
+
+
+_KEYS: dict[Key, Callable[[Any], Hashable]] = {
+    Key.CONNECTION: lambda fact: fact.at.connection,
+    Key.CLIENT: lambda fact: (fact.at.client_id, fact.at.peer),
+    Key.GROUP: lambda fact: fact.group,
+    Key.TRANSACTION: lambda fact: fact.transactional_id,
+    Key.PARTITION: lambda fact: (fact.topic, fact.partition),
+    Key.TOPIC: lambda fact: fact.topic,
+    Key.BROKER: lambda fact: fact.at.broker,
+    Key.CLUSTER: lambda _: "",
+}
+_TEXTS: dict[Key, Callable[[Any], str]] = {
+    Key.CLIENT: lambda key: f"{key[0]}@{key[1]}",
+    Key.PARTITION: lambda key: f"{key[0]}-{key[1]}",
+} | {key: str for key in Key if key not in {Key.CLIENT, Key.PARTITION}}
+
+
+class Context(Protocol):
+    """What the engine gives an analyzer. All times are the capture's."""
+
+    @property
+    def key(self) -> Any:
+        """The key whose state the analyzer is."""
+
+    @property
+    def now(self) -> int:
+        """The latest time of any fact so far."""
+
+    def limit(self, rule: str, name: str) -> float:
+        """A threshold of a rule, as the user set it."""
+
+    def report(
+        self,
+        rule: str,
+        *evidence: Evidence,
+        numbers: dict[str, Number],
+        impact: Impact,
+        episode: Hashable = None,
+        scope: Scope | None = None,
+        severity: Severity | None = None,
+        confidence: Confidence | None = None,
+        actors: tuple[Actor, ...] = (),
+        cause: str | None = None,
+    ) -> Finding | None:
+        """Open a finding, or add to the one with the same rule, scope and episode; the first evidence dates it.
+
+        `scope` is the key's unless given; `numbers` and `impact` are those of the whole episode up to now, severity and
+        confidence only rise. None if there are too many findings: then it is only counted.
+        """
+
+    def wake(self, time: int) -> None:
+        """Call `tick` once the capture has reached a time; only the earliest time that was asked for counts."""
+
+    def closed(self, connection: int) -> Closed | None:
+        """How and when a connection ended, if it did lately."""
+
+    def whole(self, connection: int) -> bool:
+        """Whether nothing of a connection is known to be missing: without this, a silence proves nothing."""
+
+
+class Analyzer:
+    """The state of one key; a subclass is made with its context and overrides what it needs.
+
+    Facts may come in any order, and some never: nothing may raise, and what is kept must be bounded.
+    """
+
+    __slots__ = ()
+
+    def feed(self, fact: Any) -> None:
+        """The next fact of this key."""
+
+    def tick(self) -> None:
+        """The time that was asked for by `Context.wake` has come, and no fact since then."""
+
+    def close(self) -> None:
+        """The capture ends, or the state is evicted."""
+
+
+class Analysis(NamedTuple):
+    """A kind of analyzer: the rules that it reports, by what it is keyed, and the facts that it is fed."""
+
+    rules: frozenset[str]
+    key: Key
+    facts: tuple[type[Fact], ...]
+    new: Callable[[Context], Analyzer]
+
+
+def remember(kept: dict[K, V], key: K, value: V, most: int = 1_000) -> None:
+    """Keep a value as the newest; beyond `most` the oldest gives way."""
+    kept.pop(key, None)
+    kept[key] = value
+    if len(kept) > most:
+        del kept[next(iter(kept))]
+
+
+def at_evidence(at: At, role: str, note: str, *, path: str | None = None, weight: float = 0) -> Evidence:
+    """The exchange of a fact as evidence, at the time of its answer."""
+    return Evidence(at.exchange, at.time, at.connection, role, note, path, weight)

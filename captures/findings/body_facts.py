@@ -1,0 +1,344 @@
+"""What bodies say, as facts. No other module of this folder reads a decoded body.
+
+`READERS` has a function for each API, and the kinds of facts that it makes; an API whose kinds no rule wants is not
+decoded at all.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from kproxy.captures.findings import facts
+from kproxy.captures.findings.facts import At, Fact
+from kproxy.captures.index.labels import topic_name
+from kproxy.decoders.batches.batch import heads
+from kproxy.decoders.knowledge import Knowledge
+from kproxy.decoders.schema import api_keys
+
+Values: TypeAlias = Mapping[str, Any]
+LONGEST: Final = 64
+"""Most characters of what identifies a subscription."""
+_EPOCHS: Final = {68: "consumer", 76: "share", 88: "streams"}
+_COORDINATORS: Final = {0: "group", 1: "transaction", 2: "share"}
+_SUBSCRIPTION: Final = struct.Struct(">hi")
+"""The version of a ConsumerProtocolSubscription and the number of its topics, which follow."""
+
+
+class Said(NamedTuple):
+    """An exchange's bodies; a missing or unreadable one is {}. `answered`: the response could be read."""
+
+    at: At
+    request: Values
+    response: Values
+    answered: bool
+    known: Knowledge
+    errors: list[int]
+
+    @property
+    def error(self) -> int:
+        """The response's top-level error."""
+        code = self.response.get("errorCode")
+        return code if isinstance(code, int) else 0 if self.answered else self.errors[0] if self.errors else 0
+
+    def topic(self, element: Values) -> str:
+        return topic_name(element, self.known)
+
+
+class Reading(NamedTuple):
+    makes: frozenset[type[Fact]]
+    read: Callable[[Said], Iterator[Fact]]
+
+
+def _known(value: Any) -> int | None:
+    """A number; None for a sentinel, as all that are negative are."""
+    return value if isinstance(value, int) and value >= 0 else None
+
+
+def _listed(values: Values, name: str) -> list[Any]:
+    """The elements of a list; [] if it is null or missing."""
+    found = values.get(name)
+    return found if isinstance(found, list) else []
+
+
+# --- data ---
+
+
+def _produce(said: Said) -> Iterator[Fact]:
+    acks = said.request.get("acks")
+    answers = {
+        (said.topic(topic), one.get("index")): one
+        for topic in _listed(said.response, "responses")
+        for one in _listed(topic, "partitionResponses")
+    }
+    for topic in _listed(said.request, "topicData"):
+        name = said.topic(topic)
+        for one in _listed(topic, "partitionData"):
+            index, records = one.get("index", 0), one.get("records") or b""
+            answer = answers.get((name, index), {})
+            yield facts.PartitionIO(
+                said.at, name, index, answer.get("errorCode", 0), _known(answer.get("baseOffset")), None, None,
+                _known(answer.get("logStartOffset")), None, len(records), None, acks,
+            )  # fmt: skip
+            yield from _batches(said.at, name, index, records)
+
+
+def _fetch(said: Said) -> Iterator[Fact]:
+    state = said.request.get("replicaState") or {}
+    replica = _known(said.request.get("replicaId", -1))
+    replica = _known(state.get("replicaId", -1)) if replica is None else replica
+    asked = {
+        (said.topic(topic), one.get("partition")): one
+        for topic in _listed(said.request, "topics")
+        for one in _listed(topic, "partitions")
+    }
+    for topic in _listed(said.response, "responses"):
+        name = said.topic(topic)
+        for one in _listed(topic, "partitions"):
+            index, records = one.get("partitionIndex", 0), one.get("records") or b""
+            from_request = asked.get((name, index), {})
+            yield facts.PartitionIO(
+                said.at, name, index, one.get("errorCode", 0), _known(from_request.get("fetchOffset")),
+                _known(one.get("highWatermark")), _known(one.get("lastStableOffset")),
+                _known(one.get("logStartOffset")), _known(from_request.get("currentLeaderEpoch")), len(records),
+                replica, None,
+            )  # fmt: skip
+            yield from _batches(said.at, name, index, records)
+
+
+def _batches(at: At, topic: str, partition: int, records: Any) -> Iterator[Fact]:
+    for offset, size, count, magic, codec, producer, epoch, sequence, transactional, control in heads(records):
+        yield facts.Batch(
+            at, topic, partition, offset, size, count, magic, codec, _known(producer), _known(epoch), _known(sequence),
+            bool(transactional), bool(control),
+        )  # fmt: skip
+
+
+def _list_offsets(said: Said) -> Iterator[Fact]:
+    asked = {
+        (said.topic(topic), one.get("partitionIndex")): one.get("timestamp")
+        for topic in _listed(said.request, "topics")
+        for one in _listed(topic, "partitions")
+    }
+    for topic in _listed(said.response, "topics"):
+        name = said.topic(topic)
+        for one in _listed(topic, "partitions"):
+            index = one.get("partitionIndex", 0)
+            yield facts.OffsetLookup(
+                said.at, name, index, asked.get((name, index)), _known(one.get("offset")), one.get("errorCode", 0)
+            )
+
+
+# --- cluster ---
+
+
+def _api_versions(said: Said) -> Iterator[Fact]:
+    software = f"{said.request.get('clientSoftwareName') or ''} {said.request.get('clientSoftwareVersion') or ''}"
+    ranges = tuple(
+        (one.get("apiKey", -1), one.get("minVersion", 0), one.get("maxVersion", -1))
+        for one in _listed(said.response, "apiKeys")
+    )
+    yield facts.Offered(said.at, said.error, software.strip(), ranges)
+
+
+def _metadata(said: Said) -> Iterator[Fact]:
+    automatic = bool(said.request.get("allowAutoTopicCreation", True)) and said.request.get("topics") is not None
+    for one in _listed(said.response, "brokers"):
+        yield facts.Broker(said.at, one.get("nodeId", -1), one.get("host") or "", one.get("port", 0), one.get("rack"))
+    for topic in _listed(said.response, "topics"):
+        name, partitions = said.topic(topic), _listed(topic, "partitions")
+        yield facts.TopicView(said.at, name, topic.get("errorCode", 0), len(partitions), automatic)
+        for one in partitions:
+            yield facts.PartitionView(
+                said.at, name, one.get("partitionIndex", 0), one.get("errorCode", 0), _known(one.get("leaderId")),
+                _known(one.get("leaderEpoch")), tuple(_listed(one, "replicaNodes")), tuple(_listed(one, "isrNodes")),
+                tuple(_listed(one, "offlineReplicas")),
+            )  # fmt: skip
+
+
+def _find_coordinator(said: Said) -> Iterator[Fact]:
+    kind = _COORDINATORS.get(said.request.get("keyType", 0), "")
+    found = _listed(said.response, "coordinators") or [{**said.response, "key": said.request.get("key")}]
+    for one in found:
+        address = f"{one.get('host') or ''}:{one.get('port', 0)}"
+        yield facts.Coordinator(
+            said.at, kind, one.get("key") or "", _known(one.get("nodeId")), address, one.get("errorCode") or 0
+        )
+
+
+# --- groups ---
+
+
+def _member(said: Said, what: str, **more: Any) -> facts.Member:
+    asked, answered = said.request, said.response
+    member = asked.get("memberId") or ""
+    return facts.Member(
+        said.at,
+        asked.get("groupId") or "",
+        more.get("kind", "classic"),
+        what,
+        member or answered.get("memberId") or "",
+        not member,
+        more.get("instance", asked.get("groupInstanceId")),
+        _known(more.get("generation", asked.get("generationId"))),
+        more.get("error", said.error),
+        _known(asked.get("sessionTimeoutMs")),
+        _known(asked.get("rebalanceTimeoutMs")),
+        more.get("reason", asked.get("reason")),
+        answered.get("protocolName") or asked.get("protocolName") or None,
+        answered.get("leader") or None,
+        more.get("subscription"),
+        said.answered,
+    )
+
+
+def _join(said: Said) -> Iterator[Fact]:
+    protocols = _listed(said.request, "protocols")
+    names = ",".join(str(one.get("name")) for one in protocols)
+    topics = _subscribed(protocols[0].get("metadata") or b"") if protocols else b""
+    yield _member(
+        said,
+        "join",
+        generation=said.response.get("generationId"),
+        subscription=None if topics is None else f"{names} {blake2b(topics, digest_size=8).hexdigest()}",
+    )
+
+
+def _subscribed(metadata: Any) -> bytes | None:
+    """The topics in a ConsumerProtocolSubscription, without what the member owns; None if it is none."""
+    data = bytes(metadata)
+    if len(data) < _SUBSCRIPTION.size:
+        return None
+    version, count = _SUBSCRIPTION.unpack_from(data)
+    at, names = _SUBSCRIPTION.size, []
+    if not 0 <= version <= 9:
+        return None
+    while count > 0 and at + 2 <= len(data):
+        size = int.from_bytes(data[at : at + 2], "big")
+        names.append(data[at : at + 2 + size])
+        at += 2 + size
+        count -= 1
+    return None if count else b"".join(sorted(names))
+
+
+def _sync(said: Said) -> Iterator[Fact]:
+    yield _member(said, "sync")
+
+
+def _heartbeat(said: Said) -> Iterator[Fact]:
+    yield _member(said, "heartbeat")
+
+
+def _leave(said: Said) -> Iterator[Fact]:
+    answers = _listed(said.response, "members")
+    for place, one in enumerate(_listed(said.request, "members") or [said.request]):
+        error = said.error or (answers[place].get("errorCode", 0) if place < len(answers) else 0)
+        fact = _member(said, "leave", instance=one.get("groupInstanceId"), reason=one.get("reason"), error=error)
+        yield fact._replace(member=one.get("memberId") or fact.member)
+
+
+def _epoch_heartbeat(said: Said) -> Iterator[Fact]:
+    epoch = said.request.get("memberEpoch", 0)
+    what = "leave" if epoch < 0 else "join" if epoch == 0 else "heartbeat"
+    names = said.request.get("subscribedTopicNames")
+    yield _member(
+        said,
+        what,
+        kind=_EPOCHS[said.at.key],
+        generation=epoch if epoch < 0 else said.response.get("memberEpoch", epoch),
+        instance=said.request.get("instanceId"),
+        reason="static" if epoch == -2 else None,
+        subscription=None if names is None else ",".join(sorted(map(str, names)))[:LONGEST],
+    )
+
+
+def _commit(said: Said) -> Iterator[Fact]:
+    codes = {
+        (said.topic(topic), one.get("partitionIndex")): one.get("errorCode", 0)
+        for topic in _listed(said.response, "topics")
+        for one in _listed(topic, "partitions")
+    }
+    generation = said.request.get("generationIdOrMemberEpoch")
+    group, member = said.request.get("groupId") or "", said.request.get("memberId") or ""
+    if member:
+        error = next((code for code in codes.values() if code), 0)
+        yield _member(said, "commit", generation=generation, error=error)
+    for topic in _listed(said.request, "topics"):
+        name = said.topic(topic)
+        for one in _listed(topic, "partitions"):
+            index = one.get("partitionIndex", 0)
+            offset = _known(one.get("committedOffset"))
+            yield facts.Commit(said.at, group, member, name, index, offset, codes.get((name, index), 0))
+
+
+def _offset_fetch(said: Said) -> Iterator[Fact]:
+    groups = _listed(said.response, "groups") or [{**said.response, "groupId": said.request.get("groupId")}]
+    for group in groups:
+        for topic in _listed(group, "topics"):
+            name = said.topic(topic)
+            for one in _listed(topic, "partitions"):
+                yield facts.Committed(
+                    said.at, group.get("groupId") or "", name, one.get("partitionIndex", 0),
+                    _known(one.get("committedOffset")), group.get("errorCode") or one.get("errorCode") or 0,
+                )  # fmt: skip
+
+
+# --- transactions ---
+
+
+def _txn(said: Said, what: str, **more: Any) -> Iterator[Fact]:
+    asked = said.request
+    name = asked.get("transactionalId") or asked.get("v3AndBelowTransactionalId")
+    if not name:
+        return
+    producer = said.response.get("producerId", asked.get("producerId", asked.get("v3AndBelowProducerId")))
+    epoch = said.response.get("producerEpoch", asked.get("producerEpoch", asked.get("v3AndBelowProducerEpoch")))
+    error = said.error or (said.errors[0] if said.errors else 0)
+    yield facts.Txn(
+        said.at, name, what, _known(producer), _known(epoch), error, _known(asked.get("transactionTimeoutMs")),
+        more.get("committed"),
+    )  # fmt: skip
+
+
+def _init(said: Said) -> Iterator[Fact]:
+    yield from _txn(said, "init")
+
+
+def _add_partitions(said: Said) -> Iterator[Fact]:
+    for one in _listed(said.request, "transactions"):
+        yield from _txn(said._replace(request=one), "partitions")
+    yield from _txn(said, "partitions")
+
+
+def _add_offsets(said: Said) -> Iterator[Fact]:
+    yield from _txn(said, "offsets")
+
+
+def _end(said: Said) -> Iterator[Fact]:
+    yield from _txn(said, "end", committed=bool(said.request.get("committed")))
+
+
+_MEMBER = frozenset({facts.Member})
+_DATA = frozenset({facts.PartitionIO, facts.Batch})
+_TXN = frozenset({facts.Txn})
+READERS: Final[dict[int, Reading]] = {
+    api_keys.PRODUCE: Reading(_DATA, _produce),
+    api_keys.FETCH: Reading(_DATA, _fetch),
+    2: Reading(frozenset({facts.OffsetLookup}), _list_offsets),
+    api_keys.METADATA: Reading(frozenset({facts.Broker, facts.TopicView, facts.PartitionView}), _metadata),
+    api_keys.OFFSET_COMMIT: Reading(frozenset({facts.Member, facts.Commit}), _commit),
+    9: Reading(frozenset({facts.Committed}), _offset_fetch),
+    10: Reading(frozenset({facts.Coordinator}), _find_coordinator),
+    api_keys.JOIN_GROUP: Reading(_MEMBER, _join),
+    api_keys.HEARTBEAT: Reading(_MEMBER, _heartbeat),
+    api_keys.LEAVE_GROUP: Reading(_MEMBER, _leave),
+    api_keys.SYNC_GROUP: Reading(_MEMBER, _sync),
+    api_keys.API_VERSIONS: Reading(frozenset({facts.Offered}), _api_versions),
+    22: Reading(_TXN, _init),
+    24: Reading(_TXN, _add_partitions),
+    25: Reading(_TXN, _add_offsets),
+    26: Reading(_TXN, _end),
+    **dict.fromkeys(_EPOCHS, Reading(_MEMBER, _epoch_heartbeat)),
+}

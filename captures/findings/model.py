@@ -1,0 +1,168 @@
+"""Findings: what is wrong, for whom, since when, and the exchanges that prove it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from kproxy.decoders.exchange_json import timestamp
+
+Number: TypeAlias = int | float | str
+EVIDENCE: Final = 12
+"""Most exchanges that a finding keeps as evidence: the first, the last, and between them the weightiest."""
+_ENDS: Final = 4
+
+
+class Severity(IntEnum):
+    """ERROR: data is lost or duplicated, or the client cannot work."""
+
+    INFO = 0
+    NOTE = 1
+    WARN = 2
+    ERROR = 3
+
+
+class Confidence(IntEnum):
+    """How sure a finding is. What is only inferred is at most a WARN."""
+
+    INFERRED = 0
+    STRONG = 1
+    PROVEN = 2
+
+
+class Scope(NamedTuple):
+    """What a finding is about: ("group", "orders"), ("connection", "17"), ("client", "app@10.0.0.7")."""
+
+    kind: str
+    name: str
+
+
+class Evidence(NamedTuple):
+    """An exchange that proves something; `role` is trigger, culprit, symptom or baseline.
+
+    `exchange` is 0 where the proof is no exchange: the end of a connection, or a silence. `path` is the field to look
+    at in the exchange JSON. `weight` decides which evidence is kept where there is much.
+    """
+
+    exchange: int
+    time: int
+    connection: int
+    role: str
+    note: str
+    path: str | None = None
+    weight: float = 0
+
+
+class Actor(NamedTuple):
+    """Who takes part: `role` is culprit or victim."""
+
+    role: str
+    peer: str
+    client_id: str | None
+    member: str | None = None
+
+
+class Fix(NamedTuple):
+    """A change that ends the finding: for the Java client, for librdkafka, or for the broker."""
+
+    side: str
+    java: str | None
+    librdkafka: str | None
+    why: str
+
+
+class Impact(NamedTuple):
+    """What the finding costs, in ms_lost, records_at_risk, requests or bytes_wasted."""
+
+    unit: str
+    value: float
+
+
+@dataclass(slots=True, eq=False)
+class Finding:
+    """One finding; more of the same in one episode makes it grow instead of adding another."""
+
+    id: str
+    rule: str
+    scope: Scope
+    severity: Severity
+    confidence: Confidence
+    title: str
+    summary: str
+    first_time: int
+    last_time: int
+    cause: str
+    verify: str
+    fixes: tuple[Fix, ...]
+    unknown: tuple[str, ...]
+    """What the capture does not tell, each with the vantage that would."""
+    impact: Impact = field(default_factory=lambda: Impact("requests", 0))
+    occurrences: int = 0
+    state: str = "open"
+    numbers: dict[str, Number] = field(default_factory=dict)
+    limits: dict[str, float] = field(default_factory=dict)
+    """The thresholds that were applied."""
+    evidence: list[Evidence] = field(default_factory=list)
+    actors: tuple[Actor, ...] = ()
+    parent: str | None = None
+    coverage: dict[str, int] = field(default_factory=dict)
+    """What was missing of the traffic that the finding rests on."""
+
+    def prove(self, evidence: Evidence) -> None:
+        """Add evidence, unless the exchange is evidence already; the least telling one in the middle gives way."""
+        if evidence.exchange and any(
+            one.exchange == evidence.exchange and one.role == evidence.role for one in self.evidence
+        ):
+            return
+        self.evidence.append(evidence)
+        if len(self.evidence) > EVIDENCE:
+            middle = self.evidence[_ENDS:-_ENDS]
+            self.evidence.remove(min(middle, key=lambda one: one.weight))
+
+
+def finding_id(rule: str, scope: Scope, episode: Hashable, first_time: int) -> str:
+    """The same for the same finding, however the capture is read."""
+    text = "\0".join((rule, *scope, "" if episode is None else str(episode), str(first_time)))
+    return blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()
+
+
+def finding_json(finding: Finding, precision: int = 9) -> dict[str, Any]:
+    """The object "kproxy.finding/1"."""
+    return {
+        "schema": "kproxy.finding/1",
+        "id": finding.id,
+        "rule": finding.rule,
+        "severity": finding.severity.name.lower(),
+        "confidence": finding.confidence.name.lower(),
+        "scope": {"kind": finding.scope.kind, "name": finding.scope.name},
+        "state": finding.state,
+        "title": finding.title,
+        "summary": finding.summary,
+        "first_time": timestamp(finding.first_time, precision),
+        "last_time": timestamp(finding.last_time, precision),
+        "occurrences": finding.occurrences,
+        "impact": {"unit": finding.impact.unit, "value": finding.impact.value},
+        "numbers": finding.numbers,
+        "limits": finding.limits,
+        "evidence": [
+            {
+                "exchange": one.exchange or None,
+                "time": timestamp(one.time, precision),
+                "connection": one.connection or None,
+                "role": one.role,
+                "note": one.note,
+                "path": one.path,
+            }
+            for one in sorted(finding.evidence, key=lambda one: (one.time, one.exchange))
+        ],
+        "actors": [one._asdict() for one in finding.actors],
+        "cause": finding.cause,
+        "fixes": [one._asdict() for one in finding.fixes],
+        "verify": finding.verify,
+        "unknown": list(finding.unknown),
+        "parent": finding.parent,
+        "coverage": finding.coverage,
+    }

@@ -1,0 +1,199 @@
+"""What is spoken on connections, and whether requests and responses fit."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kproxy.captures.findings import facts
+from kproxy.captures.findings.analyzer import MILLISECOND, Analysis, Analyzer, Context, Key, at_evidence
+from kproxy.captures.findings.model import Actor, Confidence, Evidence, Impact, Scope
+from kproxy.decoders.exchange import Status
+from kproxy.decoders.problems import Code
+from kproxy.decoders.schema import api_keys
+
+WRONG_PROTOCOL = "conn.wrong_protocol"
+DESYNC = "proto.desync"
+BEGINNINGS: Final = {
+    b"GET ": "HTTP",
+    b"POST": "HTTP",
+    b"PUT ": "HTTP",
+    b"HEAD": "HTTP",
+    b"OPTI": "HTTP",
+    b"CONN": "HTTP",
+    b"PRI ": "HTTP/2",
+    b"SSH-": "SSH",
+    b"PROX": "the PROXY protocol",
+    b"\r\n\r\n": "the PROXY protocol",
+}
+"""Protocols by their first four bytes."""
+ALERT: Final = 7
+"""Size of a TLS alert: with at most so many bytes no broker has taken part in a handshake."""
+SUSPECTS: Final = 256
+"""Most connections that wait for the proof that their broker speaks Kafka without TLS."""
+
+
+class WrongProtocol(Analyzer):
+    """One broker's address: who came with other bytes than Kafka's.
+
+    What came is reported once another connection has shown that Kafka is spoken here without TLS.
+    """
+
+    __slots__ = ("_answers", "_context", "_counts", "_silent", "_suspects", "_tls")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._answers = False
+        self._tls: dict[int, facts.Exchange] = {}
+        """TLS connections that are open."""
+        self._silent: dict[int, facts.Exchange] = {}
+        """Unanswered ApiVersions requests, by connection."""
+        self._suspects: list[tuple[facts.Closed, str, Evidence]] = []
+        self._counts: dict[str, int] = {}
+
+    def feed(self, fact: Any) -> None:
+        if isinstance(fact, facts.Closed):
+            self._closed(fact)
+        elif fact.status is Status.TLS:
+            self._keep(self._tls, fact)
+        elif fact.status is Status.OK and not self._answers:
+            self._answers = True
+            for suspect in self._suspects:
+                self._report(*suspect)
+            self._suspects.clear()
+            self._silent.clear()
+        elif fact.status is Status.NO_RESPONSE and fact.at.key == api_keys.API_VERSIONS and not self._answers:
+            self._keep(self._silent, fact)
+
+    def close(self) -> None:
+        """Brokers that answered nobody: several silent closes mean that they expect TLS, or SASL."""
+        ends = ((one, self._context.closed(one.at.connection)) for one in self._silent.values())
+        silent = [one for one, end in ends if end is not None and _quick(end, self._limit)]
+        if self._answers or len(silent) < self._context.limit(WRONG_PROTOCOL, "silent"):
+            return
+        at = silent[0].at
+        self._context.report(
+            WRONG_PROTOCOL,
+            *(at_evidence(one.at, "trigger", "ApiVersions request, closed without an answer") for one in silent),
+            numbers={
+                "peer": at.peer, "what": "Kafka without TLS", "broker": at.broker, "connections": len(silent),
+                "broker_bytes": 0,
+            },
+            impact=Impact("requests", len(silent)),
+            scope=Scope("address", at.peer),
+            confidence=Confidence.STRONG,
+            actors=(Actor("culprit", at.peer, at.client_id or None),),
+            cause="The listener probably expects TLS, and the client does not use it.",
+        )  # fmt: skip
+
+    @property
+    def _limit(self) -> float:
+        return self._context.limit(WRONG_PROTOCOL, "close_ms")
+
+    def _keep(self, kept: dict[int, facts.Exchange], fact: facts.Exchange) -> None:
+        if len(kept) < SUSPECTS:
+            kept[fact.at.connection] = fact
+
+    def _closed(self, fact: facts.Closed) -> None:
+        hello = self._tls.pop(fact.at.connection, None)
+        if not fact.opened or not fact.by_peers:
+            return
+        if hello is not None and fact.broker_bytes <= ALERT and _quick(fact, self._limit):
+            note = "a TLS hello: a broker takes its first bytes for a request of 369 million bytes"
+            self._suspect(fact, "TLS", at_evidence(hello.at, "trigger", note))
+        elif (what := BEGINNINGS.get(fact.first[:4])) is not None:
+            number = int.from_bytes(fact.first[:4], "big")
+            note = f"begins with {fact.first.hex(' ')}: a broker takes it for a request of {number} bytes"
+            self._suspect(fact, what, Evidence(0, fact.began, fact.at.connection, "trigger", note))
+
+    def _suspect(self, fact: facts.Closed, what: str, evidence: Evidence) -> None:
+        if self._answers:
+            self._report(fact, what, evidence)
+        elif len(self._suspects) < SUSPECTS:
+            self._suspects.append((fact, what, evidence))
+
+    def _report(self, fact: facts.Closed, what: str, evidence: Evidence) -> None:
+        at = fact.at
+        if at.peer in self._counts or len(self._counts) < SUSPECTS:
+            self._counts[at.peer] = self._counts.get(at.peer, 0) + 1
+        number = self._counts.get(at.peer, 1)
+        self._context.report(
+            WRONG_PROTOCOL,
+            evidence,
+            numbers={
+                "peer": at.peer, "what": what, "broker": at.broker, "connections": number,
+                "broker_bytes": fact.broker_bytes,
+            },
+            impact=Impact("requests", number),
+            scope=Scope("address", at.peer),
+            episode=(at.broker, what),
+            confidence=Confidence.STRONG if fact.broker_bytes else Confidence.PROVEN,
+            actors=(Actor("culprit", at.peer, None),),
+        )  # fmt: skip
+
+
+def _quick(end: facts.Closed, limit_ms: float) -> bool:
+    """Whether client or broker closed a connection soon after its first packet."""
+    return end.by_peers and end.at.time - end.began <= limit_ms * MILLISECOND
+
+
+class Order(Analyzer):
+    """One connection: responses that fit no request, or not the next one."""
+
+    __slots__ = ("_context", "_evidence", "_last", "_troubles", "_unanswered")
+
+    STRANGE: Final = frozenset({Code.UNMATCHED_RESPONSE, Code.OVERSIZE_FRAME, Code.BAD_LENGTH})
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._last: facts.Exchange | None = None
+        """The last exchange that was answered."""
+        self._unanswered: list[facts.Exchange] = []
+        self._evidence: list[Evidence] = []
+        self._troubles = 0
+
+    def feed(self, fact: Any) -> None:
+        if isinstance(fact, facts.Trouble):
+            if fact.code in self.STRANGE and fact.at.exchange == 0:
+                self._note(at_evidence(fact.at, "trigger", fact.text))
+        elif isinstance(fact, facts.Closed):
+            self._end(fact)
+        elif fact.status is Status.ORPHAN_RESPONSE:
+            self._note(at_evidence(fact.at, "trigger", "a response to no request of this connection"))
+        elif fact.status is Status.OK:
+            last = self._last
+            if last is not None and fact.at.exchange < last.at.exchange and fact.at.time > last.at.time:
+                self._note(at_evidence(fact.at, "trigger", f"answered after the later request {last.at.exchange}"))
+            elif last is None or fact.at.exchange > last.at.exchange:
+                self._last = fact
+        elif fact.status is Status.NO_RESPONSE and len(self._unanswered) < 12:
+            self._unanswered.append(fact)
+
+    def _note(self, evidence: Evidence) -> None:
+        self._troubles += 1
+        if len(self._evidence) < 12:
+            self._evidence.append(evidence)
+
+    def _end(self, end: facts.Closed) -> None:
+        for one in self._unanswered:
+            if self._last is not None and one.at.exchange < self._last.at.exchange:
+                self._note(at_evidence(one.at, "trigger", f"never answered, though {self._last.at.exchange} was"))
+        if not self._evidence or not end.opened or not self._context.whole(end.at.connection):
+            return
+        self._context.report(
+            DESYNC,
+            *self._evidence,
+            numbers={
+                "connection": end.at.connection,
+                "troubles": self._troubles,
+                "first": self._evidence[0].note,
+            },
+            impact=Impact("requests", self._troubles),
+            actors=(Actor("culprit", end.at.peer, None if self._last is None else self._last.at.client_id),),
+        )
+        self._evidence.clear()
+
+
+ANALYSES = (
+    Analysis(frozenset({WRONG_PROTOCOL}), Key.BROKER, (facts.Exchange, facts.Closed), WrongProtocol),
+    Analysis(frozenset({DESYNC}), Key.CONNECTION, (facts.Exchange, facts.Trouble, facts.Closed), Order),
+)

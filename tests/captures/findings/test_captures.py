@@ -1,0 +1,105 @@
+"""Findings of captures of real brokers and clients: only what an expert would call wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kproxy.captures.findings.model import Finding, Severity, finding_json
+from kproxy.captures.findings.reading import Findings
+from kproxy.captures.reader import Reader, read
+from tests.captures import files, traffic
+from tests.support.facts import told
+
+DATA = Path(__file__).parents[2] / "data"
+
+
+def findings(reader: Reader) -> list[Finding]:
+    found = Findings(reader.source, reader.definitions, reader.health)
+    for batch in reader.batches():
+        found.add(batch, reader.closings)
+    return found.finish()
+
+
+@pytest.mark.parametrize(
+    ("capture", "expected"),
+    [
+        # Clients of 0.8 use what Kafka 4 removed, and never ask for versions.
+        (
+            "captures/kafka-0.8.2.2.pcap",
+            [
+                "WARN upgrade.cutoff console-producer@127.0.0.1",
+                "WARN upgrade.cutoff SimpleConsumerShell@127.0.0.1",
+            ],
+        ),
+        # Clients ask for versions here, and use the newest that this broker offers.
+        ("captures/kafka-1.1.1.pcap", ["INFO group.rebalance_cause grp"]),
+        ("captures/kafka-4.4.0-librdkafka.pcap", ["INFO group.rebalance_cause shop-consumer"]),
+        ("captures/bench-base.pcap.xz", []),
+        ("golden/golden-3.9.2.pcap", []),
+        ("golden/golden-4.4.0.pcap", []),
+    ],
+)
+def test_healthy_traffic_gets_no_warning_that_is_false(capture: str, expected: list[str]) -> None:
+    assert told(findings(read(DATA / capture))) == expected
+
+
+@pytest.mark.parametrize("size", [7, 64, 100_000])
+def test_findings_do_not_depend_on_the_batches_of_a_reading(size: int) -> None:
+    """Nor on the process: ids, numbers and evidence are the same."""
+    capture = DATA / "captures" / "kafka-1.1.1.pcap"
+    whole = read(capture)
+    reader = Reader(read(capture).source, whole.definitions, batch=size)
+    assert [finding_json(one) for one in findings(reader)] == [finding_json(one) for one in findings(whole)]
+
+
+def test_a_capture_that_began_later_raises_no_alarm(tmp_path: Path) -> None:
+    """Without its first packets connections have no beginning, groups no first generation."""
+    packets = traffic.packets(traffic.LIBRDKAFKA)
+    for share in (0.2, 0.4, 0.6, 0.8):
+        late = files.write(tmp_path / f"{share}.pcap", files.pcap(packets[int(share * len(packets)) :]))
+        loud = [one for one in findings(read(late)) if one.severity >= Severity.WARN]
+        assert told(loud) == []
+
+
+@pytest.mark.parametrize("name", ["kafka-0.8.2.2", "kafka-1.1.1", "kafka-4.4.0-librdkafka"])
+def test_lost_packets_blame_the_capture_and_nobody_else(name: str, tmp_path: Path) -> None:
+    packets = traffic.packets(DATA / "captures" / f"{name}.pcap")
+    kept = [packet for number, packet in enumerate(packets) if number % 50 != 49]
+    lossy = files.write(tmp_path / "lossy.pcap", files.pcap(kept))
+    found = {one.rule for one in findings(read(lossy)) if one.severity >= Severity.NOTE}
+    assert "capture.health" in found
+    assert found <= {"capture.health", "upgrade.cutoff"}
+
+
+def test_bytes_of_other_protocols_on_a_port_of_kafka(tmp_path: Path) -> None:
+    """HTTP, and TLS that the broker refuses, beside the clients of a real capture."""
+    from scapy.layers.inet import IP, TCP
+    from scapy.layers.l2 import Ether
+
+    packets = traffic.packets(traffic.LIBRDKAFKA)
+    time = packets[-1][0]
+    hello = bytes.fromhex("1603010005 0100000100".replace(" ", "")) + bytes(200)
+    for number, first in enumerate((b"GET / HTTP/1.1\r\n\r\n", hello, b"GET / HTTP/1.1\r\n\r\n")):
+        stranger, port = f"10.9.9.{number % 2 + 1}", 50_000 + number
+        there = IP(src=stranger, dst="127.0.0.1"), port, 19092
+        back = IP(src="127.0.0.1", dst=stranger), 19092, port
+        end = 101 + len(first)
+        for (ip, source, target), flags, seq, ack, data in (
+            (there, "S", 100, 0, b""),
+            (back, "SA", 900, 101, b""),
+            (there, "PA", 101, 901, first),
+            (back, "FA", 901, end, b""),
+            (there, "FA", end, 902, b""),
+        ):
+            time += 1_000_000
+            packets.append(
+                (time, bytes(Ether() / ip / TCP(sport=source, dport=target, flags=flags, seq=seq, ack=ack) / data))
+            )
+    found = findings(read(files.write(tmp_path / "strangers.pcap", files.pcap(packets))))
+    loud = [one for one in found if one.severity >= Severity.WARN]
+    assert told(loud) == ["ERROR conn.wrong_protocol 10.9.9.1", "ERROR conn.wrong_protocol 10.9.9.2"]
+    assert [one.numbers["what"] for one in loud] == ["HTTP", "TLS"]
+    assert loud[0].occurrences == 2
+    assert "a request of 1195725856 bytes" in loud[0].evidence[0].note
