@@ -56,8 +56,8 @@ class DialectConversation:
         self.health = health or Health()
         self.started: list[tuple[int, Exchange]] = []
         self.ignored = False
-        self.beginning = b""
         """A port of its own speaks nothing else: always False."""
+        self.beginning = b""
         self._framers = [
             DialectFramer(
                 side, self.connection, source, definitions, dialect, self.limits.frame, self.health, opened=opened
