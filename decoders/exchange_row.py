@@ -137,15 +137,15 @@ class ExchangeRow:
         source: Source,
         definitions: Definitions,
         learnt: Learnt | None = None,
-        decoded: Mapping[Where, Decoded] | None = None,
+        decoded: dict[Where, Decoded | Unavailable | None] | None = None,
     ) -> None:
-        """`decoded` holds sides that are decoded already."""
+        """`decoded` holds sides that are decoded already; others are added."""
         self.exchange = exchange
         self._source = source
         self._definitions = definitions
         self._learnt = learnt or Learnt()
         self._codes: Sequence[int] | None = None
-        self._decoded: dict[Where, Decoded | Unavailable | None] = dict(decoded or {})
+        self._decoded = decoded if decoded is not None else {}
         self._bodies: dict[tuple[Where, bool, bool], Any] = {}
 
     # --- from the headers ---

@@ -80,7 +80,7 @@ class Summariser:
             summary.stored = [_stored(field, row) for field in STORED]
         return summary
 
-    def _summarise(self, exchange: Exchange, summary: Summary) -> dict[Where, Decoded]:
+    def _summarise(self, exchange: Exchange, summary: Summary) -> dict[Where, Decoded | Unavailable | None]:
         """Fill in all but the stored attributes; returns the decoded sides."""
         if exchange.status is Status.WAITING and exchange.request is None:
             return {}  # only the header was captured so far
@@ -90,7 +90,7 @@ class Summariser:
             return {}
         request = self._decode(exchange, exchange.request, summary)
         response = self._decode(exchange, exchange.response, summary)
-        decoded: dict[Where, Decoded] = {}
+        decoded: dict[Where, Decoded | Unavailable | None] = {}
         if request is not None:
             decoded["request"] = request
         if response is not None:
