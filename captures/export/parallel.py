@@ -27,8 +27,8 @@ MOST_JOBS: Final = 4
 """Maximum number of workers; one process reads, so more would not help."""
 AHEAD: Final = 2
 """Maximum number of a worker's chunks that are not written yet."""
-SHARED: Final = 2 << 20
-"""Bytes of a chunk's text that pass through shared memory; few chunks have more, and they keep the memory."""
+SHARED: Final = 24 << 20
+"""Bytes of shared memory for the text of chunks, of all workers together; longer texts take longer, through pipes."""
 
 Item: TypeAlias = Exchange | StreamProblem
 Facts: TypeAlias = dict[str, dict[str, str]]
@@ -96,7 +96,7 @@ def write(work: Work, batches: Iterable[Sequence[Item]], out: BinaryIO, jobs: in
         output.write(items)
         break
     out.flush()  # otherwise the workers would inherit what is buffered
-    crew = Crew(_Worker(work).answer, jobs, ahead=AHEAD, shared=SHARED)
+    crew = Crew(_Worker(work).answer, jobs, ahead=AHEAD, shared=SHARED // (jobs * AHEAD))
     try:
         for items in every:
             for reply in crew.deal(output.message(items)):
