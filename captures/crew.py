@@ -1,4 +1,4 @@
-"""Forked processes that answer messages; the answers come in the order of the messages.
+"""Forked processes that answer messages; the replies come in the order of the messages.
 
 crew = Crew(answer, jobs=3)
 for message in messages:
@@ -11,60 +11,75 @@ crew.close()
 
 from __future__ import annotations
 
-import contextlib
 import gc
+import mmap
 import os
 import signal
 import warnings
+from array import array
 from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from itertools import chain
-from typing import NoReturn
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import chain, cycle, pairwise
+from typing import Final, NoReturn, TypeAlias
 
-from kproxy.captures.pipes import LENGTH, SIZE, Lost, enlarge, framed, ready, receive, send
+from kproxy.captures.pipes import Incoming, Lost, enlarge, framed, ready, receive, send
 from kproxy.captures.processes import kill
+
+Part: TypeAlias = bytes | bytearray | memoryview
+Answer: TypeAlias = Callable[[bytearray], Iterable[Part]]
+"""Makes the parts of the reply to a message."""
+Reply: TypeAlias = Sequence[Part]
+"""The parts of a reply."""
+_END: Final = b""
+"""What follows the last frame of a reply."""
 
 
 class Crew:
     """`jobs` processes, forked immediately, which call `answer` to make the reply to each message.
 
-    Messages go to the processes in turn; each process has at most `ahead` unanswered messages. Starts no threads;
-    threads that only wait do no harm. Raises Lost if the system allows no more processes or pipes.
+    Messages go to the processes in turn; each process has at most `ahead` unanswered messages. The first `shared` bytes
+    of a reply are in shared memory, which is faster than a pipe; a later reply overwrites them, so use each reply
+    before asking for the next one. Starts no threads; threads that only wait do no harm. Raises Lost if the system
+    allows no more processes or pipes.
     """
 
-    def __init__(self, answer: Callable[[bytes], bytes], jobs: int, *, ahead: int = 2) -> None:
+    def __init__(self, answer: Answer, jobs: int, *, ahead: int = 2, shared: int = 0) -> None:
         self._answer = answer
         self._ahead = ahead
+        self._shared = shared
         self._dealt = self._replied = 0
         self._members: list[_Member] = []
-        try:
-            for _ in range(jobs):
-                self._members.append(self._forked())
-        except OSError:
-            self.close()
-            raise Lost from None
+        with ExitStack() as undo:
+            undo.callback(self.close)
+            try:
+                with _no_interrupts():
+                    for _ in range(jobs):
+                        self._members.append(self._forked())
+            except OSError as error:
+                raise Lost(f"could not be started: {error.strerror}") from None
+            undo.pop_all()
 
     def __len__(self) -> int:
         """The number of processes."""
         return len(self._members)
 
-    def deal(self, message: bytes) -> Iterator[bytes]:
-        """Send a message to the process whose turn it is; yields the answers that are ready.
+    def deal(self, message: bytes) -> Iterator[Reply]:
+        """Send a message to the process whose turn it is; yields the replies that are ready.
 
-        Waits for answers until the number of unanswered messages is within its bound. Raises Lost if a process died.
+        Waits for replies until the number of unanswered messages is within its bound. Raises Lost if a process died.
         """
         self._exchange(wait=False)
         while self._dealt > self._replied:
             member = self._turn(self._replied)
-            if not member.answered and self._dealt - self._replied < self._ahead * len(self._members):
+            if not member.replies and self._dealt - self._replied < self._ahead * len(self._members):
                 break
             yield self._reply(member)
         self._turn(self._dealt).unsent.append(framed(message))
         self._dealt += 1
 
-    def rest(self) -> Iterator[bytes]:
-        """The answers to all unanswered messages. Raises Lost if a process died."""
+    def rest(self) -> Iterator[Reply]:
+        """The replies to all unanswered messages. Raises Lost if a process died."""
         while self._dealt > self._replied:
             yield self._reply(self._turn(self._replied))
 
@@ -72,33 +87,36 @@ class Crew:
         """Kill the processes, even if they are busy."""
         members, self._members = self._members, []
         for member in members:
-            member.end()
+            member.close()
+            kill(member.pid)
 
     def _turn(self, number: int) -> _Member:
         """The process that message `number` belongs to."""
         return self._members[number % len(self._members)]
 
-    def _reply(self, member: _Member) -> bytes:
-        while not member.answered:
+    def _reply(self, member: _Member) -> Reply:
+        while not member.replies:
             if member.lost:
-                raise Lost
+                self._members.remove(member)
+                raise Lost(member.ended())
             self._exchange(wait=True)
         self._replied += 1
-        return member.reply()
+        return member.replies.popleft()
 
     def _exchange(self, *, wait: bool) -> None:
         """Send to and receive from all processes as far as possible without blocking, which avoids deadlocks."""
         talking = [member for member in self._members if not member.lost]
-        replies = {member.replies: member for member in talking}
+        answers = {member.answers: member for member in talking}
         asks = {member.asks: member for member in talking if member.unsent}
-        for end in ready(list(replies), list(asks), wait=wait):
+        for end in ready(list(answers), list(asks), wait=wait):
             if end in asks:
                 asks[end].send()
             else:
-                replies[end].receive()
+                answers[end].receive()
 
     def _forked(self) -> _Member:
-        with contextlib.ExitStack() as opened:
+        slots = _slots(self._shared, self._ahead)
+        with ExitStack() as opened:
             pipes = [os.pipe(), os.pipe()]
             for end in chain(*pipes):
                 opened.callback(os.close, end)
@@ -106,34 +124,52 @@ class Crew:
                 warnings.simplefilter("ignore", DeprecationWarning)  # it warns of threads; ours only wait
                 pid = os.fork()
             opened.pop_all()
-        (asked, asks), (replies, replied) = pipes
+        (asked, asks), (answers, answered) = pipes
         if not pid:
             # A pipe reaches its end once no process holds its writing end, so other members must not inherit one.
-            for end in (asks, replies, *(end for member in self._members for end in member.ends)):
+            for end in (asks, answers, *(end for member in self._members for end in member.ends)):
                 os.close(end)
-            _serve(self._answer, asked, replied)
+            _serve(self._answer, asked, answered, slots)
         os.close(asked)
-        os.close(replied)
-        os.set_blocking(asks, False)
-        enlarge(asks)
-        enlarge(replies)
-        return _Member(pid, asks, replies)
+        os.close(answered)
+        for end in (asks, answers):
+            os.set_blocking(end, False)
+            enlarge(end)
+        return _Member(pid, asks, answers, slots)
 
 
-@dataclass(slots=True)
+@contextmanager
+def _no_interrupts() -> Iterator[None]:
+    """Ctrl-C waits until every new process ignores it and is known."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+def _slots(size: int, count: int) -> Iterator[memoryview]:
+    """Shared memory for `count` replies at a time, one slot for each, over and over again."""
+    memory = memoryview(mmap.mmap(-1, size * count) if size else b"")
+    return cycle([memory[size * slot : size * (slot + 1)] for slot in range(count)])
+
+
 class _Member:
-    """The parent's view of a process: one pipe for its messages, one for its replies."""
+    """The parent's view of a process: one pipe for its messages; one pipe, and shared memory, for its replies."""
 
-    pid: int
-    asks: int
-    replies: int
-    unsent: deque[memoryview] = field(default_factory=deque)
-    received: bytearray = field(default_factory=bytearray)
-    lost: bool = False
+    def __init__(self, pid: int, asks: int, answers: int, slots: Iterator[memoryview]) -> None:
+        self.pid, self.asks, self.answers = pid, asks, answers
+        self.unsent: deque[memoryview] = deque()
+        self.replies: deque[Reply] = deque()
+        self.lost = False
+        self._slots = slots
+        self._incoming = Incoming(answers)
+        self._frames: list[bytearray] = []
+        """The frames of an incomplete reply."""
 
     @property
     def ends(self) -> tuple[int, int]:
-        return self.asks, self.replies
+        return self.asks, self.answers
 
     def send(self) -> None:
         """Send as much as the pipe takes."""
@@ -150,41 +186,62 @@ class _Member:
             self.unsent.clear()  # it died: `receive` will find the end of its replies
 
     def receive(self) -> None:
-        """Read from the pipe, which must be readable."""
-        piece = os.read(self.replies, SIZE)
-        self.received += piece
-        self.lost = not piece
+        """Receive as much as the pipe has."""
+        try:
+            while True:
+                frame = self._incoming.next()
+                if frame:
+                    self._frames.append(frame)
+                else:
+                    self.replies.append(_reply(self._frames, next(self._slots)))
+                    self._frames = []
+        except BlockingIOError:
+            return
+        except Lost:
+            self.lost = True
 
-    @property
-    def answered(self) -> bool:
-        """Whether a whole reply was received."""
-        return len(self.received) >= LENGTH.size and len(self.received) >= LENGTH.size + self._length
-
-    def reply(self) -> bytes:
-        """The next reply; `answered` must be true."""
-        end = LENGTH.size + self._length
-        reply = bytes(memoryview(self.received)[LENGTH.size : end])
-        del self.received[:end]
-        return reply
-
-    @property
-    def _length(self) -> int:
-        length: int = LENGTH.unpack_from(self.received)[0]
-        return length
-
-    def end(self) -> None:
+    def close(self) -> None:
         for end in self.ends:
             os.close(end)
-        kill(self.pid)
+
+    def ended(self) -> str:
+        """How a lost process ended."""
+        self.close()
+        code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return f"was ended by signal {-code}" if code < 0 else f"ended with {code}"
 
 
-def _serve(answer: Callable[[bytes], bytes], asked: int, replied: int) -> NoReturn:
+def _serve(answer: Answer, asked: int, answered: int, slots: Iterator[memoryview]) -> NoReturn:
     """Answer messages until the pipe ends, then end this process."""
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it too, and ends this process
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         gc.freeze()  # garbage collection would write to inherited objects, and so copy their pages
         while True:
-            send(replied, answer(receive(asked)))
+            _send(answered, answer(receive(asked)), next(slots))
     finally:
-        os._exit(0)
+        os._exit(1)
+
+
+def _send(pipe: int, parts: Iterable[Part], slot: memoryview) -> None:
+    """Send a reply as frames: where its first parts end in the slot, then the parts that do not fit into it."""
+    ends = array("q", [0])
+    others = iter(parts)
+    for part in others:
+        end = ends[-1] + len(part)
+        if end > len(slot):
+            others = chain([part], others)
+            break
+        slot[ends[-1] : end] = part
+        ends.append(end)
+    send(pipe, ends.tobytes())
+    for part in others:
+        if part:
+            send(pipe, part)
+    send(pipe, _END)
+
+
+def _reply(frames: Sequence[bytearray], slot: memoryview) -> Reply:
+    """The parts of a reply, from its frames (`_send`)."""
+    ends, *others = frames
+    return [*(slot[start:end] for start, end in pairwise(array("q", ends))), *others]

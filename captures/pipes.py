@@ -15,7 +15,7 @@ LENGTH: Final = struct.Struct("=Q")
 
 
 class Lost(Exception):  # noqa: N818
-    """The process at the other end is gone, or could not be started."""
+    """The process at the other end is gone, or could not be started; the message may say how."""
 
 
 def ready(readable: Sequence[int], writable: Sequence[int] = (), *, wait: bool) -> list[int]:
@@ -44,23 +44,38 @@ def framed(message: bytes) -> memoryview:
     return memoryview(LENGTH.pack(len(message)) + message)
 
 
-def send(pipe: int, message: bytes) -> None:
-    rest = framed(message)
-    while rest:
-        rest = rest[os.write(pipe, rest) :]
+def send(pipe: int, message: bytes | bytearray | memoryview) -> None:
+    for rest in (memoryview(LENGTH.pack(len(message))), memoryview(message)):  # apart, because joining copies
+        while rest:
+            rest = rest[os.write(pipe, rest) :]  # noqa: PLW2901
 
 
-def receive(pipe: int) -> bytes:
+def receive(pipe: int) -> bytearray:
     """The next message. Raises Lost if the sender is gone."""
-    (length,) = LENGTH.unpack(_exactly(pipe, LENGTH.size))
-    return _exactly(pipe, length)
+    return Incoming(pipe).next()
 
 
-def _exactly(pipe: int, size: int) -> bytes:
-    data = bytearray()
-    while len(data) < size:
-        piece = os.read(pipe, min(size - len(data), SIZE))
-        if not piece:
-            raise Lost
-        data += piece
-    return bytes(data)
+class Incoming:
+    """The messages that come through a pipe."""
+
+    def __init__(self, pipe: int) -> None:
+        self._pipe = pipe
+        self._in_message = False
+        self._received = bytearray(LENGTH.size)
+        """The length of a message, or a message."""
+        self._rest = memoryview(self._received)
+        """The part of it that is missing."""
+
+    def next(self) -> bytearray:
+        """The next message. Raises Lost if the sender is gone; BlockingIOError if a pipe that never blocks is empty."""
+        while True:
+            while self._rest:
+                size = os.readv(self._pipe, [self._rest])
+                if not size:
+                    raise Lost
+                self._rest = self._rest[size:]
+            received, self._in_message = self._received, not self._in_message
+            self._received = bytearray(LENGTH.unpack(received)[0] if self._in_message else LENGTH.size)
+            self._rest = memoryview(self._received)
+            if not self._in_message:
+                return received

@@ -13,7 +13,7 @@ from kproxy.captures.chunks import chunks
 from kproxy.captures.errors import CaptureError
 from kproxy.captures.export import Lines, Pieces, parallel
 from kproxy.captures.export.packing import pack, unpack
-from kproxy.captures.export.parallel import Stage
+from kproxy.captures.export.parallel import Facts, Stage
 from kproxy.captures.export.partial import Partial
 from kproxy.captures.reader import Item, Reader
 from kproxy.captures.redaction.exchanges import Redaction
@@ -80,9 +80,7 @@ class TextExport:
         out.flush()
 
     def _resume(self, stage: Stage) -> None:
-        self.counts = stage.counts
-        if self.knowledge is not None:
-            self.knowledge.facts = stage.facts  # type: ignore[assignment]  # the names of facts are text
+        self.counts, self.facts = stage.counts, stage.facts
 
     def _after(self, done: int, batches: Iterable[Sequence[Item]]) -> Iterator[Sequence[Item]]:
         """All but the first `done` items: these are read, because later items depend on them, but not decoded."""
@@ -101,7 +99,7 @@ class TextExport:
                 items += len(chunk)
                 written += 1
                 if self.partial is not None and written % parallel.STAGE == 0:
-                    self.reached(parallel.Stage(items, self.counts, parallel.facts(self)))
+                    self.reached(Stage(items, self.counts, self.facts))
             if batch:
                 out.flush()
             if self.selection.done:
@@ -140,6 +138,15 @@ class TextExport:
             with contextlib.suppress(CaptureError):  # reported by the process that reads
                 self.reader.source.catch_up()
         return items
+
+    @property
+    def facts(self) -> Facts:
+        return {} if self.knowledge is None else {str(fact): known for fact, known in self.knowledge.facts.items()}
+
+    @facts.setter
+    def facts(self, facts: Facts) -> None:
+        if self.knowledge is not None:
+            self.knowledge.facts = facts  # type: ignore[assignment]  # the names of facts are text
 
     @property
     def counts(self) -> list[int]:

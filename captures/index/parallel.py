@@ -22,7 +22,7 @@ import numpy as np
 
 from kproxy.captures.announced import ADDRESS, AnnouncedKnowledge, AnnouncedNodes
 from kproxy.captures.cores import usable_cores
-from kproxy.captures.crew import Crew
+from kproxy.captures.crew import Crew, Reply
 from kproxy.captures.errors import CaptureError
 from kproxy.captures.index.block import Block
 from kproxy.captures.index.changes import Changes
@@ -85,7 +85,7 @@ class Division:
         self._members = [_Member(self._numbers, self._connections) for _ in range(jobs)]
         self._parts: dict[bytes, int] = {}
         self._waiting: list[Row] = []
-        self._ready: list[bytes] = []
+        self._ready: list[_Made] = []
         part = _Part(reader, changes, jobs)
         self._crew = Crew(part.answer, jobs, ahead=AHEAD)
 
@@ -106,7 +106,7 @@ class Division:
         """Handle the end of the capture (`Reader.divide`)."""
         for turn in range(len(self._members)):
             self._deal(turn, at)
-        self._ready += self._crew.rest()
+        self._ready += map(_Made.of, self._crew.rest())
 
     def steps(self) -> Iterator[Step]:
         """The results that are ready, one for each batch."""
@@ -114,13 +114,13 @@ class Division:
         whole = len(self._ready) // count * count
         ready, self._ready = self._ready[:whole], self._ready[whole:]
         for start in range(0, whole, count):
-            yield self._joined([_Made(*marshal.loads(one)) for one in ready[start : start + count]])  # noqa: S302 (ours)
+            yield self._joined(ready[start : start + count])
 
     def close(self) -> None:
         self._crew.close()
 
     def _deal(self, turn: int, work: Any) -> None:
-        self._ready += self._crew.deal(marshal.dumps((turn, self._source.size, work), _VERSION))
+        self._ready += map(_Made.of, self._crew.deal(marshal.dumps((turn, self._source.size, work), _VERSION)))
 
     def _joined(self, made: list[_Made]) -> Step:
         """Join the processes' results for a batch."""
@@ -307,6 +307,11 @@ class _Made:
         """Connections that ended."""
         self.health = health
 
+    @classmethod
+    def of(cls, reply: Reply) -> _Made:
+        (packed,) = reply
+        return cls(*marshal.loads(packed))  # noqa: S302 (ours)
+
 
 class _Part:
     """The work of a process that reads some of the connections."""
@@ -322,7 +327,7 @@ class _Part:
         self._health = _counts(reader.health)
         self._begun = False
 
-    def answer(self, message: bytes) -> bytes:
+    def answer(self, message: bytearray) -> Iterator[bytes]:
         turn, size, work = marshal.loads(message)  # noqa: S302 (ours)
         reader = self._reader
         if not self._begun:
@@ -336,7 +341,7 @@ class _Part:
             reader.end(work)
         else:
             reader.take(_unpacked(work))
-        return self._made(known)
+        yield self._made(known)
 
     def _made(self, known: int) -> bytes:
         """The result for a batch; `known` connections had a number before."""

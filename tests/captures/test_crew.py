@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ def crew_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
     monkeypatch.setattr(os, "fork", counted)
 
     def made(answer: Callable[[bytes], bytes], jobs: int, **options: int) -> Crew:
-        crews.append(Crew(answer, jobs, **options))
+        crews.append(Crew(lambda message: [answer(bytes(message))], jobs, **options))
         return crews[-1]
 
     yield made
@@ -44,7 +45,8 @@ def crew_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
 
 
 def answers(crew: Crew, messages: list[bytes]) -> list[bytes]:
-    return [reply for message in messages for reply in crew.deal(message)] + list(crew.rest())
+    replies = chain(chain.from_iterable(map(crew.deal, messages)), crew.rest())
+    return [b"".join(reply) for reply in replies]
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
@@ -62,6 +64,44 @@ def test_neither_side_waits_for_ever_where_both_have_much_to_say(crew_of: Made) 
     assert answers(crew, [LARGE] * 9) == [LARGE + b"!"] * 9
 
 
+@pytest.mark.parametrize("shared", [0, 1, 7, 10, 1 << 20])
+def test_replies_pass_through_shared_memory_as_far_as_they_fit(shared: int) -> None:
+    crew = Crew(lambda message: [message[:3], b"", message[3:], b"end"], 2, ahead=3, shared=shared)
+    messages = [str(number).encode() * 5 for number in range(40)] + [LARGE]
+    replies = chain(chain.from_iterable(map(crew.deal, messages)), crew.rest())
+    for message, reply in zip(messages, replies, strict=True):
+        in_memory = sum(len(part) for part in reply if isinstance(part, memoryview))
+        assert b"".join(reply) == message + b"end"
+        assert in_memory <= shared
+        if shared >= len(message) + 3:
+            assert in_memory == len(message) + 3
+    crew.close()
+
+
+def test_an_interrupt_while_processes_are_begun_ends_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[int] = []
+    fork = os.fork
+
+    def interrupted() -> int:
+        pid = fork()
+        if pid:
+            begun.append(pid)
+            os.kill(os.getpid(), signal.SIGINT)
+        return pid
+
+    monkeypatch.setattr(os, "fork", interrupted)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            Crew(lambda message: [message], 2)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert len(begun) == 2
+    for pid in begun:
+        with pytest.raises(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+
+
 @pytest.mark.parametrize("message", [b"a", LARGE])
 def test_a_process_that_died_is_told_of(message: bytes, crew_of: Made) -> None:
     def answer(message: bytes) -> bytes:
@@ -70,13 +110,13 @@ def test_a_process_that_died_is_told_of(message: bytes, crew_of: Made) -> None:
         return message
 
     crew = crew_of(answer, 2)
-    with pytest.raises(Lost):
+    with pytest.raises(Lost, match="was ended by signal 9"):
         answers(crew, [message, message + b"x"] + [message] * 6)
 
 
 def test_a_process_that_fails_has_died(crew_of: Made) -> None:
     crew = crew_of(lambda message: bytes([1 // len(message)]), 2)
-    with pytest.raises(Lost):
+    with pytest.raises(Lost, match="ended with 1"):
         answers(crew, [b"a", b"", b"c"])
 
 
@@ -116,7 +156,7 @@ def test_where_no_process_can_be_begun_those_that_were_are_ended(monkeypatch: py
     monkeypatch.setattr(os, "fork", forked)
     before = len(list(Path("/dev/fd").iterdir()))
     with pytest.raises(Lost):
-        Crew(lambda message: message, 2)
+        Crew(lambda message: [message], 2)
     assert len(list(Path("/dev/fd").iterdir())) == before
     with pytest.raises(ChildProcessError):
         os.waitpid(begun[0], os.WNOHANG)

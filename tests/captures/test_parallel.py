@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import lzma
+import marshal
 import os
 import resource
 import signal
@@ -19,7 +20,7 @@ from click.testing import CliRunner
 
 from kproxy.captures.chunks import chunks
 from kproxy.captures.export import engine, packing, parallel
-from kproxy.captures.export.parallel import Item, Stage, WorkerError, write
+from kproxy.captures.export.parallel import Facts, Item, Stage, WorkerError, write
 from kproxy.captures.opening import open_source
 from kproxy.cli.commands import export
 from kproxy.cli.exits import Exit
@@ -154,9 +155,17 @@ class Numbers:
     """Writes the numbers of exchanges and the last number learnt; calls `act` with each number before."""
 
     def __init__(self) -> None:
-        self.knowledge: Knowledge | None = Knowledge()
+        self.knowledge = Knowledge()
         self.counts = [0, 0]
         self.learns = True
+
+    @property
+    def facts(self) -> Facts:
+        return {str(fact): known for fact, known in self.knowledge.facts.items()}
+
+    @facts.setter
+    def facts(self, facts: Facts) -> None:
+        self.knowledge.facts = {Fact(fact): dict(known) for fact, known in facts.items()}
 
     def act(self, number: int) -> None:
         pass
@@ -165,7 +174,6 @@ class Numbers:
         for item in items:
             assert isinstance(item, Exchange)
             self.act(item.number)
-            assert self.knowledge is not None
             last = self.knowledge.protocol("last")
             yield f"{item.number} after {last} of {self.knowledge.protocol('first')}\n".encode()
             self.counts = [self.counts[0] + 1, self.counts[1] + item.number]
@@ -186,7 +194,6 @@ class Numbers:
         pass
 
     def _learn(self, number: int) -> None:
-        assert self.knowledge is not None
         if self.knowledge.protocol("first") is None:
             self.knowledge.take(Fact.PROTOCOL, "first", str(number))
         if not number % 10:
@@ -215,7 +222,6 @@ def test_text_is_made_of_what_was_learnt_before_it(learns: bool, tmp_path: Path)
 def test_more_facts_than_a_pipe_holds(jobs: int, tmp_path: Path) -> None:
     class Many(Numbers):
         def _learn(self, number: int) -> None:
-            assert self.knowledge is not None
             self.knowledge.take(Fact.TOPIC, f"{number:032x}", "name" * 4096)
             super()._learn(number)
 
@@ -229,12 +235,40 @@ def test_what_only_text_teaches_is_made_again_only_until_it_is_known(tmp_path: P
         def act(self, number: int) -> None:
             with made.open("a") as file:
                 file.write(f"{number}\n")
-            if number == 25 and self.knowledge is not None:
+            if number == 25:
                 self.knowledge.take(Fact.TOPIC, "0" * 32, "inside")
 
     assert len(numbers(Once(), tmp_path / "several", 2).splitlines()) == 500
     again = len(made.read_text().splitlines()) - 500
-    assert 0 < again <= 20 * parallel.WAITING * 2
+    assert 0 < again <= 20 * parallel.AHEAD * 2
+
+
+def test_text_that_is_made_again_is_that_of_the_state_in_which_its_items_were_read(tmp_path: Path) -> None:
+    class Read(Numbers):
+        read = 0
+
+        def batches(self) -> Iterator[list[Item]]:
+            for self.read in range(0, 500, 50):
+                yield [exchange(number) for number in range(self.read, self.read + 50)]
+
+        def texts(self, items: Sequence[Item]) -> Iterator[bytes]:
+            return (f"{self.read}: ".encode() + text for text in super().texts(items))
+
+        def learn(self, items: Sequence[Item]) -> None:
+            pass
+
+        def pack(self, items: Sequence[Item]) -> bytes:
+            return marshal.dumps((self.read, super().pack(items)))
+
+        def unpack(self, packed: bytes) -> list[Item]:
+            self.read, items = marshal.loads(packed)
+            return super().unpack(items)
+
+    alone, several = Read(), Read()
+    with (tmp_path / "several").open("wb") as out:
+        write(several, several.batches(), out, 3)
+    text = [part for batch in alone.batches() for part in alone.texts(batch)]
+    assert (tmp_path / "several").read_bytes().splitlines(keepends=True) == text
 
 
 def test_a_process_that_is_killed_is_an_error(tmp_path: Path) -> None:
@@ -247,7 +281,7 @@ def test_a_process_that_is_killed_is_an_error(tmp_path: Path) -> None:
         numbers(Killed(), tmp_path / "several", 3)
     written, whole = (tmp_path / "several").read_text(), numbers(Numbers(), tmp_path / "alone", 1)
     assert whole.startswith(written)
-    assert f"\n{219 - 20 * 3 * parallel.WAITING} " in written
+    assert f"\n{219 - 20 * 3 * parallel.AHEAD} " in written
     assert "\n220 " not in written
     assert_no_children()
 
