@@ -27,7 +27,7 @@ MOST_JOBS: Final = 4
 """Maximum number of workers; one process reads, so more would not help."""
 AHEAD: Final = 2
 """Maximum number of a worker's chunks that are not written yet."""
-SHARED: Final = 24 << 20
+SHARED: Final = 20 << 20
 """Bytes of shared memory for the text of chunks, of all workers together; longer texts take longer, through pipes."""
 
 Item: TypeAlias = Exchange | StreamProblem
