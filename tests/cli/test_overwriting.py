@@ -83,7 +83,8 @@ def test_what_would_go_on_refuses_at_once(name: str, tmp_path: Path) -> None:
 def test_every_command_that_writes_a_file_is_tried_here_and_has_force() -> None:
     tried = {*WRITING, *LASTING}
     for name, command in _commands(main, ""):
-        writes = {option for param in command.params for option in param.opts} & FILE_OPTIONS
+        named = [param for param in command.params if not getattr(param, "is_flag", False)]
+        writes = {option for param in named for option in param.opts} & FILE_OPTIONS
         if not writes:
             continue
         assert "--force" in {option for param in command.params for option in param.opts} or name in FOLDERS, name
