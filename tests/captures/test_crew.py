@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -86,7 +87,7 @@ def test_an_interrupt_while_processes_are_begun_ends_them(monkeypatch: pytest.Mo
         pid = fork()
         if pid:
             begun.append(pid)
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.pthread_kill(threading.get_ident(), signal.SIGINT)  # pytest-xdist's thread would take a process's
         return pid
 
     monkeypatch.setattr(os, "fork", interrupted)
