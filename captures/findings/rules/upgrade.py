@@ -11,6 +11,7 @@ from kproxy.captures.findings import facts
 from kproxy.captures.findings.analyzer import MILLISECOND, Analysis, Analyzer, Context, Key, at_evidence
 from kproxy.captures.findings.model import Actor, Confidence, Evidence, Impact, Scope, Severity
 from kproxy.decoders.exchange import Status
+from kproxy.decoders.plurals import counted
 from kproxy.decoders.schema import api_keys, store
 from kproxy.decoders.schema.apis import all_apis
 
@@ -115,7 +116,7 @@ class Cutoff(Analyzer):
 
     @staticmethod
     def _proof(key: int, use: _Use) -> Evidence:
-        note = f"{_api(key)} v{use.version}, {use.count} times up to exchange {use.last.exchange}"
+        note = f"{_api(key)} v{use.version}, {counted(use.count, 'request')} up to exchange {use.last.exchange}"
         return at_evidence(use.first, "trigger", note, weight=use.count)
 
 

@@ -15,7 +15,7 @@ ROWS = (
         vantage="this client's traffic",
         meaning="A client spoke TLS, HTTP, SSH or the PROXY protocol to a listener that expects Kafka without TLS, or "
         "spoke without TLS to a listener that expects TLS. The broker closes such a connection without a word.",
-        text="{peer} sent {what} to {broker}, {connections} times; the broker closed after {broker_bytes} bytes",
+        text="{peer} sent {what} to {broker} (connections: {connections}); it closed after {broker_bytes} bytes",
         cause="The client's security.protocol does not fit the listener, or something else connects to its port.",
         guards=(
             "Only from a connection's first byte on, with its handshake in the capture.",

@@ -15,7 +15,7 @@ ROWS = (
         vantage="all members of the group, at their coordinator",
         meaning="A group got a new generation. Its cause is the first event since the last generation: a member left, "
         "joined, changed its subscription, or was gone.",
-        text="group {group} rebalanced {rebalances} times, the longest time for {longest_s:.1f} s: {causes}",
+        text="group {group} rebalanced (rebalances: {rebalances}, the longest {longest_s:.1f} s): {causes}",
         cause="See the evidence: each rebalance with what came before it.",
         guards=(
             "The first generation in the capture is no rebalance.",

@@ -16,7 +16,7 @@ def test_tls_to_a_plaintext_listener() -> None:
     story = Story().exchange("app").at(1).tls("stranger").at(1.003).closes("stranger", got=0)
     (finding,) = story.tells(WRONG)
     assert finding.confidence is Confidence.PROVEN
-    assert "sent TLS to 10.0.0.1:9092, 1 times" in finding.summary
+    assert "sent TLS to 10.0.0.1:9092 (connections: 1)" in finding.summary
 
 
 def test_it_does_not_matter_when_the_listener_proves_to_be_plaintext() -> None:

@@ -12,7 +12,7 @@ EXPIRED = "consumer poll timeout has expired."
 def test_a_new_member() -> None:
     story = Story().join("a").at(20).join("b", 2, took=1).at(20.5).join("a", 2, took=0.5)
     (finding,) = story.tells(CAUSE, at_least="INFO")
-    assert finding.summary == "group g rebalanced 1 times, the longest time for 1.0 s: b@host-b joined (1x)"
+    assert finding.summary == "group g rebalanced (rebalances: 1, the longest 1.0 s): b@host-b joined (1x)"
 
 
 def test_a_member_that_left() -> None:
