@@ -5,6 +5,9 @@
 VENV   := .venv
 BIN    := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# The locks name every package, so pip resolves nothing: it would ask the index for the newest version of a package that
+# another one wants with an extra, and refuse it for want of a hash.
+INSTALL_LOCKED := $(INSTALL) --require-hashes --no-deps
 FUZZ_SECONDS ?= 30
 SOAK_MINUTES ?= 30
 PACKAGE ?= captures/tcp
@@ -32,13 +35,13 @@ $(BIN)/python:
 TYPES := $(wildcard */*.pxd */*/*.pxd */*/*/*.pxd)
 $(VENV)/.runtime: requirements/runtime.txt pyproject.toml setup.py $(TYPES) $(TYPES:.pxd=.py) | $(BIN)/python
 	@echo "installing what kproxy needs into $(VENV)"
-	@$(INSTALL) --require-hashes -r requirements/runtime.txt
+	@$(INSTALL_LOCKED) -r requirements/runtime.txt
 	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.runtime
 	@echo "installing what developing takes into $(VENV)"
-	@$(INSTALL) --require-hashes -r requirements/dev.txt
+	@$(INSTALL_LOCKED) -r requirements/dev.txt
 	@touch $@
 
 # --- using it ---
