@@ -9,16 +9,19 @@ from typing import Any
 
 ROOTS = ("request.body", "response.body")
 OPENED = "records"
-"""The member of a batch that exists only if the batch was opened."""
+"""Name of the member that a batch has in JSON only if the batch was opened."""
 DECODED = "decoded"
-"""The member that holds the decoded content of a bytes field whose format is known."""
+"""Name of the member that holds the decoded content of a bytes field whose format is known."""
 
 _STEP = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)(?:\[(\d{0,9})\])?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The member `name` of an object; if that is a list, with `each` all its elements, or the one at `index`."""
+    """A step of a path: the member `name` of an object.
+
+    If the member is a list, the step leads to all its elements with `each`, else to the element at `index`.
+    """
 
     name: str
     each: bool = False
@@ -30,7 +33,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """`root` is "request" or "response"."""
+    """A path; `root` is "request" or "response", `steps` lead from the body to a value."""
 
     root: str
     steps: tuple[Step, ...]
@@ -47,7 +50,7 @@ class Path:
         return any(step.name == DECODED for step in self.steps)
 
     def find(self, body: Any) -> Iterator[Any]:
-        """The values at the path in `body`, without nulls; a value may be a list or an object."""
+        """The values at this path in `body`, without nulls; a value may be a list or an object."""
         return _find(body, self.steps, 0)
 
 
@@ -72,7 +75,7 @@ def _find(value: Any, steps: tuple[Step, ...], at: int) -> Iterator[Any]:
 
 
 def read_step(text: str) -> Step | None:
-    """The text as one step of a path; None if it is not one."""
+    """Parse one step of a path, such as "topics[]"; None if the text is no step."""
     match = _STEP.fullmatch(text)
     if match is None:
         return None

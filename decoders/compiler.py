@@ -1,9 +1,9 @@
-"""Compile a message definition and a version to one flat Python function that decodes it.
+"""Compiles a message definition and a version to one flat Python function that decodes such a message.
 
 The function reads neighbouring fields of fixed size, together with the length that follows them, by one precompiled
-struct; strings, arrays and nested structs are read in line. It tracks no path and checks only what it must: a count
-before a list is built, null in a field that is not nullable, the end of the buffer once. If it fails, the slow walk of
-`decoders.tree` reads the same bytes again and reports what is wrong, and where.
+struct; strings, arrays and nested structs are read in line. It does not track the path of a field, and makes only the
+checks that it needs: the count before a list is built, null in a field that is not nullable, the end of the buffer
+once. If it fails, the slow walk of `decoders.tree` reads the same bytes again and reports the fault and its place.
 """
 
 from __future__ import annotations
@@ -24,22 +24,24 @@ from kproxy.decoders.tree import TooLong, first_error
 Values = dict[str, Any]
 
 PLACING = 200_000
-"""Limit of fields that the slow walk visits to locate an error (about half a second); beyond it, the reported offset
-is less exact."""
+"""Maximum number of fields that the slow walk visits to locate an error (about half a second).
+
+If the walk stops there, the reported offset is less exact.
+"""
 
 _SMALL = 32
-"""Longest array of numbers whose struct is precompiled."""
+"""Largest number of elements of an array of numbers for which the struct is precompiled."""
 
 
 class Decode(Protocol):
-    """Read one message from `buffer[position:end]`; returns (values, position after it).
+    """A function that reads one message from `buffer[position:end]`; returns (values, position after it).
 
-    Values have the names of Kafka's JSON converters and are int, float, bool, str, None, list and dict; a uuid is
-    16 bytes; `bytes` and `records` are memoryview slices of the buffer; a tagged field is present only if it is on the
+    Values have the names of Kafka's JSON converters and are int, float, bool, str, None, list and dict; a uuid is 16
+    bytes; `bytes` and `records` are memoryview slices of the buffer; a tagged field is present only if it is on the
     wire; unknown tagged fields are under "_unknownTaggedFields" as [(tag, memoryview)].
 
-    Raises DecodeError, whose offset is a position in the buffer. In text, bytes that are not UTF-8 become U+FFFD, and
-    each such field is appended to `problems` (where "", offset a position in the buffer).
+    Raises DecodeError, whose offset is a position in the buffer. In text, bytes that are not UTF-8 become U+FFFD; a
+    problem for each such field is appended to `problems`, with `where` "" and a position in the buffer as offset.
     """
 
     def __call__(
@@ -48,7 +50,7 @@ class Decode(Protocol):
 
 
 class _Failed(Exception):  # noqa: N818
-    """The compiled function met bytes that do not fit; the slow walk finds out why."""
+    """The compiled function met bytes that do not fit; the slow walk then finds out why."""
 
 
 def _fail() -> Any:
@@ -61,7 +63,10 @@ def _null(length: int) -> None:
 
 
 def _varint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """Read the varint whose first byte, just read, ends at `position`."""
+    """Read the rest of a varint whose first byte, just read, is before `position`.
+
+    Returns (value, position after it).
+    """
     return read_unsigned_varint(buffer, position - 1)
 
 
@@ -72,11 +77,14 @@ def _lone_varint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 STRICT: Final[list[Problem]] = []
-"""Pass this as `problems` to stop at the first error of any kind without locating it."""
+"""A value for `problems` that makes decoding stop at the first error of any kind, without locating it."""
 
 
 def _unplaced(cause: Exception | None, reached: int) -> DecodeError | None:
-    """The error of a compiled function, where the slow walk takes too long; None for text that isn't UTF-8."""
+    """The error to report if the slow walk would take too long; `reached` is an offset that decoding had reached.
+
+    None if the fault is text that is not UTF-8, which does not stop decoding.
+    """
     if isinstance(cause, UnicodeDecodeError):
         return None
     if isinstance(cause, DecodeError):
@@ -91,13 +99,13 @@ def _small(code: str) -> list[Callable[..., tuple[Any, ...]]]:
 
 
 def _large(buffer: Buffer, position: int, count: int, code: str) -> tuple[Any, ...]:
-    """Read many values of fixed size; the count has been checked against the bytes left."""
+    """Read `count` values of fixed size; the caller has checked the count against the bytes left."""
     one = struct.Struct(">" + code)
     return tuple(value for (value,) in one.iter_unpack(buffer[position : position + count * one.size]))
 
 
 class _Source:
-    """Source text of one module: the function that reads a message, and one for each struct's tagged fields."""
+    """The source text of one module: a function that reads a message, and one for the tagged fields of each struct."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -115,7 +123,7 @@ class _Source:
 
 
 class _Block:
-    """Statements at one level of indentation, and the pending fixed-size fields that will be read together."""
+    """Statements at one level of indentation, and the fixed-size fields that are still to be read together."""
 
     def __init__(self, source: _Source, lines: list[str], depth: int) -> None:
         self.source = source
@@ -130,13 +138,16 @@ class _Block:
         return _Block(self.source, self.lines, self.depth + 1)
 
     def read(self, code: str) -> str:
-        """Name of a variable that will hold the next value of this format."""
+        """Add a value with this struct format to the pending reads.
+
+        Returns the name of the variable that will hold it.
+        """
         name = self.source.fresh("v")
         self.waiting.append((code, name))
         return name
 
     def flush(self) -> None:
-        """Emit one read of the pending fixed-size fields."""
+        """Write the code that reads the pending fixed-size fields at once."""
         if not self.waiting:
             return
         codes = "".join(code for code, _ in self.waiting)
@@ -146,15 +157,19 @@ class _Block:
         if codes == "B":
             self.put(f"{names[0]} = b[p]")
         else:
-            # Identifiers can't hold "?".
+            # "?" cannot be part of an identifier.
             constant = self.source.constant("S_" + codes.replace("?", "o"), struct.Struct(">" + codes).unpack_from)
             self.put(f"{', '.join(names)}{',' if len(names) == 1 else ''} = {constant}(b, p)")
         self.put(f"p += {size}")
 
-    # Each of the following methods returns the value's expression, which may be used only once.
+    # Each of the following methods writes code and returns an expression for the value, to be used only once.
 
     def length(self, slot: Slot, code: str) -> tuple[str, str]:
-        """Read a length; returns its variable (compact: length + 1) and the expression for null."""
+        """Write code that reads a length; returns (name of a variable, expression to use for null).
+
+        The variable holds the length, or length + 1 if the length is compact. The expression is None, or raises if the
+        field may not be null.
+        """
         name = self.read("B" if slot.compact else code)
         self.flush()
         if slot.compact:
@@ -163,7 +178,7 @@ class _Block:
         return name, f"N({name})" if slot.nullable else "F()"
 
     def slice(self, slot: Slot, code: str, function: str) -> str:
-        """Read a string (function "T(...)") or bytes ("V...")."""
+        """Write code that reads a string (function "T(...)") or bytes ("V...")."""
         if slot.compact and not self.waiting:
             return self.lone(slot, function)
         name, null = self.length(slot, code)
@@ -173,9 +188,9 @@ class _Block:
         return result
 
     def lone(self, slot: Slot, function: str) -> str:
-        """Read a compact string or bytes whose length is read by itself.
+        """Write code that reads a compact string or compact bytes whose length is read alone, not with other fields.
 
-        `p` stays at the length's last byte, which makes up for the 1 in length + 1.
+        The position `p` stays at the length's last byte, which makes up for the 1 in length + 1.
         """
         name, result = self.source.fresh("v"), self.source.fresh("v")
         self.put(f"{name} = b[p]")
@@ -230,7 +245,10 @@ class _Block:
         return result
 
     def fast(self, layout: Layout, count: str, result: str) -> _Block:
-        """Read structs of fixed size, none with a tagged field, by one call; returns the block for all other arrays."""
+        """Write code that reads an array of fixed-size structs by one call, if none of them has a tagged field.
+
+        Returns the block for the code that reads all other arrays.
+        """
         if not layout.slots or any(slot.shape is not Shape.FIXED for slot in layout.slots):
             return self
         codes = "".join(slot.format for slot in layout.slots) + "x" * layout.flexible
@@ -269,7 +287,7 @@ class _Block:
         return result
 
     def fields(self, layout: Layout, before: str, after: str) -> None:
-        """Read a struct's fields and emit its dict between `before` and `after`."""
+        """Write code that reads a struct's fields and puts its dict between the code `before` and `after`."""
         pairs = [(slot.name, self.value(slot)) for slot in layout.slots]
         tags = self.read("B") if layout.flexible else ""
         self.flush()
@@ -283,7 +301,7 @@ class _Block:
 
 
 def _tag_function(source: _Source, layout: Layout) -> str:
-    """Write the function that reads a struct's tagged fields into its dict; returns the function's name."""
+    """Write the function that reads a struct's tagged fields into the struct's dict; returns the function's name."""
     name = source.fresh("tags_" + re.sub(r"\W", "_", layout.name))
     lines: list[str] = []
     block = _Block(source, lines, 1)
@@ -332,7 +350,7 @@ def _tag_function(source: _Source, layout: Layout) -> str:
 
 
 def source_of(message: Message, version: int) -> tuple[str, dict[str, Any]]:
-    """The source of the module that reads `message` in `version`, and the constants that it uses."""
+    """The source text of the module that reads `message` in `version`, and the constants that it uses."""
     layout = layout_of(message, version)
     source = _Source(message.name)
     lines: list[str] = []

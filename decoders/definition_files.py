@@ -1,4 +1,4 @@
-"""Reads users' definition files."""
+"""Reads the definition files that users write."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from kproxy.decoders.schema.model import Message
 from kproxy.decoders.schema.names import folded
 
 LARGEST: Final = 8 << 20
-"""Bytes of a file; Kafka's largest definition has some 20 KB."""
+"""Maximum size in bytes of a file; Kafka's largest definition has some 20 KB."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A message and its place in its file."""
+    """A message definition, with the name of its file and its Element there."""
 
     message: Message
     file: str
@@ -32,10 +32,10 @@ class _Read:
 
 
 def read(texts: Iterable[tuple[str, str]]) -> Additions:
-    """Read files, given as (name, text): each holds a message definition in Kafka's form, or a dialect.
+    """Reads files, given as (name, text): each holds a message definition in Kafka's form, or a dialect.
 
-    Raises DefinitionError with file and line for: an error in a file, a name or an API key that Kafka or another file
-    has, a request without a response or whose response has other versions.
+    Raises DefinitionError with file and line for an error in a file, for a name or an API key that Kafka or another
+    file uses already, and for a request that has no response or whose response has other versions.
     """
     messages: list[_Read] = []
     dialects: dict[str, Dialect] = {}
@@ -64,36 +64,37 @@ def _check_messages(messages: list[_Read]) -> None:
     for one in messages:
         name = one.message.name
         if folded(name) in theirs:
-            raise one.error(f"Kafka has a message {name}")
+            raise one.error(f"{name} is the name of a message of Kafka: choose another")
         if folded(name) in names:
-            raise one.error(f"{name} is defined in {names[folded(name)]} too")
+            raise one.error(f"{name} is already defined in {names[folded(name)]}")
         names[folded(name)] = one.file
         key = one.message.api_key
         if key is None:
             continue
         api = known.api(key)
         if api is not None:
-            raise one.error(f"API key {key} is Kafka's {api.name}", "apiKey")
+            raise one.error(f"API key {key} belongs to Kafka's {api.name}: choose another", "apiKey")
         other = by_key.setdefault((key, one.message.kind), one)
         if other is not one:
-            raise one.error(f"API key {key} is that of {other.message.name} too ({other.file})", "apiKey")
+            raise one.error(f"API key {key} is already used by {other.message.name} ({other.file})", "apiKey")
     for (key, kind), one in by_key.items():
         answer = "response" if kind == "request" else "request"
         other_side = by_key.get((key, answer))
         if other_side is None:
             raise one.error(f"{one.message.name} has no {answer}: no file defines one with API key {key}", "apiKey")
         if other_side.message.versions != one.message.versions:
-            text = f"{one.message.name} has versions {one.message.versions}, its {answer} {other_side.message.versions}"
+            text = f"{one.message.name} has versions {one.message.versions}"
+            text += f", but its {answer} {other_side.message.versions}"
             raise one.error(text, "validVersions")
 
 
 def _check_dialect(found: Dialect, element: Element, others: Mapping[str, Dialect]) -> None:
-    """Raises DefinitionError if two protocols claim the same bytes."""
+    """Raises DefinitionError if another dialect, or Kafka, claims the same port or request type as `found`."""
     for other in others.values():
         if found.port is not None and found.port == other.port:
-            raise element.value["port"].error(f"port {found.port} is that of the dialect {other.name} too")
+            raise element.value["port"].error(f"port {found.port} is already used by the dialect {other.name}")
         both = found.among_kafka.keys() & other.among_kafka.keys()
         if both:
             raise element.value["requests"].error(
-                f"request type {min(both)} among Kafka's is that of the dialect {other.name} too"
+                f"request type {min(both)} (amongKafka) is already used by the dialect {other.name}"
             )

@@ -1,4 +1,4 @@
-"""Collect the error codes of a message, by a function compiled for it that visits only fields with error codes."""
+"""Collects the error codes of a message, by a function compiled for the message that visits only their fields."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from kproxy.decoders.schema.layout import layout as layout_of
 from kproxy.decoders.schema.model import Message
 
 SUFFIX = "rrorCode"
-"""Suffix of the names of fields that hold an error code."""
+"""End of the names of fields that hold an error code ("errorCode", "topicConfigErrorCode")."""
 
 
 def error_codes(values: Mapping[str, Any], message: Message, version: int) -> list[int]:
-    """Every non-zero int16 field whose name ends in "rrorCode", in order of appearance, each once."""
+    """The non-zero error codes in a message's values, each once, in order of appearance.
+
+    Error codes are the int16 fields whose names end in "rrorCode".
+    """
     gather = _gatherer(message, version)
     return [] if gather is None else gather(values)
 

@@ -1,4 +1,4 @@
-"""Escape text from the wire and names of files for terminals, logs, pages, sheets and JSON on a terminal.
+"""Escapes text from the wire and names of files for terminals, logs, pages, spreadsheets and JSON on a terminal.
 
 All output of kproxy passes through here, so that no control character, line end or change of direction in data acts on
 a terminal.
@@ -12,11 +12,11 @@ from typing import Final
 from kproxy.decoders.plurals import counted
 
 LONGEST: Final = 1000
-"""Most characters of one message; the others are counted."""
+"""Maximum number of characters of one message that are shown."""
 
 _UNSAFE = re.compile(
     "["
-    "\x00-\x1f\x7f-\x9f"  # C0, DEL, C1: a terminal obeys them
+    "\x00-\x1f\x7f-\x9f"  # C0, DEL, C1: terminals execute these
     "\u00ad\u061c\u180e"  # soft hyphen, Arabic letter mark, Mongolian vowel separator
     "\u200b-\u200f\u2028-\u202e\u2060-\u206f"  # zero width, line ends, bidi
     "\ufe00-\ufe0f\ufeff\ufff9-\ufffb"  # variation selectors, byte order mark, interlinear
@@ -33,29 +33,29 @@ _FORMULA = tuple("=+-@\t\r")
 
 
 def escape(text: str, *, ascii_only: bool = False) -> str:
-    """The text with all characters escaped that move a cursor, change direction or have no width.
+    """The text with an escape for each character that moves the cursor, changes the direction, or has no width.
 
-    `ascii_only` also escapes everything beyond ASCII.
+    `ascii_only` also escapes all characters beyond ASCII.
     """
     text = _UNSAFE.sub(_spell, text)
     return _BEYOND_ASCII.sub(_spell, text) if ascii_only else text
 
 
 def message(text: str) -> str:
-    """One line for a terminal or log: at most LONGEST characters, then the number of the others."""
+    """The text as one line for a terminal or log: at most LONGEST characters, then the number of those left out."""
     left_out = len(text) - LONGEST
     return escape(text) if left_out <= 0 else f"{escape(text[:LONGEST])}… ({counted(left_out, 'character', ',')} more)"
 
 
 def in_json(data: bytes) -> bytes:
-    """JSON of the same value with DEL, C1 and bidirectional controls escaped."""
+    """The same JSON with DEL, C1 and bidirectional control characters escaped."""
     if data.isascii():
         return data.replace(b"\x7f", b"\\u007f") if b"\x7f" in data else data
     return _UNSAFE_IN_JSON.sub(_as_json, data)
 
 
 def in_sheet(text: str) -> str:
-    """A cell that spreadsheets take for text: formulas get an apostrophe in front."""
+    """The text as a cell that spreadsheets take for text: an apostrophe stands in front of a formula."""
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 

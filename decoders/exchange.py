@@ -1,4 +1,4 @@
-"""Exchanges, their frames and connections, and the health of a reading: the model that all packages share."""
+"""The model that all packages share: exchanges, their frames and connections, and the health of a reading."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kproxy.decoders.stream import Side, Source
 
 
 class Status(StrEnum):
-    """State of an exchange; WAITING occurs only while its connection is open."""
+    """State of an exchange; WAITING is possible only while the connection is open."""
 
     WAITING = "waiting"
     OK = "ok"
@@ -26,7 +26,7 @@ class Status(StrEnum):
 
 @dataclass(slots=True, eq=False)
 class Connection:
-    """A TCP connection that carried Kafka (or TLS); `number` counts from 1, addresses are "host:port".
+    """A TCP connection that carried Kafka (or TLS); `number` counts from 1, `client` and `broker` are "host:port".
 
     `number` is 0 until `Numbering.assign` has seen the first exchange of the connection.
     """
@@ -36,16 +36,19 @@ class Connection:
     broker: str
     first_time: int
     opened: bool | None = None
-    """Whether its SYN was captured; None if unknown, as when read from an index."""
+    """Whether the capture holds the connection's SYN.
+
+    None if unknown, for example for a connection read from an index.
+    """
 
 
 @dataclass(slots=True)
 class Frame:
-    """One length-prefixed message: where its bytes are and when they passed.
+    """A message with its length field: where its bytes are in the source, and when they were captured.
 
-    `size` is the length field's value (the frame has `size + 4` bytes). `first_time` and `time` are those of the first
-    and the last byte, in nanoseconds since the epoch; `at` is the address of the last byte. `spans` are the frame's
-    pieces in the source, in order, as (address, length).
+    `size` is the value of the length field (the frame has `size + 4` bytes). `first_time` and `time` are those of the
+    first and the last byte, in nanoseconds since the epoch; `at` is the address of the last byte. `spans` are the
+    frame's pieces in the source, in order, as (address, length).
     """
 
     side: Side
@@ -56,9 +59,9 @@ class Frame:
     at: int
     spans: list[tuple[int, int]]
     comments: Sequence[str] = ()
-    """Packet comments: what kproxy changed in the frame, or what somebody wrote beside it."""
+    """Packet comments on the frame: by kproxy about its changes, or by a user."""
     missing: int = 0
-    """Bytes that the capture does not hold (snap length, a gap, or the end of the capture)."""
+    """Number of bytes that the capture does not hold (snap length, a gap, or the end of the capture)."""
 
     def data(self, source: Source) -> bytes | memoryview:
         """The frame's bytes from the source, its length field included."""
@@ -70,9 +73,10 @@ class Frame:
 
 @dataclass(slots=True, eq=False)
 class Exchange:
-    """A request and its response; either may be missing.
+    """A request and its response; one of them may be missing.
 
-    `number` counts from 1 in the order in which requests began on the wire (0 until `Numbering.assign` has seen it).
+    `number` counts from 1 in the order in which requests began on the wire; it is 0 until `Numbering.assign` has seen
+    the exchange.
     """
 
     number: int
@@ -87,23 +91,23 @@ class Exchange:
     reason: str | None = None
     problems: list[Problem] = field(default_factory=list)
     token: bool = False
-    """Bare SASL tokens (after SaslHandshake v0), which have no Kafka header."""
+    """Whether the frames are SASL tokens without a Kafka header (after SaslHandshake v0)."""
     protocol: str | None = None
-    """Name of the exchange's dialect, None for Kafka; in a dialect, `api_key` is the dialect's request type."""
+    """Name of the exchange's dialect; None for Kafka. In a dialect, `api_key` is the dialect's request type."""
     asked_by: Side = Side.CLIENT
     truths: str = ""
-    """What earlier messages of the connection say of each of `Dialect.conditions`: "1" true, "0" false, "?" unknown."""
+    """A character for each of `Dialect.conditions`: "1" true, "0" false, "?" unknown, after the messages so far."""
     session: Session | None = None
-    """Who the client is after this exchange; set only for SASL exchanges."""
+    """State of the connection's authentication after this exchange; set only for SASL exchanges."""
 
     @property
     def size(self) -> int:
-        """Sum of its frames' length fields, in bytes."""
+        """Sum of the frames' length fields, in bytes."""
         return sum(frame.size for frame in (self.request, self.response) if frame is not None)
 
     @property
     def latency_ns(self) -> int | None:
-        """Response's last byte minus request's last byte."""
+        """Nanoseconds from the request's last byte to the response's last byte; None if one is missing."""
         if self.request is None or self.response is None:
             return None
         return self.response.time - self.request.time
@@ -111,10 +115,10 @@ class Exchange:
 
 @dataclass(slots=True, eq=False)
 class StreamProblem:
-    """A problem in a connection's bytes outside any exchange.
+    """A problem in the bytes of a connection that belong to no exchange.
 
-    `offset` counts from the first byte of the direction, `size` is the number of bytes concerned, `at` the address in
-    the source at which it was found.
+    `offset` counts from the first byte of the direction, `size` is the number of bytes concerned, `at` is the address
+    in the source at which the problem was found.
     """
 
     connection: Connection
@@ -131,12 +135,12 @@ class StreamProblem:
 class Health:
     """Counters of a whole reading, over all connections.
 
-    The reader counts packets, bytes, recorder_dropped, repeated (TCP segments that hold only known bytes:
-    retransmissions and duplicates), stray (bytes sent after the end of their connection), fragments (IP fragments
-    whose first fragment is missing), untimed (packets with an implausible time, which get the previous packet's) and
-    unread (packets of unsupported links and tunnels, by name). The conversations count gaps, lost (bytes in gaps),
-    resyncs, not_kafka and tls (connections), and cut (frames that miss bytes). Callers that decode bodies count
-    undecoded (frames whose body fits no definition).
+    The reader counts packets, bytes, recorder_dropped, repeated (TCP segments whose bytes were all captured before:
+    retransmissions and duplicates), stray (bytes sent after the end of their connection), fragments (IP fragments whose
+    first fragment is missing), untimed (packets with an implausible time, which get the previous packet's) and unread
+    (packets of unsupported links and tunnels, by name). The conversations count gaps, lost (bytes in gaps), resyncs,
+    not_kafka and tls (connections), and cut (frames that miss bytes). Callers that decode bodies count undecoded
+    (frames whose body fits no definition).
     """
 
     packets: int = 0

@@ -47,18 +47,18 @@ def _seconds(seconds: int) -> str:
     try:
         return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0")
     except (OverflowError, ValueError, OSError):
-        # A capture may hold any time, but RFC 3339 has four digits for the year.
+        # Times in a capture may lie in any year, but RFC 3339 has four digits for the year.
         return "9999-12-31T23:59:59" if seconds > 0 else "0001-01-01T00:00:00"
 
 
 def timestamp(time: int, precision: int = MICROSECONDS) -> str:
-    """Nanoseconds since the epoch as RFC 3339 in UTC with `precision` digits after the point."""
+    """A time in ns since the epoch as RFC 3339 text in UTC, with `precision` digits after the decimal point."""
     seconds, rest = divmod(time, _SECOND)
     return f"{_seconds(seconds)}.{str(_SECOND + rest)[1 : 1 + precision]}Z"
 
 
 def milliseconds(time: int, precision: int = MICROSECONDS) -> float:
-    """Nanoseconds as milliseconds, rounded to the precision of the capture."""
+    """A duration in nanoseconds as milliseconds, rounded to the `precision` of the capture in digits of a second."""
     return round(time / 1_000_000, precision - 3)
 
 
@@ -71,9 +71,10 @@ def exchange_json(
     precision: int = MICROSECONDS,
     health: Health | None = None,
 ) -> dict[str, Any]:
-    """One exchange as "kproxy.exchange/1".
+    """One exchange as the JSON object "kproxy.exchange/1".
 
-    `precision` is the capture's: digits of a second, 6 or 9. `health`, if given, counts the undecodable frames.
+    `precision` is that of the capture in digits of a second, 6 or 9. `health`, if given, counts the frames that cannot
+    be decoded.
     """
     frames = _Frames(exchange, source, definitions, view, precision)
     request = frames.side(exchange.request)
@@ -117,14 +118,14 @@ def exchange_json(
     line["latency_ms"] = None if latency is None else milliseconds(latency, precision)
     line["error_codes"] = frames.errors
     line["problems"] = [problem.to_json() for problem in (*exchange.problems, *frames.problems)]
-    line["findings"] = []
+    line["findings"] = list(view.findings.get(exchange.number, ()))
     if frames.topic_ids and (topics := frames.topics()):
         line["topics"] = topics
     return line
 
 
 class _Reach(NamedTuple):
-    """What a message has besides plain values: facts or topic ids, bytes fields with known contents, records fields."""
+    """What a message has besides plain values: facts or topic ids, bytes fields of known format, records fields."""
 
     knowledge: bool
     inside: bool
@@ -155,11 +156,11 @@ class _Frames:
         self.undecoded = 0
         self.cut = False
         self.asked: Mapping[str, Any] | None = None
-        """The body of the previous frame: the request's, while the response is decoded."""
+        """The body of the frame decoded before: the request's, while the response is decoded."""
         self.topic_ids: list[Buffer] = []
 
     def side(self, frame: Frame | None) -> dict[str, Any] | None:
-        """The "request" or "response" member."""
+        """The member "request" or "response" for a frame; None if the frame is missing."""
         if frame is None:
             return None
         shown: dict[str, Any] = {
@@ -204,7 +205,7 @@ class _Frames:
         return shown
 
     def _guess(self, data: bytes | memoryview, shown: dict[str, Any]) -> None:
-        """Set the "guess" of an orphan, if there is one. Guesses never add to the knowledge."""
+        """Add the member "guess" to an orphan, if its API can be guessed. Guesses never add to the knowledge."""
         found = guess(data, self.definitions)
         if found is None or found.decoded.body is None or found.decoded.message is None:
             return
@@ -218,11 +219,11 @@ class _Frames:
         }
 
     def _body(self, frame: Frame, data: bytes | memoryview, decoded: Decoded, shown: dict[str, Any]) -> None:
-        """Set the "body" of a decoded frame."""
+        """Add the member "body" for a decoded frame."""
         body, message, version, view = decoded.body, decoded.message, decoded.version, self.view
         if body is None or message is None:
             return
-        # Only Kafka's message names say what a body holds; a dialect may use the same names otherwise.
+        # These steps are for Kafka's messages only; a dialect may use the same message names for other ones.
         reach = _reach(message, version) if self.exchange.protocol is None else None
         if reach is None:
             shown["body"] = body_json(body, message, version, view)
@@ -238,7 +239,7 @@ class _Frames:
             self.problems += problems_inside(data, decoded, scope, where_of(self.exchange, frame))
 
     def topics(self) -> dict[str, str]:
-        """The known names of the topic ids in both bodies."""
+        """Topic names by topic id, for the topic ids in both bodies whose names are known."""
         names = ((topic_id, self.view.knowledge.topic(topic_id)) for topic_id in self.topic_ids)
         return {uuid_json(topic_id): name for topic_id, name in names if name is not None}
 
@@ -276,7 +277,7 @@ class _Frames:
 
 
 def session_json(session: Session, precision: int = MICROSECONDS) -> dict[str, Any]:
-    """Who the client of a connection is; times as RFC 3339."""
+    """The state of a connection's authentication as JSON; times are RFC 3339 text."""
     shown = session.to_json()
     for name, time in (("since", session.since), ("ends", session.ends)):
         if time is not None:
@@ -285,7 +286,7 @@ def session_json(session: Session, precision: int = MICROSECONDS) -> dict[str, A
 
 
 def problem_json(problem: StreamProblem, *, precision: int = MICROSECONDS) -> dict[str, Any]:
-    """A stream problem as "kproxy.problem/1"; `where` is the side that sent the bytes."""
+    """A stream problem as the JSON object "kproxy.problem/1"; `where` is the side that sent the bytes."""
     connection = problem.connection
     return {
         "schema": PROBLEM,
@@ -302,5 +303,5 @@ def problem_json(problem: StreamProblem, *, precision: int = MICROSECONDS) -> di
 
 
 def health_json(health: Health) -> dict[str, Any]:
-    """Counters of a whole reading as "kproxy.health/1", the last line of its output."""
+    """The counters of a reading as the JSON object "kproxy.health/1", the last line of the output."""
     return {"schema": HEALTH, **asdict(health)}

@@ -1,10 +1,10 @@
-"""The attributes of an exchange, as filters and outputs read them from it.
+"""The attributes of an exchange, as filters and outputs read them.
 
 A filter takes the values of `Field.attributes` from a row, which is an exchange in any representation: `ExchangeRow`
 here, a row of an index in captures/index/values.py, the start of a request in kproxy/core/selection.py. A value that
-the exchange does not have is None. A value that exists but is unknown (bytes are gone, a body is undecodable) raises
-`Unavailable`, which the caller counts and shows. An iterable of several values gives the known ones first and may then
-raise `Unavailable`.
+the exchange does not have is None. A value that exists but is unknown (bytes are missing, a body cannot be decoded)
+raises `Unavailable`, which the caller counts and shows. An iterable of several values gives the known ones first and
+may then raise `Unavailable`.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 KAFKA = "kafka"
-"""`protocol` of an exchange that is not in a dialect."""
+"""Value of `protocol` for an exchange that is not in a dialect."""
 LENGTH = 4
-"""Bytes of the length field before a frame, which the length excludes."""
+"""Size in bytes of the length field before a frame, which a frame's `size` does not include."""
 _MILLISECOND = 1_000_000
 
 
 class Why(StrEnum):
-    """Why a row's value is unknown; the text is followed by a count in messages."""
+    """Why a row's value is unknown; in messages, a count follows the text."""
 
     ORPHAN = "request not captured"
     TLS = "TLS"
@@ -51,7 +51,7 @@ class Why(StrEnum):
 
 
 class Unavailable(Exception):  # noqa: N818 (a state of the row, not an error of the filter)
-    """A value of the row is unknown, for the reason `why`, so the filter may have no result."""
+    """A value of the row is unknown, for the reason `why`, so that a filter may have no result."""
 
     def __init__(self, why: Why) -> None:
         super().__init__(why.value)
@@ -63,21 +63,23 @@ def left_out(counts: Mapping[Why, int]) -> str | None:
     total = sum(counts.values())
     if not total:
         return None
-    return f"{total:,} exchange{'s' if total > 1 else ''} left out, the filter cannot tell: {reasons(counts)}"
+    return (
+        f"{total:,} exchange{'s' if total > 1 else ''} left out because the filter could not decide: {reasons(counts)}"
+    )
 
 
 def reasons(counts: Mapping[Why, int]) -> str:
-    """The number of undecided rows for each reason, most frequent first: "TLS (4), secret withheld (2)"."""
+    """The numbers of undecided rows by reason, most frequent first: "TLS (4), secret withheld (2)"."""
     found = sorted(((count, why) for why, count in counts.items() if count), key=lambda one: (-one[0], one[1]))
     return ", ".join(f"{why} ({count:,})" for count, why in found)
 
 
 DECODED_STATUSES = frozenset({Status.OK.value, Status.UNDECODABLE.value, Status.CUT.value})
-"""The possible statuses, after decoding its bodies, of an exchange whose `status_seen` is "ok"."""
+"""The statuses that decoding the bodies can give an exchange whose `status_seen` is "ok"."""
 
 
 class Learnt:
-    """Facts from exchanges that help to read others: names of topic ids, node ids of addresses."""
+    """Facts from exchanges that help to read later ones: names of topic ids, node ids of addresses."""
 
     def __init__(self, knowledge: Knowledge | None = None, nodes: Nodes | None = None) -> None:
         self.knowledge = knowledge or Knowledge()
@@ -91,7 +93,7 @@ class Learnt:
 
 
 def retriable(codes: Sequence[int], api_key: int | None, api_version: int | None) -> bool | None:
-    """Whether clients retry after at least one of a response's errors; None if there is no error."""
+    """Whether clients retry after at least one of these error codes of a response; None if there are none."""
     from kproxy.decoders.schema import errors, irregular
 
     if not codes:
@@ -104,13 +106,13 @@ def retriable(codes: Sequence[int], api_key: int | None, api_version: int | None
 
 
 def api_class(api_key: int | None, protocol: str | None, definitions: Definitions) -> str | None:
-    """The class of an API; None if it is unknown or belongs to a dialect."""
+    """The class of an API ("core", "group", …); None if the API is unknown or belongs to a dialect."""
     api = None if api_key is None or protocol is not None else definitions.api(api_key)
     return None if api is None else str(api.klass)
 
 
 def topics_of(subject: Subject, knowledge: Knowledge) -> Iterator[str]:
-    """The topics of a subject by name. Raises Unavailable at the end if a topic id has no known name."""
+    """The topic names of a subject. Raises Unavailable after the last if a topic id has no known name."""
     yield from subject.topics
     unknown = False
     for topic_id in subject.ids:
@@ -124,9 +126,9 @@ def topics_of(subject: Subject, knowledge: Knowledge) -> Iterator[str]:
 
 
 class ExchangeRow:
-    """An `Exchange` as a row; its frames are decoded only if the filter needs their bodies.
+    """An `Exchange` as a row for filters; its frames are decoded only if the filter needs their bodies.
 
-    Times and durations are in nanoseconds; sizes are bytes of a whole frame.
+    Times and durations are in nanoseconds; sizes are in bytes and are those of whole frames.
     """
 
     __slots__ = ("_bodies", "_codes", "_decoded", "_definitions", "_learnt", "_source", "exchange")
@@ -139,7 +141,10 @@ class ExchangeRow:
         learnt: Learnt | None = None,
         decoded: dict[Where, Decoded | Unavailable | None] | None = None,
     ) -> None:
-        """`decoded` holds sides that are decoded already; others are added."""
+        """`decoded` holds the request or response if it is decoded already.
+
+        The others are added when they are decoded.
+        """
         self.exchange = exchange
         self._source = source
         self._definitions = definitions
@@ -160,7 +165,7 @@ class ExchangeRow:
 
     @property
     def client(self) -> str:
-        """The address "host:port" of the side that opened the connection; `broker` is that of the other side."""
+        """The address "host:port" of the side that opened the connection; `broker` is the other side's."""
         return self.exchange.connection.client
 
     @property
@@ -194,22 +199,22 @@ class ExchangeRow:
 
     @property
     def client_id(self) -> str | None:
-        """The client id; None also if it is empty."""
+        """The client id; None if it is missing or empty."""
         return self.exchange.client_id or None
 
     @property
     def protocol(self) -> str:
-        """The name of a dialect, or "kafka"."""
+        """The name of the exchange's dialect, or "kafka"."""
         return self.exchange.protocol or KAFKA
 
     @property
     def status_seen(self) -> str:
-        """The status before bodies are decoded: "ok" here may become any of DECODED_STATUSES."""
+        """The status before bodies are decoded; decoding may turn "ok" into any of DECODED_STATUSES."""
         return self.exchange.status.value
 
     @property
     def time(self) -> int:
-        """When the request's last byte passed (the response's if there is no request)."""
+        """Time of the request's last byte, or without a request of the response's last byte."""
         frame = self.exchange.request or self.exchange.response
         return 0 if frame is None else frame.time
 
@@ -243,7 +248,7 @@ class ExchangeRow:
 
     @property
     def status(self) -> str:
-        """A value of decoders.exchange.Status."""
+        """The status after decoding, one of decoders.exchange.Status."""
         exchange = self.exchange
         if exchange.status is not Status.OK or exchange.token:
             return exchange.status.value
@@ -255,7 +260,7 @@ class ExchangeRow:
 
     @property
     def error_codes(self) -> Sequence[int]:
-        """The response's non-zero error codes, each once, in order of appearance, as far as it can be decoded."""
+        """The response's non-zero error codes that could be decoded, each once, in order of appearance."""
         if self._codes is None:
             from kproxy.decoders.frames import codes
 
@@ -270,7 +275,7 @@ class ExchangeRow:
 
     @property
     def retriable(self) -> bool | None:
-        """Whether clients retry after at least one of the errors; None if there is no error."""
+        """Whether clients retry after at least one of the response's errors; None if there is no error."""
         if self.exchange.protocol is not None:
             return None
         return retriable(self.error_codes, self.exchange.api_key, self.exchange.api_version)
@@ -309,7 +314,7 @@ class ExchangeRow:
 
     @property
     def topics(self) -> Iterator[str]:
-        """The topics that the exchange names, each once (`decoders.subjects`); likewise `groups` and `txns`."""
+        """The names of the topics in the exchange, each once (`decoders.subjects`)."""
         subject, unknown = self._subject()
         yield from topics_of(subject, self._learnt.knowledge)
         if unknown is not None:
@@ -340,7 +345,7 @@ class ExchangeRow:
 
     @property
     def record_keys(self) -> Iterator[str]:
-        """The non-null keys of all records except control records; likewise the other `record_` attributes."""
+        """The keys of all records, without nulls; the `record_` attributes do not include control records."""
         return self._texts("key", lambda record: () if record[2] is None else (text(record[2]),))
 
     @property
@@ -377,12 +382,12 @@ class ExchangeRow:
         return len(frame.data(self._source)) < frame.size + LENGTH
 
     def _known(self) -> None:
-        """Raises Unavailable if the exchange's API is unknown because its request was not captured."""
+        """Raises Unavailable if the API is unknown because the request was not captured."""
         if self.exchange.api_key is None and not self.exchange.token:
             raise Unavailable(Why.ORPHAN)
 
     def _try(self, where: Where) -> Decoded | Unavailable | None:
-        """The decoded request or response; None if there is none; the Unavailable as a value if it is undecodable."""
+        """The decoded request or response; None if it is missing; an Unavailable, returned, if it cannot be decoded."""
         if where not in self._decoded:
             try:
                 self._decoded[where] = self._decode(where)
@@ -413,7 +418,10 @@ class ExchangeRow:
         return decoded
 
     def _side(self, where: Where) -> Decoded | None:
-        """The decoded request or response with a body; None if there is none. Raises Unavailable."""
+        """The decoded request or response with its body; None if it is missing.
+
+        Raises Unavailable if it cannot be decoded.
+        """
         found = self._try(where)
         if isinstance(found, Unavailable):
             raise found
@@ -422,7 +430,10 @@ class ExchangeRow:
         return found
 
     def body(self, where: Where) -> Any:
-        """The decoded body of a side ("request", "response"), None if there is none. Raises Unavailable."""
+        """The decoded body of "request" or "response"; None if there is none.
+
+        Raises Unavailable if it cannot be decoded.
+        """
         found = self._side(where)
         return None if found is None else found.body
 
@@ -440,7 +451,7 @@ class ExchangeRow:
         return self._bodies.get(key)
 
     def _subject(self) -> tuple[Subject, Unavailable | None]:
-        """The known topics, groups and transactional ids of the exchange, and the reason if they may be incomplete."""
+        """(known topics, groups and transactional ids of the exchange; the reason if some may be missing, else None)"""
         from kproxy.decoders.subjects import Subject, subject
 
         if self.exchange.protocol is not None:
@@ -464,9 +475,9 @@ class ExchangeRow:
         return subject(self.exchange.api_key, self._side("request"))
 
     def _texts(self, part: str, of: Callable[[Record], Sequence[str]]) -> Iterator[str]:
-        """A part ("key", "value", "header") of each record that has it.
+        """The texts of a part ("key", "value", "header") of all records that have this part.
 
-        Raises Unavailable at the end if one was withheld.
+        Raises Unavailable after the last if one was withheld.
         """
         from kproxy.decoders.records.internal import content_withheld
 
@@ -481,9 +492,9 @@ class ExchangeRow:
             raise Unavailable(Why.SECRET)
 
     def _records(self) -> Iterator[tuple[Record, str | None]]:
-        """The exchange's records, except control records, with their topics.
+        """(record, topic or None) for the records of the exchange, except control records.
 
-        Raises Unavailable at the end if some are unreadable.
+        Raises Unavailable after the last if some are unreadable.
         """
         from kproxy.decoders.records.content import contents
         from kproxy.decoders.records.places import PLACES
@@ -506,5 +517,5 @@ class ExchangeRow:
 
 
 def text(data: bytes | str) -> str:
-    """A part of a record as text; bytes that are not UTF-8 are replaced."""
+    """A part of a record as text; U+FFFD replaces bytes that are not UTF-8."""
     return data if isinstance(data, str) else str(data, "utf-8", "replace")

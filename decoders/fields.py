@@ -1,4 +1,4 @@
-"""The attributes of an exchange, as data.
+"""The table of an exchange's attributes.
 
 A row of FIELDS is one attribute. The fields of filters with their completion, help and docs, the columns of the list
 and of CSV files, and the stored columns of an index all follow from it, so that a new attribute is one row.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Type(StrEnum):
-    """The type of a field's values, which decides the literals and operators that fit."""
+    """The type of a field's values; it decides which literals and operators a filter accepts."""
 
     API = "api"
     CLASS = "class"
@@ -29,19 +29,19 @@ class Type(StrEnum):
     TEXT = "text"
     ADDRESS = "address"
     BROKER = "broker"
-    """An address, or a node id."""
+    """A broker's address, or its node id."""
     DURATION = "duration"
     SIZE = "size"
     TIME = "time"
     FLAG = "flag"
     ANY = "scalar"
-    """A scalar of a body whose type differs between messages: text, number or boolean."""
+    """A value of a body whose type differs between messages: text, number or boolean."""
     STRUCT = "struct"
-    """A field with fields of its own; a filter can only test whether it is there."""
+    """A field with fields of its own; a filter can only test whether it is present."""
 
 
 class Cost(StrEnum):
-    """Whether a row's value comes from the index or needs its body decoded."""
+    """Whether a row's value is in the index, or needs a decoded body."""
 
     INDEX = "index"
     DECODE = "decode"
@@ -49,7 +49,7 @@ class Cost(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A column of the list: at least `width` cells, up to `most` where there is room."""
+    """A column of the list; its width is at least `width` characters, and up to `most` if there is room."""
 
     title: str
     width: int
@@ -59,17 +59,17 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One attribute of an exchange, or a field of its bodies, under its name in filters.
+    """One attribute of an exchange, or a field of its bodies, under the name that it has in filters.
 
-    Its value is what `of` takes from an exchange, None where the exchange has none. `of` may raise `Unavailable`, and
-    may read the bodies. Without `of`, the value is the sum of the `attributes` that each kind of row has by itself.
+    `of(row)` returns the attribute's value, None if the exchange has none. It may raise `Unavailable`, and may read the
+    bodies: `row.body("request")` and `row.body("response")` are decoded bodies as dicts, with field names as Kafka's
+    message definitions have them in camel case (tests/architecture/test_attributes.py adds such a row). Without `of`,
+    the value is the sum of the `attributes` of the row.
 
     `many`: an exchange may have several values (see `decoders.filters.expression`). `path` is the path of a field in a
-    body, and `scale` the factor for its value.
-
-    `stored` keeps the values of `of` in the index, for types of STORABLE, where they depend on this exchange alone:
-    filters and the list then read them there.
-    `csv` names the column of CSV files, `cell` describes the column of the list.
+    body, and `scale` the factor for its value. `stored` keeps the values of `of` in the index, from where filters and
+    the list then read them; this needs a type of STORABLE, and values that depend on this exchange alone. `csv` is the
+    name of the column in CSV files, `cell` describes the column of the list.
     """
 
     name: str
@@ -92,7 +92,7 @@ class Field:
 
 
 STORABLE = frozenset({Type.NUMBER, Type.DURATION, Type.SIZE, Type.TIME, Type.FLAG})
-"""Types whose values are integers of 64 bits (a flag: 0 or 1), which the index can store."""
+"""Types whose values are integers of 64 bits (a flag: 0 or 1), so that the index can store them."""
 
 _DECODE = Cost.DECODE
 
@@ -115,15 +115,15 @@ FIELDS: tuple[Field, ...] = (
     Field("fetch.role", Type.ROLE, "who fetches: a consumer, or a follower that replicates", ("fetch_role",)),
     Field("error", Type.ERROR, "any error code of the response, by its name, an older name or its number",
           ("error_codes",), many=True),
-    Field("error.retriable", Type.FLAG, "an error of the response is one after which clients try again",
+    Field("error.retriable", Type.FLAG, "clients retry after at least one error of the response",
           ("retriable",)),
-    Field("status", Type.STATUS, "what became of the exchange", ("status",)),
+    Field("status", Type.STATUS, "outcome of the exchange, such as ok or no_response", ("status",)),
     Field("latency", Type.DURATION, "time from the request's last byte to the response's", ("latency",),
           cell=Cell("ms", 7, right=True)),
     Field("first.byte", Type.DURATION, "time from the request's last byte to the response's first",
           of=lambda row: x.response.first_time - x.request.time if (x := row.exchange).request and x.response else None,
           stored=True, csv="first_byte_ms"),
-    Field("throttle", Type.DURATION, "how long the broker asked the client to wait, where it did", ("throttle",)),
+    Field("throttle", Type.DURATION, "how long the broker asked the client to wait, if it did", ("throttle",)),
     Field("size", Type.SIZE, "bytes of request and response together",
           ("request_size", "response_size")),
     Field("request.size", Type.SIZE, "bytes of the request with its length field",
@@ -132,7 +132,7 @@ FIELDS: tuple[Field, ...] = (
           ("response_size",), cell=Cell("rsp B", 6, right=True)),
     Field("records", Type.NUMBER, "number of records that a Produce, Fetch or ShareFetch carries", ("records",),
           cell=Cell("Rec", 5, right=True)),
-    Field("time", Type.TIME, "when the request passed; a time of day is of any day, -60s counts back from the end of "
+    Field("time", Type.TIME, "time of the request; a time of day matches any day, -60s counts back from the end of "
           "the capture", ("time",), cell=Cell("Time", 12)),
     Field("correlation", Type.NUMBER, "correlation id", ("correlation_id",)),
     Field("exchange", Type.NUMBER, "number of the exchange, counted from 1", ("number",),
@@ -140,21 +140,21 @@ FIELDS: tuple[Field, ...] = (
     Field("problem", Type.FLAG, "something could not be decoded, paired or reassembled", ("problem",)),
     Field("partial", Type.FLAG, "bytes of a frame are missing from the capture", ("partial",)),
     Field("modified", Type.FLAG, "kproxy changed bytes of a frame", ("modified",)),
-    Field("commented", Type.FLAG, "packet comments lie on its frames", ("commented",)),
+    Field("commented", Type.FLAG, "a frame of the exchange has packet comments", ("commented",)),
     Field("record.key", Type.TEXT, "key of a record, as text", ("record_keys",), _DECODE, many=True),
     Field("record.value", Type.TEXT, "value of a record, as text", ("record_values",), _DECODE, many=True),
     Field("record.header", Type.TEXT, 'header of a record, as "name: value"', ("record_headers",), _DECODE, many=True),
-    Field("record.offset", Type.NUMBER, "offset of a record as its batch has it", ("record_offsets",), _DECODE,
+    Field("record.offset", Type.NUMBER, "offset of a record, as in its batch", ("record_offsets",), _DECODE,
           many=True),
     Field("record.timestamp", Type.TIME, "timestamp of a record", ("record_timestamps",), _DECODE, many=True),
 )  # fmt: skip
 
 STORED = tuple(field for field in FIELDS if field.stored)
-"""The fields that have a column of their own in the index, in its order."""
+"""The fields that have a column of their own in the index, in the order of the columns."""
 BY_NAME: dict[str, Field] = {field.name: field for field in FIELDS}
 
 
 def attribute(name: str) -> Callable[[Any], Any]:
-    """The function that takes an attribute from a row."""
+    """A function that reads the attribute `name` from a row."""
     field = BY_NAME.get(name)
     return attrgetter(name) if field is None or field.of is None else field.of

@@ -1,4 +1,4 @@
-"""A whole frame as a tree of nodes, with the content of its records and bytes fields below these."""
+"""A whole frame as a tree of nodes, with the decoded content of its records and bytes fields as nodes below them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kproxy.decoders.tree import Node, tree
 from kproxy.decoders.view import PLAIN, View
 
 NODES = 200_000
-"""Default limit of nodes in a tree."""
+"""Default for the maximum number of nodes in a tree."""
 
 
 def frame_tree(
@@ -36,14 +36,14 @@ def frame_tree(
     places: Sequence[Place] = (),
     limit: int | None = NODES,
 ) -> Node:
-    """Read a frame, its length field included, into nodes: "size", "header" and "body" below the frame.
+    """Decodes a frame, its length field included, to a tree: nodes "size", "header" and "body" below the frame's node.
 
-    Offsets count from the frame's first byte. Nodes that were read before an error are kept; other bytes become nodes
-    "unread" (not decoded) and "trailing" (after the body). A request's key and version are read from its header; a
-    response without them gets its correlation id and "unread" bytes. After `limit` nodes of the body the rest is
-    "unread", and the last node has `more`. Known contents of bytes fields become nodes below them, made on demand;
-    those of a response may depend on the frame of its `request`. `places` describes records by what the rest of the
-    exchange says about them.
+    Offsets count from the frame's first byte. Nodes that were decoded before an error are kept; other bytes become
+    nodes "unread" (not decoded) and "trailing" (after the body). A request's API key and version are read from its
+    header; a response without them gets its correlation id and "unread" bytes. After `limit` nodes of the body the rest
+    is "unread", and the last node has `more`. The decoded content of bytes fields becomes nodes below them, made on
+    first access; for a response it may depend on the frame of its `request`. `places` holds facts about records from
+    the rest of the exchange.
     """
     buffer = memoryview(data)
     end = len(buffer)
@@ -58,7 +58,7 @@ def frame_tree(
             unread.problem = Problem(where, end, "", text, Code.TRUNCATED)
             return root
         api_key, api_version = KEY_AND_VERSION.unpack_from(buffer, SIZE)
-    # No API has a negative key: an orphan's header is the plainest one.
+    # No API has a negative key, so an orphan gets the simplest header.
     key, version = (-1 if number is None else number for number in (api_key, api_version))
     answer = definitions.response(key, version) if side is Side.BROKER else None
     asked = None
@@ -83,10 +83,10 @@ def parts(
     places: Sequence[Place] = (),
     limit: int | None = NODES,
 ) -> Problem | None:
-    """Add nodes "header", "body" and any unread rest of the message in `buffer[start:]` below `root`.
+    """Decodes the message in `buffer[start:]` and adds nodes "header", "body" and "unread" below `root`.
 
-    Returns the problem of the API key or version, if any. `places` describes records by what the rest of the exchange
-    says about them.
+    Returns the problem of the API key or version, None if both are known. `places` holds facts about records from the
+    rest of the exchange.
     """
     where = "request" if side is Side.CLIENT else "response"
     plan = plans(scope.definitions).get(side, api_key, api_version)
@@ -102,9 +102,9 @@ def parts(
 def grow(
     root: Node, buffer: memoryview, start: int, header: Message, version: int, decoded: Decoded, *, limit: int | None
 ) -> Node | None:
-    """Add nodes "header", "body" and any unread rest of the message in `buffer[start:]` below `root`.
+    """Decodes the message in `buffer[start:]` and adds nodes "header", "body" and "unread" or "trailing" below `root`.
 
-    `decoded` names the body's definition. Returns the body's node, None if there is none.
+    `decoded` names the definition of the body. Returns the node of the body, None if there is none.
     """
     end = len(buffer)
     head = _adopt(root, "header", tree(header, version, buffer, start, end))
@@ -124,7 +124,7 @@ def grow(
 
 
 def frame_root(data: Buffer, where: str) -> Node:
-    """A frame's root node with its length field; a truncated length field has a problem."""
+    """The root node of a frame, with a node for its length field; a truncated length field has a problem."""
     end = len(data)
     root = Node("frame", where, 0)
     root.end = end
@@ -160,9 +160,9 @@ def _bytes(parent: Node, name: str, view: memoryview, start: int, end: int) -> N
 
 
 def _adopt(root: Node, name: str, node: Node) -> Node:
-    """Add a message's root below the frame's; paths of its nodes still begin at the message.
+    """Add the root node of a message below the frame's; the paths of its nodes still begin at the message.
 
-    If the frame itself is embedded in a message, paths begin at that outer message.
+    If the frame itself is inside a message, the paths begin at that outer message.
     """
     node.name = name
     if root.parent is not None:

@@ -1,4 +1,4 @@
-"""Decode a frame of an exchange, in Kafka's protocol or in a dialect."""
+"""Decodes a frame of an exchange, in Kafka's protocol or in a dialect."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from kproxy.decoders.tree import Node
 from kproxy.decoders.view import PLAIN, View
 
 TOKEN_START = 4
-"""Where a bare SASL token begins in its frame."""
+"""Offset in a frame at which a SASL token without a Kafka header begins."""
 
 
 def where_of(exchange: Exchange, frame: Frame) -> Where:
-    """Whether a frame of an exchange is its request or its response."""
+    """Which of the two a frame of this exchange is: "request" or "response"."""
     return "request" if frame is exchange.request else "response"
 
 
 def decode_frame(data: Buffer, where: Where, exchange: Exchange, definitions: Definitions) -> Decoded | None:
-    """Read a frame, its length field included; None for an orphan or a dialect that is not loaded."""
+    """Decode a frame, its length field included; None for an orphan, or if its dialect is not loaded."""
     key, version = exchange.api_key, exchange.api_version
     if exchange.protocol is not None:
         dialect = definitions.dialects.get(exchange.protocol)
@@ -42,7 +42,7 @@ def decode_frame(data: Buffer, where: Where, exchange: Exchange, definitions: De
 
 
 def codes(decoded: Decoded, exchange: Exchange, definitions: Definitions) -> list[int]:
-    """The error codes of a response, in order of appearance, without duplicates; as far as it could be read."""
+    """The error codes of a response that could be decoded, each once, in order of appearance."""
     if decoded.body is None or decoded.message is None:
         found = list(decoded.codes_read)
     else:
@@ -53,7 +53,7 @@ def codes(decoded: Decoded, exchange: Exchange, definitions: Definitions) -> lis
 
 
 def token_tree(data: Buffer, side: Side, definitions: Definitions, *, view: View = PLAIN) -> Node:
-    """A bare SASL token, its length field included, as nodes: "size" and "token"."""
+    """A SASL token without a Kafka header, its length field included, as a tree with the nodes "size" and "token"."""
     root = frame_root(data, "request" if side is Side.CLIENT else "response")
     if len(data) > TOKEN_START:
         node = Node("token", "bytes", TOKEN_START, root)
@@ -76,9 +76,9 @@ def frame_tree(
     request: Buffer | None = None,
     places: Sequence[Place] = (),
 ) -> Node:
-    """A frame as nodes (see `decoders.frame_tree.frame_tree`).
+    """A frame as a tree of nodes (see `decoders.frame_tree.frame_tree`), in Kafka's protocol or in a dialect.
 
-    `side` CLIENT means the request, even where a broker sent it.
+    `side` CLIENT stands for the request, even if a broker sent it.
     """
     dialect = None if protocol is None else definitions.dialects.get(protocol)
     if dialect is None:

@@ -1,4 +1,4 @@
-"""Guess the API of an orphan: the only one whose definitions read it to its last byte."""
+"""Guesses the API of an orphan: the only API whose definitions decode it to its last byte."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from kproxy.decoders.records.places import PLACES
 from kproxy.decoders.schema.lookup import Definitions
 
 MOST_GUESSED: Final = 1 << 20
-"""Largest frame, in bytes, that is tried as every API: in more bytes a wrong layout may find millions of fields."""
+"""Largest frame in bytes that is tried as every API: in more bytes a wrong layout may find millions of fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """A reading of a response. `versions` are those of the API that read the same values from it, in order."""
+    """A guess at the API of a response.
+
+    `versions` are the API's versions that decode the response to the same values, in order.
+    """
 
     api_key: int
     versions: tuple[int, ...]
@@ -33,10 +36,10 @@ class Guess:
 def readings(
     frame: Buffer, definitions: Definitions, *, api_key: int | None = None, version: int | None = None
 ) -> Iterator[tuple[int, int, Decoded]]:
-    """(API key, version, decoded response) of each definition that reads a frame, its length field included, whole.
+    """(API key, version, decoded response) for each definition that decodes a frame to its last byte.
 
-    `api_key` and `version` restrict the definitions. If the frame is longer than MOST_GUESSED and no API is given, only
-    the APIs whose responses carry records are tried.
+    The frame includes its length field. `api_key` and `version` restrict the definitions. If the frame is longer than
+    MOST_GUESSED and no API is given, only the APIs whose responses carry records are tried.
     """
     for key, one in definitions.pairs():
         if api_key not in {None, key} or version not in {None, one}:
@@ -50,10 +53,9 @@ def readings(
 
 
 def guess(frame: Buffer, definitions: Definitions) -> Guess | None:
-    """The only reading of a response, its length field included.
+    """The only API that decodes a response, its length field included, to its last byte.
 
-    None where no definition reads it to its last byte, where several APIs do, or where versions of one API read
-    different values.
+    None if no API does, if several do, or if versions of one API decode it to different values.
     """
     found: list[tuple[int, Decoded]] = []
     api_key = -1

@@ -1,4 +1,4 @@
-"""Problems inside a frame's fields: in its records, and in bytes fields whose content has a known format."""
+"""Finds problems inside a frame's fields: in its records, and in bytes fields whose content has a known format."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from kproxy.decoders.tree import tree
 def record_problems(data: Buffer, decoded: Decoded, body: Any, where: str) -> list[Problem]:
     """Problems in the records of a frame.
 
-    `decoded` was read from `data`, and `body` is what `body_json` returned for it.
+    `decoded` is the decoded frame `data`, and `body` is what `body_json` returned for it; `where` is "request" or
+    "response".
     """
     if decoded.message is None:
         return []
@@ -44,7 +45,7 @@ def record_problems(data: Buffer, decoded: Decoded, body: Any, where: str) -> li
 
 
 def problems_inside(data: Buffer, decoded: Decoded, scope: Scope, where: str) -> list[Problem]:
-    """Problems inside the bytes fields of a frame; empty unless `scope.found` has entries."""
+    """Problems inside the bytes fields of a frame; empty if decoding has added nothing to `scope.found`."""
     if decoded.message is None or not (scope.found.wrong or scope.found.records):
         return []
     end = len(data)

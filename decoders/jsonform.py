@@ -1,4 +1,4 @@
-"""A message's values as JSON, in the form of Kafka's own `*JsonConverter` classes, with additions.
+"""Converts a message's values to JSON, in the form of Kafka's own `*JsonConverter` classes with additions.
 
 For each message and version a converter is compiled that visits only secrets and values that need converting for JSON:
 uuid, bytes, records, NaN and infinities, unknown tagged fields.
@@ -32,10 +32,11 @@ def body_json(
     view: View = PLAIN,
     scope: Scope | None = None,
 ) -> Any:
-    """The values of a message in `version` as an object for `json.dumps`.
+    """The values of a message in `version` as an object that `json.dumps` accepts.
 
-    Unchanged parts are shared with `values`, not copied. Secrets become {"redacted": true, "sizeInBytes": n} unless
-    the view shows them. `scope` holds what decoding of bytes fields depends on, and collects the problems inside them.
+    Parts that need no conversion are shared with `values`, not copied. Secrets become {"redacted": true, "sizeInBytes":
+    n} unless the view shows them. `scope` is the context for decoding bytes fields, and collects the problems inside
+    them.
     """
     plan = (_open if view.show_secrets else _closed)(message, version)
     body = plan.convert(values)
@@ -59,7 +60,7 @@ def body_json(
 
 
 def _topic(around: Sequence[Mapping[str, Any]], knowledge: Knowledge) -> str | None:
-    """The topic that the innermost of these JSON objects names, by name or by id."""
+    """The topic to which the innermost of these JSON objects belongs, found by name or by topic id; None if unknown."""
     for one in around:
         name = one.get("name", one.get("topic"))
         if isinstance(name, str):
@@ -82,17 +83,17 @@ _URL_SAFE = str.maketrans("+/", "-_")
 
 
 def uuid_json(data: Buffer) -> str:
-    """A uuid as Kafka's Uuid.toString() prints it: 22 characters of base64url."""
+    """A uuid in the form of Kafka's Uuid.toString(): 22 characters of base64url."""
     return _uuid(bytes(data))
 
 
 def uuid_bytes(text: str) -> bytes:
-    """The 16 bytes of a uuid in Kafka's form."""
+    """The 16 bytes of a uuid that is written in Kafka's form."""
     return urlsafe_b64decode(text + "==")
 
 
 def float_json(value: float) -> float | str:
-    """A float64; NaN and infinities as text, as Jackson prints them."""
+    """A float64 for JSON; NaN and infinities become text, in Jackson's form."""
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
@@ -111,7 +112,7 @@ _BYTES = {"bytes": "base64", "records": "records"}
 
 
 class _Converter:
-    """Source text of one module: a function for each struct that may need converting."""
+    """The source text of one module: a function for each struct that may need converting."""
 
     def __init__(self, message: Message, *, show_secrets: bool) -> None:
         none: frozenset[str] = frozenset()
@@ -121,7 +122,7 @@ class _Converter:
         self.functions: list[str] = []
 
     def leaf(self, slot: Slot, layout: Layout, value: str) -> str | None:
-        """Expression for a field that is not a struct; None if its value stays unchanged."""
+        """The expression that converts a field that is not a struct; None if its value never needs converting."""
         if slot.name in self.always:
             return f"redacted({value})"
         if slot.name in self.flagged:
@@ -143,7 +144,7 @@ class _Converter:
         return f"{function}({value})"
 
     def struct(self, layout: Layout) -> str | None:
-        """Name of the function that converts a struct; None if none of its fields ever needs converting."""
+        """The name of the function that converts a struct; None if none of its fields ever needs converting."""
         lines: list[str] = []
         for slot in layout.every():
             value = f"v[{slot.name!r}]"
@@ -209,7 +210,7 @@ def _as_is(values: Mapping[str, Any]) -> Any:
 
 
 class _Plan(NamedTuple):
-    """How a message becomes JSON; `records` is its layout if it has records fields."""
+    """How a message becomes JSON: the converter, its bytes fields of known format, and its layout if it has records."""
 
     convert: Callable[[Mapping[str, Any]], Any]
     places: tuple[embedded.Place, ...]
@@ -232,7 +233,10 @@ def _closed(message: Message, version: int) -> _Plan:
 
 
 class RecordsPlace(NamedTuple):
-    """A records field of a body: the names and indices on its path, and the enclosing objects, innermost first."""
+    """A records field of a body.
+
+    `steps` are the names and indices on its path, `around` the JSON objects around it, innermost first.
+    """
 
     steps: tuple[str | int, ...]
     form: RecordsForm
@@ -240,13 +244,13 @@ class RecordsPlace(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The path as problems have it: topicData[0].partitionData[1].records."""
+        """The field's path in the form of problems: topicData[0].partitionData[1].records."""
         text = "".join(f".{step}" if isinstance(step, str) else f"[{step}]" for step in self.steps)
         return text[1:]
 
 
 def records_forms(body: Any, message: Message, version: int) -> list[RecordsPlace]:
-    """The records fields of a result of `body_json`."""
+    """The records fields in a result of `body_json`."""
     layout = with_records(message, version)
     found: list[RecordsPlace] = []
     if layout is not None:
@@ -261,7 +265,7 @@ def with_records(message: Message, version: int) -> Layout | None:
 
 
 def _pruned(layout: Layout) -> Layout | None:
-    """A layout reduced to records fields and the structs that hold them, so that others are not visited."""
+    """The layout without fields that neither are nor hold records; None if no field is left."""
     kept = {}
     for slot in layout.every():
         inner = None if slot.layout is None else _pruned(slot.layout)
@@ -277,7 +281,7 @@ def _forms(
     above: tuple[Mapping[str, Any], ...],
     found: list[RecordsPlace],
 ) -> None:
-    """Append the records fields of a struct to `found`; `steps` are the names and indices on the struct's path."""
+    """Append the records fields of a struct to `found`; `steps` are the names and indices on the path to the struct."""
     around = (body, *above)
     for slot in layout.slots:
         name, inner = slot.name, slot.layout

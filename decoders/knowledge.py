@@ -1,6 +1,6 @@
-"""Knowledge from earlier messages that later ones leave out: topic names by id, protocols of groups, node ids.
+"""Facts from earlier messages that later ones leave out: topic names by id, protocols of groups, node ids.
 
-One object serves all connections of a reading. It learns from bodies in the order in which exchanges complete.
+One object serves all connections of a reading. It gathers facts from bodies in the order in which exchanges complete.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from kproxy.decoders.schema.layout import layout as layout_of
 from kproxy.decoders.schema.model import Message
 
 RESERVED: Final = {bytes(15) + b"\1": "__cluster_metadata"}
-"""Names of topics whose id is the same in every cluster (`Uuid.METADATA_TOPIC_ID`)."""
+"""Names by topic id for topics whose id is the same in every cluster (`Uuid.METADATA_TOPIC_ID`)."""
 
 MOST: Final = 100_000
-"""Most facts of each kind that are kept: a capture may name any number of topics and groups."""
+"""Maximum number of facts of each kind that are kept: a capture may name any number of topics and groups."""
 
 TEACHING: Final = frozenset(
     {
@@ -41,11 +41,11 @@ TEACHING: Final = frozenset(
         api_keys.DELETE_SHARE_GROUP_OFFSETS,
     }
 )
-"""API keys of the messages that name topic ids or protocols of groups."""
+"""API keys of the messages that hold names for topic ids, or protocols of groups."""
 
 
 TOPIC_ID: Final = "topicId"
-"""Name of topic id fields in all definitions."""
+"""Name of the fields that hold a topic id, in all definitions."""
 
 _NO_ID: Final = bytes(16)
 _TOPIC_NAMES: Final = ("name", "topicName", "topic")
@@ -55,7 +55,7 @@ Values = Mapping[str, Any]
 
 
 class Fact(StrEnum):
-    """Kinds of facts: the name of a topic id, the protocol type of a group, and the protocol of a group."""
+    """Kinds of facts: the name of a topic id, the protocol type of a group, the protocol of a group."""
 
     TOPIC = "topic"
     PROTOCOL_TYPE = "protocolType"
@@ -63,10 +63,10 @@ class Fact(StrEnum):
 
 
 class Knowledge:
-    """Topic names by id (16 bytes); protocol types ("consumer", "connect") and protocols ("range") by group id.
+    """Topic names by topic id; protocol types ("consumer", "connect") and protocols ("range") by group id.
 
-    `tell` is called with each new fact: its kind, the topic id (as hex digits) or group that it is about, and the
-    value. At most `most` facts of each kind are kept.
+    `tell(kind, about, value)` is called with each new fact; `about` is the topic id (as hex digits) or the group. At
+    most `most` facts of each kind are kept.
     """
 
     def __init__(self, tell: Callable[[Fact, str, str], None] | None = None, *, most: int = MOST) -> None:
@@ -76,7 +76,7 @@ class Knowledge:
         self._known[Fact.TOPIC] |= {topic_id.hex(): name for topic_id, name in RESERVED.items()}
 
     def take(self, fact: Fact, about: str, known: str) -> None:
-        """Store a fact; for a group, the newest replaces older ones."""
+        """Store a fact about the topic id (as hex digits) or group `about`; a new value replaces the old one."""
         facts = self._known[fact]
         if facts.get(about) == known or (len(facts) >= self._most and about not in facts):
             return
@@ -86,7 +86,10 @@ class Knowledge:
 
     @property
     def facts(self) -> dict[Fact, dict[str, str]]:
-        """All facts: per kind, values by topic id or group. Returns a copy; setting it does not call `tell`."""
+        """All facts: by kind, then by topic id (as hex digits) or group.
+
+        Returns a copy; setting it does not call `tell`.
+        """
         return {fact: dict(known) for fact, known in self._known.items()}
 
     @facts.setter
@@ -106,7 +109,7 @@ class Knowledge:
             self.take(Fact.PROTOCOL, group, protocol)
 
     def learn(self, message: Message, version: int, values: Values, asked: Values | None = None) -> None:
-        """Store the facts in a message's values; `asked` is the body of the request that it answers."""
+        """Store the facts in a message's values; for a response, `asked` is the body of its request."""
         teaching = _teaching(message, version)
         if teaching is None:
             return
@@ -133,12 +136,12 @@ class Knowledge:
         return self._known[Fact.PROTOCOL_TYPE].get(group)
 
     def protocol(self, group: str) -> str | None:
-        """The protocol that a group's members agreed on: for consumer groups, the assignor's name."""
+        """The protocol on which the members of a group agreed: for consumer groups, the assignor's name."""
         return self._known[Fact.PROTOCOL].get(group)
 
 
 class Nodes:
-    """Node ids of brokers by "host:port", from Metadata; the newest replaces older ones."""
+    """Node ids by broker address "host:port", from Metadata; newer ones replace older ones."""
 
     def __init__(self) -> None:
         self._known: dict[str, int] = {}
@@ -147,7 +150,7 @@ class Nodes:
         return len(self._known)
 
     def learn(self, api_key: int | None, answered: Values) -> None:
-        """Store the node ids in the body of a response."""
+        """Store the node ids in the body of a response, if its API is Metadata."""
         if api_key != api_keys.METADATA:
             return
         for broker in answered.get("brokers") or ():
@@ -161,9 +164,10 @@ class Nodes:
             self._known[broker] = node
 
     def of(self, broker: str) -> int | None:
-        """The node id of the broker at "host:port", None if unknown.
+        """The node id of the broker at "host:port"; None if unknown.
 
-        Captures hold IP addresses but Metadata often has host names; so the only node with that port is taken, too.
+        Captures hold IP addresses, but Metadata often has host names. So a broker is also found by its port, if no
+        other broker has that port.
         """
         known = self._known.get(broker)
         if known is not None:
@@ -175,14 +179,17 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """Paths to the wanted structs of a message: `here` if this one is wanted, and `fields` that lead to others."""
+    """Paths to the wanted structs in a struct: `here` says that the struct itself is wanted.
+
+    `fields` holds (field name, paths in it) for each field that leads to a wanted struct.
+    """
 
     here: bool
     fields: tuple[tuple[str, Ways], ...]
 
 
 def ways(layout: Layout, wanted: Callable[[frozenset[str]], bool]) -> Ways | None:
-    """Paths to the structs whose field names satisfy `wanted`; None if there are none."""
+    """The paths to the structs whose set of field names satisfies `wanted`; None if there are none."""
     here = wanted(frozenset(layout.order))
     fields = tuple(
         (slot.name, way)
@@ -225,7 +232,7 @@ def _with_topic_ids(message: Message, version: int) -> Ways | None:
 
 @per_version
 def concerns(message: Message, version: int) -> bool:
-    """Whether a message holds facts for Knowledge, or has topic ids."""
+    """Whether a message holds facts for Knowledge, or topic ids."""
     return _teaching(message, version) is not None or _with_topic_ids(message, version) is not None
 
 

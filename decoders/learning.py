@@ -1,4 +1,4 @@
-"""Gather knowledge from exchanges that are not shown, decoding only those that can hold facts."""
+"""Gathers facts from exchanges that are not shown; only exchanges that can hold facts are decoded."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def learn(
 
 
 def learn_both(asked: Decoded | None, answered: Decoded | None, knowledge: Knowledge) -> None:
-    """Store the facts in the decoded frames of an exchange."""
+    """Store the facts in the decoded request and response of an exchange."""
     for decoded in (asked, answered):
         if decoded is not None and decoded.message is not None and decoded.body is not None:
             body = None if asked is None or decoded is asked else asked.body
@@ -34,7 +34,7 @@ def learn_both(asked: Decoded | None, answered: Decoded | None, knowledge: Knowl
 
 
 def _bytes(frame: Frame | None, source: Source) -> bytes | memoryview | None:
-    """A frame's bytes, None if some are missing."""
+    """A frame's bytes; None if some are missing."""
     if frame is None or frame.missing:
         return None
     data = frame.data(source)

@@ -1,4 +1,4 @@
-"""Decode a whole frame: choose the layout that fits it and report what does not fit.
+"""Decodes a whole frame: chooses the layout that fits it and reports bytes that do not fit.
 
 Layouts are tried in this order: the newest; the one that an older release gave the same version; for ApiVersions
 responses, v0 (KIP-511); one that some clients sent by mistake. The first that reads the frame to its last byte is
@@ -28,16 +28,16 @@ from kproxy.decoders.tree import tree
 KEY_AND_VERSION = struct.Struct(">hh")
 SIZE = 4
 _COPY = 1 << 16
-"""Frames up to this size are copied once: slices of bytes decode faster than those of a memoryview."""
+"""Size in bytes up to which frames are copied before decoding: slices of bytes decode faster than memoryviews."""
 
 
 @dataclass(slots=True)
 class Decoded:
-    """A frame's values.
+    """A decoded frame.
 
-    `message` and `version` are the definition that gave `body` (None for an unknown API). `header` holds the header
-    fields that could be read. `body` is None if it could not be read; bytes after the body are a trailing_bytes
-    problem and the body is kept. `guessed_version` is the version whose layout was guessed; `definitions` is the older
+    `body` was decoded with the definition `message` in `version` (None for an unknown API). `header` holds the header
+    fields that could be read. `body` is None if it could not be read; if bytes follow the body, it is kept and there is
+    a problem trailing_bytes. `guessed_version` is the version whose layout was guessed; `definitions` is the older
     release whose layout fitted when the newest did not. `body_start` is an offset from the frame's first byte.
     `codes_read` are the Kafka error codes that were read before decoding of the body failed.
     """
@@ -55,7 +55,7 @@ class Decoded:
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """A layout to try; `only_error` is the error code (two bytes) that the body must begin with, if any."""
+    """A layout to try. If `only_error` is set, it is for bodies that begin with this error code (two bytes) only."""
 
     message: Message
     version: int
@@ -67,18 +67,18 @@ class _Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How to read the frames of one API and version in one direction."""
+    """How to decode the frames of one API and version in one direction; `attempts` are tried in order."""
 
     header: Message
     header_version: int
     decode_header: Decode
     attempts: tuple[_Attempt, ...]
     problem: Problem | None
-    """Problem of the API key or version itself, if it is unknown."""
+    """The problem of an unknown API key or version; None if both are known."""
 
 
 class Plans:
-    """Plans by API key and version for one set of definitions, made on first use."""
+    """A `Plan` for each API key and version, made on first use from one set of definitions."""
 
     def __init__(self, definitions: Definitions) -> None:
         self.definitions = definitions
@@ -143,18 +143,18 @@ class Plans:
             yield _Attempt(first, 0, decoder(first, 0), only_error=struct.pack(">h", error))
         quirk = definitions.quirk(message, version)
         if quirk is not None:
-            # The misplaced field belongs to the next version.
+            # The field that the clients sent by mistake belongs to the next version.
             yield _Attempt(quirk, version, decoder(quirk, version), version + 1)
 
 
 @cache
 def plans(definitions: Definitions) -> Plans:
-    """How frames are read by these definitions."""
+    """The plans for decoding frames with these definitions."""
     return Plans(definitions)
 
 
 def decode_request(data: Buffer, definitions: Definitions) -> Decoded:
-    """Read a request frame, its length field included. Malformed bytes give problems in the result, never an error."""
+    """Decode a request, its length field included. Malformed bytes give problems in the result, never an exception."""
     if len(data) < SIZE + KEY_AND_VERSION.size:
         return _too_short(data, "request")
     key, version = KEY_AND_VERSION.unpack_from(data, SIZE)
@@ -164,7 +164,10 @@ def decode_request(data: Buffer, definitions: Definitions) -> Decoded:
 
 
 def decode_response(data: Buffer, api_key: int, api_version: int, definitions: Definitions) -> Decoded:
-    """Read a response frame, its length field included, to a request of this key and version."""
+    """Decode a response, its length field included, to a request of this API key and version.
+
+    Malformed bytes give problems in the result, never an exception.
+    """
     if len(data) < SIZE:
         return _too_short(data, "response")
     known = plans(definitions)
@@ -173,7 +176,10 @@ def decode_response(data: Buffer, api_key: int, api_version: int, definitions: D
 
 
 def may_tell_a_secret(data: Buffer, definitions: Definitions) -> bool:
-    """Whether an orphan response fits the layout of an API whose responses hold secrets, or may carry records."""
+    """Whether an orphan response may hold a secret.
+
+    It may if it fits the layout of an API whose responses hold secrets, or may carry records with secrets.
+    """
     return secrets.names_topic(data) or any(
         response_fits(data, key, version, definitions)
         for key in secrets.API_KEYS
@@ -182,9 +188,9 @@ def may_tell_a_secret(data: Buffer, definitions: Definitions) -> bool:
 
 
 def response_fits(data: Buffer, api_key: int, api_version: int, definitions: Definitions) -> bool:
-    """Whether a frame reads to its last byte as the response to a request of this key and version.
+    """Whether all bytes of a frame decode as a response of this API and version.
 
-    Stops at the first byte that does not fit, so it is cheap enough to call for every message.
+    Decoding stops at the first byte that does not fit, so the check is cheap enough for every message.
     """
     plan = plans(definitions).get(Side.BROKER, api_key, api_version)
     end = len(data)
@@ -217,7 +223,7 @@ def _too_short(data: Buffer, where: str) -> Decoded:
 
 
 def decode(data: Buffer, plan: Plan, version: int, where: str, start: int = SIZE) -> Decoded:
-    """Read a frame by a plan; its header begins at `start`, and `where` names it in problems."""
+    """Decode a frame by a plan; its header begins at `start`, and `where` is "request" or "response" in problems."""
     end = len(data)
     if type(data) is not bytes and end <= _COPY:
         data = bytes(data)
@@ -245,7 +251,7 @@ def decode(data: Buffer, plan: Plan, version: int, where: str, start: int = SIZE
 
 
 _Outcome = tuple[Values, int, list[Problem]] | DecodeError
-"""Values, the position after them and problems of text that is not UTF-8; or the error that stopped decoding."""
+"""(values, position after them, problems of text that is not UTF-8), or the error that stopped decoding."""
 
 
 def _attempt(attempt: _Attempt, data: Buffer, start: int, end: int) -> _Outcome:
@@ -260,9 +266,9 @@ def _attempt(attempt: _Attempt, data: Buffer, start: int, end: int) -> _Outcome:
 def _settle(
     data: Buffer, plan: Plan, where: str, header: Values, start: int, problems: list[Problem], outcome: _Outcome
 ) -> Decoded:
-    """Take the first layout that reads to the last byte, else the one that leaves the fewest bytes, else none.
+    """Take the first layout that decodes to the last byte, else the one that leaves fewest bytes, else none.
 
-    `outcome` is the first attempt's.
+    `outcome` is the result of the first layout.
     """
     end = len(data)
     first_error: DecodeError | None = None
@@ -296,7 +302,7 @@ def _settle(
 
 
 def _problems(plan: Plan, found: list[Problem], where: str) -> list[Problem]:
-    """Problems of the API key, version and header."""
+    """The problems of the API key, the version and the header; `found` are those of the header."""
     return [*([] if plan.problem is None else [plan.problem]), *_placed(found, where)]
 
 

@@ -1,4 +1,4 @@
-"""Counts in messages: "1 byte is missing", "2 bytes are missing"."""
+"""Numbers with their noun and verb in messages: "1 byte is missing", "2 bytes are missing"."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ def counted(count: int, noun: str, spec: str = "") -> str:
 
 
 def are(count: int) -> str:
-    """The verb for so many: "is" or "are"."""
+    """The verb for this number: "is" for 1, else "are"."""
     return "is" if count == 1 else "are"
 
 
 def were(count: int) -> str:
-    """The verb for so many: "was" or "were"."""
+    """The verb for this number: "was" for 1, else "were"."""
     return "was" if count == 1 else "were"

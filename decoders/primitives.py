@@ -1,4 +1,4 @@
-"""Numbers of variable length and text, as Kafka's classes read and write them.
+"""Reads and writes numbers of variable length, and reads text, as Kafka's classes do.
 
 Source: `ByteUtils` (unsigned and zigzag varints) and Java's UTF-8 decoder.
 """
@@ -15,8 +15,8 @@ Buffer = bytes | memoryview
 def read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
     """Read an unsigned varint of at most five bytes; returns (value, position after it).
 
-    Bits above the 32nd are dropped, as Java's int drops them. Raises DecodeError bad_varint where the fifth byte is
-    not the last, IndexError where the buffer ends before it does.
+    Bits above the 32nd are dropped, as in Java's int. Raises DecodeError bad_varint if the number goes on after the
+    fifth byte, IndexError if the buffer ends within it.
     """
     value = 0
     for shift in (0, 7, 14, 21, 28):
@@ -42,7 +42,7 @@ def write_unsigned_varint(value: int) -> bytes:
 def read_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
     """Read a zigzag varint of at most ten bytes; returns (value, position after it).
 
-    Raises DecodeError bad_varint where the tenth byte is not the last, IndexError where the buffer ends before it does.
+    Raises DecodeError bad_varint if the number goes on after the tenth byte, IndexError if the buffer ends within it.
     """
     value = 0
     for shift in range(0, 70, 7):
@@ -56,7 +56,7 @@ def read_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
-    """Replace bytes that are not UTF-8 by U+FFFD, an encoded surrogate (ED A0..BF) by one, as Java does."""
+    """Error handler for decoding as Java does: U+FFFD for invalid bytes, one for an encoded surrogate (ED A0..BF)."""
     if not isinstance(error, UnicodeDecodeError):
         raise error
     data, start = error.object, error.start
@@ -71,10 +71,10 @@ codecs.register_error(REPLACE, _replace_as_java)
 
 
 def text(data: Buffer) -> str:
-    """Decode UTF-8; raises UnicodeDecodeError."""
+    """Decode UTF-8. Raises UnicodeDecodeError."""
     return str(data, "utf-8")
 
 
 def text_as_java(data: Buffer) -> str:
-    """Decode UTF-8 with U+FFFD for invalid bytes, as `new String(bytes, UTF_8)` does."""
+    """Decode UTF-8; U+FFFD replaces invalid bytes, as in Java's `new String(bytes, UTF_8)`."""
     return str(data, "utf-8", REPLACE)

@@ -1,4 +1,4 @@
-"""Problems: what is wrong with bytes, as typed values, so that a reading goes on after them."""
+"""Problems: faults in bytes as values with a code, so that a reading goes on after them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from kproxy.decoders.plurals import are, counted
 
 MOST: Final = 1_000
-"""Most problems of a message that are listed one by one; the others are counted."""
+"""Maximum number of problems of a message that are listed one by one; further ones are only counted."""
 
 
 class Code(StrEnum):
@@ -49,9 +49,9 @@ class Code(StrEnum):
 class Problem:
     """One problem in a frame or stream.
 
-    `where` is "request", "response", "client" or "broker" (the side whose bytes they are, for stream problems);
-    `offset` counts from the frame's first byte, its length field included, and `path` names the field
-    ("responses[0].partitions[2].records", or "" for none).
+    `where` is "request" or "response", or for problems of a stream the side whose bytes are concerned, "client" or
+    "broker". `offset` counts from the frame's first byte, its length field included. `path` names the field
+    ("responses[0].partitions[2].records"), "" if none is concerned.
     """
 
     where: str
@@ -71,9 +71,9 @@ class Problem:
 
 
 def limited(problems: list[Problem], left_out: int = 0) -> list[Problem]:
-    """The first MOST problems of a message, and one more that counts the others.
+    """The first MOST problems of a message, and a last one that gives the number of the others.
 
-    `left_out` is the number of problems that were dropped before.
+    `left_out` is the number of problems that were dropped before this call.
     """
     left_out += max(0, len(problems) - MOST)
     if not left_out:
@@ -88,7 +88,7 @@ def limited(problems: list[Problem], left_out: int = 0) -> list[Problem]:
 class DecodeError(Exception):
     """Bytes do not fit their definition; `offset` counts from the frame's first byte.
 
-    `error_codes` are the non-zero error codes that were read before that offset, without duplicates.
+    `error_codes` are the non-zero Kafka error codes that were read before that offset, each once.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The single list of secret values.
+"""The only list of the values that are secret.
 
 All code that turns values into text checks here what to withhold: the JSON form, the tree, and raw frames.
 """
@@ -25,14 +25,17 @@ ALWAYS: Mapping[str, frozenset[str]] = {
     "EnvelopeResponse": frozenset({"responseData"}),
     "UserScramCredentialRecord": frozenset({"salt", "storedKey", "serverKey"}),
 }
-"""Fields that are secret anywhere in a message: SASL tokens, token HMACs, SCRAM salted passwords and the keys
-derived from them; and the bytes of a message inside an Envelope, which may hold any of these."""
+"""By message: fields that are secret anywhere in the message.
+
+They are SASL tokens, token HMACs, SCRAM salted passwords and the keys derived from them; and the bytes of a message
+inside an Envelope, which may hold any of these.
+"""
 
 BY_FLAG: Mapping[str, frozenset[str]] = {
     "DescribeConfigsResponse": frozenset({"value"}),
     "CreateTopicsResponse": frozenset({"value"}),
 }
-"""Fields that are secret if `isSensitive` in the same or the enclosing struct is true."""
+"""By message: fields that are secret if `isSensitive` in the same or the enclosing struct is true."""
 
 BY_NAME: Mapping[str, frozenset[str]] = {
     "AlterConfigsRequest": frozenset({"value"}),
@@ -40,12 +43,12 @@ BY_NAME: Mapping[str, frozenset[str]] = {
     "CreateTopicsRequest": frozenset({"value"}),
     "ConfigRecord": frozenset({"value"}),
 }
-"""Fields that are secret if `name` in the same struct ends with one of SUFFIXES."""
+"""By message: fields that are secret if `name` in the same struct ends with one of SUFFIXES."""
 
 FLAG = "isSensitive"
 NAME = "name"
 SUFFIXES = (".password", ".secret", ".key", ".jaas.config", ".keystore.certificate.chain")
-"""Suffixes of names of configs that hold a secret. Brokers mark such configs as sensitive; requests have no mark."""
+"""Endings of names of configs that hold a secret. Brokers mark such configs as sensitive; requests do not."""
 
 API_KEYS = frozenset(
     {
@@ -63,14 +66,16 @@ API_KEYS = frozenset(
         api_keys.FETCH_SNAPSHOT,
     }
 )
-"""APIs whose raw frames are secret because they can hold one (58: an Envelope holds another request; 59: a snapshot
-holds the cluster's metadata)."""
+"""APIs whose raw frames are withheld because they may hold a secret.
+
+58 is Envelope, which holds another request; 59 is FetchSnapshot, which holds the cluster's metadata.
+"""
 
 TOPICS = frozenset({"__cluster_metadata"})
-"""Topics whose records can hold a secret; undecodable records of them are withheld as a whole."""
+"""Topics whose records may hold a secret; records of these topics that cannot be decoded are withheld as a whole."""
 
 RECORDS_API_KEYS = frozenset({api_keys.FETCH})
-"""APIs whose responses can carry records of TOPICS (Fetch; the one that carries snapshots is in API_KEYS)."""
+"""APIs whose responses may carry records of TOPICS: Fetch. FetchSnapshot is in API_KEYS."""
 
 SASL_SHOWN = frozenset(
     {
@@ -78,26 +83,26 @@ SASL_SHOWN = frozenset(
         "status", "scope", "openid-configuration",
     }
 )  # fmt: skip
-"""Parts of SASL messages that are not secret; all others may help to log in or to try passwords."""
+"""Parts of SASL messages that are not secret; all other parts may help to log in or to guess passwords."""
 
 SASL_EXTENSIONS = "extensions."
-"""Prefix of the names of OAUTHBEARER extensions, which are not secret."""
+"""Beginning of the names of OAUTHBEARER extensions, which are not secret."""
 
 CLAIMS = ("iss", "sub", "aud", "azp", "client_id", "scope", "scp", "iat", "nbf", "exp")
-"""Claims of a JWT that are not secret, in display order: without the signature they are of no use for a login."""
+"""Claims of a JWT that are not secret, in display order: without the signature they are useless for a login."""
 
 _NAMES = (*(name.encode() for name in TOPICS), *(one for one, name in RESERVED.items() if name in TOPICS))
-"""Names and ids by which a response may name TOPICS, as bytes."""
+"""Names and topic ids, as bytes, by which a response may name one of TOPICS."""
 
 
 def names_topic(data: Buffer) -> bool:
-    """Whether one of TOPICS is named anywhere in the bytes of a frame."""
+    """Whether the bytes of a frame contain the name or topic id of one of TOPICS."""
     whole = bytes(data)
     return any(name in whole for name in _NAMES)
 
 
 def in_frame(api_key: int | None, data: Buffer, *, response: bool) -> bool:
-    """Whether a frame that cannot be decoded to its end can hold a secret."""
+    """Whether a frame that cannot be decoded to its last byte may hold a secret."""
     return api_key in API_KEYS or (response and api_key in RECORDS_API_KEYS and names_topic(data))
 
 
@@ -106,7 +111,7 @@ def is_secret_config(name: Any) -> bool:
 
 
 def redacted(value: Any) -> Any:
-    """The placeholder shown for a secret, with its size (text in bytes of UTF-8); null stays null."""
+    """The placeholder for a secret, with the secret's size (for text in bytes of UTF-8); null stays null."""
     if value is None:
         return None
     size = len(value.encode("utf-8", "surrogatepass")) if isinstance(value, str) else len(value)
@@ -114,12 +119,12 @@ def redacted(value: Any) -> Any:
 
 
 def in_record(message: Message, values: Mapping[str, Any]) -> bool:
-    """Whether the bytes of a record of an internal topic hold a secret."""
+    """Whether a key or value of an internal topic's record holds a secret, given its decoded values."""
     if message.name in BY_NAME:
         return is_secret_config(values.get(NAME))
     return message.name in ALWAYS
 
 
 def in_token(part: str) -> bool:
-    """Whether a part of a SASL message is secret (`decoders.sasl.tokens`)."""
+    """Whether a part of a SASL message with this name is secret (`decoders.sasl.tokens`)."""
     return part not in SASL_SHOWN and not part.startswith(SASL_EXTENSIONS)

@@ -1,6 +1,6 @@
-"""Events of a TCP stream, as input of a conversation: runs of bytes, gaps and ends.
+"""The events of a TCP stream, which a conversation processes: runs of bytes, gaps and ends.
 
-Bytes are not copied: a run has their addresses in the capture, so that frames can be found, paired and indexed by
+Bytes are not copied: a run holds their addresses in the capture, so that frames can be found, paired and indexed by
 reading a few bytes of each.
 """
 
@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
+
+END_OF_CAPTURE: Final = "end of capture"
+"""`End.reason` of connections that are open when the capture ends."""
 
 
 class Side(IntEnum):
@@ -22,16 +25,16 @@ class Side(IntEnum):
 class Source(Protocol):
     """Random access to the bytes of a capture: one address space over all files of a reading.
 
-    Addresses grow in capture order, so that comparing two of them tells which byte was captured first.
+    Addresses grow in capture order, so the byte with the lower address was captured first.
     """
 
     def read(self, start: int, end: int) -> bytes | memoryview:
-        """The bytes [start, end); fewer if the capture ends or its segment was deleted."""
+        """The bytes [start, end); fewer if the capture ends before, or the ring segment with them was deleted."""
         ...
 
 
 class Copy(NamedTuple):
-    """Another packet's copy of the stream's bytes [start, end), at address `at`, captured at `time`."""
+    """Another packet's copy of the stream's bytes [start, end): its address is `at`, its capture time in ns `time`."""
 
     start: int
     end: int
@@ -44,8 +47,8 @@ class Run:
     """Contiguous bytes of one direction; the lists have an entry for each TCP segment.
 
     Segment i covers the stream offsets [ends[i-1] (or start), ends[i]), lies at address `at[i]` of the source and was
-    captured at `times[i]` (nanoseconds since the epoch).
-    `stored[i]` is the number of its bytes in the capture (snap length); without `stored` all bytes are there.
+    captured at `times[i]` (nanoseconds since the epoch). `stored[i]` is the number of its bytes that the capture holds
+    (snap length); with `stored` None it holds all.
     """
 
     side: Side
@@ -55,15 +58,19 @@ class Run:
     times: Sequence[int]
     stored: Sequence[int] | None = None
     comments: dict[int, str] = field(default_factory=dict)
-    """Packet comments by stream offset of the segment's first byte."""
+    """Packet comments, by stream offset of the first byte of the commented segment."""
     overlaps: Sequence[tuple[int, int]] = ()
-    """Stream ranges in which a retransmission has other bytes than the first copy. A Run that only reports them has no
-    segments, and the time of the report in `times`."""
+    """Stream ranges (start, end) in which a retransmission has other bytes than the first copy.
+
+    A Run that only reports such ranges has no segments, and the time of the report in `times`.
+    """
     released: int = 0
-    """For segments captured out of order, the address of the packet whose arrival allowed their delivery: the events of
-    this run happened at `max(released, at[i])`. 0 if each segment could be delivered at once."""
+    """For segments captured out of order, the address of the packet after which they could be delivered.
+
+    The events of this run happened at `max(released, at[i])`. 0 if each segment could be delivered at once.
+    """
     copies: Sequence[Copy] = ()
-    """Other copies of earlier bytes that differ, as reported in `overlaps`."""
+    """Other copies of earlier bytes that differ from the first copy; `overlaps` holds the ranges."""
 
 
 @dataclass(slots=True)
@@ -79,14 +86,14 @@ class Gap:
 
 @dataclass(slots=True)
 class End:
-    """The end of a direction, or with `side` None of the connection: FIN, RST, or the end of the capture."""
+    """The end of a direction, or of the connection if `side` is None: by FIN, RST, or the end of the capture."""
 
     side: Side | None
     at: int
     time: int
-    reason: str = "end of capture"
+    reason: str = END_OF_CAPTURE
     unheard: Side | None = None
-    """At the end of a connection, the side without any packet in the capture."""
+    """At the end of a connection: the side that has no packet in the capture, or None."""
 
 
 Event = Run | Gap | End

@@ -1,7 +1,7 @@
-"""The subject of an exchange: topics, groups and transactional ids that it names, a Fetch's sender, and acks.
+"""The subject of an exchange: the topics, groups and transactional ids in it, a Fetch's sender, and acks.
 
 Kafka's definitions mark the fields that hold names (`entityType`); for FindCoordinator's keys and the names of configs,
-a field beside them gives the kind.
+another field gives the kind of name.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NO_ID: Final = bytes(16)
 
 
 class Role(StrEnum):
-    """Who sends a Fetch: a follower replica or another client (KIP-903 moved the field)."""
+    """The sender of a Fetch: a follower replica or another client (KIP-903 moved the field)."""
 
     CONSUMER = "consumer"
     FOLLOWER = "follower"
@@ -36,7 +36,10 @@ _Named = tuple[tuple[str, ...], tuple[bytes, ...], tuple[str, ...], tuple[str, .
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Names without duplicates, in order of appearance; `ids` are topic ids (16 bytes) that come without a name."""
+    """Names in an exchange, each once, in order of appearance.
+
+    `ids` are topic ids (16 bytes) that come without a name.
+    """
 
     topics: tuple[str, ...] = ()
     ids: tuple[bytes, ...] = ()
@@ -46,7 +49,7 @@ class Subject:
     role: Role | None = None
 
     def to_text(self) -> str:
-        """As JSON, without empty members."""
+        """The subject as JSON text, without empty members."""
         return _text(self.topics, self.ids, self.groups, self.txns, self.acks, self.role)
 
     @classmethod
@@ -73,7 +76,7 @@ def _text(
     acks: int | None,
     role: Role | None,
 ) -> str:
-    # Cached, as most exchanges repeat the names of others.
+    # The result is cached, because most exchanges name what earlier ones named.
     shown = {
         "topic": topics,
         "id": [b64encode(one).decode() for one in ids],
@@ -87,16 +90,16 @@ def _text(
 
 
 NOTHING: Final = Subject().to_text()
-"""The text of a subject that names nothing."""
+"""The result of `to_text` for a subject without names."""
 
 
 def subject(api_key: int | None, *sides: Decoded | None) -> Subject:
-    """The subject of a Kafka exchange; `sides` are its decoded frames, request first, None for a missing one."""
+    """The subject of a Kafka exchange; `sides` are its decoded request and response, None for a missing one."""
     return Subject(*_named(api_key, sides))
 
 
 def subject_text(api_key: int | None, *sides: Decoded | None) -> str:
-    """The text of the subject of a Kafka exchange; arguments as for `subject`."""
+    """The subject of a Kafka exchange as the text of `to_text`; the arguments are those of `subject`."""
     return _text(*_named(api_key, sides))
 
 
@@ -128,12 +131,15 @@ def _role(asked: Mapping[str, Any]) -> Role:
 
 
 _KINDS: Final[Mapping[str, str]] = {"topicName": "topics", "groupId": "groups", "transactionalId": "txns"}
-"""Entity types of Kafka's definitions to the names that subjects have for them."""
+"""By entity type in Kafka's definitions: the name that subjects have for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Typed:
-    """Fields of a struct whose kind depends on the value of another field."""
+    """Fields of a struct whose kind of name depends on the value of another field, `by`.
+
+    `kinds` maps that value to the kind; other values stand for no name.
+    """
 
     message: str
     struct: str
@@ -151,15 +157,20 @@ _TYPED: Final = (
     _Typed("IncrementalAlterConfigsRequest", "resources", "resourceType", ("resourceName",),
            {2: "topics", 32: "groups"}),
 )  # fmt: skip
-"""Source: `CoordinatorType` of FindCoordinator (a share coordinator's keys begin with the group) and the types of
-`ConfigResource`."""
+"""The fields whose kind of name depends on another field.
+
+Source: `CoordinatorType` of FindCoordinator (a share coordinator's keys begin with the group) and the types of
+`ConfigResource`.
+"""
 
 
 @per_version
 def _gatherer(message: Message, version: int) -> Callable[..., None] | None:
-    """A function compiled for a message that visits only fields with names.
+    """A function compiled for a message that collects names and visits only fields that hold some.
 
-    Its arguments are the values and, for each kind, the collection to which it adds the names.
+    None if there are none.
+
+    Its arguments are the values and, for each kind of name, the collection to which it adds the names.
     """
     lines: list[str] = []
     typed: list[_Typed] = []
@@ -174,7 +185,7 @@ def _gatherer(message: Message, version: int) -> Callable[..., None] | None:
 
 
 def _visit(layout: Layout, message: str, struct: str, depth: int, lines: list[str], typed: list[_Typed]) -> None:
-    """Append the source lines that gather names from a struct, held in the variable of this depth."""
+    """Append the source lines that collect the names in a struct; the variable of this depth holds the struct."""
     values, inner, indent = f"v{depth}", f"v{depth + 1}", "    " * depth
     slots = layout.every()
     naming: list[str] = []
@@ -215,7 +226,7 @@ def _visit(layout: Layout, message: str, struct: str, depth: int, lines: list[st
 
 
 def _kind(slot: Slot) -> str | None:
-    # Messages between brokers about share groups have no entityType for their group id.
+    # The group id in messages between brokers about share groups has no entityType.
     return "groups" if slot.name == "groupId" else _KINDS.get(slot.field.entity or "")
 
 
@@ -228,5 +239,5 @@ def _of_type(values: Mapping[str, Any], typed: _Typed) -> Iterator[tuple[str, st
         value = values.get(name)
         for text in value if isinstance(value, list) else (value,):
             if text:
-                # "group:topic id:partition" of a share coordinator
+                # a share coordinator's key is "group:topic id:partition"
                 yield kind, text.partition(":")[0] if typed.by == "keyType" and by == 2 else text

@@ -1,4 +1,4 @@
-"""Slow reference decoder: a message as a tree of nodes, every field with its bytes.
+"""The slow reference decoder: decodes a message to a tree of nodes, in which every field has its bytes.
 
 Tests compare the compiled functions with it, it locates the bytes that made a compiled function fail, and it feeds the
 views that show a field beside its bytes.
@@ -23,7 +23,7 @@ from kproxy.decoders.schema.model import Field, Message
 
 
 class Node:
-    """A field, an array's element, or a struct, with its bytes [start, end), length field included.
+    """A field, an element of an array, or a struct, with its bytes [start, end), length field included.
 
     `value` is a leaf's value (uuid: 16 bytes; bytes and records: memoryview), an array's number of elements, or None
     for a struct and for null (`null` tells these apart). `type` is as the definition writes it ("[]int32", "string", a
@@ -31,7 +31,7 @@ class Node:
     Values of `secret` fields must be withheld from text. `more` means that decoding stopped here at the limit of nodes.
 
     `label` says in a word or two what a value stands for (the topic name of a topic id, the structure inside bytes).
-    `buffer` holds the bytes that offsets of this node and its descendants count in, if they differ from the parent's:
+    `buffer` holds the bytes in which offsets of this node and its descendants count, if they differ from the parent's:
     decompressed bytes. `elsewhere` marks a node whose children have such a buffer. Nodes inside bytes fields are made
     when `children` is first read.
     """
@@ -80,30 +80,30 @@ class Node:
 
     @property
     def children(self) -> list[Node]:
-        """The child nodes; those of `later` are made on first use."""
+        """The child nodes; those that `later` has deferred are made on first access."""
         if self._children is None:
             make, self._make = self._make, None
             self._children = [] if make is None else list(make(self))
         return self._children
 
     def later(self, make: Callable[[Node], Iterable[Node]]) -> None:
-        """Have `make` produce the children on first use."""
+        """Have `make` make the children on first access to `children`."""
         self._make = make
         self._children = None
 
     @property
     def unopened(self) -> bool:
-        """Whether the children are not made yet."""
+        """Whether the children are deferred and not made yet."""
         return self._children is None and self._make is not None
 
     @property
     def closed(self) -> bool:
-        """Whether the contents of a bytes field are not made yet; False for an array of numbers."""
+        """Whether the nodes inside a bytes field are not made yet; False for an array of numbers."""
         return self.unopened and self.type[2:] not in FIXED
 
     @property
     def path(self) -> str:
-        """The node's path in its message: "responses[0].partitions[2].records"; "" for the message itself."""
+        """The path from the message to this node: "responses[0].partitions[2].records"; "" for the message itself."""
         if self.parent is None:
             return ""
         above = self.parent.path
@@ -112,7 +112,7 @@ class Node:
         return f"{above}.{self.name}"
 
     def walk(self) -> Iterator[Node]:
-        """The node and its descendants, in wire order; contents of bytes fields only if already made."""
+        """The node and its descendants, in wire order; nodes inside bytes fields only if they are made already."""
         yield self
         if self.closed:
             return
@@ -124,7 +124,10 @@ class Node:
         return self if self.elsewhere else self.inside(offset)
 
     def inside(self, offset: int) -> Node:
-        """Like `at`, for an offset in the buffer that the children's offsets count in."""
+        """The smallest descendant whose bytes hold `offset`, an offset in the buffer of the children.
+
+        This node if none does.
+        """
         for child in self.children:
             if child.start <= offset < child.end:
                 return child.at(offset)
@@ -132,7 +135,7 @@ class Node:
 
 
 def _numbers(buffer: Buffer, start: int, count: int, array: Node) -> Iterator[Node]:
-    """The elements of an array of numbers."""
+    """The nodes for the elements of an array of numbers."""
     code, size = FIXED[array.type[2:]]
     for index in range(count):
         node = Node(f"[{index}]", array.type[2:], start, array, array.field)
@@ -142,11 +145,11 @@ def _numbers(buffer: Buffer, start: int, count: int, array: Node) -> Iterator[No
 
 
 class _Stop(Exception):  # noqa: N818
-    """Ends the walk; the problem is stored in the node where it occurred."""
+    """Ends the walk; the node at fault holds the problem."""
 
 
 class _Walk:
-    """State of one walk over a message.
+    """The state of one walk over a message.
 
     Without `keep`, finished nodes are dropped, so that only the path to the current one stays in memory. The walk ends
     after `limit` nodes; `ended` is then the last node.
@@ -166,7 +169,7 @@ class _Walk:
         self.problems: list[Problem] = []
         self.error: Problem | None = None
         self.error_codes: dict[int, None] = {}
-        """Non-zero error codes, in order of appearance."""
+        """The non-zero error codes read so far, in order of appearance."""
 
     def note(self, node: Node, code: Code, text_: str, offset: int) -> Problem:
         problem = Problem("", offset, node.path, text_, code)
@@ -178,7 +181,7 @@ class _Walk:
         return _Stop()
 
     def take(self, node: Node, size: int, what: str) -> int:
-        """Step over `size` bytes; returns their offset."""
+        """Step over `size` bytes; returns their offset. `what` names them in the problem if fewer remain."""
         start = self.position
         if size > self.end - start:
             left = max(self.end - start, 0)
@@ -217,7 +220,7 @@ class _Walk:
         return node
 
     def length(self, node: Node, slot: Slot, code: str) -> int | None:
-        """Read a length or count; None where the field is null."""
+        """Read a length or count; None if the field is null."""
         what = "the count" if slot.shape is Shape.ARRAY else "the length"
         start = self.position
         value: int = self.varint(node, what) - 1 if slot.compact else self.number(node, code, what)
@@ -235,7 +238,7 @@ class _Walk:
         try:
             self.fill(node, slot)
         finally:
-            # After an error too, the node ends where reading stopped.
+            # The node ends where reading stopped, also after an error.
             node.end = self.position
         return node
 
@@ -263,7 +266,11 @@ class _Walk:
             self.fields(slot.struct, node)
 
     def null_marker(self, node: Node, slot: Slot) -> bool:
-        """Whether a nullable struct is null: its int8 is negative or, if tagged, its varint is not a positive int32."""
+        """Whether a nullable struct is null.
+
+        An int8 before the struct is negative then. If the struct is tagged, it is a varint that is not a positive
+        int32.
+        """
         what = "the null marker"
         if slot.tag is None:
             marker: int = self.number(node, "b", what)
@@ -349,7 +356,7 @@ class _Walk:
         if not self.keep:
             node.children.clear()
         node.children.append(field)
-        # Kafka's reader ignores the size of a known tag; here it is the bound, as the bytes behind belong to others.
+        # Kafka's reader ignores the size of a known tag. Here it limits the value: later bytes belong to other fields.
         self.end = begin + size
         try:
             self.fill(field, slot)
@@ -372,15 +379,15 @@ def _run(message: Message, version: int, walk: _Walk) -> Node:
 
 
 def tree(message: Message, version: int, buffer: Buffer, position: int, end: int, *, limit: int | None = None) -> Node:
-    """Read `buffer[position:end]` into nodes; after an error, the nodes so far with the problem in the one it is in.
+    """Decode `buffer[position:end]` to a tree; after an error, the nodes so far, with the problem in the node at fault.
 
-    After `limit` nodes (numbers in an array count as one) decoding stops, with `more` in the last node.
+    After `limit` nodes (numbers in an array count as one) decoding stops, and the last node has `more`.
     """
     return _run(message, version, _Walk(message, buffer, position, end, keep=True, limit=limit))
 
 
 class TooLong(Exception):  # noqa: N818
-    """The slow walk reached its limit of nodes; `error_codes` are the ones found so far."""
+    """The slow walk reached its limit of nodes; `error_codes` are the Kafka error codes read so far."""
 
     def __init__(self, error_codes: tuple[int, ...]) -> None:
         super().__init__()
@@ -397,7 +404,7 @@ def first_error(
     *,
     limit: int | None = None,
 ) -> DecodeError | None:
-    """The error that stops decoding of `buffer[position:end]`, None if there is none.
+    """The error that stops decoding of `buffer[position:end]`; None if there is none.
 
     Problems of text that is not UTF-8 are appended to `problems`. Raises TooLong after `limit` nodes without an error.
     """
@@ -413,7 +420,7 @@ def first_error(
 
 
 def values(node: Node, layout: Layout) -> dict[str, Any]:
-    """The values of a struct's node, as the compiled functions return them. The tree must be complete."""
+    """The values of a struct's node, in the form of the compiled functions. The tree must be complete."""
     by_name = {child.name: child for child in node.children}
     result: dict[str, Any] = {}
     for slot in layout.every():
@@ -437,7 +444,7 @@ def _value(node: Node, slot: Slot) -> Any:
 
 
 def _mark_secrets(message: Message, node: Node) -> None:
-    """Set `secret` on the children of a struct's node; also if decoding stopped before the flag that decides it."""
+    """Set `secret` on the children of a struct's node, even if decoding stopped before the flag that decides it."""
     name = message.name
     always, flagged, named = secrets.ALWAYS.get(name), secrets.BY_FLAG.get(name), secrets.BY_NAME.get(name)
     if always is None and flagged is None and named is None:

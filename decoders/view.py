@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -12,10 +12,10 @@ from kproxy.decoders.knowledge import Knowledge
 
 
 class Payloads(Protocol):
-    """Reads keys, values and header values of records."""
+    """Shows the keys, values and header values of records."""
 
     def show(self, topic: str | None, part: str, data: bytes, headers: Sequence[Header]) -> Any:
-        """A payload in the exchange JSON's form: text, or {"base64", "format", …, "decoded"}.
+        """A payload in the form of the exchange JSON: text, or {"base64", "format", …, "decoded"}.
 
         `topic` is None if unknown; `part` is "key", "value" or "header". Never raises, whatever the bytes.
         """
@@ -25,10 +25,11 @@ class Payloads(Protocol):
 class View:
     """Options for showing bodies.
 
-    `batch_limit` is the most bytes that a record batch is decompressed to; larger ones stay closed. Without
+    `batch_limit` is the maximum size in bytes to which a record batch is decompressed; larger ones stay closed. Without
     `open_batches` record batches have no records. Without `payloads` a record's key and value are text or base64.
     Without `inside` other bytes fields are base64 only. With `text` the records of a batch may be a RecordsText
-    (decoders.records.form), for callers that write them as text at once.
+    (decoders.records.form), for callers that write them as text at once. `findings` holds, by exchange number, the
+    findings for which the exchange is evidence, in the form of the exchange JSON.
     """
 
     show_secrets: bool = False
@@ -38,7 +39,8 @@ class View:
     payloads: Payloads | None = None
     inside: bool = True
     text: bool = False
+    findings: Mapping[int, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
 
 
 PLAIN = View(knowledge=Knowledge(most=0))
-"""Withholds secrets, opens batches, and neither has nor gathers knowledge from other messages."""
+"""Options that withhold secrets and open batches, and neither have nor gather knowledge from other messages."""

@@ -1,4 +1,4 @@
-"""Encode values as bytes, as Kafka's generated classes do."""
+"""Encodes values as bytes, as Kafka's generated classes do."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class WriteError(ValueError):
 
 
 def write(message: Message, version: int, values: Mapping[str, Any]) -> bytes:
-    """Encode `values`, in the form that the compiled functions return, as `version` of a message.
+    """Encode `values`, in the form of the compiled functions, as `version` of a message.
 
-    A missing field gets its default; a tagged field is written only if present. Raises WriteError for a value that does
-    not fit its field, and for a name that the version does not have.
+    A missing field gets its default; a tagged field is written only if it is present. Raises WriteError for a value
+    that does not fit its field, and for a name that the version does not have.
     """
     out = bytearray()
     _fields(out, layout_of(message, version), values, "")
@@ -53,7 +53,10 @@ def _fields(out: bytearray, layout: Layout, values: Mapping[str, Any], path: str
 
 
 def _tags(out: bytearray, layout: Layout, values: Mapping[str, Any], path: str) -> int:
-    """Write the tagged fields by ascending tag; unknown ones keep their relative order."""
+    """Write the tagged fields in the order of their tags, including unknown ones; returns how many there are.
+
+    Unknown fields keep their relative order.
+    """
     known = [(tag, slot) for tag, slot in layout.tagged.items() if slot.name in values]
     unknown = list(values.get(UNKNOWN_TAGS, ()))
     out += write_unsigned_varint(len(known) + len(unknown))
@@ -75,7 +78,7 @@ def _raw(out: bytearray, tag: int, data: bytes | bytearray | memoryview) -> None
 
 
 def _length(out: bytearray, slot: Slot, length: int, code: str) -> None:
-    """Write a length or count; -1 is null."""
+    """Write a length or count in the field's encoding; -1 stands for null."""
     out += write_unsigned_varint(length + 1) if slot.compact else struct.pack(code, length)
 
 
@@ -98,9 +101,9 @@ def _value(out: bytearray, slot: Slot, value: Any, path: str) -> None:
         try:
             data = value.encode()
         except (AttributeError, UnicodeEncodeError):
-            raise WriteError(f"{value!r} is no text", path) from None
+            raise WriteError(f"{value!r} is not a string", path) from None
         if len(data) > _MAX_STRING:
-            raise WriteError(f"{counted(len(data), 'byte')} of text, {_MAX_STRING} is the most", path)
+            raise WriteError(f"{counted(len(data), 'byte')} of text; at most {_MAX_STRING} fit", path)
         _length(out, slot, len(data), ">h")
         out += data
     elif shape is Shape.BYTES:
@@ -120,7 +123,7 @@ def _value(out: bytearray, slot: Slot, value: Any, path: str) -> None:
 
 def _counted(slot: Slot, count: int, path: str) -> int:
     if slot.count == "h" and not slot.compact and count > _MAX_STRING:
-        raise WriteError(f"{counted(count, 'element')}, {_MAX_STRING} is the most", path)
+        raise WriteError(f"{counted(count, 'element')}; at most {_MAX_STRING} fit", path)
     return count
 
 
@@ -130,14 +133,14 @@ def _fixed(slot: Slot, value: Any, path: str) -> bytes:
     except (struct.error, TypeError):
         low, high = RANGES.get(slot.type, (None, None))
         limits = "" if low is None else f" ({low} to {high})"
-        raise WriteError(f"{value!r} is no {slot.type}{limits}", path) from None
+        raise WriteError(f"{value!r} is not a valid {slot.type}{limits}", path) from None
     if slot.type == "uuid" and len(value) != 16:
         raise WriteError(f"a uuid has 16 bytes, not {len(value)}", path)
     return data
 
 
 def default(slot: Slot) -> Any:
-    """The default of a field, as Kafka's generator reads it from the definition."""
+    """The default value of a field, as Kafka's generator derives it from the definition."""
     field: Field = slot.field
     given = field.default
     if given == "null":
@@ -149,7 +152,7 @@ def default(slot: Slot) -> Any:
     if slot.shape is Shape.STRING:
         return "" if given is None else str(given)
     if slot.shape is Shape.BYTES:
-        # Kafka's `records` fields start out as null.
+        # Kafka's `records` fields are null by default.
         return None if slot.type == "records" and slot.nullable else b""
     if slot.type == "uuid":
         return UUID(int=0).bytes

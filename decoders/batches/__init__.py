@@ -1,1 +1,1 @@
-"""Record batches and the older message sets: bytes to records. What the records mean is in `decoders.records`."""
+"""Reads records from record batches and older message sets. `decoders.records` interprets the records."""

@@ -20,21 +20,24 @@ from kproxy.decoders.problems import Code
 COMPRESSION = ("none", "gzip", "snappy", "lz4", "zstd")
 
 _PREFIX = struct.Struct(">qiIb")
-"""baseOffset, size of what follows, (leader epoch or CRC), magic: the same in every format."""
+"""baseOffset, number of bytes that follow, (leader epoch or CRC), magic: these fields are the same in every format."""
 _V2 = struct.Struct(">qiibIhiqqqhii")
 _HEAD = struct.Struct(">qi4xb4xh20xqhii")
 """The fields of a magic 2 header that `heads` reads."""
+_SENT = struct.Struct(">8xi4xbIh20xqhii")
+"""The fields of a magic 2 header that `sent` reads."""
 V2_HEADER = _V2.size
 """Size of a magic 2 header; the records follow it."""
 _LEGACY = struct.Struct(">qiIbb")
 _TIMESTAMP = struct.Struct(">q")
 
 _CRC = struct.Struct(">I")
+_SIZE = struct.Struct(">8xi")
 _SEARCHED = 16
-"""A search gives up after it computed CRCs over this many times the length of the data."""
+"""Limit on the work of `first_whole`: it computes CRCs over at most this many times the length of the data."""
 
 _LOG_OVERHEAD = 12
-"""Bytes of the offset and size fields, which a batch's size excludes."""
+"""Size in bytes of a batch's offset and size fields, which the value of the size field does not include."""
 _CHECKED_V2 = 21
 _CHECKED_LEGACY = 16
 _MINIMUM_LEGACY = 14
@@ -42,7 +45,7 @@ _MINIMUM_V1 = 22
 
 
 class Batch(NamedTuple):
-    """One batch: its `header` with the names of the exchange JSON, and its bytes [start, end) in the field."""
+    """One batch: its `header` under the names of the exchange JSON, and its bytes [start, end) in the records field."""
 
     start: int
     end: int
@@ -66,17 +69,18 @@ class Trouble:
 Head: TypeAlias = tuple[
     int | None, int, int | None, int, str, int | None, int | None, int | None, bool | None, bool | None
 ]
-"""A summary of a batch's header; None for what the header does not tell:
+"""A summary of a batch's header; a value is None if this header does not hold it:
 
-(base offset, bytes, records, magic, codec, producer id, producer epoch, base sequence, transactional, control).
+(base offset, size in bytes, number of records, magic, codec, producer id, producer epoch, base sequence, is
+transactional, is control).
 """
 
 
 class Batches(NamedTuple):
     """The batches of a records field.
 
-    `truncated_tail` is the number of bytes after the last batch: an incomplete batch (normal at the end of a Fetch), or
-    an unreadable one and all that follows, in which case `troubles` has the reason.
+    `truncated_tail` is the number of bytes after the last complete batch. They are an incomplete batch (normal at the
+    end of a Fetch), or an unreadable batch and all bytes after it; then `troubles` holds the reason.
     """
 
     batches: list[Batch]
@@ -94,7 +98,7 @@ def compression_name(attributes: int) -> str:
 def parse(records: Buffer, *, check: bool = True) -> Batches:
     """Read the headers of all batches; never raises on any bytes.
 
-    Without `check` no CRC is computed and headers have no `crcValid`: the cost of a batch is then independent of its
+    Without `check` no CRC is computed and headers have no `crcValid`; the time for a batch then does not depend on its
     size.
     """
     batches: list[Batch] = []
@@ -139,6 +143,54 @@ def heads(records: Buffer) -> list[Head]:
     return found
 
 
+def sent(records: Buffer) -> tuple[int, int, int, int, int, int, bool] | None:
+    """Read from a Produce the header fields that identify a partition's first batch (magic 2).
+
+    Returns (size in bytes, CRC, producer id, producer epoch, base sequence, number of records, is transactional); None
+    if there is no whole batch of magic 2.
+    """
+    if len(records) < V2_HEADER:
+        return None
+    size, magic, crc, attributes, producer_id, epoch, sequence, count = _SENT.unpack_from(records)
+    size += _LOG_OVERHEAD
+    if magic != 2 or not V2_HEADER <= size <= len(records):
+        return None
+    return size, crc, producer_id, epoch, sequence, count, attributes & 16 != 0
+
+
+def corrupt(records: Buffer) -> list[tuple[int | None, int, int]]:
+    """The batches whose CRC does not match their bytes, as (base offset, CRC in the header, size in bytes).
+
+    Never raises on any bytes.
+    """
+    found: list[tuple[int | None, int, int]] = []
+    position, end = 0, len(records)
+    while end - position >= V2_HEADER:
+        offset, size, _, magic = _PREFIX.unpack_from(records, position)
+        after = position + _LOG_OVERHEAD + size
+        if magic != 2 or size < V2_HEADER - _LOG_OVERHEAD or after > end:
+            break
+        (crc,) = _CRC.unpack_from(records, position + _PREFIX.size)
+        if google_crc32c.value(bytes(records[position + _CHECKED_V2 : after])) != crc:
+            found.append((offset, crc, after - position))
+        position = after
+    if position < end:
+        headers = (one.header for one in parse(records[position:]).batches)
+        found += [(one.get("baseOffset"), one["crc"], one["sizeInBytes"]) for one in headers if not one["crcValid"]]
+    return found
+
+
+def first_size(records: Buffer) -> int | None:
+    """Size in bytes of the first batch (or message of magic 0 or 1), as its size field states it.
+
+    None if that is missing.
+    """
+    if len(records) < _LOG_OVERHEAD:
+        return None
+    size: int = _SIZE.unpack_from(records)[0]
+    return size + _LOG_OVERHEAD
+
+
 def _head(batch: Batch) -> Head:
     get = batch.header.get
     return (
@@ -149,20 +201,24 @@ def _head(batch: Batch) -> Head:
 
 
 def parse_unaligned(records: Buffer) -> tuple[int, Batches]:
-    """Read the headers of batches in bytes that may begin in the middle of one (a piece of a snapshot, KIP-630).
+    """Read batch headers from bytes that may begin in the middle of a batch (a piece of a snapshot, KIP-630).
 
-    Returns how many leading bytes belong to an earlier batch, and the batches, whose positions count from there.
+    Returns (number of leading bytes that belong to an earlier batch, batches). Positions of the batches count from the
+    first byte after these leading bytes.
     """
     start = first_whole(records)
     parsed = parse(records[start:] if start else records)
     if start is None and parsed.troubles:
-        # The piece lies wholly within one batch.
+        # All bytes lie within one batch.
         return len(records), Batches([], 0, [])
     return start or 0, parsed
 
 
 def first_whole(records: Buffer) -> int | None:
-    """Start of the first whole batch of magic 2 with a valid CRC in bytes that may begin within one; None if none."""
+    """Offset of the first whole batch of magic 2 with a valid CRC; None if there is none.
+
+    The bytes may begin in the middle of a batch.
+    """
     data = bytes(records)
     end = len(data)
     budget = _SEARCHED * end
@@ -181,7 +237,7 @@ def first_whole(records: Buffer) -> int | None:
 
 
 def crc_valid(records: Buffer, batch: Batch) -> bool:
-    """Whether the CRC of a batch of these records matches: CRC32C for magic 2, CRC32 for magic 0 and 1."""
+    """Whether the CRC of `batch` matches its bytes in `records`: CRC32C for magic 2, CRC32 for magic 0 and 1."""
     checked, crc = records[batch.start : batch.end], batch.header["crc"]
     if batch.header["magic"] == 2:
         return bool(google_crc32c.value(bytes(checked[_CHECKED_V2:])) == crc)
@@ -219,7 +275,7 @@ def _v2(records: Buffer, position: int, end: int, check: bool) -> dict[str, Any]
     header["lastOffsetDelta"] = last_offset_delta
     header["baseTimestamp"] = base_timestamp
     if attributes & 64:
-        # KIP-534: the log cleaner stores here until when tombstones stay; timestamp deltas still count from it.
+        # KIP-534: the log cleaner stores in this field how long tombstones stay; timestamp deltas still count from it.
         header["deleteHorizon"] = base_timestamp
     header["maxTimestamp"] = max_timestamp
     header["producerId"] = producer_id
@@ -231,7 +287,7 @@ def _v2(records: Buffer, position: int, end: int, check: bool) -> dict[str, Any]
 
 
 def _legacy(records: Buffer, position: int, end: int, check: bool) -> dict[str, Any]:
-    """The header of an outer message. Only an uncompressed one has base offset and count: else they are inside."""
+    """The header of an outer message. Base offset and record count are present only if the message is uncompressed."""
     offset, _, crc, magic, attributes = _LEGACY.unpack_from(records, position)
     compression = compression_name(attributes)
     header: dict[str, Any] = {"baseOffset": offset} if compression == "none" else {}

@@ -1,4 +1,4 @@
-"""Decompression of record batches, bounded by a limit whatever size the compressed bytes claim.
+"""Decompresses record batches; a limit bounds the result, whatever size the compressed bytes claim.
 
 Source: Kafka's `CompressionType` and its streams: gzip members, snappy in xerial's framing (some clients send a bare
 block), one LZ4 frame, zstd frames. The libraries are loaded when a batch first needs them.
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     import zstandard
 
 DEFAULT_LIMIT: Final = 64 << 20
-"""Most bytes that a batch may have when it is decompressed."""
+"""Maximum size in bytes of a decompressed batch."""
 
 _PIECE: Final = 256 << 10
-"""Most bytes asked for at a time: a codec may reserve them before it has decompressed anything."""
+"""Maximum number of bytes to ask a codec for at a time: it may reserve that much memory at once."""
 _LEAST_PIECE: Final = 4 << 10
 _USUAL_RATIO: Final = 8
 _GZIP: Final = 31
 _ZSTD_WINDOW: Final = 1 << 27
-"""The largest window that Kafka's own reader accepts (zstd's default limit)."""
+"""The largest zstd window in bytes that Kafka's own reader accepts (zstd's default limit)."""
 _SNAPPY_RATIO: Final = 64
-"""No snappy block grows by a larger factor: a copy of 64 bytes takes at least three."""
+"""Largest factor by which a snappy block can grow: a copy of 64 bytes takes at least three."""
 _XERIAL: Final = b"\x82SNAPPY\0"
 _XERIAL_HEADER: Final = 16
 _INT32: Final = struct.Struct(">i")
@@ -36,7 +36,7 @@ _MASK: Final = 0xFFFFFFFF
 
 
 class CodecError(Exception):
-    """Bytes were not decompressed: `code` is decompression_failed or decompression_limit."""
+    """Bytes could not be decompressed; `code` is decompression_failed or decompression_limit."""
 
     def __init__(self, code: Code, message: str) -> None:
         super().__init__(message)
@@ -45,7 +45,9 @@ class CodecError(Exception):
 
 
 def decompress(codec: str, data: Buffer, *, limit: int = DEFAULT_LIMIT, magic: int = 2) -> bytes:
-    """Decompress the data of a batch of this magic. `codec`: "gzip", "snappy", "lz4", "zstd", or "none" for a copy.
+    """Decompress the records of a batch of this magic.
+
+    `codec` is "gzip", "snappy", "lz4", "zstd", or "none" for a copy.
 
     Raises CodecError if the bytes are damaged, the codec is unknown, or the result would exceed `limit` bytes.
     """
@@ -66,18 +68,25 @@ def decompress(codec: str, data: Buffer, *, limit: int = DEFAULT_LIMIT, magic: i
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
+def lz4_size(data: Buffer) -> int:
+    """Size of these bytes as an LZ4 frame, as a producer with compression.type=lz4 would send them."""
+    import lz4.frame
+
+    return len(lz4.frame.compress(data))
+
+
 _lz4_idle: Final[list[Any]] = []
 _zstd_idle: Final[list[zstandard.ZstdDecompressor]] = []
-"""Idle decompressors for reuse: creating one takes a quarter of a batch's time, and threads cannot share one."""
+"""Decompressors to reuse: creating one takes a quarter of the time of a batch, and threads cannot share one."""
 
 
 def _piece(data: Buffer) -> int:
-    """Bytes to ask for at a time: enough for the usual compression ratio, so that little memory is reserved in vain."""
+    """Number of bytes to ask a codec for at a time: enough for the usual compression ratios, and little memory."""
     return min(_PIECE, _LEAST_PIECE + _USUAL_RATIO * len(data))
 
 
 def _beyond(codec: str, limit: int) -> CodecError:
-    return CodecError(Code.DECOMPRESSION_LIMIT, f"{codec} data come to more than {limit} bytes: not opened")
+    return CodecError(Code.DECOMPRESSION_LIMIT, f"{codec} data decompress to more than {limit} bytes: not opened")
 
 
 def _failed(codec: str, why: object) -> CodecError:
@@ -85,7 +94,7 @@ def _failed(codec: str, why: object) -> CodecError:
 
 
 def _gzip(data: Buffer, limit: int) -> Iterator[bytes]:
-    """Decompress all gzip members one after the other, as Java's GZIPInputStream does."""
+    """Decompress all gzip members in sequence, as Java's GZIPInputStream does."""
     del limit
     from isal import isal_zlib
 
@@ -147,7 +156,7 @@ def _zstd(data: Buffer, limit: int) -> Iterator[bytes]:
 
 
 def _zstd_frames(data: memoryview) -> int:
-    """Number of zstd frames, skippable ones included. Raises CodecError unless the last ends where the bytes end.
+    """Number of zstd frames, including skippable ones. Raises CodecError unless the last frame ends at the last byte.
 
     This check is needed because the library accepts a truncated last frame (RFC 8878, 3.1.1).
     """
@@ -185,7 +194,7 @@ def _snappy(data: Buffer, limit: int) -> Iterator[bytes]:
         try:
             plain: bytes = snappy.uncompress(bytes(block))
         except (snappy.UncompressError, ValueError, RuntimeError) as error:
-            text = str(error) or f"a block of {counted(len(block), 'byte')} is no snappy block"
+            text = str(error) or f"a block of {counted(len(block), 'byte')} is not a snappy block"
             raise _failed("snappy", text) from None
         if len(plain) != size:
             raise _failed("snappy", f"a block claims {counted(size, 'byte')} and has {len(plain)}")
@@ -194,7 +203,7 @@ def _snappy(data: Buffer, limit: int) -> Iterator[bytes]:
 
 
 def _snappy_blocks(data: memoryview) -> Iterator[memoryview]:
-    """The blocks in xerial's framing (SnappyOutputStream); without that framing, all data as one bare block."""
+    """The blocks in xerial's framing (SnappyOutputStream); bytes without that framing are one block."""
     if bytes(data[: len(_XERIAL)]) != _XERIAL:
         yield data
         return
@@ -217,7 +226,10 @@ def _snappy_blocks(data: memoryview) -> Iterator[memoryview]:
 
 
 def _snappy_size(block: memoryview, limit: int) -> int:
-    """Decompressed size that a block claims. Raises CodecError if that exceeds `limit` or what the block can hold."""
+    """Decompressed size in bytes that a block claims.
+
+    Raises CodecError if the size exceeds `limit`, or cannot be the result of so few bytes.
+    """
     try:
         size, _ = read_unsigned_varint(block, 0)
     except (DecodeError, IndexError):
@@ -253,7 +265,7 @@ def with_right_header_checksum(frame: Buffer) -> bytes:
 
 
 def xxh32(data: bytes) -> int:
-    """xxHash32 with seed 0 of less than 16 bytes, such as the descriptor of an LZ4 frame."""
+    """xxHash32 with seed 0, for inputs of less than 16 bytes such as the descriptor of an LZ4 frame."""
     value = 374761393 + len(data)
     whole = len(data) & ~3
     for (word,) in struct.iter_unpack("<I", data[:whole]):

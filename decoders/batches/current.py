@@ -1,4 +1,4 @@
-"""The records of a batch of magic 2.
+"""Reads the records of a batch of magic 2.
 
 Source: Kafka's `DefaultRecord`; KIP-98, KIP-82 (headers). A record is its size and then attributes (int8, unused),
 timestamp delta (varlong), offset delta, key, value (varint sizes, negative for null) and headers, all zigzag varints.
@@ -16,16 +16,16 @@ from kproxy.decoders.primitives import read_unsigned_varint, read_varlong
 from kproxy.decoders.problems import Code, DecodeError
 
 _FAR: Final = 1 << 62
-"""CommonRecords takes only base offsets and timestamps that are nearer to zero than this."""
+"""Absolute value below which base offsets and timestamps must be for CommonRecords."""
 
 
 def stretches(
     data: bytes, count: int, base_offset: int, base_timestamp: int, append_time: int | None
 ) -> Iterator[Iterable[Record]]:
-    """Iterate over the `count` records in `data`, in stretches. Exhaust each stretch before you ask for the next.
+    """Iterate over the `count` records in `data`, in stretches: exhaust each iterable before you ask for the next.
 
-    `append_time`, if given, replaces every record's timestamp. Raises RecordsError at the first damaged record, after
-    all records before it came, and if bytes follow the last record.
+    `append_time`, if given, replaces the timestamps of all records. Raises RecordsError at the first damaged record,
+    after all records before it were returned, and if bytes follow the last record.
     """
     if count < 0:
         raise RecordsError(Code.BAD_LENGTH, f"a batch of {counted(count, 'record')}", 0)
@@ -47,12 +47,12 @@ def stretches(
 
 
 def _long(number: int) -> int:
-    """A sum that wraps at 64 bits as a Java long does."""
+    """`number` wrapped to 64 bits, as Java's long does."""
     return (number + (1 << 63) & (1 << 64) - 1) - (1 << 63)
 
 
 class _Careful:
-    """Reads one record part by part, and names the faulty part of a damaged record."""
+    """Reads one record field by field, and names the faulty field of a damaged record."""
 
     def __init__(self, data: bytes, position: int, index: int, count: int) -> None:
         self.data, self.position, self.index, self.count = data, position, index, count

@@ -19,10 +19,10 @@ from kproxy.decoders.plurals import are, counted
 from kproxy.decoders.problems import Code
 
 MOST_NESTED: Final = 16
-"""How deep message sets within message sets are read."""
+"""Maximum depth to which message sets within message sets are read."""
 
 RECORD_COSTS: Final = 64
-"""Least number of bytes that a decompressed record counts against its batch's limit: the size of its Python object."""
+"""Minimum number of bytes that a record counts against its batch's limit: the size of its Python object."""
 
 _OUTER: Final = struct.Struct(">qi")
 _MESSAGE: Final = struct.Struct(">Ibb")
@@ -33,10 +33,10 @@ _CRC: Final = 4
 
 @dataclass(slots=True)
 class Inside:
-    """State that the messages of one batch share while they are read.
+    """State that is shared while the messages of one batch are read.
 
-    `left` is how many more bytes may be decompressed for the batch, over all levels of nesting. `troubles` are faults
-    that do not stop the reading of the batch.
+    `left` is the number of bytes that may still be decompressed for the batch, over all levels of nesting. `troubles`
+    are faults that do not stop the reading of the batch.
     """
 
     limit: int
@@ -50,9 +50,9 @@ def read_message(
 ) -> None:
     """Append to `out` the record of the message at [start, end), or the records of the message set in its value.
 
-    The range includes the message's offset and size. `append_time`, if given, replaces every timestamp (it is that of
-    an outer message with LogAppendTime). Raises RecordsError at the first unreadable message; `out` then has the
-    records before it.
+    [start, end) includes the message's offset and size fields. `append_time`, if given, replaces all timestamps (it is
+    the timestamp of an outer message with LogAppendTime). `depth` is the number of outer messages. Raises RecordsError
+    at the first unreadable message; `out` then has the records before it.
     """
     (offset, _) = _OUTER.unpack_from(data, start)
     position = start + _OUTER.size
@@ -109,7 +109,10 @@ def read_message(
 def _read_set(
     data: bytes, offset: int, magic: int, out: list[Record], inside: Inside, append_time: int | None, depth: int
 ) -> None:
-    """Read the decompressed set `data` of an outer message with this offset and magic; append its records to `out`."""
+    """Read the decompressed message set `data` and append its records to `out`.
+
+    `offset` and `magic` are those of the outer message; the other parameters are those of `read_message`.
+    """
     before = len(out)
     damage: RecordsError | None = None
     position, end, last = 0, len(data), None
@@ -138,7 +141,7 @@ def _read_set(
             # Absolute offsets are computed from the last message, so without it they are unknown.
             del out[before:]
         elif offset:
-            # Some versions of librdkafka wrote 0 as the outer offset: the inner offsets are then kept unchanged.
+            # Some versions of librdkafka wrote 0 as the outer offset: then the inner offsets stay as they are.
             base = offset - last
             if base < 0:
                 text = f"a set of offset {offset} ends with the relative offset {last}"

@@ -1,8 +1,8 @@
-"""The fast loop over the records of a batch of magic 2. It reports no faults.
+"""The fast loop over the records of a batch of magic 2. It does not report faults.
 
-It reads records as producers commonly write them and stops at any other, whether damaged or merely rare;
-decoders.batches.current reads that one. This is plain Python; if there is a C compiler, setup.py also compiles it, with
-the C types of loop.pxd, to the extension `_loop`.
+The loop reads records as producers commonly write them. It stops at any other record, damaged or merely rare, and
+decoders.batches.current reads that record. This is plain Python; if there is a C compiler, setup.py also compiles it,
+with the C types of loop.pxd, to the extension `_loop`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from kproxy.decoders.batches.tuples import header_tuple, record_tuple  # not in 
 
 
 class CommonRecords:
-    """Iterator over up to `count` records from `position` on, up to the first that is not common.
+    """Iterator over the common records of a batch; it ends after `count` records or before the first uncommon one.
 
-    `position` is always the start of the first unread record, and `left` the number of unread records. The other
-    parameters are those of `decoders.batches.current.stretches`. Bases must fit into 62 bits, so that base plus delta
-    never overflows 64.
+    A record is common if it has the form that producers usually write. `position` is always the offset of the first
+    unread record in `data`, and `left` the number of unread records. `append_time`, if given, replaces the timestamps.
+    `base_offset` and `base_timestamp` must fit into 62 bits, so that adding a delta never overflows 64 bits.
     """
 
     def __init__(
@@ -36,12 +36,12 @@ class CommonRecords:
         self.base_offset = base_offset
         self.base_timestamp = base_timestamp
         self.relative = append_time is None
-        # The values of the previous record, which the next one mostly repeats.
+        # The values of the previous record; most records repeat them.
         self.delta = 0
         self.timestamp = base_timestamp if append_time is None else append_time
         self.name = b""
-        # Tuples to reuse. Two headers alternate: a loop over records releases a record's headers only when it has the
-        # next record's.
+        # Tuples to reuse. Two headers alternate, because a caller's loop still holds the headers of one record when it
+        # asks for the next.
         self.record: Record | None = None
         self.header: tuple[Header] | None = None
         self.header_before: tuple[Header] | None = None
@@ -56,7 +56,7 @@ class CommonRecords:
         return record
 
     def read(self) -> Record | None:
-        """The next record; None if it is not common."""
+        """The next record; None if it is not common or if there is none."""
         # In C, access to `raw` is not bounds-checked. The NUL byte after it ends any number that runs past the end, and
         # a part is read only if at least one byte is left for each part after it. Python raises IndexError at the NUL.
         data = self.data
@@ -72,7 +72,7 @@ class CommonRecords:
             if number >= 0x80:
                 number, position = _number(raw, position, number, 4)
             stop = position + (number >> 1)
-            # At least six bytes, one for each of: attributes, both deltas, key size, value size, number of headers.
+            # A record has at least six bytes: attributes, both deltas, key size, value size, number of headers.
             if number & 1 or number < 12 or stop > end:
                 return None
             position += 1
@@ -138,7 +138,7 @@ class CommonRecords:
                 after = position + (number >> 1)
                 if number & 1 or after >= stop:
                     return None
-                # Mostly the name that the previous header had.
+                # Most headers have the same name as the previous one.
                 name = self.name
                 if number >> 1 != len(name) or not data.startswith(name, position):
                     name = raw[position:after]
@@ -178,9 +178,9 @@ class CommonRecords:
 
 
 def _number(raw: bytes, position: int, first: int, most: int) -> tuple[int, int]:
-    """An unsigned varint, whose `first` byte is just before `position`, and the position after it.
+    """Read the rest of an unsigned varint whose `first` byte was just read; returns (value, position after it).
 
-    If the number has more than `most` bytes, that position lies beyond the end of any data.
+    If the number has more than `most` bytes, the position lies beyond the end of any data.
     """
     byte = raw[position]
     if byte < 0x80:

@@ -1,4 +1,4 @@
-"""Open a batch: decompress it and read its records."""
+"""Opens a batch: decompresses it and reads its records."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from kproxy.decoders.primitives import Buffer
 from kproxy.decoders.problems import Code
 
 AT_ONCE: Final = 10_000
-"""Records that are held at a time when they are read piece by piece."""
+"""Maximum number of records in a piece, when a batch is read in pieces."""
 
 
 class Opened(NamedTuple):
-    """The readable records of a batch, and what is wrong with the rest.
+    """The readable records of a batch, and the faults in the rest.
 
-    `data` is the decompressed bytes of the records of magic 2; empty for message sets. `uncompressed_size` is the size
-    of the batch without compression, None if it cannot be decompressed. In `troubles`, offsets count from the first
-    byte of the records field, and paths begin below the batch ("records[2].key").
+    `data` holds the decompressed bytes of the records of magic 2; it is empty for message sets. `uncompressed_size` is
+    the size in bytes of the batch without compression, None if it cannot be decompressed. In `troubles`, offsets count
+    from the first byte of the records field, and paths begin below the batch ("records[2].key").
     """
 
     records: list[Record]
@@ -44,10 +44,12 @@ def open_batch(records: Buffer, batch: Batch, *, limit: int = DEFAULT_LIMIT, mos
 def open_pieces(
     records: Buffer, batch: Batch, *, limit: int = DEFAULT_LIMIT, at_once: int | None = AT_ONCE
 ) -> Iterator[Opened]:
-    """Read the records of one batch in pieces of `at_once` records; an empty batch gives one empty piece.
+    """Read the records of one batch in pieces of `at_once` records (None: all at once).
+
+    An empty batch is one empty piece.
 
     A message set of magic 0 or 1 is one piece. Only the last piece can have troubles; the record indexes in their paths
-    count from the first record of the batch. `limit` as in `open_batch`.
+    count from the first record of the batch. A batch that decompresses to more than `limit` bytes is not opened.
     """
     if batch.header["magic"] != 2:
         yield _open_legacy(records, batch, limit)
@@ -71,9 +73,9 @@ def open_pieces(
 def iterate_batch(
     records: Buffer, batch: Batch, troubles: list[Trouble], *, limit: int = DEFAULT_LIMIT
 ) -> Iterator[Record]:
-    """Iterate over the records of one batch: for a single pass, faster than a list.
+    """Iterate over the records of one batch; for a single pass this is faster than a list.
 
-    When the iterator is exhausted, `troubles` has what is wrong.
+    When the iterator is exhausted, the faults found have been added to `troubles`.
     """
     if batch.header["magic"] != 2:
         opened = _open_legacy(records, batch, limit)
@@ -88,7 +90,7 @@ def _decompressed(records: Buffer, batch: Batch, limit: int, troubles: list[Trou
     header = batch.header
     start, count = batch.start + V2_HEADER, header["recordCount"]
     if not count:
-        # Compaction emptied the batch: like Kafka, do not decompress what is there.
+        # Compaction removed all records of the batch: like Kafka, do not decompress the bytes that remain.
         return b""
     if header["compression"] != "none" and count * RECORD_COSTS > limit:
         text = f"{count} compressed records are more than the {limit} bytes of a batch hold: not opened"

@@ -1,4 +1,4 @@
-"""The JSON form of records of magic 2; setup.py compiles this, with the C types of shown.pxd, to `_shown`."""
+"""The JSON form of records of magic 2; setup.py compiles this file, with the C types of shown.pxd, to `_shown`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kproxy.decoders.primitives import text_as_java
 _CONTROL: Final = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]").search
 _PLAIN: Final = bytes([*b"\t\r\n", *range(0x20, 0x7F)])
 _LONG: Final = 64
-"""From this length on, the fastest check for plain text is to delete all plain bytes and see whether any are left."""
+"""Length in bytes from which on text is checked by deleting all plain bytes: that is the fastest way."""
 
 
 def text_or_base64(data: bytes | None) -> str | dict[str, str] | None:
-    """Text where the bytes are UTF-8 without control characters other than tab, CR and LF, otherwise base64."""
+    """The bytes as text if they are UTF-8 without control characters other than tab, CR and LF, else as base64."""
     if data is None:
         return None
     try:
@@ -35,7 +35,7 @@ def in_base64(data: bytes) -> dict[str, str]:
 
 
 def record_forms(records: list[Record]) -> tuple[list[dict[str, Any]], list[tuple[int, int]]]:
-    """The JSON forms of records, and the (record index, header index) of each header key that is not UTF-8."""
+    """The JSON forms of records, and (record index, header index) for each header key that is not UTF-8."""
     forms: list[dict[str, Any]] = []
     bad: list[tuple[int, int]] = []
     last = b""
@@ -44,7 +44,7 @@ def record_forms(records: list[Record]) -> tuple[list[dict[str, Any]], list[tupl
         offset, timestamp, key, value, headers = record
         shown: list[dict[str, Any]] = []
         for name, content in headers:
-            # Consecutive records mostly share the object of a header's name: decoders.batches.loop reuses it.
+            # Consecutive records mostly have the same object as header name, because decoders.batches.loop reuses it.
             if name is not last:
                 last = name
                 try:

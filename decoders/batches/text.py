@@ -1,6 +1,7 @@
-"""The JSON text of records of magic 2 whose bytes are plain, written directly instead of through JSON forms.
+"""Writes the JSON text of records of magic 2 whose bytes are plain directly, without making JSON forms first.
 
-setup.py compiles this, with the C types of text.pxd, to `_text`. It works byte by byte, so it is fast only in C.
+setup.py compiles this file, with the C types of text.pxd, to `_text`. It works byte by byte, so it is fast only in C.
+Plain bytes are ASCII characters and the control characters that JSON has an escape for.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ _ESCAPED: Final = {ord('"'): '"', ord("\\"): "\\", ord("\t"): "t", ord("\n"): "n
 _KINDS: Final = bytes(
     ord(_ESCAPED[byte]) if byte in _ESCAPED else 0 if 0x20 <= byte < 0x7F else 1 for byte in range(256)
 )
-"""For each byte: 0 if it is copied, 1 if it is not plain, else the character that follows the backslash."""
+"""By byte: 0 if it is copied unchanged, 1 if it is not plain, else the character that follows the backslash in JSON."""
 _ROOM: Final = 128
-"""Most bytes that a record needs besides its key, value and headers; likewise a header besides its key and value."""
+"""Maximum size in bytes of a record's JSON without key, value and headers, or of a header's without its two parts."""
 _FAR: Final = 1 << 62
 
 
 def records_text(records: list[Record]) -> bytes | None:
-    """The records as a JSON array; None if any bytes are not plain or a number exceeds 62 bits."""
+    """The records as the text of a JSON array; None if any bytes are not plain or a number exceeds 62 bits."""
     room = 2
     for _, _, key, value, headers in records:
         room += _ROOM
@@ -32,7 +33,7 @@ def records_text(records: list[Record]) -> bytes | None:
             room += _ROOM + 2 * len(name)
             if content is not None:
                 room += 2 * len(content)
-    # In C, access to `raw` and `kinds` is not bounds-checked.
+    # In C, access to `raw` and `kinds` has no bounds check.
     out = bytearray(room)
     raw = out
     table = _KINDS
@@ -74,7 +75,7 @@ def records_text(records: list[Record]) -> bytes | None:
 
 
 def _literal(raw: bytearray, at: int, text: bytes) -> int:
-    """Write `text` unchanged at `at`; returns the position after it."""
+    """Write `text` unchanged into `raw` at offset `at`; returns the offset after it."""
     source = text
     for index in range(len(text)):
         raw[at + index] = source[index]
@@ -82,7 +83,7 @@ def _literal(raw: bytearray, at: int, text: bytes) -> int:
 
 
 def _number(raw: bytearray, at: int, number: int) -> int:
-    """Write a number in decimal at `at`; returns the position after it."""
+    """Write a number in decimal into `raw` at offset `at`; returns the offset after it."""
     if number < 0:
         raw[at] = 0x2D
         at += 1
@@ -101,7 +102,10 @@ def _number(raw: bytearray, at: int, number: int) -> int:
 
 
 def _payload(raw: bytearray, at: int, data: bytes | None, kinds: bytes) -> int:
-    """Write bytes as a JSON string at `at`, None as null; returns the position after it, -1 if they are not plain."""
+    """Write `data` into `raw` at offset `at` as a JSON string, None as null; returns the offset after it.
+
+    Returns -1 if the bytes are not plain. `kinds` is _KINDS.
+    """
     if data is None:
         return _literal(raw, at, b"null")
     source = data

@@ -1,4 +1,4 @@
-"""Make the tuples of a record. In C, loop.pxd replaces these functions by others that reuse released tuples."""
+"""Makes the tuples of a record. In C, loop.pxd replaces these functions by others that reuse released tuples."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ def record_tuple(
     value: bytes | None,
     headers: tuple[Header, ...],
 ) -> Record:
-    """A record; in C, the `last` one refilled if nothing else refers to it."""
+    """A record from its fields; in C, the tuple `last` with these fields if nothing else refers to it."""
     del last
     return offset, timestamp, key, value, headers
 
 
 def header_tuple(last: tuple[Header] | None, name: bytes, content: bytes | None) -> tuple[Header]:
-    """A record's headers if there is only one; in C, `last` refilled if nothing else refers to it or its header."""
+    """The headers of a record with one header.
+
+    In C, the tuples of `last` with these fields if nothing else refers to them.
+    """
     del last
     return ((name, content),)

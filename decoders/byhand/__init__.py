@@ -1,4 +1,4 @@
-"""Decode bytes that a user gives by hand, without their connection."""
+"""Decodes bytes that a user pastes or gives in a file, without the connection that they came from."""
 
 from __future__ import annotations
 

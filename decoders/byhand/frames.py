@@ -1,4 +1,4 @@
-"""Split bytes into frames, with or without length fields."""
+"""Splits bytes into frames, with or without length fields."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from kproxy.decoders.primitives import Buffer
 from kproxy.decoders.schema.lookup import Definitions
 
 SIZE: Final = 4
-"""Bytes of a frame's length field."""
+"""Size in bytes of a frame's length field."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A frame in bytes given by hand: where it begins, and its bytes with a length field before them.
+    """A frame in the bytes that the user gave: `start` is its offset there, `data` has its bytes.
 
-    `is_prefixed`: the length field was in the given bytes; if it was not, offsets in `data` are four bytes too high.
+    `data` always begins with a length field. `is_prefixed` says that the given bytes contain this field; else it was
+    added, so offsets in `data` are four too high.
     """
 
     start: int
@@ -34,7 +35,10 @@ class Frame:
 
     @property
     def missing(self) -> int:
-        """How many bytes fewer than its length field says the frame has; negative if that is too low or no length."""
+        """Number of bytes that the length field announces and the frame lacks.
+
+        Negative if the length field is too low or invalid.
+        """
         return _length(self.data) + SIZE - len(self.data)
 
 
@@ -43,7 +47,7 @@ def _length(data: Buffer, at: int = 0) -> int:
 
 
 def prefixed(data: bytes) -> bytes:
-    """The bytes with a length field before them."""
+    """The bytes with a length field added in front."""
     return struct.pack(">i", len(data)) + data
 
 
@@ -53,10 +57,10 @@ def frames(
     fits: Callable[[bytes], bool] | None = None,
     reach: Callable[[bytes], int] | None = None,
 ) -> list[Frame]:
-    """The adjoining frames in `data`, with or without length fields; the last one may be cut.
+    """The consecutive frames in `data`, with or without length fields; the last frame may be cut.
 
-    `fits` tells whether a frame, length field included, is an expected one (default: any request). `reach` tells how
-    many bytes of a frame that does not fit can be read. Bytes that cannot be split are one frame without length field.
+    `fits` says whether a frame, length field included, is expected (default: any request is). `reach` returns how many
+    bytes of an unexpected frame can be decoded. If the bytes cannot be split, they are one frame without length field.
     """
     expected = fits or (lambda frame: is_request(frame, definitions))
     alone = Frame(0, prefixed(data), is_prefixed=False)
@@ -79,7 +83,7 @@ def frames(
 
 
 def _chain(data: bytes) -> Iterator[Frame]:
-    """Split by length fields as long as these are plausible; the remaining bytes are one cut frame."""
+    """Split by length fields as long as they are plausible; the remaining bytes are one cut frame."""
     start = 0
     while len(data) - start >= SIZE and (size := _length(data, start)) >= SIZE:
         end = min(start + SIZE + size, len(data))
@@ -95,6 +99,6 @@ def is_request(frame: bytes, definitions: Definitions) -> bool:
 
 
 def is_records(data: Buffer) -> bool:
-    """Whether bytes begin with a record batch with a valid CRC, or consist of record batches to the last byte."""
+    """Whether the bytes begin with a record batch with a valid CRC, or consist of record batches to the last byte."""
     parsed = parse(data)
     return bool(parsed.batches) and (bool(parsed.batches[0].header["crcValid"]) or not parsed.truncated_tail)

@@ -1,4 +1,4 @@
-"""Interprets bytes given by hand: by the user's options first, then by the bytes themselves, then by a guess."""
+"""Interprets bytes that a user gives: by the user's options, then by the bytes themselves, then by a guess."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ class Kind(StrEnum):
     REQUEST = "request"
     RESPONSE = "response"
     MESSAGE = "message"
-    """A message's fields without a header."""
+    """The fields of a message, without a header."""
     RECORDS = "records"
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The user's statements about the bytes; None or empty if unspecified.
+    """What the user has stated about the bytes; None or empty if the user did not state it.
 
-    `names` are message names: the bytes are the fields of one of them, without a header.
+    `names` are message names: the bytes are the fields of one of these messages, without a header.
     """
 
     api_key: int | None = None
@@ -63,10 +63,11 @@ class Asked:
 class Opened:
     """The interpretation of some bytes.
 
-    `start` is their offset in the input. `data` has the bytes; if `shift` is -4, with a length field added before them,
-    so add `shift` to the offsets of `root`. Offsets of `problems` count in the given bytes. `guess` describes what of
-    `kind`, `message` and `version` is a guess, "" if nothing is; `others` are further readings that fit.
-    `guessed_version` and `definitions` are as in `decoders.message.Decoded`.
+    `start` is their offset in the input. `data` holds the bytes. If `shift` is -4, `data` begins with a length field
+    that was added; add `shift` to offsets of `root` to get offsets in the given bytes. Offsets of `problems` count in
+    the given bytes. `guess` says which of `kind`, `message` and `version` are guessed and why, "" if none is; `others`
+    are other readings that fit. `guessed_version` and `definitions` have the meaning they have in
+    `decoders.message.Decoded`.
     """
 
     kind: Kind
@@ -88,11 +89,11 @@ class Opened:
 
     @property
     def given(self) -> bytes:
-        """The given bytes."""
+        """The bytes as the user gave them, without an added length field."""
         return self.data[-self.shift :]
 
     def to_json(self, api: str | None, *, show_secrets: bool) -> dict[str, Any]:
-        """The object "kproxy.message/1"; `api` is the name of the message's API."""
+        """The JSON object "kproxy.message/1"; `api` is the name of the message's API."""
         line: dict[str, Any] = {
             "schema": SCHEMA,
             "kind": self.kind.value,
@@ -121,14 +122,14 @@ class Opened:
 
 
 class Opener:
-    """Interprets input piece by piece; a response is decoded with the help of its earlier request."""
+    """Interprets the input piece by piece; a response is decoded with its request if that came earlier in the input."""
 
     def __init__(self, definitions: Definitions, asked: Asked, view: View) -> None:
         self.definitions = definitions
         self.asked = asked
         self.view = view
         self._requests: dict[int, dict[tuple[int, int], bytes]] = {}
-        """Request frames by correlation id (which several connections may use), then by API and version."""
+        """Request frames by correlation id (several requests may have the same), then by (API key, version)."""
 
     def open(self, data: bytes) -> Iterator[Opened]:
         """The interpretations of one piece of input, in order. Never raises on any bytes."""
@@ -143,7 +144,7 @@ class Opener:
                 yield self._frame(frame)
 
     def _expected(self, frame: bytes) -> bool:
-        """Whether a frame matches the user's statements."""
+        """Whether a frame has the kind, API and version that the user stated."""
         asked = self.asked
         if asked.side is not Side.BROKER and is_request(frame, self.definitions) and self._asked_request(frame):
             return True
@@ -155,7 +156,7 @@ class Opener:
         return bool(responses(frame, self.definitions, api_key=asked.api_key, version=asked.version))
 
     def _reach(self, frame: bytes) -> int:
-        """Number of a frame's bytes that can be decoded under the user's statements."""
+        """Number of a frame's bytes that can be decoded as the user stated."""
         asked = self.asked
         if asked.side is Side.CLIENT or asked.api_key is None:
             return _read(decode_request(frame, self.definitions), frame)
@@ -166,7 +167,7 @@ class Opener:
         key, version = int.from_bytes(frame[4:6], "big", signed=True), int.from_bytes(frame[6:8], "big", signed=True)
         return self.asked.api_key in {None, key} and self.asked.version in {None, version}
 
-    # frames
+    # --- frames ---
 
     def _frame(self, frame: Frame) -> Opened:
         asked, data = self.asked, frame.data
@@ -174,7 +175,7 @@ class Opener:
             return self._request(frame)
         if asked.side is None and is_request(data, self.definitions) and self._asked_request(data):
             return self._request(
-                frame, "" if frame.is_prefixed else "a request without length field: it reads as one to the last byte"
+                frame, "" if frame.is_prefixed else "a request without length field: it fits to the last byte"
             )
         if asked.api_key is not None and asked.version is not None:
             return self._response(frame, asked.api_key, asked.version)
@@ -195,19 +196,21 @@ class Opener:
         return decoded.body is not None and not decoded.problems
 
     def _unfit(self, frame: Frame) -> Opened:
-        """A frame that no definition decodes to its last byte."""
+        """The interpretation of a frame that no definition decodes to its last byte."""
         asked, data = self.asked, frame.data
         if asked.side is None and plausible_request(data, _size(data), known(self.definitions)):
             return self._request(frame)
         if asked.api_key is not None:
             version = self._furthest(data, asked.api_key)
-            return self._response(frame, asked.api_key, version, "no version reads to the last byte; this one furthest")
+            return self._response(
+                frame, asked.api_key, version, "no version fits to the last byte; this one reads furthest"
+            )
         if asked.nothing and not frame.is_prefixed:
             return self._named(frame.data[4:])
         return self._unknown(frame)
 
     def _furthest(self, data: bytes, key: int) -> int:
-        """The version that decodes the most bytes of a response; the newest of several."""
+        """The version of an API that decodes most bytes of a response; the newest of several that decode as many."""
 
         def read(version: int) -> tuple[int, int]:
             return _read(decode_response(data, key, version, self.definitions), data), version
@@ -270,12 +273,15 @@ class Opener:
         return opened
 
     def _request_of(self, response: bytes, key: int | None, version: int | None) -> bytes | None:
-        """The frame of a response's request, if it came earlier in the input."""
+        """The frame of the request with this response's correlation id, API key and version.
+
+        None if the input did not hold it before the response.
+        """
         asked = self._requests.get(int.from_bytes(response[4:8], "big", signed=True), {})
         return None if key is None or version is None else asked.get((key, version))
 
     def _guarded(self, opened: Opened) -> Opened:
-        """The guess; its body is withheld if another fitting message has a secret in these bytes."""
+        """The guessed interpretation; its body is withheld if another message that fits has a secret in these bytes."""
         if self.view.show_secrets or opened.message is None:
             return opened
         name, data = opened.message.name, opened.data
@@ -301,14 +307,14 @@ class Opener:
         names = asked.names or frozenset(one.name for one in self.definitions.messages() if _stands_alone(one))
         readings = bare(data, self.definitions, names=names, version=asked.version)
         if not asked.names:
-            # Nearly any bytes fit some short message; a version that Kafka writes before it supports the guess.
+            # Nearly any bytes fit some short message; the version in front supports the guess.
             readings = [reading for reading in readings if reading.start]
         if not readings:
             message = next((one for one in messages if asked.version is None or asked.version in one.versions), None)
             if message is None:
                 return self._unknown(Frame(0, prefixed(data), is_prefixed=False))
             version = message.versions.high if asked.version is None else asked.version
-            guess = "" if asked.version is not None else "no version reads to the last byte; this is the newest"
+            guess = "" if asked.version is not None else "no version fits to the last byte; this is the newest"
             return self._bare(data, Reading(message, version, 0, starts(message, version, data)[0]), guess, [])
         first, *others = readings
         specified = len(asked.names) == 1 and asked.version is not None
@@ -338,7 +344,7 @@ class Opener:
         return opened
 
     def _bare_tree(self, data: bytes, reading: Reading) -> Node:
-        """The nodes of a message without header: bytes before its fields, "body" and "trailing"."""
+        """The tree of a message without header: its nodes are the bytes before the fields, "body" and "trailing"."""
         message, version, start = reading.message, reading.version, reading.start
         root = Node("message", message.name, 0)
         root.end = len(data)
@@ -371,7 +377,7 @@ class Opener:
         ]
         problems = list(limited(found, form.left_out))
         if form["truncatedTail"] and not any(problem.offset >= position for problem in problems):
-            text = f"{form['truncatedTail']} bytes of a batch that is not whole"
+            text = f"{form['truncatedTail']} bytes of an incomplete batch"
             problems.append(Problem(Kind.RECORDS, position, "", text, Code.TRUNCATED))
         return Opened(Kind.RECORDS, 0, data, root, body=form, problems=problems, guess=guess)
 
@@ -386,20 +392,24 @@ class Opener:
         if not root.children:
             _child(root, "unread", "bytes", frame.data, 4, len(frame.data))
         secret = may_tell_a_secret(frame.data, self.definitions)
-        text = "no message that we know reads these bytes"
+        text = "no known message fits these bytes"
         if len(frame.data) > MOST_GUESSED:
-            text = f"no answer with records reads these bytes; of more than {MOST_GUESSED} no other is guessed"
+            text = f"no response with records fits these bytes; others are tried up to {MOST_GUESSED} bytes only"
         problem = Problem(Kind.UNKNOWN, 0, "", text, Code.NOT_KAFKA)
         problems = [*_missing(frame, Kind.UNKNOWN), problem]
         return Opened(Kind.UNKNOWN, frame.start, frame.data, root, shift, problems=problems, may_hold_secrets=secret)
 
 
 def _missing(frame: Frame, kind: Kind) -> list[Problem]:
-    """The text about a length field that does not match its frame."""
+    """The problem that the length field does not match the number of bytes, if so."""
     if frame.missing > 0:
         text = f"{counted(frame.missing, 'byte')} of the frame {are(frame.missing)} missing"
         return [Problem(kind.value, len(frame.data), "", text, Code.TRUNCATED)]
-    return [Problem(kind.value, 0, "", "no length field of a frame", Code.BAD_LENGTH)] if frame.missing else []
+    return (
+        [Problem(kind.value, 0, "", "the length field does not match the bytes", Code.BAD_LENGTH)]
+        if frame.missing
+        else []
+    )
 
 
 def _size(data: bytes) -> int:
@@ -407,13 +417,13 @@ def _size(data: bytes) -> int:
 
 
 def _read(decoded: Decoded, data: bytes) -> int:
-    """Number of a frame's decoded bytes."""
+    """Number of a frame's bytes that were decoded."""
     read = unfit(decoded, len(data))
     return len(data) if read is None else read
 
 
 def _header(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The header's values as JSON: numbers, text and unknown tagged fields."""
+    """The header's values for JSON: numbers, text and unknown tagged fields."""
     return {
         name: [{"tag": tag, "base64": base64(data)} for tag, data in value] if isinstance(value, list) else value
         for name, value in values.items()
@@ -429,7 +439,7 @@ def _guess(first: Reading, others: list[Reading]) -> str:
 
 
 def _has_secret(reading: Reading, data: bytes) -> bool:
-    """Whether a field of a reading is secret and not empty."""
+    """Whether a reading finds a secret field that is not empty."""
     message = reading.message
     if message.name not in {*secrets.ALWAYS, *secrets.BY_FLAG, *secrets.BY_NAME}:
         return False

@@ -1,7 +1,7 @@
-"""Find the messages that bytes can be.
+"""Finds the messages that given bytes may be.
 
-A request names its API and version; a response does not. So a response is decoded with every layout, and the readings
-that end at the last byte are ranked by how likely their values are.
+A request names its API and version; a response does not. So a response is decoded with every layout. Readings that end
+at the last byte are ranked by how likely their values are.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from kproxy.decoders.schema.model import Message
 from kproxy.decoders.tree import Node, tree
 
 _JUDGED: Final = 2_000
-"""Most nodes of a reading that are scored."""
+"""Maximum number of nodes of a reading whose values are scored."""
 _LONGEST_THROTTLE: Final = 3_600_000
 _USUAL: Final = ("core", "group", "transaction", "admin", "security")
-"""Classes of APIs that clients use, in order of rank; with equal scores, other classes rank after them."""
+"""Classes of APIs that clients use, in order of rank; among equal scores, all other classes rank after them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One way to decode bytes to the last one; the message's fields begin at `start`.
+    """One way to decode bytes to the last byte; the message's fields begin at offset `start`.
 
-    `score` is how likely the values are, compared with other readings of the same bytes.
+    `score` says how likely the values are, compared with other readings of the same bytes; a higher one is likelier.
     """
 
     message: Message
@@ -44,7 +44,7 @@ class Reading:
 def responses(
     frame: bytes, definitions: Definitions, *, api_key: int | None = None, version: int | None = None
 ) -> list[Reading]:
-    """Every response that a frame can be, likeliest first; arguments as in `guessing.readings`."""
+    """All responses that a frame may be, likeliest first; `api_key` and `version` restrict them."""
     found = []
     for _, one, decoded in guessing.readings(frame, definitions, api_key=api_key, version=version):
         if decoded.message is None or decoded.version != one:
@@ -63,9 +63,10 @@ def bare(
     api_key: int | None = None,
     version: int | None = None,
 ) -> list[Reading]:
-    """Every message without header that bytes can be, likeliest first.
+    """All messages without header that the bytes may be, likeliest first.
 
-    Messages from records or from other messages' bytes fields may begin with the numbers of `lead`.
+    `names`, `api_key` and `version` restrict them. The numbers of `lead` may stand before a message's fields, if the
+    message comes from a record or from a bytes field.
     """
     found = []
     for message in definitions.messages():
@@ -80,7 +81,7 @@ def bare(
 
 
 class Lead(NamedTuple):
-    """A number that Kafka writes before the fields of a message in a record or bytes field."""
+    """A number that Kafka writes before the fields of a message in a record or a bytes field; `data` are its bytes."""
 
     name: str
     type: str
@@ -89,9 +90,10 @@ class Lead(NamedTuple):
 
 
 def lead(message: Message, version: int) -> list[Lead]:
-    """The numbers before a message's fields: its version; for a coordinator's key its type; for a metadata record both.
+    """The numbers that Kafka writes before a message's fields.
 
-    A metadata record's numbers begin with the frame version.
+    It is the message's version; for a coordinator's key its type; for a metadata record the frame version, type and
+    version.
     """
     if message.kind in {"request", "response", "header"}:
         return []
@@ -103,7 +105,10 @@ def lead(message: Message, version: int) -> list[Lead]:
 
 
 def starts(message: Message, version: int, data: Buffer) -> tuple[int, ...]:
-    """Where a message's fields can begin, likelier first: after the numbers of `lead` if these are there, or at 0."""
+    """The offsets at which a message's fields may begin, likelier first.
+
+    The fields may begin at 0 or, if the bytes begin with the numbers of `lead`, after these.
+    """
     before = b"".join(one.data for one in lead(message, version))
     return (len(before), 0) if before and bytes(data[: len(before)]) == before else (0,)
 
@@ -120,7 +125,7 @@ def _bare(data: bytes, message: Message, version: int, start: int) -> Reading | 
 
 
 def ranked(readings: list[Reading], definitions: Definitions) -> list[Reading]:
-    """The readings sorted by score, then class of API (those that clients use first), then API key, newest version."""
+    """The readings sorted by score, then class of API (those that clients use first), API key, newest version."""
 
     def usual(reading: Reading) -> int:
         api = None if reading.message.api_key is None else definitions.api(reading.message.api_key)
@@ -130,7 +135,7 @@ def ranked(readings: list[Reading], definitions: Definitions) -> list[Reading]:
 
 
 def _score(body: Node, data: Buffer) -> float:
-    """How likely the values of a message are: plausible values that random bytes seldom have add, odd ones subtract."""
+    """How likely a message's values are: values that random bytes seldom have raise the score, odd ones lower it."""
     return sum(_worth(node, data) for node in body.walk())
 
 

@@ -1,4 +1,7 @@
-"""Path to a request's `acks`, computed from its definition; loop.py follows it to find requests without a reply."""
+"""Computes the path to a request's field `acks` from its definition.
+
+The module loop uses the path to find requests without a reply.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +13,26 @@ from kproxy.decoders.schema.layout import Layout, Shape, layout
 from kproxy.decoders.schema.lookup import Definitions
 
 ENOUGH = 1 << 16
-"""Bytes of a frame that are read to find `acks`; a transactional id before it has at most 32 KiB."""
+"""Number of bytes of a frame that are read to find `acks`; a transactional id before it has at most 32 KiB."""
 
 STRING, COMPACT_STRING, TAGS = -1, -2, -3
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """Steps from the frame's start to `acks`: each skips some bytes, a string, or tagged fields."""
+    """The steps from the start of a frame to `acks`: each skips some bytes, a string, or tagged fields."""
 
     steps: tuple[int, ...]
     unanswered: frozenset[int]
-    """Values of `acks` for which the broker sends no reply."""
+    """The values of `acks` for which the broker sends no reply."""
 
 
 @lru_cache(maxsize=256)
 def way(definitions: Definitions, key: int, version: int) -> Way | None:
-    """The path to a request's `acks`; None if it has none or a field before it cannot be skipped."""
+    """The path to `acks` in requests of this API key and version.
+
+    None if they have no `acks`, or if a field before it cannot be skipped.
+    """
     if version not in definitions.versions(key):
         return None
     header_version = definitions.request_header_version(key, version)
@@ -47,7 +53,10 @@ def way(definitions: Definitions, key: int, version: int) -> Way | None:
 
 
 def _skip(fields: Layout, steps: list[int]) -> bool:
-    """Add the steps over a struct's fields; False if it reached `acks` or a field that cannot be skipped."""
+    """Append the steps over a struct's fields to `steps`.
+
+    Returns False at `acks` or at a field that cannot be skipped.
+    """
     for slot in fields.slots:
         if slot.name == "acks":
             return False

@@ -1,4 +1,4 @@
-"""Recognise Kafka by responses alone, if a capture holds nothing of the asking side.
+"""Recognises Kafka by responses alone, for captures that hold no bytes of the client's side.
 
 Only one proof is accepted: an ApiVersions response that lists a broker's APIs, as the direction's first frame. Nearly
 every client asks for it first, and nothing else looks like it. A sequence of frames whose lengths and rising
@@ -21,14 +21,14 @@ from kproxy.decoders.stream import Event, Gap, Run, Source
 
 FEWEST_APIS = 8
 LONGEST = 1 << 16
-"""Most bytes of the response; each API in it has at most 7, each feature about 40."""
+"""Maximum size in bytes of such a response; each API in it has at most 7 bytes, each feature about 40."""
 
 
 def answers(events: Sequence[Event], source: Source, limit: int, *, opened: bool) -> bool:
-    """Whether the answering side's `events` may be Kafka's, at a port that the user named as Kafka's.
+    """Whether the broker side's `events` may be Kafka's, at a port that the user named as Kafka's.
 
-    False if they begin with TLS or HTTP or, if the capture holds the connection's beginning (`opened`), with anything
-    but a response of at most `limit` bytes.
+    False if they begin with TLS or HTTP. Also False if the capture holds the connection's beginning (`opened`), and the
+    first bytes are not a response of at most `limit` bytes.
     """
     first = events[0] if events else None
     if not isinstance(first, Run):
@@ -45,7 +45,7 @@ def answers(events: Sequence[Event], source: Source, limit: int, *, opened: bool
 
 
 def announces_kafka(events: Iterable[Event], source: Source, definitions: Definitions, known_apis: Known) -> bool:
-    """Whether the answering side's `events` begin with a whole ApiVersions response that lists a broker's APIs."""
+    """Whether the broker side's `events` begin with a whole ApiVersions response that lists a broker's APIs."""
     stretch: Stretch | None = None
     for event in events:
         if not isinstance(event, Run):

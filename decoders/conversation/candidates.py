@@ -1,8 +1,8 @@
-"""Find possible frame headers in a window of bytes, by compiled patterns.
+"""Finds possible frame headers in a window of bytes by compiled regular expressions.
 
-A pattern matches the first byte of each possible header, overlapping ones too. It never misses a header; its matches
-must be tested by the exact rule. Both patterns begin with the length's first byte, which rejects most bytes of text
-and of compressed data.
+A pattern matches at the first byte of each possible header, also of overlapping ones. It never misses a header; the
+caller must test each match by the exact rule. Both patterns begin with the length's first byte, which rejects most
+bytes of text and of compressed data.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from typing import TypeVar
 
 HIGHEST_SIZE = 0x7FFFFFFF
 MOST_LEADS = 4
-"""Most different first halves of correlation ids in a pattern."""
+"""Maximum number of different first halves of correlation ids in one pattern."""
 
 _T = TypeVar("_T")
 
 
 def _one_of(values: Iterable[int]) -> bytes:
-    """A character class of byte values."""
+    """A regular expression that matches one of these byte values."""
     return b"[" + b"".join(b"\\x%02x" % value for value in sorted(values)) + b"]"
 
 
 def _first_byte(limit: int) -> bytes:
-    """The first byte of a length up to `limit`."""
+    """A regular expression for the first byte of a length from 0 to `limit`."""
     return b"[\\x00-\\x%02x]" % (min(limit, HIGHEST_SIZE) >> 24)
 
 
 def request_starts(versions: Mapping[int, tuple[int, int]], limit: int) -> re.Pattern[bytes]:
-    """Pattern of request headers (size, api key, api version, correlation id, client id's length) of known keys.
+    """A pattern for request headers (size, API key, API version, correlation id, client id's length) of known API keys.
 
-    `versions` are the lowest and highest version of each key, `limit` is the longest frame. A ControlledShutdown v0 has
-    no client id.
+    `versions` holds the lowest and highest version of each key, `limit` is the size of the longest frame. A
+    ControlledShutdown v0 has no client id.
     """
     groups: dict[tuple[int, int, int], list[int]] = {}
     for key, (low, high) in versions.items():
@@ -50,7 +50,7 @@ def request_starts(versions: Mapping[int, tuple[int, int]], limit: int) -> re.Pa
 
 
 class Awaited:
-    """Finds response headers (size, correlation id) whose id is in `outstanding`, or similar to one that is.
+    """Finds response headers (size, correlation id) whose correlation id is, or may be, in `outstanding`.
 
     `outstanding` may change between calls; new ids must be added at its end.
     """
@@ -62,20 +62,20 @@ class Awaited:
         self._limit = limit
         self._newest: object = None
         self._leads: dict[int, set[int]] = {}
-        """The third bytes of the ids by their first two."""
+        """By the first two bytes of a correlation id, the third bytes that occur after them."""
         self._tops: set[int] = set()
         self._coarse = False
         self._pattern: re.Pattern[bytes] | None = None
 
     def starts(self, window: bytes) -> Iterator[re.Match[bytes]]:
-        """Matches in `window`, each at the first byte of a possible header."""
+        """The matches in `window`, each at the first byte of a possible header."""
         newest = _last(self._outstanding.values())
         if newest is not self._newest:
             self._learn(newest)
         return iter(()) if self._pattern is None else self._pattern.finditer(window)
 
     def _learn(self, newest: object) -> None:
-        """Extend the pattern to the ids added since the last call."""
+        """Extend the pattern by the ids added since the last call; `newest` is the newest of them."""
         known = self._newest
         self._newest = newest
         changed = False
@@ -96,7 +96,7 @@ class Awaited:
             self.remake()
 
     def remake(self) -> None:
-        """Rebuild the pattern from all ids learnt so far."""
+        """Rebuild the pattern from all ids seen so far."""
         self._pattern = None
         if not self._leads:
             return

@@ -1,15 +1,15 @@
-"""Packet comments that kproxy writes about a frame, and the problems that they report."""
+"""The packet comments that kproxy writes about frames, and the problems that such comments report."""
 
 from __future__ import annotations
 
 from kproxy.decoders.problems import Code, Problem
 
 CHANGED = "changed by kproxy"
-"""First line of a comment about changes; lines of path, old and new value follow."""
+"""First line of a comment on changes; further lines hold path, old value and new value."""
 LEAKED = "kproxy let pass a broker's own address:"
-"""Prefix of a line about a leaked address; the address follows."""
+"""Beginning of the line on a leaked broker address; the address follows."""
 WITHHELD = "kproxy withheld this from the client:"
-"""Prefix of a line about a withheld response; the reason follows."""
+"""Beginning of the line on a withheld response; the reason follows."""
 
 
 def problems(comment: str, where: str) -> list[Problem]:

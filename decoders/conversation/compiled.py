@@ -1,4 +1,4 @@
-"""Functions that setup.py compiles if there is a C compiler, otherwise their plain Python source."""
+"""The functions that setup.py compiles if there is a C compiler, otherwise those in plain Python."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if not TYPE_CHECKING:
         from kproxy.decoders.conversation._pairing import Pairing
 
         COMPILED = True
-    except (ImportError, ValueError):  # of a size: slots lie otherwise than decoders/exchange.pxd says
+    except (ImportError, ValueError):  # ValueError: the classes differ from decoders/exchange.pxd
         pass
 
 __all__ = ["COMPILED", "Pairing", "wants_no_reply", "whole_requests", "whole_responses"]

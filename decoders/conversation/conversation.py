@@ -1,4 +1,4 @@
-"""One TCP connection: runs of bytes in, exchanges out. See numbering.py for how a reader drives it."""
+"""One TCP connection: runs of bytes in, exchanges out. numbering.py describes how a reader calls it."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ __all__ = ["SECOND", "Conversation", "Limits"]
 Done = list[tuple[int, Exchange | StreamProblem]]
 
 NOT_CAPTURED = "the broker's side was not captured"
-"""Reason of requests without a response if the capture holds no packet of the broker."""
+"""Reason of requests without a response, if the capture holds no packet of the broker."""
 
 
 class Conversation:
-    """Frames both directions of one TCP connection and pairs them.
+    """Finds the frames in both directions of one TCP connection and pairs them to exchanges.
 
-    `opened` means that the capture holds the connection's beginning (SYN): the first byte of each direction starts a
-    frame. `expected` means that the user named the broker's port: the broker's side is taken for Kafka even if nothing
-    of the client's was captured. `health` is shared by all conversations of a reading.
+    `opened` means that the capture holds the connection's beginning (SYN), so that the first byte of each direction
+    begins a frame. `expected` means that the user named the broker's port as Kafka's: responses are read even if
+    nothing of the client was captured. `health` is shared by all conversations of a reading.
     """
 
     def __init__(
@@ -60,9 +60,9 @@ class Conversation:
         self.health = health or Health()
         self.started: list[tuple[int, Exchange]] = []
         self.ignored = False
-        """True once the connection is known not to be Kafka; from then on only events with copies need to be fed."""
+        """True once the connection is known not to be Kafka; from then on `feed` needs only events that hold copies."""
         self.beginning = b""
-        """The client's first bytes, if they are neither Kafka's nor TLS."""
+        """The client's first bytes, if they are neither Kafka nor TLS."""
         # A method here would create a reference cycle and delay the release of ended conversations.
         fits_asked = partial(_fits, source, definitions)
         self._pairing = Pairing(self.connection, self.limits, self.started, fits_asked, opened=opened)
@@ -76,23 +76,25 @@ class Conversation:
             self._pairing.outstanding, self._pairing.repeated, opened=opened,
         )  # fmt: skip
         self._held: deque[Run | Gap | End] = deque()
-        """Events of the answering side that wait until Kafka is recognised."""
+        """Events of the broker's side that wait until the connection is recognised as Kafka."""
         self._unfinished: End | None = None
-        """End of the answering side, kept while its resynchronisation waits for requests that a hole may delay."""
+        """The End of the broker's side, if its resynchronisation still waits for requests that a hole may delay."""
         self._ended = [False, False]
         self._over = False
         self._session: Session | None = None
 
     @property
     def recognised(self) -> bool:
-        """Whether a Kafka request was seen."""
+        """Whether a request of Kafka was seen."""
         return self._requests.recognised
 
     def feed(self, events: list[Event]) -> Done:
-        """Process a batch of events of both directions; returns complete exchanges and stream problems.
+        """Process a batch of events of both directions.
 
-        Each direction's events are in stream order. Runs adjoin, or have a Gap between them for missing bytes; they
-        hold plain ints (lists or array.array).
+        Returns (address, item) of complete exchanges and stream problems.
+
+        Each direction's events are in stream order. Runs of a direction are adjacent, or a Gap stands between them for
+        missing bytes. The lists in runs hold plain ints (lists or array.array).
         """
         if self._over or (self.ignored and not has_copies(events)):
             return []
@@ -117,9 +119,9 @@ class Conversation:
         return self._take_done()
 
     def rests(self, since: int) -> bool:
-        """Whether all bytes so far are decoded and all exchanges complete.
+        """Whether all bytes so far are decoded and all exchanges are complete.
 
-        Bytes captured at time `since` or later can then be read without those before them.
+        If so, bytes captured at time `since` or later can be read without the bytes before them.
         """
         if self.ignored or self._over or any(self._ended) or self._held or self._unfinished is not None:
             return False
@@ -127,11 +129,11 @@ class Conversation:
 
     @property
     def asked(self) -> int:
-        """The stream offset of the next request, while the conversation rests."""
+        """The stream offset at which the next request begins; valid only while `rests` returns True."""
         return self._requests.position
 
     def pass_over(self, runs: Iterable[Run]) -> None:
-        """Skip runs of whole requests and responses whose exchanges were found elsewhere; only while it rests."""
+        """Skip runs of whole requests and responses whose exchanges were found elsewhere; call it while `rests`."""
         for run in runs:
             framer = self._responses if run.side is Side.BROKER else self._requests
             framer.pass_over(run)
@@ -150,7 +152,10 @@ class Conversation:
                 exchange.session = self._session
 
     def _unrecognised(self, asked: list[Item]) -> Done:
-        """Process a batch while Kafka is not recognised, or once it is known to be something else."""
+        """Process a batch while the connection is not recognised as Kafka.
+
+        `asked` are the items of the client's side.
+        """
         foreign = self._requests.foreign
         over = any(kind == END and item.side is None for _, kind, item, _ in asked)
         size = sum(event.ends[-1] - event.start for event in self._held if isinstance(event, Run) and len(event.ends))
@@ -179,7 +184,7 @@ class Conversation:
         return self._take_done()
 
     def _only_answers(self) -> bool:
-        """Whether nothing of the asking side was captured, and the answering side alone proves Kafka."""
+        """Whether the capture holds nothing of the client's side, and the broker's side alone proves Kafka."""
         if self._requests.heard:
             return False
         if self.expected and answers(self._held, self.source, self.limits.frame, opened=self.opened):
@@ -187,11 +192,11 @@ class Conversation:
         return self._announced()
 
     def _announced(self) -> bool:
-        """Whether the answering side begins with an ApiVersions response."""
+        """Whether the broker's side begins with an ApiVersions response."""
         return announces_kafka(self._held, self.source, self.definitions, self._known)
 
     def _last_held(self) -> tuple[int, int]:
-        """Highest address and latest time of the held events."""
+        """(highest address, latest time) of the events that wait in `_held`."""
         last = time = 0
         for event in self._held:
             if not isinstance(event, Run):
@@ -201,13 +206,16 @@ class Conversation:
         return last, time
 
     def _one_sided(self, key: int, side: Side, time: int) -> None:
-        """Report once for the connection that the capture holds nothing of one side."""
+        """Report, once for the connection, that the capture holds nothing of one side."""
         who, lacks = ("client", "requests") if side is Side.CLIENT else ("broker", "responses")
         text = f"the capture holds nothing that the {who} sent: the {lacks} of this connection are unknown"
         self._pairing.done.append((key, StreamProblem(self.connection, side, time, 0, 0, Code.ONE_SIDED, text, key)))
 
     def _answers(self) -> Iterator[list[Item] | int]:
-        """Items of the answering side, in order; an int means: first process the requests before this key."""
+        """Yields lists of items of the broker's side, in order.
+
+        An int is a key: the caller must process the client's items before this key, and then ask for the next yield.
+        """
         responses = self._responses
         held = self._held
         responses.floor = max(responses.floor, self._requests.floor_at_start)
@@ -228,7 +236,7 @@ class Conversation:
             yield from self._walk(out)
 
     def _until(self, key: int) -> Iterator[list[Item] | int]:
-        """Process the requests before `key`, and read held bytes again if a late request may explain them."""
+        """Have the requests before `key` processed; reads held bytes again if a late request may explain them."""
         while True:
             yield max(key, self._responses.floor)
             if not self._responses.late:
@@ -236,7 +244,7 @@ class Conversation:
             yield from self._walk([])
 
     def _walk(self, out: list[Item]) -> Iterator[list[Item] | int]:
-        """Items in the bytes so far, after those in `out`; yields as `_answers`."""
+        """Yields items in the bytes so far, after those in `out`, in the form of `_answers`."""
         responses = self._responses
         released = 0
         while True:
@@ -259,7 +267,7 @@ class Conversation:
                 responses.seek(out)
 
     def _last(self, event: End) -> list[Item]:
-        """Items that the end of the answering side completes."""
+        """The items that the end of the broker's side completes."""
         out: list[Item] = []
         self._responses.finish(event, out)
         if event.side is not None:
@@ -267,7 +275,7 @@ class Conversation:
         return out
 
     def _pair(self, asked: list[Item]) -> None:
-        """Pair requests and responses in the order in which they were captured."""
+        """Pair the client's items with the responses, in the order in which they were captured."""
         index = self._merge(self._answers(), asked, 0)
         while index < len(asked):
             self._ask(asked[index])
@@ -276,7 +284,10 @@ class Conversation:
                 index = self._merge(self._walk([]), asked, index)
 
     def _merge(self, answers: Iterable[list[Item] | int], asked: list[Item], index: int) -> int:
-        """Process answers, and before each the items of `asked` before it; returns the index of the next of `asked`."""
+        """Process the yields of `_answers`, and before each the client's items before it.
+
+        `index` is the position in `asked` to begin at; returns the position of the next unprocessed item.
+        """
         pairing, responses = self._pairing, self._responses
         for found in answers:
             if not isinstance(found, int):
@@ -290,7 +301,7 @@ class Conversation:
         return index
 
     def _ask(self, item: Item) -> None:
-        """Process an item of the asking side."""
+        """Process an item of the client's side."""
         key, kind, exchange, correlation_id = item
         if kind < RESPONSE:
             self._pairing.request(key, exchange, kind, correlation_id)
@@ -306,7 +317,7 @@ class Conversation:
         self._other(key, exchange)
 
     def _other(self, key: int, item: StreamProblem | End) -> None:
-        """Process a problem or the end of a direction."""
+        """Process a stream problem, or the end of a direction."""
         if isinstance(item, StreamProblem):
             if item.code is Code.OVERLAP:
                 self._pairing.overlap(key, item)
@@ -327,7 +338,7 @@ class Conversation:
             self._over = True
 
     def take_started(self) -> list[tuple[int, Exchange]]:
-        """Exchanges whose header became readable since the last call, with the address of the header's last byte."""
+        """(address of the header's last byte, exchange) for exchanges whose header came since the last call."""
         started = self.started.copy()
         self.started.clear()
         return started
@@ -338,15 +349,18 @@ class Conversation:
         return self._pairing.waiting
 
     def keep(self, most: int, at: int) -> Done:
-        """Give up the oldest requests until at most `most` are in flight; `at` is the capture's current address."""
+        """Give up the oldest requests until at most `most` are in flight.
+
+        `at` is the present address in the capture.
+        """
         self._pairing.keep(at, most, "in all")
         return self._take_done()
 
     def tick(self, time: int, at: int) -> Done:
-        """Complete exchanges past their deadline, with the capture now at `time` and address `at`.
+        """Complete the exchanges whose deadline has passed, with the capture at `time` and address `at`.
 
-        For followers of a growing capture: call it after a batch for connections without events. It only makes results
-        prompt: the connection's next event would complete the same exchanges.
+        Callers that follow a growing capture use this after each batch, for connections without events in it. It only
+        makes results come sooner: the connection's next event would complete the same exchanges.
         """
         if time > self._pairing.deadline:
             self._pairing.tick(at, time)
@@ -354,18 +368,18 @@ class Conversation:
 
 
 def _fits(source: Source, definitions: Definitions, frame: Frame, asked: Exchange) -> bool:
-    """Whether a frame can be the response to a request."""
+    """Whether a frame can be the response to the request of `asked`."""
     decoded = decode_frame(frame.data(source), "response", asked, definitions)
     return decoded is not None and fits(decoded)
 
 
 def has_copies(events: Iterable[Event]) -> bool:
-    """Whether any event holds differing copies of earlier bytes."""
+    """Whether any event holds copies of earlier bytes that differ from them."""
     return any(isinstance(event, Run) and len(event.copies) > 0 for event in events)
 
 
 def _first_key(event: Event) -> int:
-    """Address at which an event begins; for a run, at least `released`."""
+    """The address at which an event begins; for a run, `released` if that is higher."""
     if isinstance(event, Run):
         return max(event.released, event.at[0] if len(event.at) else 0)
     return event.at

@@ -1,10 +1,10 @@
 """One TCP connection that speaks a dialect and nothing else: runs of bytes in, exchanges out.
 
-It is driven as a `decoders.conversation.Conversation` is. Frames of both directions are taken in the order in which
-they were captured; a frame is what its side is due to say: a request where the side asks, else an answer. Where both
-are possible (both sides ask, or the roles turned while requests waited) it is an answer if it fits the request that
-waits. Where bytes are missing, or the capture began later than the connection, frames that fit only the other role turn
-the roles.
+It is used like a `decoders.conversation.Conversation`. Frames of both directions are processed in the order in which
+they were captured. A frame is a request if its side is the one that asks, otherwise a response. If both are possible
+(both sides ask, or the sides changed roles while requests waited), it is a response if it fits the waiting request.
+After missing bytes, or if the capture began after the connection, a frame that fits only the other role changes the
+roles of the sides.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MISSING = frozenset({Code.GAP, Code.CUT_BY_SNAPLEN, Code.TRUNCATED})
 
 
 class DialectConversation:
-    """See `Conversation`; `dialect` is what the connection speaks."""
+    """A connection that speaks a dialect; has the methods of `Conversation`."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class DialectConversation:
         self.health = health or Health()
         self.started: list[tuple[int, Exchange]] = []
         self.ignored = False
-        """A port of its own speaks nothing else: always False."""
+        """Always False: the port of the dialect carries no other protocol."""
         self.beginning = b""
         self._framers = [
             DialectFramer(
@@ -65,23 +65,31 @@ class DialectConversation:
             for side in Side
         ]
         self._waiting: tuple[dict[int, Exchange], dict[int, Exchange]] = ({}, {})
-        """By the side that asked: by correlation id or, in order, by a count."""
+        """Waiting exchanges, one table for each side that asked.
+
+        The keys are correlation ids or, if responses are paired by order, a running number.
+        """
         self._places: dict[Exchange, int] = {}
-        """Where a waiting exchange stands in its side's table."""
+        """The key that each waiting exchange has in the table of its side."""
         self._count = 0
         self._turned = False
         self._unsure = not opened
-        """Who asks may be another than we think."""
+        """Whether the assumption may be wrong which side sends the requests."""
         self._memory = Memory(dialect)
         self._punctuality = Punctuality(dialect, self.connection, self._memory)
         self._ended = [False, False]
         self._over = False
         self._last = 0
-        """Highest key so far."""
+        """Highest key of an item so far (see Stretch)."""
         self._done: Done = []
 
     def feed(self, events: list[Event]) -> Done:
-        """Take a batch of events of both directions; each direction's in stream order."""
+        """Process a batch of events of both directions.
+
+        Returns (address, item) of complete exchanges and stream problems.
+
+        Each direction's events are in stream order.
+        """
         if self._over:
             return []
         found: tuple[list[Item], list[Item]] = ([], [])
@@ -92,19 +100,19 @@ class DialectConversation:
                 self._framers[side].feed(event, found[side])
             if isinstance(event, End):
                 ends.append((max(event.at, *(self._framers[side].floor for side in concerned)), END, event, None))
-        # A direction's end comes after what it said; sorted() keeps the order of equal keys.
+        # A direction's end comes after its frames, because sorted() keeps the order of equal keys.
         for item in sorted(chain(*found, ends), key=_key):
             self._take(item)
         return self._take_done()
 
     def take_started(self) -> list[tuple[int, Exchange]]:
-        """Exchanges that began since the last call, with the address of the frame's last byte."""
+        """The exchanges that began since the last call, as (address of the frame's last byte, exchange)."""
         started = self.started.copy()
         self.started.clear()
         return started
 
     def tick(self, time: int, at: int) -> Done:
-        """Complete what has waited too long, with the capture now at `time` and address `at`."""
+        """Give up the exchanges that have waited too long, with the capture at `time` and address `at`."""
         if not self._over:
             self._last = max(self._last, at)
             self._expire(self._last, time)
@@ -132,7 +140,7 @@ class DialectConversation:
             self._unsure = True
             self._done.append((key, what))
 
-    # --- what a frame is ---------------------------------------------------------------------------------------------
+    # --- roles of frames ---------------------------------------------------------------------------------------------
 
     def _frame(self, key: int, frame: Frame, problems: list[Problem]) -> None:
         data = self._data(frame, problems)
@@ -153,7 +161,7 @@ class DialectConversation:
             self._orphan(key, frame, problems, data)
 
     def _data(self, frame: Frame, problems: list[Problem]) -> bytes:
-        """The bytes of a frame up to the first that is missing."""
+        """The bytes of a frame up to the first missing byte."""
         data = bytes(frame.data(self.source))
         return data[: min(one.offset for one in problems if one.code in _MISSING)] if frame.missing else data
 
@@ -165,9 +173,9 @@ class DialectConversation:
         )
 
     def _answered(self, asker: Side, frame: Frame, data: bytes) -> Exchange | None:
-        """The request of `asker` that a frame of the other side would answer.
+        """The request of `asker` that a frame of the other side would answer; None if there is none.
 
-        By order it is the oldest that may still be answered in time, else the latest.
+        If pairing is by order, it is the oldest request that can still be answered in time, else the latest request.
         """
         waiting = self._waiting[asker]
         if self.dialect.by_order:
@@ -187,7 +195,7 @@ class DialectConversation:
     def _as_answer(self, data: bytes, asked: Exchange) -> Decoded:
         return decode(data, "response", self.dialect, asked.api_key, asked.api_version, asked.truths)
 
-    # --- what becomes of it ------------------------------------------------------------------------------------------
+    # --- exchanges ---------------------------------------------------------------------------------------------------
 
     def _request(self, key: int, frame: Frame, problems: list[Problem], data: bytes) -> None:
         dialect = self.dialect
@@ -225,7 +233,7 @@ class DialectConversation:
         number = None if self.dialect.by_order else exchange.correlation_id
         if number is None:
             self._count += 1
-            # Below every correlation id, so that no answer finds what has none.
+            # This key is below every correlation id, so that no response finds an exchange without one.
             number = self._count if self.dialect.by_order else -(1 << 32) - self._count
         elif number in waiting:
             text = f"correlation id {number} is used again while its first request waits"
@@ -283,23 +291,26 @@ class DialectConversation:
 
     @property
     def waiting(self) -> int:
-        """How many requests wait for a response."""
+        """Number of requests in flight."""
         return sum(map(len, self._waiting))
 
     def keep(self, most: int, at: int) -> Done:
-        """Give up the oldest requests, with the capture now at address `at`, until at most so many wait."""
+        """Give up the oldest requests until at most `most` are in flight.
+
+        `at` is the present address in the capture.
+        """
         while self.waiting > most:
             waiting = max(self._waiting, key=len)
             self._evict(at, next(iter(waiting.values())), "in all")
         return self._take_done()
 
     def _expire(self, key: int, time: int) -> None:
-        """Note what is late at capture time `time`, and give up what has waited too long."""
+        """Report exchanges that are late at capture time `time`, and give up those that have waited too long."""
         self._done += ((key, problem) for problem in self._punctuality.check(key, time))
         limit = time - self.limits.outstanding_time
         reason = f"given up: no response within {self.limits.outstanding_time // 1_000_000_000} s"
         for waiting in self._waiting:
-            # The oldest comes first.
+            # The table is ordered by age.
             while waiting and _asked_at(exchange := next(iter(waiting.values()))) < limit:
                 self._give_up(key, exchange, reason)
 
@@ -315,10 +326,10 @@ class DialectConversation:
 
 
 def _asked_at(exchange: Exchange) -> int:
-    """Capture time of the request."""
+    """Capture time of an exchange's request."""
     return exchange.request.time if exchange.request is not None else 0
 
 
 def _asked_where(exchange: Exchange) -> int:
-    """Address of the request."""
+    """Address of an exchange's request."""
     return exchange.request.at if exchange.request is not None else 0

@@ -1,4 +1,4 @@
-"""Frames of one direction of a connection that speaks a dialect; what they are is told later, from both directions."""
+"""Finds the frames in one direction of a connection that speaks a dialect; the conversation decides on their roles."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from kproxy.decoders.schema.lookup import Definitions
 from kproxy.decoders.stream import End, Gap, Run, Side, Source
 
 SEARCHED = 1 << 20
-"""Longest frame that is believed while the next one is searched."""
+"""Longest frame in bytes that is accepted in a search for the next frame."""
 LIKELY_ERRORS = range(-1, 200)
-"""Error codes of an answer that may prove that a frame begins."""
+"""Error codes with which a response may prove that a frame begins."""
 
 _SIZES = re.compile(rb"(?=\x00[\x00-\x0f]..)", re.DOTALL)
 
 
 class DialectFramer(Framer):
-    """One direction. What it finds are Items (key, FRAME, (frame, problems), None), problems, and its end."""
+    """Finds the frames of one direction, as Items (key, FRAME, (frame, problems), None); also problems and the end."""
 
     where = ""
 
@@ -71,7 +71,7 @@ class DialectFramer(Framer):
                 return
 
     def _step(self, out: list[Item]) -> bool:
-        """One frame; False where more bytes are needed or the alignment is lost."""
+        """Process one frame; returns False if more bytes are needed or the position of the next frame is lost."""
         stretch, position = self.stretch, self.position
         if position >= stretch.end or stretch.end < self.need:
             stretch.drop(position)
@@ -103,7 +103,7 @@ class DialectFramer(Framer):
         self.need = 0
 
     def _finish(self, event: End, out: list[Item]) -> None:
-        """The stream is over: what is not whole is cut."""
+        """Process the end of the stream; an incomplete frame is reported as cut."""
         self.over = True
         if not self.begun:
             return

@@ -1,8 +1,8 @@
-"""Framing that both directions share: find frames, and report problems in their bytes.
+"""Finds frames in the bytes of one direction, and reports problems in these bytes; the base for both directions.
 
-A framer keeps the unconsumed bytes as a Stretch and walks it frame by frame, reading only the first bytes of each. It
-appends Items to a list. While the position of the next frame is known the framer is aligned; after a lost or absurd
-length, a Search resynchronises: the caller steps it segment by segment until it finds the next frame.
+A framer keeps the bytes that are not processed yet as a Stretch and walks it frame by frame, reading only the first
+bytes of each. It appends Items to a list. While the position of the next frame is known, the framer is *aligned*. After
+a lost or absurd length, a Search resynchronises: the caller steps it segment by segment until it finds the next frame.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ from kproxy.decoders.stream import Copy, Gap, Run, Side, Source
 SIZE = Struct(">i")
 _NEVER = 1 << 62
 _POSSIBLE, _PLAUSIBLE, _PROVEN = 1, 2, 3
-"""How well a frame fits: its length only; its header, too; every field to its last byte."""
+"""Values of `Framer._standing`, from weak to strong evidence that a frame begins at an offset.
+
+_POSSIBLE: the length is possible. _PLAUSIBLE: the header is plausible as well. _PROVEN: every field fits to the last
+byte.
+"""
 
 
 def _missing(size: int) -> str:
@@ -32,19 +36,22 @@ def _missing(size: int) -> str:
 
 
 def _better(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Whether the first of two (standing, size) is likelier; at equal standing the smaller, as wrong ones are large."""
+    """Whether the first of two (standing, size) is likelier; with equal standing, the smaller size is.
+
+    Wrong sizes are mostly large.
+    """
     return one[0] > other[0] or (one[0] == other[0] > 0 and one[1] < other[1])
 
 
 class Framer:
-    """Base class of both directions' framers."""
+    """Finds the frames of one direction; the base class for both directions."""
 
     side: Side
     where: str
     head: int
-    """Bytes needed to decide whether a frame may begin."""
+    """Number of bytes that are needed to decide whether a frame may begin."""
     kept = 0
-    """Bytes that stay held after a search has read them."""
+    """Number of bytes that stay in memory after a search has read them."""
 
     def __init__(
         self,
@@ -64,28 +71,31 @@ class Framer:
         self.stretch = Stretch(source, 0)
         self.begun = False
         self.position = 0
-        """Where the next frame begins, while aligned."""
+        """Offset at which the next frame begins; valid while the framer is aligned."""
         self.need = 0
-        """Offset that the stretch must reach before anything can happen."""
+        """Offset that the bytes must reach before the next frame can be processed."""
         self.floor = 0
-        """Highest key so far."""
+        """Highest key of an item so far (see Stretch)."""
         self.search: Search | None = None
         self.over = False
         self.comments: dict[int, str] = {}
         self.overlaps: list[tuple[int, int]] = []
         self.later: tuple[int, int] | None = None
-        """The last range read from a later copy because no frame begins with the first one."""
+        """The last range [start, end) that was read from the second copy of retransmitted bytes.
+
+        The second copy is read if no frame begins in the first.
+        """
         self.attention = _NEVER
-        """Lowest offset of a comment or an overlap."""
+        """Lowest offset of a packet comment or an overlap; frames that end before it have neither."""
 
     def begin(self, start: int) -> None:
-        """Start at `start`, the offset of the first byte that the capture knows of."""
+        """Begin at stream offset `start`, the first one that the capture knows of."""
         self.begun = True
         self.stretch = Stretch(self.source, start)
         self.position = start
 
     def take(self, event: Run | Gap, out: list[Item]) -> None:
-        """Append the bytes of an event to the held bytes."""
+        """Append the bytes of a run, or a gap, to the stretch; problems with them are appended to `out`."""
         if not self.begun:
             self.begin(event.start)
         if isinstance(event, Gap):
@@ -114,9 +124,12 @@ class Framer:
             self._read_instead(copy, event.released)
 
     def _read_instead(self, copy: Copy, released: int) -> None:
-        """Read another copy of held bytes, if it fits better, where no frame was found or the frame is incomplete.
+        """Read another copy of retransmitted bytes if a frame fits it better than the first copy.
 
-        If the copy also changes frames that were read already, a frame must begin with the copy's first bytes.
+        This happens only where no frame was found or the frame is incomplete.
+
+        If the copy also changes frames that were processed already, a frame must begin with the copy's first bytes.
+        `released` is the address of the packet that brought the copy.
         """
         search, first = self.search, self.stretch
         start = self.position if search is None else search.lost
@@ -138,12 +151,12 @@ class Framer:
             self.stretch = first
 
     def _size(self, start: int) -> int:
-        """The length field of the frame at `start`, -1 if its bytes are missing."""
+        """The value of the length field of the frame at `start`; -1 if bytes of the field are missing."""
         head = self.stretch.gather(start, 4)
         return -1 if len(head) < 4 else int.from_bytes(head, "big")
 
     def _standing(self, start: int) -> int:
-        """How well a frame fits at `start`; 0 if none can begin there."""
+        """How strong the evidence is that a frame begins at `start`; 0 if none can begin there."""
         size = self._size(start)
         if not self.head - 4 <= size <= self.limit:
             return 0
@@ -160,12 +173,12 @@ class Framer:
 
     @property
     def rests(self) -> bool:
-        """Whether all bytes so far are read, and the next byte begins a frame."""
+        """Whether all bytes so far are processed and the next byte begins a frame."""
         aligned = self.begun and self.search is None and not self.over
         return aligned and self.position == self.stretch.end and not self.overlaps and not self.comments
 
     def pass_over(self, run: Run) -> None:
-        """Skip a run of whole frames, while it rests."""
+        """Skip a run of whole frames; valid only while `rests` is true."""
         self.stretch.pass_over(run)
         self.position, self.need, self.floor = self.stretch.end, 0, max(self.floor, self.stretch.top)
 
@@ -175,7 +188,7 @@ class Framer:
         out.append((self.floor, PROBLEM, problem, None))
 
     def frame(self, start: int, end: int, problems: list[Problem]) -> Frame:
-        """The frame at [start, end), any part of which may be missing."""
+        """The frame at [start, end), any bytes of which may be missing; problems with it are appended to `problems`."""
         stretch = self.stretch
         stop = min(end, stretch.end)
         key = max(stretch.key(stop - 1), self.floor)
@@ -192,7 +205,7 @@ class Framer:
         return frame
 
     def _missing(self, start: int, end: int, missing: int) -> list[Problem]:
-        """One problem for each reason why bytes of the frame are missing."""
+        """One problem for each reason why bytes of the frame [start, end) are missing; `missing` is their number."""
         stretch = self.stretch
         found = []
         tail = end - max(stretch.end, start)
@@ -217,14 +230,14 @@ class Framer:
         return found
 
     def _next_change(self, offset: int) -> int:
-        """First offset after `offset` at which bytes begin or end to be missing."""
+        """First offset after `offset` at which stored bytes end or begin."""
         stretch = self.stretch
         k = bisect_right(stretch.ends, offset, 1)
         have = stretch.ends[k] if stretch.have is None else stretch.have[k]
         return have if offset < have else stretch.ends[k]
 
     def attend(self, frame: Frame, start: int, end: int, problems: list[Problem]) -> None:
-        """Add to the frame its packet comments and overlaps."""
+        """Add packet comments to the frame, and problems for retransmissions that differ."""
         for offset in sorted(self.comments):
             if offset < end:
                 text = self.comments.pop(offset)
@@ -242,7 +255,10 @@ class Framer:
         self.attention = min([*self.comments, *(max(low, end) for low, _ in rest)], default=_NEVER)
 
     def lost(self, out: list[Item], offset: int) -> None:
-        """Report that the length at `position` is missing from `offset` on, and begin a search after it."""
+        """Report that bytes of the length field at `position` are missing from `offset` on.
+
+        Begin a search after them.
+        """
         stretch = self.stretch
         gap = stretch.gap_at(offset)
         resume = stretch.next_stored(offset)
@@ -258,7 +274,7 @@ class Framer:
         self.look(resume, chained=True)
 
     def absurd(self, out: list[Item], size: int, last: int) -> None:
-        """Report an impossible length, known at the byte at `last`, and begin a search after it."""
+        """Report an impossible length `size`, whose last byte is at `last`; begin a search after the length."""
         stretch = self.stretch
         first = stretch.gather(self.position, 4)
         if size < 0:
@@ -272,7 +288,11 @@ class Framer:
         self.look(start + 1, chained=False, lost=start)
 
     def look(self, start: int, *, chained: bool, begin: bool = False, lost: int | None = None) -> None:
-        """Begin a search at `start`; `lost` is the offset where alignment was lost, if earlier."""
+        """Begin a search at `start`.
+
+        `lost` is the offset at which the alignment was lost, if that is before `start`. `chained` says that a frame is
+        likely to begin at `start`, `begin` that `start` is the beginning of the capture.
+        """
         self.search = Search(
             start,
             lost=start if lost is None else lost,
@@ -282,26 +302,26 @@ class Framer:
         self.position = start
 
     def candidates(self, window: bytes) -> list[tuple[int, int]]:
-        """As `Judge`."""
+        """The frames that may begin in `window`; see `Judge.candidates`."""
         raise NotImplementedError
 
     def link(self, window: bytes, position: int) -> int:
-        """As `Judge`."""
+        """The size of the frame at `position`; see `Judge.link`."""
         raise NotImplementedError
 
     def refute(self, start: int, end: int) -> int | None:
-        """As `Judge`."""
+        """Whether the frame [start, end) is proved; see `Judge.refute`."""
         raise NotImplementedError
 
     def probe(self) -> int | None:
-        """Key of the last byte of the segment that the search looks at next; None where it must wait for more."""
+        """Key of the last byte of the segment that the search reads next; None if the search needs more bytes."""
         stretch, search = self.stretch, self.search
         if search is None or search.done >= stretch.end:
             return None
         return max(stretch.key(stretch.ends[stretch.segment(search.done)] - 1), self.floor)
 
     def seek(self, out: list[Item]) -> bool:
-        """Take one step of the search; True once the next frame is found."""
+        """Take one step of the search; returns True once it has found the next frame."""
         stretch, search = self.stretch, self.search
         if search is None:
             return True
@@ -314,7 +334,7 @@ class Framer:
         return True
 
     def aligned(self, out: list[Item], position: int, end: int) -> None:
-        """End the search: go on reading frames at `position`, which the byte before `end` proved."""
+        """End the search: reading goes on with the frame at `position`, which the bytes before `end` proved."""
         stretch, search = self.stretch, self.search
         if search is None:
             return
@@ -323,7 +343,7 @@ class Framer:
         self.floor = max(self.floor, stretch.key(end - 1))
         if not search.begin or skipped:
             self.health.resyncs += 1
-            text = f"read on after {counted(skipped, 'byte')} that belong to no frame"
+            text = f"reading went on after {counted(skipped, 'byte')} that belong to no frame"
             self.report(out, self.floor, search.lost, skipped, Code.RESYNC, text, stretch.time(end - 1))
         self.search = None
         self.position = self.need = position

@@ -1,4 +1,4 @@
-"""Items: results of framing, which are merged from both directions by key."""
+"""The results of framing; the items of both directions are merged by key."""
 
 from __future__ import annotations
 
@@ -6,21 +6,24 @@ from typing import Any, Final
 
 REQUEST: Final = 0
 NO_REPLY: Final = 1
-"""A request that wants no reply."""
+"""Kind of item: a request that wants no reply."""
 TOKEN: Final = 2
 IN_ORDER: Final = 3
-"""A dialect's request whose response has no correlation id."""
+"""Kind of item: a dialect's request whose response has no correlation id."""
 ONE_WAY: Final = 4
-"""A dialect's request that is never answered."""
+"""Kind of item: a dialect's request that is never answered."""
 RESPONSE: Final = 5
 PROBLEM: Final = 6
 END: Final = 7
 WHOLE: Final = 8
-"""An exchange that needs no pairing (TLS)."""
+"""Kind of item: an exchange that is complete without pairing (TLS)."""
 BROKEN: Final = 9
-"""A response that was incomplete when the connection ended."""
+"""Kind of item: a response that was incomplete when the connection ended."""
 FRAME: Final = 10
-"""A frame of a direction that is not known yet to be the asking or the answering one."""
+"""Kind of item: a frame that may be a request or a response; the sides' roles are not known yet."""
 
 Item = tuple[int, int, Any, "int | None"]
-"""(key, kind, item, correlation id), ordered by key: the address by which the stream up to the item was captured."""
+"""(key, kind, content, correlation id). Items are ordered by key.
+
+The key is the address by which the capture holds the stream up to the item without holes (see Stretch).
+"""

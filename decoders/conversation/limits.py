@@ -1,4 +1,4 @@
-"""Bounds of what is held for one connection."""
+"""Limits on the memory that is held for one connection."""
 
 from __future__ import annotations
 
@@ -9,25 +9,29 @@ SECOND = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Times are nanoseconds of capture time."""
+    """Limits on frames, requests and responses of a connection; times are in nanoseconds of capture time."""
 
     frame: int = 128 << 20
     """Longest frame that is accepted, in bytes; Kafka's socket.request.max.bytes is 100 MiB by default."""
     outstanding: int = 10_000
-    """Most requests in flight on one connection; beyond it, the oldest is given up."""
+    """Maximum number of requests in flight on one connection; beyond it, the oldest is given up."""
     all_outstanding: int = 100_000
-    """Most requests in flight on all connections of a reading; beyond it, the busiest give up their oldest."""
+    """Maximum number of requests in flight on all connections of a reading.
+
+    Beyond it, the busiest give up their oldest.
+    """
     outstanding_time: int = 900 * SECOND
     """How long a request waits for its response; a JoinGroup takes up to max.poll.interval.ms (default 5 minutes)."""
     no_reply_time: int = SECOND
-    """How long a request that wants no reply still waits for one."""
+    """How long a request that wants no reply waits, because some peers send one nevertheless."""
     early: int = 4096
     early_time: int = 30 * SECOND
-    """How many responses wait for a request that is delivered after them, and how long.
+    """Maximum time (`early_time`) and number (`early`) of responses that wait for their request.
 
-    A hole in the asking side's bytes delays the bytes after it until no segment can fill it any more.
+    A request may be delivered after its response: a hole in the client's bytes delays the bytes after it, until no
+    segment can fill the hole any more.
     """
     disorder: int = SECOND // 50
-    """How much later than its response a request may be captured."""
+    """Maximum time by which a request may be captured later than its response."""
     unrecognised: int = 64 << 20
-    """Bytes of the answering side held until the asking side shows that this is Kafka."""
+    """Maximum number of bytes of the broker's side that wait until the client's side shows that this is Kafka."""

@@ -1,7 +1,7 @@
 """Fast loops over a direction's frames that are whole and captured in order, as nearly all are.
 
-Each loop stops before any other frame and leaves it to the framer. This is plain Python. If there is a C compiler,
-setup.py also compiles it as the extension `_loop`, with the C types of loop.pxd.
+Each loop stops before any other frame and leaves that frame to the framer. This is plain Python. If there is a C
+compiler, setup.py also compiles it as the extension `_loop`, with the C types of loop.pxd.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from kproxy.decoders.stream import Source
 
     class RequestFramer(Protocol):
-        """What the loop over requests needs of `conversation.requests.Requests`, which imports the loop."""
+        """The interface to `conversation.requests.Requests` that the loop over requests needs.
+
+        That module imports this one.
+        """
 
         side: Side
         stretch: Stretch
@@ -53,12 +56,12 @@ if TYPE_CHECKING:
 
 
 HEAD = 96
-"""Bytes of a request that are read first: they hold most client ids, and a Produce's acks."""
+"""Number of bytes of a request that are read first: they hold most client ids, and a Produce's acks."""
 NO_REPLY_KEYS = frozenset(key for key in range(128) if irregular.may_expect_no_reply(key))
 SASL_KEYS = frozenset({SASL_HANDSHAKE, SASL_AUTHENTICATE})
 
 MORE, BAD = -1, -2
-"""Returned instead of a position: more bytes are needed, or the bytes cannot be decoded."""
+"""Results instead of a position: MORE if more bytes are needed, BAD if the bytes cannot be decoded."""
 
 request_head = Struct(">ihhih").unpack_from  # not in C
 response_head = Struct(">ii").unpack_from  # not in C
@@ -67,7 +70,7 @@ _WAITING, _CLIENT = Status.WAITING, Side.CLIENT
 
 
 def whole_requests(framer: RequestFramer, out: list[Item]) -> None:
-    """Begin the exchanges of requests, from the framer's `position` on."""
+    """Append the exchanges of whole requests to `out`, from the framer's `position` on."""
     stretch, connection, started, client_ids = framer.stretch, framer.connection, framer.started, framer.client_ids
     ends, ats, times, side = stretch.ends, stretch.ats, stretch.times, framer.side
     read, versions, limit, attention = framer.source.read, framer.known.versions, framer.limit, framer.attention
@@ -134,7 +137,7 @@ def whole_requests(framer: RequestFramer, out: list[Item]) -> None:
 
 
 def whole_responses(framer: Framer, out: list[Item]) -> None:
-    """Append responses, from the framer's `position` on."""
+    """Append whole responses to `out`, from the framer's `position` on."""
     stretch, side = framer.stretch, framer.side
     ends, ats, times = stretch.ends, stretch.ats, stretch.times
     read, limit, attention = framer.source.read, framer.limit, framer.attention
@@ -176,7 +179,10 @@ def whole_responses(framer: Framer, out: list[Item]) -> None:
 
 
 def _spans(ends: list[int], ats: list[int], k: int, at: int, position: int, end: int) -> list[tuple[int, int]]:
-    """The pieces of [position, end), which begins at address `at` in segment `k` and ends in a later one."""
+    """The pieces of [position, end) as (address, length).
+
+    `position` is at address `at` in segment `k`; `end` is in a later segment.
+    """
     spans = []
     border = ends[k]
     while border < end:
@@ -190,7 +196,8 @@ def _spans(ends: list[int], ats: list[int], k: int, at: int, position: int, end:
 def wants_no_reply(frame: bytes, found: Way | None) -> bool | None:
     """Whether the request that begins with `frame` (its length field included) is never answered.
 
-    `found` is the path to its `acks`, if it has one. Reads no further than that; None if `frame` ends before it.
+    `found` is the path to the request's `acks`, if it has this field; only the bytes up to that field are read. None if
+    `frame` ends before the field.
     """
     if found is None:
         return False
@@ -217,7 +224,7 @@ def wants_no_reply(frame: bytes, found: Way | None) -> bool | None:
 
 
 def _after_tags(data: bytes, size: int, position: int) -> int:
-    """The end of the tagged fields that begin at `position`; MORE or BAD if it cannot be read."""
+    """The position after the tagged fields that begin at `position`; MORE or BAD if they cannot be read."""
     count, position = _varint(data, size, position)
     while count > 0 and position > 0:
         count -= 1
@@ -228,7 +235,7 @@ def _after_tags(data: bytes, size: int, position: int) -> int:
 
 
 def _varint(data: bytes, size: int, position: int) -> tuple[int, int]:
-    """An unsigned varint as in decoders.primitives, and the position after it; else 0, and MORE or BAD."""
+    """Read an unsigned varint; returns (value, position after it), or (0, MORE) or (0, BAD) if it cannot be read."""
     if position < 0:
         return 0, position
     value = shift = 0

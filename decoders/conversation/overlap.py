@@ -1,6 +1,6 @@
-"""Report retransmissions that carried other bytes than before, on the exchanges concerned.
+"""Reports retransmissions that carried other bytes than the first copy, on the exchanges concerned.
 
-The bytes captured first are shown, unless no frame begins with them and one begins with a later copy.
+kproxy shows the bytes captured first, unless no frame begins with them and one begins with a later copy.
 """
 
 from __future__ import annotations
@@ -12,18 +12,21 @@ from kproxy.decoders.problems import Code, Problem
 
 
 def text(size: int, *, later: bool = False) -> str:
-    """The problem's text for `size` bytes of which some differ; `later` means that a later copy is shown."""
-    shown = "these are shown, as the first begin no frame" if later else "the first are shown"
-    return f"a retransmission carried other bytes among {size}; {shown}"
+    """The problem's text for a retransmission of `size` bytes; `later` says that a later copy is shown."""
+    shown = "the second copy is shown, as no frame begins in the first" if later else "the first copy is shown"
+    return f"a retransmission differs within {size} bytes; {shown}"
 
 
 def problem(where: str, start: int, low: int, high: int, *, later: bool = False) -> Problem:
-    """The problem of bytes [low, high) of a stream, in the frame that begins at `start`."""
+    """The problem of bytes [low, high) of a stream, for the frame that begins at stream offset `start`."""
     return Problem(where, low - start, "", text(high - low, later=later), Code.OVERLAP)
 
 
 def told_by(waiting: Iterable[Exchange], found: StreamProblem) -> bool:
-    """Add the problem to the waiting exchanges whose requests overlap it; True if their requests cover all of it."""
+    """Add the problem to the waiting exchanges whose requests overlap it.
+
+    Returns True if these requests cover all of it.
+    """
     low, high = found.offset, found.offset + found.size
     left = found.size
     for exchange in waiting:

@@ -1,4 +1,4 @@
-"""Pair responses with requests, by correlation id and never by position.
+"""Pairs responses with requests, by correlation id and never by position.
 
 A request that wants no reply (Produce with acks=0) still waits for one, because some peers send it. It is complete as
 `no_reply_expected` once a later request of its connection is answered (brokers answer in order), its id is used again,
@@ -8,7 +8,7 @@ A dialect's request among Kafka's may have a response without a correlation id. 
 response that no earlier request waits for is taken; if a later request waits for that id, the response must also fit
 the dialect's definition.
 
-A response without a request waits `Limits.early_time` for one, because a hole in the asking side's bytes delays the
+A response without a request waits `Limits.early_time` for its request, because a hole in the client's bytes delays the
 requests after it, and because a capture can hold the two out of order; then it is an orphan. It is an orphan at once if
 it was captured before the first request of a connection whose beginning the capture does not hold.
 
@@ -36,11 +36,11 @@ _CUT, _OK = Status.CUT, Status.OK
 
 Done = list[tuple[int, Exchange | StreamProblem]]
 Answer = tuple[Frame, "list[Problem] | None"]
-"""A response and its problems."""
+"""(response, problems of the response or None)"""
 
 
 class Pairing:
-    """The requests in flight of one connection; complete exchanges go to `done` with their keys."""
+    """The requests in flight of one connection; complete exchanges are appended to `done` with their keys."""
 
     def __init__(
         self,
@@ -51,17 +51,17 @@ class Pairing:
         *,
         opened: bool,
     ) -> None:
-        """`fits` returns whether a response fits a dialect's request to the last byte."""
+        """`fits(response, exchange)` returns whether a response fits a dialect's request to the last byte."""
         self.connection = connection
         self.limits = limits
         self.started = started
         self.done: Done = []
         self.outstanding: dict[int, Exchange] = {}
         self.repeated: dict[int, deque[Exchange]] = {}
-        """Younger exchanges that wait with an id that is also in `outstanding`."""
+        """By correlation id, the younger exchanges that wait with an id that is also in `outstanding`."""
         self.repeats = 0
         self.unanswered: deque[Exchange] = deque()
-        """Exchanges that want no reply, oldest first; they are also in `outstanding`."""
+        """The exchanges whose request wants no reply, oldest first; they are also in `outstanding`."""
         self.headless: deque[Exchange] = deque()
         """Requests whose correlation id could not be read."""
         self.tokens: deque[Exchange] = deque()
@@ -74,17 +74,17 @@ class Pairing:
         self.broken: dict[int, Answer] = {}
         """A response that was incomplete when the connection ended, by correlation id."""
         self.deadline = _NEVER
-        """Earliest capture time at which something can be overdue."""
+        """Earliest capture time at which a waiting exchange or response can be overdue."""
         self.asked_from = 0 if opened else _NEVER
-        """Capture time since which the capture holds the connection's requests."""
+        """Capture time from which on the capture holds the connection's requests."""
 
     def presume(self) -> None:
         """Make responses orphans at once until a request comes; for connections whose requests were not captured."""
         self.asked_from = _NEVER
 
     def rests(self, since: int) -> bool:
-        """Whether nothing waits, and the capture holds all requests since this capture time."""
-        # what is `repeated` or `unanswered` is, under its id, outstanding too
+        """Whether no exchange waits, and the capture holds all requests from capture time `since` on."""
+        # exchanges in `repeated` and `unanswered` have their correlation id in `outstanding` too
         waits = self.outstanding or self.headless or self.tokens or self.in_order or self.early or self.broken
         return self.asked_from <= since and not waits
 
@@ -97,10 +97,10 @@ class Pairing:
         other: Callable[[int, Any], None],
         search: object,
     ) -> int:
-        """Process answers, and before each the items of `asked` before it; returns the index of the next of `asked`.
+        """Process responses, and before each the client's items before it; returns the index of the next of `asked`.
 
-        `ask` is called for asked items other than requests and, during a `search` for responses, for requests too;
-        `other` is called for answers other than responses.
+        `ask` is called for items other than requests in `asked` and, during a `search` for responses, for requests too;
+        `other` is called for items other than responses in `answers`.
         """
         count = len(asked)
         upcoming = asked[index][0] if index < count else _NEVER
@@ -127,7 +127,7 @@ class Pairing:
         return index
 
     def request(self, key: int, exchange: Exchange, kind: int, correlation_id: int | None) -> None:
-        """Process a complete request."""
+        """Process a complete request; `key` is the item's key, `kind` the kind of item."""
         time = _request(exchange).time
         if time > self.deadline:
             self.expire(key, time)
@@ -179,7 +179,7 @@ class Pairing:
         self.repeats += 1
 
     def response(self, key: int, frame: Frame, problems: list[Problem] | None, correlation_id: int | None) -> None:
-        """Process a complete response."""
+        """Process a complete response; `key` is the item's key."""
         if frame.time > self.deadline:
             self.expire(key, frame.time)
         if frame.time < self.asked_from:
@@ -208,7 +208,7 @@ class Pairing:
         self.done.append((key, exchange))
 
     def _of_many(self, frame: Frame, oldest: Exchange, correlation_id: int) -> Exchange:
-        """The oldest exchange with this id that the response fits; if it fits none, the oldest with this id."""
+        """The oldest exchange with this correlation id whose request the response fits; if it fits none, `oldest`."""
         waiting = (oldest, *self.repeated[correlation_id])
         return next((one for one in waiting if not frame.missing and self._fits(frame, one)), oldest)
 
@@ -219,7 +219,10 @@ class Pairing:
         self._finish(key, exchange, Status.OK, None)
 
     def _is_next(self, frame: Frame, exchange: Exchange | None) -> bool:
-        """Whether a response, whose first bytes are the id of `exchange`, answers the oldest request without an id."""
+        """Whether a response belongs to the oldest request whose response has no correlation id, not to `exchange`.
+
+        The response's first bytes equal the correlation id of `exchange`.
+        """
         oldest = self.in_order[0]
         if exchange is None or exchange in self.unanswered:
             return True
@@ -233,7 +236,7 @@ class Pairing:
         self.done.append((key, exchange))
 
     def _next(self, correlation_id: int) -> None:
-        """Make the next oldest exchange with this id the one that waits in `outstanding`."""
+        """Put the next oldest exchange with this correlation id into `outstanding`."""
         waiting = self.repeated.get(correlation_id)
         if waiting:
             self.outstanding[correlation_id] = waiting.popleft()
@@ -242,7 +245,7 @@ class Pairing:
                 del self.repeated[correlation_id]
 
     def _pass(self, key: int, answered: Exchange) -> None:
-        """Complete the exchanges that want no reply and were asked before `answered`."""
+        """Complete the exchanges that want no reply and whose request came before that of `answered`."""
         while self.tokens and _before(self.tokens[0], answered):
             self._finish(key, self.tokens.popleft(), Status.NO_REPLY_EXPECTED, NO_MORE_SASL)
         unanswered = self.unanswered
@@ -257,7 +260,7 @@ class Pairing:
         self._finish(key, exchange, Status.NO_REPLY_EXPECTED, ACKS_0)
 
     def _remove(self, exchange: Exchange) -> None:
-        """Take a waiting exchange out of the tables."""
+        """Remove a waiting exchange from the tables."""
         if exchange in self.in_order:
             self.in_order.remove(exchange)
             return
@@ -285,14 +288,17 @@ class Pairing:
             self._orphan(key, *self._take_early(oldest, 0), oldest)
 
     def overlap(self, key: int, found: StreamProblem) -> None:
-        """Report a differing retransmission on the waiting requests that it overlaps, else on the stream."""
+        """Report a differing retransmission, on the waiting requests that it overlaps or else on the stream."""
         if found.time > self.deadline:
             self.expire(key, found.time)
         if not told_by((*self._waiting(), *self.tokens, *self.headless), found):
             self.done.append((key, found))
 
     def _waiting_answer(self, correlation_id: int, time: int) -> Answer | None:
-        """The response that came early for a request of `time`: the first after it, or else just before it."""
+        """The early response that belongs to a request captured at `time`; None if there is none.
+
+        It is the first response after the request, else the last one before it.
+        """
         answers = self.early[correlation_id]
         for earliest in (time, time - self.limits.disorder):
             for index, (frame, _) in enumerate(answers):
@@ -312,7 +318,7 @@ class Pairing:
         return [frame.time for answers in self.early.values() for frame, _ in answers]
 
     def _orphan_early(self, key: int, before: int) -> None:
-        """Make orphans of the early responses that came before this capture time."""
+        """Make orphans of the early responses that were captured before time `before`."""
         for correlation_id in list(self.early):
             while (answers := self.early.get(correlation_id)) and answers[0][0].time < before:
                 self._orphan(key, *self._take_early(correlation_id, 0), correlation_id)
@@ -335,7 +341,10 @@ class Pairing:
         self.keep(key, self.limits.outstanding, "on this connection")
 
     def keep(self, key: int, most: int, where: str) -> None:
-        """Give up the oldest requests of each kind until at most so many wait; `where` the limit was passed."""
+        """Give up the oldest requests of each kind until at most `most` wait.
+
+        `where` says for the report which limit it is.
+        """
         while len(self.outstanding) + self.repeats > most:
             oldest = next(iter(self.outstanding.values()))
             if self.unanswered and self.unanswered[0] is oldest:
@@ -358,9 +367,9 @@ class Pairing:
         return len(self.outstanding) + self.repeats + len(self.tokens) + len(self.in_order) + len(self.headless)
 
     def tick(self, key: int, time: int) -> None:
-        """Complete the requests that are overdue at capture time `time`, without new events on this connection.
+        """Complete the requests that are overdue at capture time `time`; for connections without new events.
 
-        Early responses keep waiting: until the next event, a hole may delay their requests.
+        Early responses keep waiting: a hole may delay their requests until the next event.
         """
         early, self.early = self.early, {}
         self.expire(key, time)
@@ -368,7 +377,7 @@ class Pairing:
         self.deadline = min(self.deadline, min(self._early_times(), default=_NEVER) + self.limits.early_time)
 
     def expire(self, key: int, time: int) -> None:
-        """Complete all exchanges that are overdue at capture time `time`."""
+        """Complete all exchanges and early responses that are overdue at capture time `time`."""
         limits = self.limits
         limit = time - limits.no_reply_time
         for exchange in [one for one in self.unanswered if _time(one) < limit]:
@@ -394,7 +403,7 @@ class Pairing:
         return waiting
 
     def end(self, key: int, reason: str, *, over: bool) -> None:
-        """Complete all requests, in the order in which they were asked, as no more responses can come.
+        """Complete all requests, in order of their age, because no more responses can come.
 
         Unless the whole connection is `over`, early responses keep waiting: a hole may delay their requests.
         """
@@ -421,7 +430,7 @@ class Pairing:
                 self._orphan(key, frame, problems, correlation_id)
 
     def _came(self, correlation_id: int | None) -> str:
-        """Text that says how much of a response came before the connection ended."""
+        """Text that says how many bytes of a response came before the connection ended; "" if none did."""
         if correlation_id is None or correlation_id not in self.broken:
             return ""
         frame, _ = self.broken.pop(correlation_id)
@@ -429,12 +438,12 @@ class Pairing:
 
 
 def one_way(exchange: Exchange) -> str:
-    """The reason why a dialect's request has no response."""
+    """Text that says why a dialect's request has no response."""
     return f"one-way request of dialect {exchange.protocol}"
 
 
 def _request(exchange: Exchange) -> Frame:
-    """The request of an exchange that waits: it has one."""
+    """The request of a waiting exchange, which always has one."""
     return exchange.request  # type: ignore[return-value]
 
 
@@ -447,5 +456,5 @@ def _time(exchange: Exchange) -> int:
 
 
 def _before(one: Exchange, other: Exchange) -> bool:
-    """Whether `one` was asked before `other`."""
+    """Whether `one` was requested before `other`."""
     return _at(one) < _at(other)

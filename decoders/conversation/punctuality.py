@@ -1,7 +1,7 @@
-"""The time rules of a dialect on one connection: what is late, in capture time.
+"""The time rules of a dialect on one connection: finds exchanges that are late, in capture time.
 
-A rule is judged by the first frame, or end, that was captured after its time had run out, so that what is found does
-not depend on how the capture is read.
+A rule is evaluated at the first frame or end that was captured after its time limit, so the result does not depend on
+how the capture is read.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from kproxy.decoders.stream import Side
 
 MILLISECOND = 1_000_000
 MOST_OVER = 1024
-"""Complete exchanges that may be held for a while."""
+"""Maximum number of complete exchanges that may stay in the heap of deadlines."""
 
 
 class Punctuality:
-    """Told of every request and answer; `check` says what is late."""
+    """Checks the time rules of a dialect. It is told of every request and response, and `check` reports late ones."""
 
     def __init__(self, dialect: Dialect, connection: Connection, memory: Memory) -> None:
         self._dialect = dialect
@@ -29,19 +29,22 @@ class Punctuality:
         self._rules = {kind: [one for one in dialect.rules if one.rule == kind] for kind in ("asked", "unanswered")}
         self._within = {one.type: one for one in dialect.rules if one.rule == "answered"}
         self._due: list[tuple[int, TimeRule, Exchange]] = []
-        """Requests that must come by a capture time, after a message."""
+        """(deadline, rule, exchange) of requests that must come after a message; the deadline is a capture time."""
         self._answers: list[tuple[int, int, Exchange]] = []
-        """A heap of (capture time, count, exchange): answers that must come by then; some came meanwhile."""
+        """A heap of (deadline, count, exchange): responses that must come by a capture time.
+
+        Some have come meanwhile.
+        """
         self._count = 0
         self._over = 0
-        """How many of them are over, at most."""
+        """Upper bound of the number of complete exchanges in the heap `_answers`."""
         self._late: set[Exchange] = set()
-        """Waiting exchanges whose answer is known to be late."""
+        """Waiting exchanges that were reported because their response is late."""
         self._in_a_row: dict[int, int] = {}
-        """By type: requests, the latest ones, that were not answered in time."""
+        """By request type: how many of the latest requests in a row were not answered in time."""
 
     def asked(self, exchange: Exchange, message: str) -> None:
-        """A request was seen; it is the message of this name."""
+        """Called when a request was captured; `message` is the name of its message."""
         frame = exchange.request
         if frame is None:
             return
@@ -57,12 +60,12 @@ class Punctuality:
             heappush(self._answers, (due, self._count, exchange))
 
     def answered(self, exchange: Exchange) -> None:
-        """The response of a request was seen."""
+        """Called when the response to a request was captured."""
         if exchange.api_key is not None and exchange not in self._late:
             self._in_a_row[exchange.api_key] = 0
 
     def over(self, exchange: Exchange) -> None:
-        """An exchange is complete: nothing of it can be late any more."""
+        """Called when an exchange is complete, so that nothing in it can be late any more."""
         self._late.discard(exchange)
         self._over += 1
         if self._over > MOST_OVER and 2 * self._over > len(self._answers):
@@ -71,7 +74,7 @@ class Punctuality:
             self._over = 0
 
     def overdue(self, exchange: Exchange, time: int) -> bool:
-        """Whether the answer to a request should have come before this capture time."""
+        """Whether the response to a request should have come before this capture time."""
         due = self._due_time(exchange)
         return due is not None and time > due
 
@@ -81,7 +84,10 @@ class Punctuality:
         return None if limit is None or exchange.request is None else exchange.request.time + limit * MILLISECOND
 
     def check(self, key: int, time: int) -> list[StreamProblem]:
-        """Note in waiting exchanges that they are late at capture time `time`; returns what never came."""
+        """Add problems to waiting exchanges that are late at capture time `time`.
+
+        Returns problems of the stream: requests that a rule expected and that never came.
+        """
         while self._answers and self._answers[0][0] < time:
             _, _, exchange = heappop(self._answers)
             if exchange.status is Status.WAITING:
@@ -102,7 +108,11 @@ class Punctuality:
         for rule in self._rules["unanswered"]:
             most = self._memory.get(rule.limit)
             if rule.type == number and most is not None and row > most:
-                self._add(exchange, f"{row} {name} requests in a row without an answer in time, {most} may be", rule)
+                self._add(
+                    exchange,
+                    f"{row} {name} requests in a row without an answer in time; at most {most} are allowed",
+                    rule,
+                )
 
     @staticmethod
     def _add(exchange: Exchange, text: str, rule: TimeRule) -> None:

@@ -1,4 +1,4 @@
-"""Recognise the protocol of a connection by its first bytes, on any port."""
+"""Recognises the protocol of a connection by its first bytes, on any port."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from kproxy.decoders.schema.lookup import Definitions
 
 LONGEST_CLIENT_ID = 1024
 NEAR = 5
-"""How far above the newest known version a request of a connection's first frame may be."""
+"""How many versions above the newest known one a request in a connection's first frame may have."""
 SURE = 3
-"""Score from which on a direction's bytes are the asking side's, whatever the other's are."""
+"""Score of `_score` from which on bytes are the client's, whatever the bytes of the other direction are."""
 
 _HEADER = Struct(">ihhih")
 _SIZE = Struct(">i")
@@ -29,7 +29,7 @@ HTTP = (
 
 
 class Verdict(Enum):
-    """Protocol that the first bytes of a direction show."""
+    """The protocol that the first bytes of a direction show."""
 
     KAFKA = "Kafka"
     WEAK = "Kafka, if the whole frame decodes"
@@ -59,14 +59,14 @@ class Known:
         return found is not None and found[0] <= version <= found[1]
 
     def near(self, key: int, version: int) -> bool:
-        """Whether `version` of `key` is defined or may soon be."""
+        """Whether `version` of `key` is defined, or is at most NEAR above the newest defined one."""
         found = self.versions.get(key)
         if found is None:
             return False
         return 0 <= version <= found[1] + (4 * NEAR if key == api_keys.API_VERSIONS else NEAR)
 
     def starts(self, limit: int = HIGHEST_SIZE) -> re.Pattern[bytes]:
-        """Finds where a request of at most `limit` bytes may begin; compiled when first wanted."""
+        """A pattern that finds where a request of at most `limit` bytes may begin; compiled on first use."""
         pattern = self._starts.get(limit)
         if pattern is None:
             pattern = self._starts[limit] = request_starts(self.versions, limit)
@@ -98,9 +98,9 @@ def printable(data: bytes) -> bool:
 
 
 def recognise(data: bytes, known_apis: Known, limit: int) -> Verdict:
-    """What the first bytes of the asking side are, with `limit` the longest frame believed.
+    """The protocol that the client's first bytes show; `limit` is the longest accepted frame.
 
-    `data` begins with the first byte; once it is not MORE, more bytes do not change the answer.
+    `data` holds the bytes from the first one on. MORE asks for more of them; any other result is final.
     """
     if len(data) < 5:
         return Verdict.MORE
@@ -135,7 +135,10 @@ def recognise(data: bytes, known_apis: Known, limit: int) -> Verdict:
 
 
 def _gssapi(data: bytes, size: int) -> Verdict:
-    """A GSSAPI token (RFC 2743): DER [APPLICATION 0] that fills the frame and begins with an object identifier."""
+    """The verdict on a frame that may be a GSSAPI token (RFC 2743).
+
+    Such a token is a DER [APPLICATION 0] that fills the frame and begins with an object identifier.
+    """
     if len(data) < 9:
         return Verdict.MORE
     first = data[5]
@@ -151,9 +154,10 @@ def _gssapi(data: bytes, size: int) -> Verdict:
 
 
 def plausible_request(head: bytes, size: int, known_apis: Known) -> bool:
-    """Whether a frame of `size` that begins with `head` (14 bytes or more, unless it is shorter) is a Kafka request.
+    """Whether a frame of `size` bytes that begins with `head` is a Kafka request.
 
-    Strict: the version is defined, and as much of the client id as `head` holds is printable.
+    `head` has 14 bytes or more, unless the frame is shorter. The check is strict: the version must be defined, and the
+    part of the client id that `head` holds must be printable.
     """
     if size < 8 or len(head) < 12:
         return False
@@ -177,7 +181,7 @@ def plausible_request(head: bytes, size: int, known_apis: Known) -> bool:
 
 
 def _score(data: bytes, definitions: Definitions) -> int:
-    """How likely `data` is the asking side's: SURE or more is certain, 2 likely, 1 possible, 0 impossible."""
+    """How likely `data` is the client's: SURE or more is certain, 2 likely, 1 possible, 0 impossible."""
     verdict = recognise(data, known(definitions), 128 << 20)
     if verdict in {Verdict.KAFKA, Verdict.WEAK}:
         end = 4 + _SIZE.unpack_from(data)[0]
@@ -195,7 +199,10 @@ def _score(data: bytes, definitions: Definitions) -> int:
 
 
 def _asks(frame: bytes, definitions: Definitions) -> bool:
-    """Whether a frame is a request to the last byte, and no Produce of nothing, which a response with zeros may be."""
+    """Whether a frame decodes as a request to the last byte.
+
+    A Produce without data does not count: a response of zeros looks like it.
+    """
     decoded = decode_request(frame, definitions)
     body = decoded.body
     if body is None or decoded.problems or decoded.guessed_version is not None:
@@ -204,19 +211,19 @@ def _asks(frame: bytes, definitions: Definitions) -> bool:
 
 
 def decodes(frame: bytes, definitions: Definitions) -> bool:
-    """Whether a request frame fits its definition to the last byte."""
+    """Whether a frame decodes as a request to the last byte."""
     return unfit(decode_request(frame, definitions), len(frame)) is None
 
 
 def unfit(decoded: Decoded, size: int) -> int | None:
-    """None where a frame of `size` bytes fits its definition to the last byte, else how many of them were decoded."""
+    """None if a frame of `size` bytes was decoded to the last byte, else the number of bytes that were decoded."""
     if decoded.body is None:
         return max((problem.offset for problem in decoded.problems), default=0)
     return size if decoded.problems or decoded.guessed_version is not None else None
 
 
 def _request_inside(data: bytes, known_apis: Known) -> bool:
-    """Whether a request header with a client id stands anywhere in `data`."""
+    """Whether a request header with a client id occurs anywhere in `data`."""
     for match in known_apis.starts().finditer(data):
         at = match.start()
         head = data[at : at + 14 + LONGEST_CLIENT_ID]
@@ -232,8 +239,9 @@ def which_side_asks(first: bytes, second: bytes, definitions: Definitions, *, fi
     """Which of two directions is the client's, for a connection whose opening was not captured.
 
     `first` and `second` are the earliest captured bytes of each direction (a few hundred suffice; either may be empty).
-    A response with a small correlation id begins like a request. The bytes of one direction alone therefore decide only
-    if they are a whole request, or no more bytes will come (`final`).
+    A response with a small correlation id begins like a request. So the bytes of one direction alone decide only if
+    they are a whole request, or if no more bytes will come (`final`).
+
     Returns 0 if `first` is the client's, 1 if `second` is, None if the bytes do not decide (use the ports then).
     """
     known_apis = known(definitions)

@@ -1,4 +1,4 @@
-"""Framing of the asking side: begins exchanges, and recognises whether the connection is Kafka."""
+"""Finds the frames of the client's side, begins their exchanges, and recognises whether the connection is Kafka."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MOST_CLIENT_IDS = 1024
 
 
 class Requests(Framer):
-    """The asking side. Makes the exchanges; `started` receives those whose header is readable."""
+    """Framer of the client's side, which makes the exchanges; `started` receives those whose header is readable."""
 
     side = Side.CLIENT
     where = "request"
@@ -59,26 +59,26 @@ class Requests(Framer):
         self.opened = opened
         self.recognised = False
         self.foreign: Verdict | None = None
-        """The connection's protocol, once it is known not to be Kafka."""
+        """The connection's protocol, once that is known not to be Kafka; None before."""
         self.sasl = False
-        """Bare tokens may come."""
+        """Whether SASL tokens without a Kafka header may come."""
         self.authenticates = False
-        """Whether there were messages of SASL."""
+        """Whether any SASL request was captured."""
         self.current: Exchange | None = None
-        """The exchange whose request is incomplete."""
+        """The exchange whose request is incomplete; None if there is none."""
         self.withdrawn: Exchange | None = None
-        """An exchange whose header was read from a bad copy of the bytes; it takes the next header that is read."""
+        """An exchange whose header was read from damaged bytes; it gets the next header that is read."""
         self.withheld: list[Item] = []
-        """Items found before Kafka is recognised."""
+        """Items found before the connection was recognised as Kafka."""
         self.floor_at_start = 0
-        """Key of the byte that showed that this is Kafka."""
+        """Key of the byte that proved that the connection is Kafka."""
         self.shared_health = health
         self.health = Health()
         self.client_ids: dict[bytes, str] = {}
         self.heard = False
-        """The capture holds bytes of this side."""
+        """Whether the capture holds bytes of this side."""
         self.among = definitions.among_kafka
-        """Request types of dialects that may stand among Kafka's."""
+        """Request types of dialects that may occur among Kafka's requests, by API key."""
 
     @property
     def rests(self) -> bool:
@@ -86,7 +86,7 @@ class Requests(Framer):
         return plain and super().rests
 
     def feed(self, event: Run | Gap | End, out: list[Item]) -> None:
-        """Take an event of this side and append to `out` what it completes."""
+        """Process an event of this side; the items that it completes are appended to `out`."""
         if self.over or (self.foreign is not None and not self._may_be_kafka(event)):
             return
         sink = out if self.recognised else self.withheld
@@ -101,13 +101,13 @@ class Requests(Framer):
             self.withheld = []
 
     def beginning(self) -> bytes:
-        """The first bytes of this side, up to 16, while nothing was recognised in them."""
+        """The first bytes of this side, at most 16, if no protocol was recognised in them; else empty."""
         stretch = self.stretch
         held = stretch.ends[0] <= self.position < stretch.end
         return bytes(stretch.gather(self.position, 16)) if held else b""
 
     def _may_be_kafka(self, event: Run | Gap | End) -> bool:
-        """Whether an event has another copy of the first bytes, which showed that this is not Kafka."""
+        """Whether an event holds another copy of the first bytes, which were taken for a protocol other than Kafka."""
         if not isinstance(event, Run) or self.foreign is Verdict.TLS or self.recognised:
             return False
         for copy in event.copies:
@@ -132,7 +132,10 @@ class Requests(Framer):
                 return
 
     def presume(self, key: int) -> list[Item]:
-        """The answering side showed at `key` that this is Kafka; returns what was withheld until then."""
+        """Take the connection for Kafka, as the broker's side proved at `key`.
+
+        Returns the items withheld until then.
+        """
         self.floor = max(self.floor, key)
         self._recognised()
         withheld, self.withheld = self.withheld, []
@@ -147,9 +150,9 @@ class Requests(Framer):
         self.health.resyncs += before.resyncs
 
     def _recognise(self, out: list[Item]) -> bool:
-        """Judge the first bytes; False where more are needed.
+        """Examine the first bytes; returns False if more are needed.
 
-        Afterwards `recognised` is set, or a search is begun, or `foreign` says what it is.
+        Otherwise `recognised` is set, a search has begun, or `foreign` names another protocol.
         """
         stretch = self.stretch
         position = self.position
@@ -190,7 +193,7 @@ class Requests(Framer):
         return True
 
     def _decisive(self, data: bytes) -> int:
-        """Key of the byte that made the first header readable."""
+        """Key of the byte with which the first header became readable."""
         stretch = self.stretch
         low, high = 5, len(data)
         while low < high:
@@ -202,7 +205,10 @@ class Requests(Framer):
         return stretch.key(self.position + low - 1)
 
     def _tls(self, data: bytes, out: list[Item]) -> None:
-        """One exchange says that the connection is encrypted; its request is the first record's header."""
+        """Append one exchange that says that the connection is encrypted.
+
+        Its request is the first TLS record's header.
+        """
         stretch = self.stretch
         start = self.position
         spans, _ = stretch.spans(start, start + 5)
@@ -215,14 +221,17 @@ class Requests(Framer):
         out.append((key, WHOLE, exchange, None))
 
     def client_id(self, raw: bytes) -> str:
-        """The text of a client id that is not among `client_ids`, which it then mostly is."""
+        """Decode a client id that is not in the cache `client_ids`, and add it to the cache."""
         text = raw.decode("utf-8", "replace")
         if len(self.client_ids) < _MOST_CLIENT_IDS:
             self.client_ids[raw] = text
         return text
 
     def _scan(self, out: list[Item]) -> bool:
-        """Walk the frames from `position` on; True where the alignment is lost, so that a search must go on."""
+        """Read the frames from `position` on.
+
+        Returns True if the next frame's position is lost, so that a search must go on.
+        """
         stretch = self.stretch
         last = stretch.end
         if last < self.need or self.position >= last:
@@ -238,18 +247,18 @@ class Requests(Framer):
         return self.search is not None
 
     def no_reply(self, key: int, version: int, position: int, size: int) -> bool:
-        """Whether the request of `size` at `position` says that it wants no reply."""
+        """Whether the request of `size` bytes at `position`, with this API key and version, wants no reply."""
         head = self.stretch.gather(position, min(size + 4, ENOUGH))
         return bool(wants_no_reply(head, way(self.definitions, key, version)))
 
     def follow_sasl(self, key: int, version: int) -> bool:
-        """Note a SASL request; returns whether bare tokens may follow."""
+        """Process a SASL request; returns whether tokens without a Kafka header may follow."""
         self.authenticates = True
         self.sasl = irregular.bare_tokens_follow(key, version)
         return self.sasl
 
     def _step(self, out: list[Item]) -> bool:
-        """One frame, whatever its state; False where more bytes are needed or the alignment is lost."""
+        """Process one frame; returns False if more bytes are needed or the position of the next frame is lost."""
         stretch = self.stretch
         position = self.position
         exchange = self.current
@@ -279,7 +288,7 @@ class Requests(Framer):
         return True
 
     def _header(self, size: int) -> Exchange | None:
-        """The exchange of the frame of `size` at `position`, None where its header is not there yet."""
+        """The exchange of the frame of `size` bytes at `position`; None if its header has not arrived yet."""
         wanted = min(size + 4, 14)
         head = self._first(wanted)
         if head is None:
@@ -288,7 +297,7 @@ class Requests(Framer):
         key = version = correlation_id = None
         token = False
         if self.sasl:
-            # A token is told from a request by its client id too.
+            # The client id also distinguishes a token from a request.
             wanted = min(size + 4, 14 + LONGEST_CLIENT_ID)
             wide = self._first(wanted)
             if wide is None:
@@ -319,7 +328,10 @@ class Requests(Framer):
         return self._start(exchange)
 
     def _start(self, exchange: Exchange) -> Exchange:
-        """Begin an exchange whose header is read. If one was `withdrawn`, that one takes the new header instead."""
+        """Begin the exchange and return it.
+
+        If an exchange was `withdrawn`, that one gets the new header and is returned.
+        """
         before, self.withdrawn = self.withdrawn, None
         if before is None:
             self.started.append((self.floor, exchange))
@@ -332,20 +344,23 @@ class Requests(Framer):
         self.withdrawn, self.current = self.current, None
 
     def _in_dialect(self, head: bytes) -> Dialect | None:
-        """The dialect whose request type stands where Kafka has its API key."""
+        """The dialect that has a request type with the number that `head` holds in place of the API key.
+
+        None if no dialect has such a type.
+        """
         if len(head) < 6 or SIZE.unpack_from(head)[0] < 2:
             return None
         found = self.among.get(int.from_bytes(head[4:6], "big", signed=True))
         return None if found is None else found[0]
 
     def _dialects_verdict(self, data: bytes) -> Verdict:
-        """The verdict on a stream's first bytes that are not a Kafka request."""
+        """The verdict on a stream's first bytes that are no Kafka request: a dialect's request, or another protocol."""
         if len(data) < 6:
             return Verdict.MORE
         return Verdict.OTHER if self._in_dialect(data) is None else Verdict.WEAK
 
     def _dialect_header(self, size: int, dialect: Dialect) -> Exchange | None:
-        """The exchange of a dialect's frame of `size` at `position`; None if its header has not arrived yet."""
+        """The exchange of a dialect's frame of `size` bytes at `position`; None if its header has not arrived yet."""
         whole = min(size + 4, ENOUGH)
         head = self.stretch.gather(self.position, whole)
         header = dialect.request_header
@@ -356,7 +371,7 @@ class Requests(Framer):
         except DecodeError:
             if self._first(whole) is None:
                 return None
-            # The first missing byte decides that the header stays incomplete.
+            # Once the first missing byte is reached, the header stays incomplete.
             decisive = self.position + min(len(head), whole - 1)
         else:
             decisive = self.position + end - 1
@@ -368,7 +383,7 @@ class Requests(Framer):
         return self._start(exchange)
 
     def _first(self, size: int) -> bytes | None:
-        """The first `size` bytes of the frame, fewer if the rest is lost; None if the rest may still arrive."""
+        """The first `size` bytes of the frame; fewer if the others are lost, None if the others may still arrive."""
         data = self.stretch.gather(self.position, size)
         if len(data) < size and self.position + len(data) >= self.stretch.end and not self.over:
             return None
@@ -382,7 +397,7 @@ class Requests(Framer):
             exchange.problems.append(Problem(self.where, there, "", "the header is missing", Code.TRUNCATED))
 
     def _complete(self, exchange: Exchange, end: int, out: list[Item]) -> None:
-        """Give the exchange its request [position, end)."""
+        """Give the current exchange its request, the bytes [position, end)."""
         position = self.position
         frame = self.frame(position, end, exchange.problems)
         self.floor = frame.at
@@ -412,7 +427,7 @@ class Requests(Framer):
         return IN_ORDER if found[0].by_order else REQUEST
 
     def _finish(self, event: End, out: list[Item]) -> None:
-        """End the stream; incomplete frames are reported as cut."""
+        """Process the end of the stream; incomplete frames are reported as cut."""
         self.over = True
         stretch = self.stretch
         if not self.begun:
@@ -435,7 +450,7 @@ class Requests(Framer):
         if not self.recognised:
             return
         if self.current is None and self.search is None and stretch.end - self.position >= 12:
-            # A frame that waited for more of its header is read with what is there.
+            # A frame that waited for more bytes of its header is read with the bytes that arrived.
             self.need = 0
             self._scan(out)
         if self.current is None:
@@ -446,7 +461,7 @@ class Requests(Framer):
             self.unread(out, event.at, event.time)
 
     def _plausible(self, start: int) -> bool:
-        """Whether a request begins at `start`, as far as it is there."""
+        """Whether a request seems to begin at `start`, judged by the bytes that have arrived."""
         head = self.stretch.gather(start, 14 + LONGEST_CLIENT_ID)
         return len(head) >= 14 and plausible_request(head, SIZE.unpack_from(head)[0], self.known)
 
@@ -460,7 +475,7 @@ class Requests(Framer):
         return found
 
     def candidate(self, window: bytes, position: int) -> int:
-        """Size of the request that may begin at `position` of `window`; -1 if none can."""
+        """Size in bytes of the request that may begin at `position` of `window`; -1 if none can."""
         size: int = SIZE.unpack_from(window, position)[0]
         if not 8 <= size <= self.limit:
             return -1
@@ -483,6 +498,6 @@ class Requests(Framer):
             return 0
         data = stretch.gather(start, end - start)
         if len(data) < end - start:
-            # Cut by the snap length: only the header can be checked.
+            # The frame is cut by the snap length, so only the header can be checked.
             return None if len(head) > 16 else 0
         return unfit(decode_request(data, self.definitions), len(data))

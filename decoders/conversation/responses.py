@@ -1,4 +1,4 @@
-"""Framing of the answering side."""
+"""Finds the frames of the broker's side."""
 
 from __future__ import annotations
 
@@ -20,16 +20,19 @@ from kproxy.decoders.stream import End, Side, Source
 _RESPONSE = Struct(">ii")
 
 KEPT = 1 << 16
-"""Searched bytes that are kept, to be searched again when requests come that a hole delayed."""
+"""Maximum number of searched bytes that stay in memory.
+
+They are searched again for requests that a hole had delayed.
+"""
 
 CLOSED = frozenset({"FIN", "RST"})
-"""Reasons of an End by which the peers closed the connection (others come from the capture)."""
+"""Reasons of an End with which the peers closed the connection; other reasons come from the capture."""
 
 
 class Responses(Framer):
-    """The answering side. `outstanding` are the exchanges that wait, by correlation id.
+    """Framer of the broker's side; `outstanding` are the exchanges in flight, by correlation id.
 
-    `repeated` are younger ones that wait with an id that `outstanding` has too.
+    `repeated` are younger exchanges in flight whose correlation id is also in `outstanding`.
     """
 
     side = Side.BROKER
@@ -56,10 +59,10 @@ class Responses(Framer):
         self.opened = opened
         self.foreign = False
         self.late = 0
-        """Key of a request that was captured before bytes which the search has looked at; 0 for none."""
+        """Key of a request that was captured before bytes that the search has already read; 0 if there is none."""
         self.awaited = Awaited(outstanding, limit)
         self.unasked: Unasked | None = None
-        """Tells responses where the capture holds no requests."""
+        """Recognises responses if the capture holds no requests; None if it does."""
 
     @property
     def rests(self) -> bool:
@@ -71,7 +74,7 @@ class Responses(Framer):
         self.late = 0
 
     def asked(self, request: Frame, key: int) -> None:
-        """Note a request that came at `key` during a search: its response may be in bytes searched already."""
+        """Called if a request comes at `key` during a search: its response may be in bytes already searched."""
         search = self.search
         if search is None or search.done == search.start:
             return
@@ -79,17 +82,17 @@ class Responses(Framer):
             self.late = key
 
     def look_again(self) -> None:
-        """Search the held bytes again, after a request came that a hole had delayed."""
+        """Search the bytes in memory again, after a request came that a hole had delayed."""
         search = self.search
         if search is None or not self.late:
             return
         self.floor = max(self.floor, self.late)
-        # not the stretch's start: how much of it is dropped at a time depends on how the bytes came in
+        # not from the stretch's start, which depends on how the bytes were split into batches
         start = max(search.start, search.done - self.kept)
         self.look(start, chained=search.chained and start == search.start, begin=search.begin, lost=search.lost)
 
     def presume(self, *, aligned: bool) -> None:
-        """Read without requests; `aligned` says that a frame begins with the first byte that was captured."""
+        """Read responses without requests; `aligned` says that a frame begins with the first captured byte."""
         self.unasked = Unasked(self.definitions, self.limit)
         self.opened = aligned
 
@@ -99,7 +102,7 @@ class Responses(Framer):
             self.look(start, chained=True, begin=True)
 
     def scan(self, out: list[Item]) -> None:
-        """Walk the frames from `position` on, as far as the alignment goes."""
+        """Read frames from `position` on, as long as the position of the next frame is known."""
         if self.foreign or self.search is not None:
             return
         stretch = self.stretch
@@ -119,7 +122,10 @@ class Responses(Framer):
         stretch.drop(self.position)
 
     def _step(self, out: list[Item]) -> bool:
-        """One frame, whatever its state; False where more bytes are needed or the alignment is lost."""
+        """Process one frame, whole or not.
+
+        Returns False if more bytes are needed or the next frame's position is lost.
+        """
         stretch = self.stretch
         position = self.position
         head = stretch.gather(position, 8)
@@ -152,7 +158,7 @@ class Responses(Framer):
         self.need = 0
 
     def _absurd(self, out: list[Item], size: int) -> None:
-        """Report an impossible length: either a broker that does not speak Kafka, or lost alignment."""
+        """Report an impossible length: either the broker does not speak Kafka, or the frame's position was lost."""
         stretch = self.stretch
         position = self.position
         data = stretch.gather(position, 5)
@@ -173,7 +179,7 @@ class Responses(Framer):
         self.foreign = True
 
     def finish(self, event: End, out: list[Item]) -> None:
-        """End the stream: incomplete frames become cut."""
+        """Process the end of the stream; incomplete frames are reported as cut."""
         self.over = True
         stretch = self.stretch
         if not self.begun or self.foreign:
@@ -203,7 +209,7 @@ class Responses(Framer):
         return found
 
     def candidate(self, window: bytes, position: int) -> int:
-        """Size of the response that may begin at `position` of `window`, -1 where none can."""
+        """Size in bytes of the response that may begin at `position` of `window`; -1 if none can."""
         if self.unasked is not None:
             return self.unasked.size(window, position)
         size, correlation_id = _RESPONSE.unpack_from(window, position)
@@ -237,7 +243,7 @@ class Responses(Framer):
         return spent
 
     def _refute(self, start: int, end: int, exchange: Exchange) -> int | None:
-        """The same for a response to `exchange`."""
+        """None if [start, end) can be the response to `exchange`, else the number of bytes decoded to find out."""
         stretch = self.stretch
         if exchange.request is None or not _asked_before(exchange.request, stretch.captured(end - 1)):
             return 0
@@ -245,15 +251,15 @@ class Responses(Framer):
         if key is None or version is None:
             return 0
         if not self.known.exact(key, version):
-            # No definition to hold it to: the correlation id must do.
+            # without a definition the correlation id has to suffice
             return None
         data = stretch.gather(start, end - start)
         if len(data) < end - start:
-            # Cut by the snap length: so must it here.
+            # cut by the snap length, so the body cannot be checked
             return None
         return unfit(decode_response(data, key, version, self.definitions), len(data))
 
 
 def _asked_before(request: Frame, address: int) -> bool:
-    """Whether a request was captured before this address, whenever the bytes before it came."""
+    """Whether the last piece of a request begins before this address; gaps in the request do not matter."""
     return (request.spans[-1][0] if request.spans else request.at) < address

@@ -1,10 +1,10 @@
-"""Resynchronise: find the next frame after lost bytes, or where a capture starts within a connection.
+"""Resynchronises: finds the next frame after lost bytes, or in a capture that starts within a connection.
 
 Every position is tried as the beginning of a frame. The first frame that decodes to its last byte, with the definition
 that its header names (its request's, for a response), is accepted. No decision depends on bytes that have not arrived,
 so the result does not depend on how the bytes are split into batches.
 
-Frames before the accepted one are accepted as well if their lengths lead to it from the first byte after the loss: so
+Frames before the accepted one are accepted as well if their lengths lead to it from the first byte after the loss. So
 the first frames after a gap are kept, even if nothing else proves them.
 """
 
@@ -20,44 +20,46 @@ MOST_CANDIDATES = 256
 LONGEST_CHAIN = 4096
 
 EFFORT = 2
-"""Bytes that may be decoded in vain for candidates of one magnitude of size, per byte that is searched."""
+"""Maximum number of bytes, per searched byte, that may be decoded in vain for frames of one magnitude of size."""
 TRIAL = 64
-"""Least number of decoded bytes that a refuted candidate is charged."""
+"""Minimum number of decoded bytes that a refuted frame counts as."""
 COPIES = 64
 """Number of copied bytes that cost as much as one decoded byte."""
 
 
 class Judge(Protocol):
-    """Decides what can be a frame of a direction."""
+    """Decides which bytes can be a frame of a direction."""
 
     head: int
-    """Bytes of a frame's header that `candidates` and `link` need."""
+    """Number of bytes of a frame's header that `candidates` and `link` need."""
 
     def candidates(self, window: bytes) -> list[tuple[int, int]]:
-        """(position, size) of each frame that may begin in `window`, judged by its header."""
+        """(position, size) of each frame that may begin in `window`, judged by its header alone."""
         ...
 
     def link(self, window: bytes, position: int) -> int:
-        """Size of the frame whose header is at `position` of `window`; -1 if it cannot be a header."""
+        """Size in bytes of the frame whose header is at `position` of `window`; -1 if the bytes cannot be a header."""
         ...
 
     def refute(self, start: int, end: int) -> int | None:
-        """None if the frame [start, end) is proved, else how many bytes were decoded to refute it.
+        """None if the frame [start, end) is proved, else the number of bytes that were decoded to refute it.
 
-        0 if the header alone refutes it. That must cost nothing, because how much of the header `candidates` saw
-        depends on how the bytes were split into batches.
+        The number is 0 if the header alone refutes the frame. Such a refutation must cost nothing, because it depends
+        on the batches how much of the header `candidates` saw.
         """
         ...
 
 
 class Search:
-    """One search. `step` takes one segment at a time, so that a caller can order segments with other events.
+    """One search for the next frame.
+
+    `step` takes one segment at a time, so that a caller can order segments with other events.
 
     The judge holds the search, so the search holds no judge: that would be a reference cycle.
 
     The work is bounded even if the bytes are crafted to look like headers everywhere. For each magnitude (bit length)
-    of a frame's size, at most EFFORT bytes per searched byte are decoded in vain; candidates beyond that are dropped
-    untried. If more than MOST_CANDIDATES wait, those that end last are dropped.
+    of a frame's size, at most EFFORT bytes per searched byte are decoded in vain; further possible frames are dropped
+    untried. If more than MOST_CANDIDATES possible frames wait, those that end last are dropped.
     """
 
     __slots__ = (
@@ -77,24 +79,30 @@ class Search:
         self.chained = chained
         self.lost = lost
         self.done = start
-        """The segments before this offset have been searched."""
+        """Offset up to which the segments have been searched."""
         self.tested = start
-        """The positions before this offset have been tried as the start of a frame."""
+        """Offset up to which all positions have been tried as the start of a frame."""
         self.first: int | None = start if chained else None
         """Offset of the first byte after the loss, where a frame is likely to begin."""
         self.chain: list[int] | None = [] if chained else None
         self.link_at = start
         self._broken = False
-        """The chain ends at `link_at`; the frames in it that end within the same segment may still be proved."""
+        """Whether the chain of lengths ends at `link_at`.
+
+        Frames in it that end within the same segment may still be proved.
+        """
         self.begin = begin
-        """The search is at the start of the capture, so nothing within the capture was lost."""
+        """Whether the search is at the start of the capture, so that nothing within the capture was lost."""
         self._candidates: list[tuple[int, int]] = []
-        """(end, start), a heap."""
+        """A heap of (end, start) of the possible frames that are not complete yet."""
         self._spent = [0] * 33
-        """Bytes decoded in vain, by the bit length of the frame's size."""
+        """Number of bytes decoded in vain, by the bit length of the frame's size."""
 
     def step(self, stretch: Stretch, judge: Judge) -> tuple[int, int] | None:
-        """Search the next segment; returns (offset to resume at, end of the frame that proves it) once found."""
+        """Search the next segment; returns None until the next frame is found.
+
+        Then returns (offset at which reading goes on, end of the frame that proves it).
+        """
         ends = stretch.ends
         k = bisect_right(ends, self.done, 1)
         end = ends[k]
@@ -151,7 +159,7 @@ class Search:
             return
         while self.link_at + judge.head <= stored:
             head = stretch.gather(self.link_at, judge.head)
-            size = judge.link(head, 0) if len(head) == judge.head else -1  # the source may no longer hold it
+            size = judge.link(head, 0) if len(head) == judge.head else -1  # the source may no longer hold the header
             if size < 0 or len(chain) >= LONGEST_CHAIN:
                 self._broken = True
                 return
@@ -159,7 +167,7 @@ class Search:
             self.link_at += 4 + size
 
     def needed(self) -> int:
-        """First offset whose bytes may still be read."""
+        """The first offset whose bytes the search may still read."""
         low = self.tested
         if self._candidates:
             low = min(low, *(begin for _, begin in self._candidates))

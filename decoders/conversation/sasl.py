@@ -1,4 +1,4 @@
-"""Update a connection's `Session` with each of its SASL exchanges.
+"""Updates a connection's `Session` with each of its SASL exchanges.
 
 This happens while conversations are built, so that live views, exports and indexes agree. It decodes bodies, but a
 connection has only a few SASL exchanges.
@@ -22,7 +22,7 @@ from kproxy.decoders.stream import Source
 _API_KEYS: Final = frozenset({SASL_HANDSHAKE, SASL_AUTHENTICATE})
 MOST_OFFERED: Final = 100
 _LAST_STEPS: Final = frozenset({"server-final", "token"})
-"""Steps of tokens with which a broker can accept a client: SCRAM's signature, or any token of GSSAPI."""
+"""Steps whose token can be the last of a login: SCRAM's server signature, or any token of GSSAPI."""
 
 
 def concerns(exchange: Exchange) -> bool:
@@ -31,7 +31,7 @@ def concerns(exchange: Exchange) -> bool:
 
 
 def follow(before: Session | None, exchange: Exchange, source: Source, definitions: Definitions) -> Session:
-    """The session after a completed exchange. Never raises on bad bytes."""
+    """The session after `exchange`, given the session `before` it. Never raises on bad bytes."""
     session = before or Session()
     request, response = _bytes(exchange.request, source), _bytes(exchange.response, source)
     if exchange.token:
@@ -59,7 +59,7 @@ def follow(before: Session | None, exchange: Exchange, source: Source, definitio
 
 
 def _chosen(session: Session, asked: Mapping[str, Any] | None, answer: Mapping[str, Any] | None) -> Session:
-    """The session after a SaslHandshake: a new one, but the count of authentications is kept."""
+    """The session after a SaslHandshake: a new one that keeps the count of authentications."""
     mechanism = None if asked is None else asked.get("mechanism")
     offered = () if answer is None else tuple(answer.get("mechanisms") or ())[:MOST_OFFERED]
     new = Session(State.AUTHENTICATING, mechanism, offered, authentications=session.authentications)
@@ -68,7 +68,7 @@ def _chosen(session: Session, asked: Mapping[str, Any] | None, answer: Mapping[s
 
 
 def _asked(session: Session, token: Token | None) -> Session:
-    """The session after a token of the client."""
+    """The session after a token that the client sent."""
     if token is None or session.state is State.FAILED:
         return session
     state = State.AUTHENTICATING if session.state is State.CHOOSING else session.state
@@ -77,7 +77,7 @@ def _asked(session: Session, token: Token | None) -> Session:
 
 
 def _answered(session: Session, frame: Frame | None, token: Token | None, lifetime: int | None = None) -> Session:
-    """The session after a broker's token without an error code.
+    """The session after a response of the broker that holds no error; `token` is the broker's token.
 
     If the mechanism's tokens cannot be read, the first such response counts as success.
     """
@@ -97,7 +97,7 @@ def _answered(session: Session, frame: Frame | None, token: Token | None, lifeti
 
 
 def _talks(session: Session) -> bool:
-    """Whether the mechanism's last message is never empty, so that an unreadable token does not complete it."""
+    """Whether the mechanism's last message always has bytes, so that an unreadable token does not end the login."""
     return (session.mechanism or "").startswith("SCRAM")
 
 

@@ -1,8 +1,8 @@
-"""The bytes of one direction that are not consumed yet, as segments over the capture.
+"""The bytes of one direction that are not processed yet, as segments of the capture.
 
 Segment k (counted from 1) covers the stream offsets [ends[k-1], ends[k]) and lies at address ats[k]; entry 0 of each
-list only gives the start. Bytes that the capture does not hold, because of a gap or the snap length, are the end of a
-segment from `have[k]` on; `have` is None while there are none.
+list only gives the start. The capture may lack the end of a segment, because of a gap or the snap length: the bytes
+from offset `have[k]` on are missing. `have` is None while no bytes are missing.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _start = itemgetter(0)
 
 
 class Stretch:
-    """Segments of one direction, appended at the end and dropped at the front.
+    """The segments of one direction; new ones are appended, processed ones are dropped.
 
-    The *key* of a byte is the highest address among it and all stream bytes before it: the point of the capture at
-    which the stream was complete up to that byte. Keys grow with the offset even if segments are out of order.
+    The *key* of a byte is the highest address of this byte and all stream bytes before it: the point of the capture at
+    which the stream was complete up to this byte. Keys grow with the offset even if segments are out of order.
     """
 
     __slots__ = ("ats", "ends", "gaps", "have", "prior", "source", "times", "top")
@@ -33,9 +33,9 @@ class Stretch:
         self.times: list[int] = [0]
         self.have: list[int] | None = None
         self.prior: list[int] | None = None
-        """For each segment the highest address before it; None as long as addresses only grow."""
+        """The highest address before each segment; None as long as addresses only grow."""
         self.top = -1
-        """Highest address so far."""
+        """Highest address of a segment so far."""
         self.gaps: list[tuple[int, int]] = []
 
     @property
@@ -48,11 +48,11 @@ class Stretch:
 
     @property
     def plain(self) -> bool:
-        """Whether all bytes are there, captured in order."""
+        """Whether no bytes are missing and all were captured in order."""
         return self.have is None and self.prior is None
 
     def extend(self, run: Run) -> None:
-        """Append a run. Repeated bytes are skipped; an unreported hole before it becomes a gap."""
+        """Append a run. Repeated bytes are skipped; a hole before the run that was not reported becomes a gap."""
         if not len(run.ends):
             return
         old = self.ends[-1]
@@ -86,7 +86,7 @@ class Stretch:
         self.drop(self.end)
 
     def _extend_rest(self, run: Run, old: int) -> None:
-        """Append the part of `run` after the offset `old`."""
+        """Append the part of `run` after the stream offset `old`."""
         first = bisect_right(run.ends, old)
         if first == len(run.ends):
             return
@@ -100,8 +100,10 @@ class Stretch:
         self.extend(Run(run.side, old, run.ends[first:], ats, run.times[first:], stored, released=run.released))
 
     def with_copy(self, copy: Copy, start: int, side: Side, released: int) -> Stretch | None:
-        """A stretch from `start` on, with the bytes of `copy`, which holds `start` and came at address `released`.
-        None if the bytes after the copy are no longer held, or have a gap.
+        """A stretch from offset `start` on that holds the bytes of `copy` in place of the first copy.
+
+        `copy` covers `start` and came at address `released`. None if the bytes after the copy are no longer held, or
+        have a gap.
         """
         end, last = copy.end, self.ends[-1]
         if self.gaps or self.have is not None or end < min(self.ends[0], last):
@@ -138,7 +140,7 @@ class Stretch:
         self.top = top
 
     def gap(self, gap: Gap) -> bool:
-        """Append missing bytes as a segment without data. False if no bytes were missing."""
+        """Append missing bytes as a segment without data; returns False if the stretch has these bytes already."""
         old = self.ends[-1]
         if gap.end <= old:
             return False
@@ -158,11 +160,11 @@ class Stretch:
         return True
 
     def segment(self, offset: int, low: int = 1) -> int:
-        """Number of the segment that holds the byte at `offset`."""
+        """Number of the segment that holds the byte at `offset`; `low` is a lower bound for it."""
         return bisect_right(self.ends, offset, low)
 
     def key(self, offset: int) -> int:
-        """Key of the byte at `offset`."""
+        """Key of the byte at `offset` (see the class)."""
         k = bisect_right(self.ends, offset, 1)
         at = self.ats[k] + offset - self.ends[k - 1]
         if self.have is not None and offset >= self.have[k]:
@@ -170,15 +172,18 @@ class Stretch:
         return at if self.prior is None else max(at, self.prior[k])
 
     def captured(self, offset: int) -> int:
-        """Address of the segment that holds the byte at `offset`, whether or not earlier bytes came later."""
+        """Address of the segment that holds the byte at `offset`, even if earlier bytes were captured later."""
         return self.ats[bisect_right(self.ends, offset, 1)]
 
     def time(self, offset: int) -> int:
-        """Capture time of the byte at `offset`."""
+        """Capture time in ns of the byte at `offset`."""
         return self.times[bisect_right(self.ends, offset, 1)]
 
     def time_held(self, offset: int, start: int) -> int:
-        """Capture time of the byte at `offset`, or if that is in a gap, of the last one from `start` on before it."""
+        """Capture time in ns of the byte at `offset`.
+
+        If that is in a gap, of the last byte before the gap from `start` on.
+        """
         k = bisect_right(self.ends, offset, 1)
         if self.have is not None:
             first = bisect_right(self.ends, start, 1)
@@ -191,7 +196,7 @@ class Stretch:
         return self.have is None or offset < self.have[bisect_right(self.ends, offset, 1)]
 
     def next_stored(self, offset: int) -> int:
-        """First offset from `offset` on that the capture holds; the stretch's end if there is none."""
+        """The first offset from `offset` on that the capture holds; the stretch's end if there is none."""
         have = self.have
         if have is None:
             return offset
@@ -208,7 +213,7 @@ class Stretch:
         return self.gaps[k] if k >= 0 and offset < self.gaps[k][1] else None
 
     def gather(self, offset: int, size: int) -> bytes:
-        """Up to `size` bytes from `offset` on, up to the first missing one."""
+        """The bytes from `offset` on, at most `size` and up to the first missing one."""
         ends, ats, have, read = self.ends, self.ats, self.have, self.source.read
         stop = min(offset + size, ends[-1])
         pieces: list[bytes | memoryview] = []
@@ -230,7 +235,7 @@ class Stretch:
         return bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces)
 
     def spans(self, start: int, end: int) -> tuple[Spans, int]:
-        """The pieces of [start, end) as (address, length), and the number of its missing bytes.
+        """The pieces of [start, end) as (address, length), and the number of missing bytes in it.
 
         `end` may lie beyond the stretch's end.
         """
@@ -257,7 +262,7 @@ class Stretch:
         return spans, missing
 
     def drop(self, offset: int) -> None:
-        """Drop the segments that end at or before `offset`, or keep them for now if they are few."""
+        """Drop the segments that end at or before `offset`; if they are few, a later call drops them."""
         ends = self.ends
         if offset >= ends[-1]:
             del ends[:-1], self.ats[1:], self.times[1:]

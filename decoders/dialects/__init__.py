@@ -1,6 +1,6 @@
-"""Dialects: other protocols with Kafka's framing, as data: headers, direction of requests, pairing.
+"""Dialects: protocols with Kafka's framing, defined as data: headers, direction of requests, pairing.
 
-docs/dialects.md describes the files; `data` holds those that come with kproxy.
+docs/dialects.md describes the files; `data` holds the dialects that come with kproxy.
 """
 
 from __future__ import annotations
@@ -17,5 +17,5 @@ def shipped() -> tuple[str, ...]:
 
 
 def text_of(name: str) -> str:
-    """The file of a dialect that comes with kproxy."""
+    """The text of the file of a dialect that comes with kproxy."""
     return (files("kproxy.decoders.dialects") / "data" / f"{name}{_SUFFIX}").read_text("utf-8")

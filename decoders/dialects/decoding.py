@@ -1,4 +1,4 @@
-"""Decodes frames of a dialect with the layout that its conditions select."""
+"""Decodes frames of a dialect, with the layout that the dialect's conditions select."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SIZE = 4
 
 
 def read_header(data: Buffer, dialect: Dialect, header: Header) -> tuple[Values, int]:
-    """The values of a frame's header, and the offset of its body. Raises DecodeError."""
+    """Decode a frame's header; returns (values, offset of the body). Raises DecodeError."""
     return decoder(header.message, dialect.versions.low)(data, _SIZE, len(data))
 
 
@@ -36,11 +36,11 @@ def decode(
     version: int | None = None,
     truths: str = "",
 ) -> Decoded:
-    """Decode a frame, its length field included. Malformed bytes give problems in the result, never an error.
+    """Decode a frame, its length field included. Malformed bytes give problems in the result, never an exception.
 
-    A request has its own type and version; a response is decoded as the answer to a request of type `number` and
-    `version` (None if the layout has none). `truths` is as in `Exchange`; where it leaves several layouts, the one
-    that fits to the last byte is taken.
+    For a response, `number` (request type) and `version` are its request's; a request frame holds its own. Both
+    are None if the dialect's header has no such field. `truths` has the form of `Exchange.truths`; if it allows several
+    layouts, the one that fits to the last byte is taken.
     """
     end = len(data)
     data = bytes(data)
@@ -75,7 +75,7 @@ def decode(
 
 
 def _truths(body: Body, dialect: Dialect, header: Values, truths: str) -> Iterator[tuple[bool, ...]]:
-    """The combinations of a body's conditions that are still possible."""
+    """The combinations of truth values of a body's conditions that are possible, given the header and `truths`."""
     possible = []
     for condition in body.conditions:
         truth: bool | None = None
@@ -91,7 +91,7 @@ def _truths(body: Body, dialect: Dialect, header: Values, truths: str) -> Iterat
 def _body(
     data: bytes, where: Where, body: Body, version: int, header: Values, start: int, truths: Iterator[tuple[bool, ...]]
 ) -> Decoded:
-    """Decode with the first layout that fits to the last byte, else with the one that leaves the fewest bytes."""
+    """Decode a body with the first layout that fits to the last byte, else with the one that leaves fewest bytes."""
     end = len(data)
     best: tuple[Message, Values, int, list[Problem]] | None = None
     failed: tuple[Message, DecodeError] | None = None
@@ -131,7 +131,10 @@ def fits(decoded: Decoded) -> bool:
 
 
 def frame_tree(data: Buffer, where: Where, decoded: Decoded, dialect: Dialect, *, limit: int | None = 200_000) -> Node:
-    """A frame as nodes, like those of `decoders.frame_tree.frame_tree`; named values are labelled."""
+    """A frame as a tree, like that of `decoders.frame_tree.frame_tree`.
+
+    Values that the dialect names have the name as label.
+    """
     root = frame_root(data, where)
     if len(data) < _SIZE:
         return root
@@ -149,13 +152,13 @@ def frame_tree(data: Buffer, where: Where, decoded: Decoded, dialect: Dialect, *
 
 
 def supposed(decoded: Decoded, dialect: Dialect) -> bool:
-    """Whether the author of the dialect marked the body's layout as a guess."""
+    """Whether the author of the dialect marked the layout of this body as a guess."""
     number = None if decoded.message is None else decoded.message.api_key
     return number is not None and number in dialect.requests and dialect.requests[number].supposed
 
 
 def names(values: Values, message: Message, version: int) -> dict[str, str]:
-    """The dialect's names of a body's values, by path."""
+    """The names that the dialect gives to values of a body, by path of the value."""
     return dict(_named(values, layout_of(message, version), ""))
 
 

@@ -1,4 +1,4 @@
-"""Values in a connection's messages on which layouts and time rules of later messages depend."""
+"""Remembers values of a connection's messages, for layouts and time rules of later messages that depend on them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class Memory:
         self._wanted = dialect.remembered
         self._values: dict[EarlierField, Any] = {}
         self.truths = "?" * len(dialect.conditions)
-        """As `Exchange.truths`."""
+        """The truth of each of the dialect's conditions, in the form of `Exchange.truths`."""
 
     def learn(self, message: str, body: Mapping[str, Any] | None) -> None:
-        """Keep the needed values of a message; if it could not be decoded, its values become unknown."""
+        """Remember the values of a message that later ones depend on; `body` None makes them unknown."""
         for one in self._wanted:
             if one.message == message:
                 self._values.pop(one, None)
@@ -28,7 +28,10 @@ class Memory:
         self.truths = "".join(map(self._truth, range(len(self._dialect.conditions))))
 
     def get(self, limit: int | EarlierField) -> int | None:
-        """A limit: a number, or a value of an earlier message; None if no message had it, or if it is negative."""
+        """A limit: `limit` itself if it is a number, else the remembered value of that field.
+
+        None if the value is negative, or if no message had it.
+        """
         value = self._values.get(limit) if isinstance(limit, EarlierField) else limit
         return value if isinstance(value, int) and value >= 0 else None
 

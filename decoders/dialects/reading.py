@@ -1,4 +1,4 @@
-"""Checks a dialect file and turns its Element into a `Dialect`. docs/dialects.md describes the format."""
+"""Checks a dialect file and turns its parsed text into a `Dialect`. docs/dialects.md describes the format."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kproxy.decoders.schema.lookup import definitions
 from kproxy.decoders.schema.model import NEVER, NO_VERSION, Field, Message, Versions
 
 DIALECT: Final = "dialect"
-"""The member with the dialect's name, which message definitions lack."""
+"""The member of a file that holds the dialect's name; message definitions have no such member."""
 
 _REQUIRED = (DIALECT, "asks", "pairing", "requestHeader", "responseHeader", "requests")
 _OPTIONAL = ("about", "port", "versions", "switches", "timeRules")
@@ -43,20 +43,20 @@ _HIGHEST = {"asked": (1 << 31) - 1, "answered": (1 << 31) - 1, "unanswered": (1 
 
 
 def dialect(element: Element) -> Dialect:
-    """Raises DefinitionError."""
+    """The dialect that a parsed file defines. Raises DefinitionError if the file is invalid."""
     return _Reading(element).dialect()
 
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """A condition on a field of a message that may come later in the file."""
+    """A condition on a field of a message that may be defined later in the file."""
 
     condition: Condition
     element: Element
 
 
 class _DialectFields(Fields):
-    """Fields in Kafka's form, with the additions of dialects; there are no flexible versions."""
+    """Reads fields in Kafka's form with the additions of dialects; there are no flexible versions."""
 
     required = frozenset({"name", "type"})
     optional = (FIELD_OPTIONAL - {"taggedVersions", "flexibleVersions", "tag"}) | {
@@ -78,10 +78,10 @@ class _DialectFields(Fields):
         members: dict[str, Element] = element.value
         for name in ("presentIf", "role"):
             if self.depth > 1 and name in members:
-                raise members[name].error(f"{name} is for the fields of a message itself, {found.name} is in a struct")
+                raise members[name].error(f"{name} works for fields of the message itself; {found.name} is in a struct")
         if "countType" in members:
             if not found.array:
-                raise members["countType"].error(f"{found.name} is no array, it has no count")
+                raise members["countType"].error(f"countType is for arrays; {found.name} is not an array")
             count = members["countType"].choice("countType", ("int16", "int32"))
             found = replace(found, count=count)  # type: ignore[arg-type]  # one of the two
         if "names" in members:
@@ -101,9 +101,9 @@ def _names(element: Element, field: Field) -> tuple[tuple[str | int, str], ...]:
             try:
                 key = int(value)
             except ValueError:
-                raise name.error(f"{value!r} is no whole number") from None
+                raise name.error(f"{value!r} is not a whole number") from None
             if not low <= key <= high:
-                raise name.error(f"{value} is no {field.type}")
+                raise name.error(f"{value} does not fit {field.type}")
         found.append((key, name.text("a name")))
     return tuple(found)
 
@@ -114,7 +114,7 @@ class _Reading:
         self.element = element
         self.switches = self._switches()
         self.switched: set[str] = set()
-        """Header roles that a switch removed."""
+        """Roles of header fields that a switch of the file has removed."""
         self.versions = self._versions()
         self.headers: dict[str, Message] = {}
         self.pending: list[_Pending] = []
@@ -123,7 +123,7 @@ class _Reading:
         members = self.members
         name = members[DIALECT].text("a dialect's name")
         if not name or not all(part.isalnum() for part in name.split("-")):
-            raise members[DIALECT].error(f"{name!r} is no name of a dialect: letters and digits, with - between")
+            raise members[DIALECT].error(f"{name!r} is not a dialect's name: letters and digits, with - between")
         port = members["port"].whole("port", 1, 65535) if "port" in members else None
         asks = cast("Asks", members["asks"].choice("asks", get_args(Asks)))
         request_header = self._header("requestHeader")
@@ -132,7 +132,7 @@ class _Reading:
             raise members["requestHeader"].error('no field of the request header has the role "type"')
         for role in ("type", "clientId"):
             if role in response_header.roles:
-                raise members["responseHeader"].error(f"the role {role!r} is for request headers")
+                raise members["responseHeader"].error(f"the role {role!r} works in request headers only")
         by_order = self._by_order(request_header, response_header)
         self.headers = {"request": request_header.message, "response": response_header.message}
         requests = self._requests(request_header, port)
@@ -158,7 +158,7 @@ class _Reading:
             return Versions(0, 0)
         found = versions(self.members["versions"], "versions")
         if not found or found.high == NO_VERSION or found.high - found.low >= _MOST_VERSIONS:
-            raise self.members["versions"].error(f"versions is {found}: from one to {_MOST_VERSIONS} versions")
+            raise self.members["versions"].error(f"versions is {found}: a dialect has 1 to {_MOST_VERSIONS} versions")
         return found
 
     def _by_order(self, request: Header, response: Header) -> bool:
@@ -169,13 +169,13 @@ class _Reading:
         if not any(sides) and "correlationId" in self.switched:
             return True
         if not all(sides):
-            raise self.members["pairing"].error("pairing by correlationId needs a field of that role in both headers")
+            raise self.members["pairing"].error("pairing by correlationId needs a field with that role in both headers")
         return False
 
     # --- fields ------------------------------------------------------------------------------------------------------
 
     def _present(self, element: Element) -> bool:
-        """Whether the switches keep a field."""
+        """Whether the file's switches keep a field."""
         for condition in _conditions(element):
             if not isinstance(condition.value, dict) or "switch" not in condition.value:
                 continue
@@ -200,16 +200,16 @@ class _Reading:
         for field, element in fields:
             members = element.value
             if any("switch" not in condition.value for condition in _conditions(element)):
-                raise members["presentIf"].error("a header's field is there by a switch, or always")
+                raise members["presentIf"].error("a header's field may depend on switches only")
             if field.array or field.struct is not None or field.type in {"bytes", "records"}:
-                raise element.error(f"{field.name} is {field.type}: a header has numbers and strings")
+                raise element.error(f"{field.name} is {field.type}: fields of headers must be numbers or strings")
             if "role" not in members:
                 continue
             role = cast("Role", members["role"].choice("a role", get_args(Role)))
             if role in roles:
-                raise members["role"].error(f"{roles[role]} has the role {role} already")
+                raise members["role"].error(f"{roles[role]} already has the role {role}")
             if field.type not in _ROLE_TYPES[role]:
-                raise members["type"].error(f"a field with the role {role} is {' or '.join(_ROLE_TYPES[role])}")
+                raise members["type"].error(f"a field with the role {role} must be {' or '.join(_ROLE_TYPES[role])}")
             roles[role] = field.name
             if role == "error":
                 names = {int(value): name for value, name in field.names}
@@ -221,12 +221,14 @@ class _Reading:
         fields: list[tuple[Field, tuple[Condition, ...]]] = []
         for field, one in self._fields(element, name):
             if "role" in one.value:
-                raise one.value["role"].error("roles are for the fields of headers")
+                raise one.value["role"].error("role works in headers only")
             found = [self._condition(each, kind, fields) for each in _conditions(one) if "switch" not in each.value]
             fields.append((field, tuple(found)))
         conditions = tuple(dict.fromkeys(condition for _, several in fields for condition in several))
         if len(conditions) > MOST_CONDITIONS:
-            raise element.error(f"{name} depends on {len(conditions)} conditions, {MOST_CONDITIONS} is the most")
+            raise element.error(
+                f"{name} depends on {len(conditions)} conditions; at most {MOST_CONDITIONS} are allowed"
+            )
         return Body(name, number, kind, self.versions, tuple(fields), conditions)
 
     def _condition(self, element: Element, kind: str, before: list[tuple[Field, tuple[Condition, ...]]]) -> Condition:
@@ -234,7 +236,7 @@ class _Reading:
         name = _field_name(members["field"])
         value = members["is"].value
         if not isinstance(value, str | bool | int):
-            raise members["is"].error("a field is compared with a text, a whole number, true or false")
+            raise members["is"].error("'is' must be a string, a whole number, true or false")
         if "message" in members:
             source = EarlierField(members["message"].text("a message's name"), name)
             found = Condition(source, name, value)
@@ -244,12 +246,12 @@ class _Reading:
         header = next((field for field in fields if field.name == name), None)
         own = next((field for field, _ in before if field.name == name), None)
         if header is None and own is None:
-            raise members["field"].error(f"no field {name} stands before this one, in the header or in the body")
+            raise members["field"].error(f"no field {name} comes before this one in the header or the body")
         _comparable(element, header or own, value)
         return Condition("header" if header is not None else "body", name, value)
 
     def _resolve(self, bodies: Mapping[str, Body]) -> None:
-        """Check the conditions on other messages, now that all are read."""
+        """Checks the conditions on other messages, once all messages are read."""
         for one in self.pending:
             if isinstance(one.condition.source, EarlierField):
                 field = _earlier_field(one.element, one.condition.source, bodies)
@@ -264,17 +266,17 @@ class _Reading:
         for element in self.members["requests"].items("requests"):
             one = self._request(element, header, kind)
             if one.type in found:
-                raise element.value["type"].error(f"{found[one.type].name} has type {one.type} already")
+                raise element.value["type"].error(f"{found[one.type].name} already has type {one.type}")
             for name in one.names:
                 if name.lower() in names:
                     raise element.value["name"].error(f"there are two requests {name}")
                 names.add(name.lower())
             if port is None and not one.among_kafka:
-                text = f"{one.name} is not among Kafka's requests, and the dialect has no port of its own"
+                text = f"{one.name} needs amongKafka, as the dialect has no port"
                 raise element.value["name"].error(text)
             found[one.type] = one
         if not found:
-            raise self.members["requests"].error("a dialect has at least one request")
+            raise self.members["requests"].error("a dialect needs at least one request")
         return found
 
     def _request(self, element: Element, header: Header, kind: str) -> RequestType:
@@ -288,12 +290,14 @@ class _Reading:
             for flag in ("oneWay", "turnsRoles", "amongKafka", "supposed")
         }
         if flags["oneWay"] == ("response" in members):
-            text = "is never answered and has a response" if flags["oneWay"] else "has no 'response' and is not oneWay"
+            text = "is oneWay and has a 'response'" if flags["oneWay"] else "needs a 'response' or oneWay"
             raise element.error(f"{name} {text}")
         if flags["amongKafka"]:
             self._check_among(members["type"], header, number)
             if flags["turnsRoles"]:
-                raise members["turnsRoles"].error("not together with amongKafka, where clients send all requests")
+                raise members["turnsRoles"].error(
+                    "turnsRoles and amongKafka exclude each other: clients send all requests among Kafka's"
+                )
         return RequestType(
             number,
             (name, *(identifier(other, "a request's name") for other in others)),
@@ -329,9 +333,9 @@ class _Reading:
         if named not in requests:
             raise members["request"].error(f"there is no request {named}")
         if requests[named].response is None and rule != "asked":
-            raise members["request"].error(f"{named} is never answered")
+            raise members["request"].error(f'{named} is oneWay, so only the rule "asked" fits it')
         if (rule == "asked") != ("after" in members):
-            raise element.error("a rule \"asked\" says 'after' which message, others do not")
+            raise element.error("the rule \"asked\" needs 'after', which no other rule takes")
         after = members["after"].text("a message's name") if "after" in members else ""
         if after and after not in bodies:
             raise members["after"].error(f"there is no message {after}")
@@ -341,7 +345,7 @@ class _Reading:
             limit = EarlierField(value["message"].text("a message's name"), _field_name(value["field"]))
             field = _earlier_field(members["limit"], limit, bodies)
             if field.array or field.type not in RANGES:
-                raise members["limit"].error(f"{limit.field} is no whole number")
+                raise members["limit"].error(f"{limit.field} is not a whole number")
         else:
             limit = members["limit"].whole("limit", 0, _HIGHEST[rule])
         means = members["means"].text("means") if "means" in members else ""
@@ -349,25 +353,25 @@ class _Reading:
 
 
 def _conditions(field: Element) -> list[Element]:
-    """The conditions of a field: none, one, or several that must all hold."""
+    """The conditions of a field; a field with several is present only if all hold."""
     given = field.value.get("presentIf") if isinstance(field.value, dict) else None
     if given is None:
         return []
     conditions = given.value if isinstance(given.value, list) else [given]
     for condition in conditions:
         if not isinstance(condition.value, dict):
-            raise condition.error("presentIf is no object")
+            raise condition.error("presentIf must be an object")
     return list(conditions)
 
 
 def _field_name(element: Element) -> str:
-    """A field's name in decoded values; files may capitalise it, as Kafka's do."""
+    """A field's name as decoded values have it; files may write it with a capital, as Kafka's do."""
     name = identifier(element, "a field's name")
     return name[0].lower() + name[1:]
 
 
 def _earlier_field(element: Element, earlier: EarlierField, bodies: Mapping[str, Body]) -> Field:
-    """The definition of a field of an earlier message."""
+    """The definition of a field of an earlier message. Raises DefinitionError if there is none."""
     if earlier.message not in bodies:
         raise element.value["message"].error(f"there is no message {earlier.message}")
     fields = (field for field, _ in bodies[earlier.message].fields)
@@ -378,7 +382,7 @@ def _earlier_field(element: Element, earlier: EarlierField, bodies: Mapping[str,
 
 
 def _comparable(element: Element, field: Field | None, value: str | bool | int) -> None:
-    """Raises DefinitionError if a field can never have this value."""
+    """Raises DefinitionError if a field can never have the value that a condition compares it with."""
     kinds: dict[str, type] = {"bool": bool, "string": str} | dict.fromkeys(RANGES, int)
     if field is None or field.array or field.struct is not None or type(value) is not kinds.get(field.type):
         name, kind = ("", "") if field is None else (field.name, f"[]{field.type}" if field.array else field.type)

@@ -1,4 +1,4 @@
-"""Decode the content of bytes fields: group protocols, enclosed messages, metrics, SASL tokens.
+"""Decodes the content of bytes fields: group protocols, enclosed messages, metrics, SASL tokens.
 
 `table` lists the fields; `form` adds their decoded content to JSON, `nodes` adds it to a tree.
 """

@@ -1,7 +1,7 @@
-"""Definitions of structures inside bytes fields: those of Kafka's definition files, and those of definitions.json.
+"""Definitions of structures inside bytes fields: from Kafka's definition files and from definitions.json.
 
-That file defines, in the form of decoders/schema/data, structures that Kafka encodes with handwritten code: Streams'
-`AssignmentInfo` and Connect's structures (`ConnectProtocol`, `IncrementalCooperativeConnectProtocol`). A named
+definitions.json defines, in the form of decoders/schema/data, structures that Kafka encodes with handwritten code:
+Streams' `AssignmentInfo` and Connect's structures (`ConnectProtocol`, `IncrementalCooperativeConnectProtocol`). A named
 topology's name in AssignmentInfo is a list of UTF-16 code units.
 """
 
@@ -26,7 +26,7 @@ def _own() -> dict[str, Message]:
 
 @cache
 def versions(name: str) -> Versions:
-    """The versions of a structure that have a definition."""
+    """The versions of a structure for which there are definitions."""
     own = _own().get(name)
     if own is not None:
         return own.versions

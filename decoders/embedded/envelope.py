@@ -1,7 +1,7 @@
-"""Envelope (KIP-590): the whole request that a broker forwards to the controller for a client, and its response.
+"""Decodes Envelopes (KIP-590): a broker forwards a client's whole request to the controller, and gets a whole response.
 
-Both lack a frame's length prefix. If a message may hold a secret, all its bytes are withheld; its decoded form
-withholds the secret fields only.
+The enclosed messages lack a frame's length field. If one may hold a secret, all its bytes are withheld; its decoded
+form withholds the secret fields only.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from kproxy.decoders.tree import Node
 
 _KEY_AND_VERSION: Final = struct.Struct(">hh")
 _LENGTH: Final = bytes(4)
-"""A placeholder for a frame's length prefix; its value is ignored."""
+"""A placeholder for the length field that an enclosed message lacks; its value is ignored."""
 
 PRINCIPAL: Final = Structure("DefaultPrincipalData", "principal")
 
 
 class Enclosed(Inside):
-    """A message inside a message."""
+    """A decoded request or response inside a bytes field."""
 
     def __init__(self, decoded: Decoded, side: Side, key: int, version: int, asked: Mapping[str, Any] | None) -> None:
         self.decoded = decoded
@@ -73,7 +73,7 @@ class Enclosed(Inside):
 
 
 def request(data: Buffer, scope: Scope) -> Enclosed | None:
-    """The request in an Envelope."""
+    """The request in an Envelope's field `requestData`; None if it is nested too deep."""
     if scope.depth >= DEEPEST:
         return None
     key, version = _key_and_version(data)
@@ -94,9 +94,10 @@ def response(data: Buffer, scope: Scope) -> Enclosed | None:
 def inside(
     request: Mapping[str, Any] | None, response: Mapping[str, Any] | None, definitions: Definitions
 ) -> tuple[int | None, Mapping[str, Any] | None, Mapping[str, Any] | None]:
-    """The messages inside the bodies of an Envelope and its response: (API key, request body, response body).
+    """The bodies inside an Envelope and its response: (API key, request body, response body).
 
-    All are None if the Envelope's request is unknown; a body is None if it is missing or unreadable.
+    `request` and `response` are the bodies of Envelope and response. All three are None if the enclosed request is
+    unknown; a body is None if it is missing or unreadable.
     """
     forwarded = None if request is None else request["requestData"]
     if forwarded is None:
@@ -110,12 +111,12 @@ def inside(
 
 
 def _key_and_version(data: Buffer) -> tuple[int, int]:
-    """API key and version of a request; (-1, -1), which no API has, if it is too short."""
+    """(API key, version) of an enclosed request; (-1, -1), which no API has, if it is too short."""
     return _KEY_AND_VERSION.unpack_from(data) if len(data) >= _KEY_AND_VERSION.size else (-1, -1)
 
 
 def principal(data: Buffer, scope: Scope) -> Structured | None:
-    """The client's principal as the default principal builder encodes it; None if the bytes have another form."""
+    """The client's principal in the form of Kafka's default principal builder; None if the bytes have another form."""
     del scope
     found = read(PRINCIPAL, data)
     return found if found.whole else None

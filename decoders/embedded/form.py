@@ -1,4 +1,4 @@
-"""Add the content of bytes fields to a message's JSON: {"base64": …, "decoded": …} instead of base64."""
+"""Adds the decoded content of bytes fields to a message's JSON: {"base64": …, "decoded": …} instead of base64 text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Struct = Mapping[str, Any]
 
 
 def show(body: Any, values: Struct, places: tuple[Place, ...], to_json: ToJson, scope: Scope) -> None:
-    """Add the decoded content of bytes fields to `body`, the JSON form of `values`, in place."""
+    """Add the decoded content of the bytes fields at `places` to `body`, the JSON form of `values`, in place."""
     for place in places:
         for shown, around, path in _structs(body, (values,), place.above, ""):
             data = around[0].get(place.name)
@@ -28,7 +28,7 @@ def show(body: Any, values: Struct, places: tuple[Place, ...], to_json: ToJson, 
 
 
 def form(plain: Any, data: Buffer, inside: Inside, to_json: ToJson, scope: Scope) -> Any:
-    """The JSON form of bytes with their content; `plain` is the form without it: base64, or a withheld secret."""
+    """The JSON form of bytes with their content; `plain` is the form without: base64 text, or a withheld secret."""
     decoded = inside.json(to_json, scope)
     scope.found.wrong |= inside.wrong
     if not inside.readable:
@@ -45,7 +45,7 @@ def form(plain: Any, data: Buffer, inside: Inside, to_json: ToJson, scope: Scope
 def _structs(
     body: Any, around: tuple[Struct, ...], above: tuple[str, ...], path: str
 ) -> Iterator[tuple[Any, tuple[Struct, ...], str]]:
-    """For each struct at `above`: (its JSON form, its values and those of the structs around it, the path to it)."""
+    """(JSON form, values of it and of the structs around it, path) of each struct at the path `above`."""
     if not above:
         yield body, around, path
         return

@@ -1,7 +1,7 @@
-"""Metadata and assignments of group members, which are opaque to the coordinator.
+"""Decodes the metadata and assignments of group members, which the coordinator passes on as opaque bytes.
 
-Their structure depends on the group's protocol type ("consumer", "connect"); that of a consumer's user data depends on
-the name of its assignor.
+Their structure depends on the group's protocol type ("consumer", "connect"); the structure of a consumer's user data
+depends on the name of its assignor.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kproxy.decoders.primitives import Buffer
 
 
 class Kind(StrEnum):
-    """A member's subscription (its metadata), or the assignment that the leader gives it."""
+    """What the bytes hold: a member's subscription (its metadata), or the assignment that the leader gives it."""
 
     SUBSCRIPTION = "subscription"
     ASSIGNMENT = "assignment"
@@ -33,23 +33,32 @@ PROTOCOLS: Final[Mapping[tuple[str, Kind], Structure]] = {
     ("connect", Kind.SUBSCRIPTION): Structure("ConnectWorkerState", "Connect worker state"),
     ("connect", Kind.ASSIGNMENT): CONNECT_ASSIGNMENT,
 }
-"""By protocol type. Source: ConsumerProtocol, ConnectProtocol, IncrementalCooperativeConnectProtocol."""
+"""Structure of the bytes by (protocol type, kind).
+
+Source: ConsumerProtocol, ConnectProtocol, IncrementalCooperativeConnectProtocol.
+"""
 
 USER_DATA: Final[Mapping[tuple[str, Kind], Structure]] = {
     ("stream", Kind.SUBSCRIPTION): Structure("SubscriptionInfoData", "Streams subscription info"),
     ("stream", Kind.ASSIGNMENT): Structure("AssignmentInfo", "Streams assignment info"),
 }
-"""By the assignor's name, which is the protocol name. Source: Kafka Streams' StreamsPartitionAssignor."""
+"""Structure of a consumer's user data by (assignor's name, kind); the assignor's name is the protocol name.
+
+Source: Kafka Streams' StreamsPartitionAssignor.
+"""
 
 PROTOCOL_NAMES: Final = ("protocolName", "protocolData", "protocol", "name")
-"""Field names of the protocol name: "protocolData" in DescribeGroups, "protocol" in GroupMetadataValue, "name" in the
-protocols of a JoinGroup request."""
+"""Names of the fields that hold the protocol name, in the order in which they are tried.
+
+It is "protocolData" in DescribeGroups, "protocol" in GroupMetadataValue, "name" in the protocols of a JoinGroup
+request.
+"""
 
 
 def inside(protocol_type: str | None, kind: Kind, data: Buffer) -> Structured | None:
     """A member's decoded metadata or assignment in a group of this protocol type; None if the type is unknown.
 
-    Without a protocol type, it is a guess: the structure that fits to the last byte, if exactly one does.
+    With `protocol_type` None, the structure is guessed: the one that fits to the last byte, if exactly one does.
     """
     if protocol_type:
         structure = PROTOCOLS.get((protocol_type, kind))
@@ -63,7 +72,7 @@ def inside(protocol_type: str | None, kind: Kind, data: Buffer) -> Structured | 
 
 
 def member(kind: Kind, always: str | None = None) -> Reader:
-    """A Reader of a member's metadata or assignment; `always` is the protocol type if the message implies it."""
+    """A Reader of a member's metadata or assignment; `always` is the protocol type if the message implies one."""
 
     def of(data: Buffer, scope: Scope) -> Structured | None:
         protocol_type = always or scope.text("protocolType")
@@ -90,6 +99,6 @@ def user_data(kind: Kind) -> Reader:
 
 
 def connect_assignment(data: Buffer, scope: Scope) -> Structured:
-    """The current assignment in a Connect worker's state."""
+    """Decodes the current assignment in the state of a Connect worker."""
     del scope
     return read(CONNECT_ASSIGNMENT, data)

@@ -1,4 +1,4 @@
-"""The decoded content of a bytes field: the interface that all its readers return."""
+"""The decoded content of a bytes field: the interface that all readers of bytes fields return."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class ToJson(Protocol):
 
 
 class Inside:
-    """The decoded content of bytes.
+    """The decoded content of a bytes field.
 
-    `label` names it in a few words. `guessed`: its type was inferred only because it fits. `readable`: it has a JSON
-    form. `wrong`: some of it could not be decoded. `public`: the bytes of a field that can hold secrets hold none.
-    `fields`: the message and version whose fields its nodes are, if they are any message's.
+    `label` names the content in a few words. `guessed`: the format was inferred from the bytes alone. `readable`: there
+    is a JSON form. `wrong`: a part could not be decoded. `public`: the field may hold secrets, but these bytes hold
+    none. `fields`: the message and version whose fields the nodes are; None if they are not those of a message.
     """
 
     label: str
@@ -36,18 +36,18 @@ class Inside:
     fields: tuple[Message, int] | None = None
 
     def json(self, to_json: ToJson, scope: Scope) -> Any:
-        """The JSON form; None if there is none. May set `readable` to False."""
+        """The content as JSON; None if it has no JSON form. May set `readable` to False."""
         raise NotImplementedError
 
     def nodes(self, node: Node, buffer: Buffer, scope: Scope) -> Iterable[Node]:
-        """The nodes below the bytes' own `node`; offsets count in `buffer`."""
+        """The nodes of the content, to be put below the field's own `node`; their offsets count in `buffer`."""
         raise NotImplementedError
 
 
 Reader = Callable[[Buffer, Scope], Inside | None]
-"""Decodes bytes; None if their format is unknown."""
+"""A function (bytes, scope) that decodes the content of a bytes field; it returns None for an unknown format."""
 
 
 def content_start(node: Node) -> int:
-    """Offset of a bytes node's content, after its length."""
+    """Offset at which the content of a bytes node begins, after its length field."""
     return node.end - len(node.value)

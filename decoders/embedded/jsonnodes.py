@@ -1,4 +1,4 @@
-"""Nodes for values that were decoded from bytes as a whole (JSON, Protobuf)."""
+"""Makes tree nodes for values that were decoded from bytes as a whole (JSON, Protobuf)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kproxy.decoders.tree import Node
 
 
 def json_node(name: str, value: Any, parent: Node) -> Node:
-    """A node below `parent` for a value; it has its parent's bytes, because its own are unknown."""
+    """A node below `parent` for a value; the node has its parent's bytes, because the value's own bytes are unknown."""
     kind = "[]" if isinstance(value, list) else "struct" if isinstance(value, dict) else "string"
     node = Node(name, kind, parent.start, parent)
     node.end = parent.end

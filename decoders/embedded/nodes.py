@@ -1,4 +1,4 @@
-"""Add the content of bytes fields to a tree, as nodes below theirs."""
+"""Adds the decoded content of bytes fields to a tree, as nodes below the nodes of these fields."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from kproxy.decoders.tree import Node
 
 
 def attach(root: Node, message: Message, version: int, buffer: Buffer, scope: Scope) -> None:
-    """Label the bytes fields of a message that have a known format; their content's nodes are created when asked for.
+    """Label the bytes fields of known format in a message's tree.
+
+    The nodes of their content are created on first access.
 
     Offsets count in `buffer`, which ends with the frame.
     """
@@ -32,7 +34,7 @@ def _attach(fields: Sequence[Node], message: Message, version: int, buffer: Buff
 
 
 def hang(node: Node, inside: Inside | None, buffer: Buffer, scope: Scope) -> None:
-    """Label a bytes node with its content if that is known; the nodes of the content are created when asked for."""
+    """Label a bytes node with its content, if known; the nodes of the content are created on first access."""
     if inside is None:
         return
     node.label = f"{inside.label} (guess)" if inside.guessed else inside.label
@@ -51,7 +53,10 @@ def _open(inside: Inside, buffer: Buffer, scope: Scope, node: Node) -> Iterable[
 def _bytes(
     fields: Sequence[Node], place: Place, above: tuple[Mapping[str, Any], ...], step: int = 0
 ) -> Iterator[tuple[Node, tuple[Mapping[str, Any], ...]]]:
-    """The bytes nodes of a place below `fields`, with the values of the structs around each, innermost first."""
+    """The bytes nodes at `place` below `fields`, each with the values of the structs around it, innermost first.
+
+    `step` is the number of structs of the place's path that were entered already, `above` their values.
+    """
     around = ({child.name: child.value for child in fields}, *above)
     name = place.above[step] if step < len(place.above) else place.name
     for child in fields:
@@ -72,9 +77,9 @@ NO_FIELDS: Final = frozenset({"trailing", "unread"})
 
 
 def problems(node: Node, *, inside: bool = False) -> Iterator[Problem]:
-    """Problems inside the bytes fields below a node; creates the nodes of their content, except in records fields.
+    """Problems inside the bytes fields below a node; creates the nodes of their content, except for records fields.
 
-    Paths start at the message.
+    Paths of the problems start at the message.
     """
     if node.type == "records":
         return

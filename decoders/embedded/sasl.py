@@ -1,4 +1,4 @@
-"""SASL tokens split into their parts; secret parts are withheld one by one."""
+"""Splits SASL tokens in bytes fields into their parts; secret parts are withheld one by one."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from kproxy.decoders.tree import Node
 
 
 class SaslToken(Inside):
-    """A message of a SASL mechanism."""
+    """A decoded SASL token."""
 
     def __init__(self, token: Token) -> None:
         self.token = token
         self.label = f"{token.mechanism} {token.step}"
 
     def json(self, to_json: ToJson, scope: Scope) -> Any:
-        """{"mechanism", "step", and the parts by name}; a JWT also has "claims"."""
+        """A dict of "mechanism", "step" and the token's parts by name; if the token holds a JWT, also "claims"."""
         del to_json
         token = self.token
         whole: dict[str, Any] = {"mechanism": token.mechanism, "step": token.step}
@@ -60,7 +60,7 @@ def _text(part: Part) -> Any:
 
 
 def token(data: Buffer, scope: Scope) -> SaslToken | None:
-    """A decoded SASL token; None if its mechanism is unknown."""
+    """Decodes a SASL token; None if its mechanism is unknown."""
     del scope
     found = read(data)
     return None if found is None else SaslToken(found)

@@ -1,4 +1,4 @@
-"""The context for decoding bytes inside a message: the structs around them, and the request if it is a response."""
+"""The context for decoding bytes inside a message: the structs around them, and for a response its request."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from kproxy.decoders.tree import Node
 from kproxy.decoders.view import PLAIN, View
 
 DEEPEST: Final = 16
-"""How deep messages inside messages are decoded."""
+"""Maximum depth to which messages inside messages are decoded."""
 
 
 @dataclass(slots=True)
 class Found:
-    """Findings of the decoding: whether something could not be decoded (`wrong`), and troubles of records by path.
+    """Faults found while bytes fields are decoded.
 
-    `left_out` is how many troubles of records were dropped.
+    `wrong` says that a part could not be decoded. `records` holds (path, fault) for faults of records, `left_out` the
+    number of such faults that were dropped.
     """
 
     wrong: bool = False
     own: bool = False
-    """Records of the message itself have a fault."""
+    """Whether records of the message itself, not of an enclosed one, have a fault."""
     records: list[tuple[str, Trouble]] = field(default_factory=list)
     left_out: int = 0
 
@@ -41,10 +42,13 @@ class Parts(Protocol):
 
 @dataclass(slots=True)
 class Scope:
-    """The context of bytes: `around` are the structs around them, innermost first; `path` is their field's path.
+    """The context of some bytes: `around` are the values of the structs around them, innermost first.
 
-    `asked` is the body of the request that the message answers, None if the message is a request or its request is
-    missing. `depth` is the number of messages around this one. Without `parts` a message inside the bytes has no nodes.
+    `path` is their path.
+
+    `asked` is the body of the request that the message answers; None if the message is a request or its request is
+    missing. `depth` is the number of messages around this one. `parts` makes the nodes of a message inside the bytes;
+    without it such a message has no nodes.
     """
 
     view: View = PLAIN
@@ -57,15 +61,24 @@ class Scope:
     parts: Parts | None = None
 
     def at(self, around: tuple[Mapping[str, Any], ...], path: str) -> Scope:
-        """The scope of bytes at `path` of this scope's message, in the structs `around`, innermost first."""
+        """The scope of the bytes field at `path` of this scope's message.
+
+        `around` are the structs around it, innermost first.
+        """
         return replace(self, around=(*around, *self.around), path=f"{self.path}.{path}" if self.path else path)
 
     def within(self, part: str, asked: Mapping[str, Any] | None) -> Scope:
-        """The scope of a whole message inside these bytes; `part` is its name in their JSON form ("body")."""
+        """The scope of a message inside these bytes.
+
+        `part` is its name in their JSON form ("body"), `asked` its request's body.
+        """
         return replace(self, asked=asked, around=(), path=f"{self.path}.{part}", depth=self.depth + 1)
 
     def text(self, *names: str) -> str | None:
-        """The first non-empty string field with one of these names: innermost struct first, the request last."""
+        """The first non-empty string field with one of these names.
+
+        The structs around the bytes are searched first, innermost first, and the request last.
+        """
         structs = self.around if self.asked is None else (*self.around, self.asked)
         for struct in structs:
             for name in names:

@@ -1,4 +1,4 @@
-"""Structures that begin with their version: an int16 before the fields, or the first field."""
+"""Decodes structures that begin with their version: an int16 before the fields, or the first field."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from kproxy.decoders.schema.model import Message
 from kproxy.decoders.tree import Node, tree
 
 NODES: Final = 200_000
-"""Most nodes that are created for a structure."""
+"""Maximum number of tree nodes that are created for a structure."""
 
 _SIZES: Final = {"int16": 2, "int32": 4}
 
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """A structure, given by the `name` of its definition.
+    """A structure inside bytes fields, given by the `name` of its definition.
 
-    `newer`: unknown newer versions are read as the newest known one, as Kafka does, because they only append fields.
+    `newer` says that unknown newer versions are read as the newest known one. Kafka does the same, because new versions
+    only append fields.
     """
 
     name: str
@@ -37,7 +38,7 @@ class Structure:
 
 @cache
 def _version_type(structure: Structure) -> tuple[str, bool]:
-    """The version's type, and whether it is a field of the definition."""
+    """(type of the version number, whether it is a field of the definition)"""
     message = definition(structure.name, versions(structure.name).high)
     assert message is not None  # noqa: S101  # the newest version is defined
     first = message.fields[0]
@@ -45,7 +46,7 @@ def _version_type(structure: Structure) -> tuple[str, bool]:
 
 
 def read(structure: Structure, data: Buffer) -> Structured:
-    """Decode `data` as a structure. Never raises; the result tells whether it fits."""
+    """Decode `data` as a structure. Never raises; the result says whether the bytes fit."""
     type_, own = _version_type(structure)
     size = _SIZES[type_]
     if len(data) < size:
@@ -71,8 +72,8 @@ def read(structure: Structure, data: Buffer) -> Structured:
 class Structured(Inside):
     """A decoded structure; `values` is None if it could not be decoded.
 
-    `given` is the version in the bytes, `version` the one whose layout was used. `whole`: decoding ended exactly at the
-    last byte.
+    `given` is the version that the bytes state, `version` the version whose layout was used. `whole` says that decoding
+    ended exactly at the last byte.
     """
 
     def __init__(

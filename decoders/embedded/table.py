@@ -1,4 +1,4 @@
-"""The list of all bytes fields whose content has a known format."""
+"""The table of all bytes fields whose content has a known format."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kproxy.decoders.schema.model import Message
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The field at `path` of a message, and its reader."""
+    """A bytes field, by its message and its `path` there, and the function that decodes its content."""
 
     message: str
     path: str
@@ -54,7 +54,7 @@ ROWS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A row's field in one version: the names of the structs around it, its own name, and its reader."""
+    """A bytes field in one version: names of the structs around it, its own name, and the function that decodes it."""
 
     above: tuple[str, ...]
     name: str
@@ -63,7 +63,7 @@ class Place:
 
 @per_version
 def places(message: Message, version: int) -> tuple[Place, ...]:
-    """The bytes fields of a message whose content has a known format."""
+    """The bytes fields in this version of a message whose content has a known format."""
     found = []
     for row in ROWS:
         if row.message == message.name:

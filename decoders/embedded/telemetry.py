@@ -1,6 +1,6 @@
-"""Metrics that clients push to brokers (KIP-714): OpenTelemetry's MetricsData in Protobuf, often compressed.
+"""Decodes metrics that clients push to brokers (KIP-714): OpenTelemetry's MetricsData in Protobuf, often compressed.
 
-Protobuf is loaded when metrics are first decoded.
+The Protobuf library is loaded when metrics are first decoded.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from kproxy.decoders.problems import Code, Problem
 from kproxy.decoders.tree import Node
 
 COMPRESSION: Final = ("none", "gzip", "snappy", "lz4", "zstd")
-"""The index is the number in `compressionType`."""
+"""Names of the codecs; the index is the number in the field `compressionType`."""
 LARGEST: Final = 8 << 20
-"""Most bytes of metrics that are decoded; by default, a broker accepts 1 MiB from a client."""
+"""Maximum size in bytes of metrics that are decoded; by default, a broker accepts 1 MiB from a client."""
 
 
 class Metrics(Inside):
-    """Metrics, which are decompressed and decoded on first use."""
+    """Metrics in a bytes field, which are decompressed and decoded on first use."""
 
     label = "OTLP metrics"
 
@@ -36,7 +36,7 @@ class Metrics(Inside):
         self._opened = False
 
     def open(self) -> Any:
-        """Protobuf's JSON form of MetricsData; None, with `problem` set, if the data cannot be decoded."""
+        """MetricsData in Protobuf's JSON form; None, with `problem` set, if the data cannot be decoded."""
         if not self._opened:
             self._opened = True
             try:
@@ -44,7 +44,7 @@ class Metrics(Inside):
             except CodecError as error:
                 self.problem = (error.code, error.message)
             except ValueError as error:
-                self.problem = (Code.BAD_LENGTH, f"no OTLP metrics: {error}")
+                self.problem = (Code.BAD_LENGTH, f"not OTLP metrics: {error}")
             self.readable = self.problem is None
             self.wrong = not self.readable
         return self._shown
@@ -84,6 +84,6 @@ def _parse(data: bytes) -> Any:
 
 
 def metrics(data: Buffer, scope: Scope) -> Metrics:
-    """The metrics in a PushTelemetry request."""
+    """Decodes the metrics in a PushTelemetry request."""
     compression = scope.around[0].get("compressionType", 0)
     return Metrics(data, compression, scope.view.batch_limit)

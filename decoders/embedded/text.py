@@ -1,4 +1,4 @@
-"""Bytes that are text or have a standard text form."""
+"""Decodes bytes fields that hold text, or a value with a standard text form."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kproxy.decoders.tree import Node
 
 
 class Text(Inside):
-    """Bytes as `text`; if that is None, `code` and `why` are the problem."""
+    """The content of a bytes field as `text`; if that is None, `code` and `why` are those of the problem."""
 
     def __init__(self, text: str | None, code: Code, why: str) -> None:
         self.text = text
@@ -37,7 +37,7 @@ class Text(Inside):
 
 
 def utf8(data: Buffer, scope: Scope) -> Text:
-    """Bytes that are UTF-8 text."""
+    """Decodes bytes that are UTF-8 text."""
     del scope
     try:
         return Text(bytes(data).decode(), Code.BAD_UTF8, "")
@@ -46,7 +46,7 @@ def utf8(data: Buffer, scope: Scope) -> Text:
 
 
 def address(data: Buffer, scope: Scope) -> Text:
-    """The bytes of an IP address."""
+    """Decodes the bytes of an IP address to its text form."""
     del scope
     text = str(ipaddress.ip_address(bytes(data))) if len(data) in {4, 16} else None
     return Text(text, Code.BAD_LENGTH, f"an IP address of {counted(len(data), 'byte')}")

@@ -1,12 +1,12 @@
-"""The display-filter language: `parse` a text, ask exchanges, or complete what is being typed.
+"""The language of display filters: parse a text, evaluate it for exchanges, or complete it while the user types.
 
     result = parse("api in (Produce, Fetch) and latency > 50ms")
     if result.expression is not None:
         matcher = Matcher(result.expression, source, definitions)
         shown = [exchange for exchange in exchanges if matcher.matches(exchange)]
 
-Its fields are the attributes of exchanges in decoders/fields.py, the rest is in `language`. decoders/exchange_row.py
-takes the attributes from exchanges, captures/index/values.py from an index.
+The language's fields are the attributes of exchanges in decoders/fields.py; its other words are in `language`.
+decoders/exchange_row.py reads the attributes from exchanges, captures/index/values.py from an index.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The fields of bodies as fields of the filter language: which exist in any message, and the types of their values.
+"""The fields of bodies as fields of the filter language: the paths that exist in any message, and their types.
 
 A path is checked against the messages of all APIs and versions together, because a filter applies to all exchanges.
 """
@@ -18,7 +18,7 @@ _TEXTS = frozenset({"string", "uuid", "bytes"})
 _MILLISECOND = 1_000_000
 
 _TIMES = frozenset({"logAppendTimeMs", "transactionStartTimeMs"})
-"""Fields in milliseconds since the epoch without "timestamp" in their name."""
+"""Names of fields in milliseconds since the epoch that do not contain "timestamp"."""
 
 
 _BRACKETS = "[] stands for every element of a list, [0] for the first"
@@ -26,9 +26,10 @@ _BRACKETS = "[] stands for every element of a list, [0] for the first"
 
 @dataclass(slots=True)
 class Node:
-    """A member that occurs in some message: the types of its values, and the members of its structs.
+    """A name in the paths of bodies: the types of its values in all messages, and the names below it.
 
-    `listed`: it is a list in some message; `plain`: it is not a list in some message; `free`: anything may be below it.
+    `listed`: the field is a list in some message; `plain`: it is not a list in some message; `free`: any name may
+    follow.
     """
 
     types: set[str] = field(default_factory=set)
@@ -44,7 +45,7 @@ class Node:
 class BadPath(Exception):  # noqa: N818 (a finding about the text)
     """No message has the field at [start, end) of the path; `near` are names that could replace it.
 
-    `partial`: the path may become valid if the user types on.
+    `partial` says that the path may become valid if the user types on.
     """
 
     def __init__(self, message: str, start: int, end: int, near: Iterable[str] = (), *, partial: bool = False) -> None:
@@ -57,11 +58,11 @@ class BadPath(Exception):  # noqa: N818 (a finding about the text)
 
 
 _ADDED: list[tuple[str, Sequence[SchemaField]]] = []
-"""("request" or "response", fields) of each body that users' files define; global to the process, like filters."""
+"""("request" or "response", fields) of each body that users' files define; shared by all filters of the process."""
 
 
 def add_fields(bodies: Iterable[tuple[str, Sequence[SchemaField]]]) -> None:
-    """Add these fields of requests and responses to those that filters know; Kafka's are always known."""
+    """Add fields of bodies that users' files define to those that filters know; Kafka's are always known."""
     _ADDED.extend(bodies)
     _roots.cache_clear()
 
@@ -118,7 +119,7 @@ RECORDS: Mapping[str, object] = {
         },
     },
 }  # fmt: skip
-"""The JSON form of a records field (docs/exchange-json.md): members with their types, lists with "[]"."""
+"""The JSON form of a records field (docs/exchange-json.md): names of members with their types; lists have "[]"."""
 
 
 def _form(node: Node, members: Mapping[str, object]) -> None:
@@ -140,12 +141,15 @@ def _form(node: Node, members: Mapping[str, object]) -> None:
 
 
 def is_path(name: str) -> bool:
-    """Whether a field's name is one of ROOTS or a path below one."""
+    """Whether a field's name is one of ROOTS, or a path below one."""
     return any(name == root or name.startswith(f"{root}.") for root in ROOTS)
 
 
 def read(name: str) -> Field:
-    """The field for a path such as "response.body.topics[].errorCode". Raises BadPath."""
+    """The filter field for a path such as "response.body.topics[].errorCode".
+
+    Raises BadPath if no message has the path.
+    """
     root = next(root for root in ROOTS if name == root or name.startswith(f"{root}."))
     node = _roots()[root]
     if name == root:
@@ -157,7 +161,7 @@ def read(name: str) -> Field:
         step = read_step(text)
         last = number == len(texts) - 1
         if step is None:
-            shown = f"{text!r} is no field's name" if text else "a field's name is missing after the dot"
+            shown = f"{text!r} is not a field's name" if text else "a field's name is missing after the dot"
             if "[" in text:
                 shown = f"{'this [ is not closed' if ']' not in text else shown}; {_BRACKETS}"
             begun = [one for one in _spelled(node, name[:at]) if one[at:].startswith(text)]
@@ -171,7 +175,7 @@ def read(name: str) -> Field:
 
 
 def _below(node: Node, step: Step, name: str, at: int, *, last: bool) -> Node:
-    """The node that a step leads to. Raises BadPath."""
+    """The node to which a step of the path leads. Raises BadPath if no message has it."""
     from kproxy.decoders.filters.values import nearest
 
     begun = [one for one in _spelled(node, name[:at]) if one[at:].casefold().startswith(str(step).casefold())]
@@ -186,7 +190,7 @@ def _below(node: Node, step: Step, name: str, at: int, *, last: bool) -> Node:
         raise BadPath(text, at, end, begun or _spelled(node, name[:at]), partial=last and bool(begun))
     in_list = step.each or step.index is not None
     if in_list and not found.listed and not found.free:
-        raise BadPath(f"{step.name} is no list; leave out {str(step)[len(step.name) :]}", at, end, begun)
+        raise BadPath(f"{step.name} is not a list; leave out {str(step)[len(step.name) :]}", at, end, begun)
     if not in_list and not found.plain and not found.free and not last and found.listed:
         raise BadPath(f"{step.name} is a list; write {step.name}[] for all of it or {step.name}[0]", at, end, begun)
     return found
@@ -197,7 +201,7 @@ def _spelled(node: Node, before: str) -> list[str]:
 
 
 def members(name: str) -> Iterator[tuple[str, Type]]:
-    """The paths one step below `name` (one of ROOTS or the path of a struct), with their types."""
+    """(path, type) for each field one step below `name`, which is one of ROOTS or the path of a struct."""
     node = _node(name)
     if node is not None:
         for member, below in sorted(node.members.items()):
@@ -205,7 +209,7 @@ def members(name: str) -> Iterator[tuple[str, Type]]:
 
 
 def listed(name: str) -> bool:
-    """Whether the field at a path is a list in some message."""
+    """Whether the field at the path `name` is a list in some message."""
     node = _node(name)
     return node is not None and node.listed
 
@@ -253,7 +257,7 @@ def _type(name: str, node: Node) -> Type:
 
 
 def _number_type(name: str) -> Type:
-    """The type of a number, derived from the field's name."""
+    """The type of a number in a body, which follows from the field's name."""
     if name.endswith("rrorCode"):
         return Type.ERROR
     if name in {"apiKey", "apiKeys", "requestApiKey"}:

@@ -1,4 +1,4 @@
-"""Completion of a filter's text: fields, operators, names, and values that the capture holds."""
+"""Completes a filter's text: fields, operators, names, and values that occur in the capture."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from kproxy.decoders.filters.parser import Expected, parse
 from kproxy.decoders.filters.values import quote
 
 Seen = Callable[[str], Iterable[tuple[str, int]]]
-"""From a field's name to its values in a capture, written as in a filter but without quotes, and their counts."""
+"""A function from a field's name to (value, count) pairs; values are written as in a filter, without quotes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One completion; `count` is how many exchanges have this value, None if they were not counted.
+    """One possible completion; `count` is the number of exchanges with this value, None if they were not counted.
 
-    `kind` is "field", "operator", "keyword", "value", "saved" or "example"; an example shows the form of a value, for
-    the user to replace.
+    `kind` is "field", "operator", "keyword", "value", "saved" or "example". An example shows the form of a value; the
+    user replaces it.
     """
 
     text: str
@@ -37,7 +37,7 @@ class Completion:
     candidates: tuple[Candidate, ...]
 
     def accept(self, text: str, candidate: Candidate) -> tuple[str, int]:
-        """The text with the candidate inserted, and the new position of the cursor."""
+        """Insert a candidate into the filter's text; returns (new text, new position of the cursor)."""
         head = text[: self.start]
         apart = head and not head[-1].isspace() and head[-1] != "(" and candidate.text not in {",", ")"}
         head += f" {candidate.text}" if apart else candidate.text
@@ -47,10 +47,12 @@ class Completion:
 def complete(
     text: str, cursor: int | None = None, seen: Seen | None = None, saved: Mapping[str, str] | None = None
 ) -> Completion:
-    """Completions at the cursor (None: the end of the text). Values in the capture come first, most frequent first.
+    """The completions at the cursor (None: the end of the text).
 
-    Only the text before the cursor is considered; the rest of the word at the cursor is part of what is replaced.
-    `saved` are saved filters by name. Never raises.
+    Values from the capture come first, most frequent first.
+
+    Only the text before the cursor decides; a completion replaces the whole word at the cursor. `seen` returns values
+    from the capture; `saved` are saved filters by name. Never raises.
     """
     at = len(text) if cursor is None else min(max(cursor, 0), len(text))
     head = text[:at]
@@ -73,7 +75,10 @@ _VALUES = frozenset({"value", "example"})
 
 
 def _values(expected: Iterable[Expected], prefix: str, seen: Seen | None) -> list[Candidate]:
-    """Values that begin with `prefix`, if values are expected: those in the capture, other names, then examples."""
+    """Values that begin with `prefix`: those in the capture, then other names, then examples.
+
+    Empty if no value is expected.
+    """
     listed = [one for one in expected if one.kind in _VALUES]
     field = next((one.field for one in listed), None)
     if field is None:

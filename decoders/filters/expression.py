@@ -1,9 +1,9 @@
-"""A parsed filter: a tree that compiles to one closure, and whose text parses to the same tree.
+"""A parsed filter: a tree that compiles to one function; the tree's text parses to the same tree.
 
-Truth: if the exchange does not have the field, any comparison is false. If a field has several values, `any` needs one
-that fits and `all` needs all to fit. Without either word one must fit, but all for the operators of NEGATIVE (`!=`,
+If an exchange does not have a field, any comparison with the field is false. If a field has several values, `any` is
+true if one value fits, `all` if all fit. Without either word one must fit, but all for the operators of NEGATIVE (`!=`,
 `not in`, `not contains`): `topic != a` means that no topic is a. Unknown values (`Unavailable`) follow three-valued
-logic: false and unknown is false, true or unknown is true; if the whole is unknown, the compiled filter raises
+logic: false and unknown is false, true or unknown is true. If the whole is unknown, the compiled filter raises
 Unavailable.
 """
 
@@ -30,20 +30,20 @@ from kproxy.decoders.filters.values import (
 
 Predicate = Callable[[Any], bool]
 Getter = Callable[[str], Callable[[Any], Any]]
-"""From the name of a row's attribute to the function that reads it from a row."""
+"""A function from an attribute's name to a function that reads this attribute from a row."""
 Fits = Callable[[Any], bool]
-"""Whether one value of a field fits."""
+"""A function that returns whether one value of a field fits."""
 
 
 class Expression:
-    """A node of the tree."""
+    """A node in the tree of a parsed filter."""
 
     __slots__ = ()
 
     def compile(self, get: Getter = attribute) -> Predicate:
-        """The filter as a function of a row; `get` makes the function that reads an attribute of it.
+        """The filter as a function of a row; `get(name)` makes the function that reads an attribute from a row.
 
-        The compiled function raises Unavailable if the row does not have the values that decide.
+        The compiled function raises Unavailable if values that decide the result are unknown.
         """
         raise NotImplementedError
 
@@ -52,29 +52,35 @@ class Expression:
         raise NotImplementedError
 
     def anchored(self, end: int) -> Expression:
-        """The expression with times relative to the capture's end made absolute; `end` is in ns since the epoch."""
+        """The expression with times relative to the capture's end made absolute.
+
+        `end` is that end in ns since the epoch.
+        """
         del end
         return self
 
     @property
     def relative(self) -> bool:
-        """Whether a time is relative to the capture's end. Evaluating it raises Unavailable until it is `anchored`."""
+        """Whether the expression holds a time relative to the capture's end.
+
+        Evaluating such an expression raises Unavailable; `anchored` returns one that can be evaluated.
+        """
         return self.anchored(0) != self
 
     def attributes(self) -> Iterator[str]:
-        """The attributes of rows that the compiled filter may read."""
+        """The names of the row attributes that the compiled filter may read."""
         for field in self.fields():
             yield from field.attributes
 
     @property
     def cost(self) -> Cost:
-        """DECODE if any field needs bodies, else INDEX."""
+        """DECODE if the filter needs decoded bodies, else INDEX."""
         return Cost.DECODE if any(field.cost is Cost.DECODE for field in self.fields()) else Cost.INDEX
 
 
 @dataclass(frozen=True, slots=True)
 class Present(Expression):
-    """A field alone or after `has`: the exchange has a value of it; for a flag, the value is true."""
+    """A field alone or after `has`: true if the exchange has a value of the field; for a flag, if the flag is true."""
 
     field: Field
 
@@ -95,9 +101,9 @@ class Present(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Compare(Expression):
-    """field operator value; only `in` and `not in` have more than one of `values`.
+    """A comparison: field, operator and values; only `in` and `not in` have more than one of `values`.
 
-    `quantifier` is ANY, ALL, or "" if the operator decides how many of several values must fit.
+    `quantifier` is ANY, ALL, or "". With "", the operator decides how many of several values must fit.
     """
 
     field: Field
@@ -125,7 +131,7 @@ class Compare(Expression):
 
     @property
     def each(self) -> bool:
-        """Whether all of several values must fit (otherwise one must)."""
+        """Whether all of a field's values must fit; if False, one must."""
         return self.quantifier == ALL or (not self.quantifier and self.operator in NEGATIVE)
 
     def anchored(self, end: int) -> Expression:
@@ -135,9 +141,9 @@ class Compare(Expression):
         return replace(self, values=tuple(value if back is None else end - back for value, back in backs))
 
     def fits(self) -> Fits:
-        """A function that tells whether one value of the field fits.
+        """A function that returns whether one value of the field fits.
 
-        Not for errors and brokers: their test needs the row.
+        Not for errors and brokers, whose comparison needs the whole row.
         """
         return _fits(self)
 
@@ -153,7 +159,7 @@ class Compare(Expression):
 
     @property
     def _named(self) -> bool:
-        """Whether the operator compares whole values (the others search in them)."""
+        """Whether the operator compares whole values; the other operators search in them."""
         return self.operator not in SEARCHES
 
     @property
@@ -192,7 +198,7 @@ class Not(Expression):
 
 @dataclass(frozen=True, slots=True)
 class And(Expression):
-    """The conjunction of two or more items, none of them an And: see `all_of`."""
+    """A conjunction of two or more items, none of which is an And; made by `all_of`."""
 
     items: tuple[Expression, ...]
 
@@ -216,7 +222,7 @@ class And(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Or(Expression):
-    """The disjunction of two or more items, none of them an Or: see `any_of`."""
+    """A disjunction of two or more items, none of which is an Or; made by `any_of`."""
 
     items: tuple[Expression, ...]
 
@@ -262,7 +268,7 @@ def _inner(item: Expression, *looser: type[Expression]) -> str:
 
 
 def _decided_by(decisive: bool, items: Sequence[Predicate]) -> Predicate:
-    """Three-valued `or` (`decisive` is True) or `and` (`decisive` is False); items may raise Unavailable."""
+    """Three-valued `or` (`decisive` is True) or `and` (`decisive` is False) of items that may raise Unavailable."""
 
     def pair(first: Predicate, second: Predicate) -> Predicate:
         def test(row: Any) -> bool:
@@ -284,7 +290,7 @@ def _decided_by(decisive: bool, items: Sequence[Predicate]) -> Predicate:
 
 
 def _several(field: Field) -> bool:
-    """Whether a row gives an iterable of a field's values; its iteration may end with Unavailable."""
+    """Whether a row has an iterable of values for this field; the iteration may end with Unavailable."""
     return field.many or field.path is not None
 
 
@@ -317,7 +323,10 @@ def _in_body(field: Field, get: Getter) -> Callable[[Any], Iterable[Any]]:
 
 
 def _scalars(values: Callable[[Any], Iterable[Any]], scale: int) -> Callable[[Any], Iterator[Any]]:
-    """The comparable values in a body, bytes as base64; raises Unavailable at the end if one was withheld."""
+    """The values in a body that can be compared, bytes as base64 text, numbers multiplied by `scale`.
+
+    Raises Unavailable after the last if one was withheld.
+    """
 
     def scalars(row: Any) -> Iterator[Any]:
         withheld = False
@@ -337,7 +346,10 @@ def _scalars(values: Callable[[Any], Iterable[Any]], scale: int) -> Callable[[An
 
 
 def _fits(test: Compare) -> Fits:
-    """A function that tells whether one value fits; for operators of NEGATIVE, the negation of their positive form."""
+    """A function that returns whether one value fits.
+
+    An operator of NEGATIVE is true where its positive form is false.
+    """
     positive = NEGATIVE.get(test.operator)
     if positive is not None:
         fits = _fits(replace(test, operator=positive))
@@ -383,7 +395,7 @@ _DAY = 86_400_000_000_000
 
 
 def _clock_fits(test: Compare) -> Fits:
-    """Compare times of day with the row's time on any day; a list may also have absolute times."""
+    """A comparison with times of day, on any day; a list may also hold absolute times."""
     clocks = tuple(of_day(value) for value in test.values if isinstance(value, str))
     moments = frozenset(value for value in test.values if not isinstance(value, str))
     fits = _ordered(test.operator, clocks)
@@ -393,7 +405,7 @@ def _clock_fits(test: Compare) -> Fits:
 
 
 def _scalar_fits(test: Compare) -> Fits:
-    """Compare as numbers if value and filter texts are numbers, else as texts; booleans as "true" and "false"."""
+    """A comparison as numbers if both are numbers, else as texts; booleans are the texts "true" and "false"."""
     numbers = [_number(str(value)) for value in test.values]
     by_text = _ordered(test.operator, [str(value) for value in test.values])
     by_number = None if None in numbers else _ordered(test.operator, [one for one in numbers if one is not None])
@@ -423,7 +435,10 @@ def _text_of(test: Compare) -> Fits:
 
 
 def _matching(kind: Type, test: Compare) -> Fits:
-    """A function that tells whether a value satisfies `~` or `contains`; APIs and errors by their current names."""
+    """A function that returns whether a value satisfies `~` or `contains`.
+
+    APIs and errors are searched by current name.
+    """
     fits = _text_of(test)
     if kind not in {Type.API, Type.ERROR}:
         return lambda value: bool(fits(value if isinstance(value, str) else str(value)))
@@ -436,7 +451,7 @@ def _matching(kind: Type, test: Compare) -> Fits:
 
 
 def _address_names(address: str) -> tuple[str, ...]:
-    """The filter values that match "host:port": itself, the host (IPv6 with and without brackets), ":port"."""
+    """The filter values that match "host:port": the address, the host (IPv6 with and without brackets), and ":port"."""
     host, colon, port = address.rpartition(":")
     if not colon:
         return (address,)
@@ -444,7 +459,7 @@ def _address_names(address: str) -> tuple[str, ...]:
 
 
 def _broker_test(test: Compare, address: Callable[[Any], Any], get: Getter) -> Predicate:
-    """Compare the broker's address first, and its node id, which may be unavailable, only if the address differs."""
+    """A comparison with a broker: first by address, and only if that differs by node id, which may be unavailable."""
     other = test.operator in NEGATIVE
     if test.operator in SEARCHES:
         fits = _text_of(test)
@@ -460,7 +475,10 @@ def _broker_test(test: Compare, address: Callable[[Any], Any], get: Getter) -> P
 
 
 def meant_errors(codes: Callable[[Any], Any], get: Getter) -> Callable[[Any], Any]:
-    """The row's error codes; a code with another meaning in the row's API and version is given by that name."""
+    """A function that reads a row's error codes.
+
+    A code that means another error in the row's API and version is replaced by the name of that error.
+    """
     meanings = error_meanings()
     api_key, version = get("api_key"), get("api_version")
 
@@ -480,7 +498,10 @@ def meant_errors(codes: Callable[[Any], Any], get: Getter) -> Callable[[Any], An
 
 
 def _error_test(test: Compare, value: Callable[[Any], Any]) -> Predicate:
-    """For `==` and `in`, a response without errors has the error NONE; other operators need an actual error."""
+    """A comparison with errors: for `==` and `in`, a response without errors has the error NONE.
+
+    Others need an error.
+    """
     fits = _fits(test)
     none = test.operator in {"==", "in"} and 0 in test.values
     if test.each:

@@ -1,6 +1,6 @@
-"""Translate words of other filter languages to this one, for hints.
+"""Translates words of other filter languages to this one, for hints.
 
-They come from Wireshark, SQL, Lucene, programming languages, and Kafka's own tools and definitions.
+The words come from Wireshark, SQL, Lucene, programming languages, and Kafka's own tools and definitions.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ FIELDS: Final[Mapping[str, str]] = {
     }.items()
     for name in names.split()
 }
-"""Field names of other languages to this language's name, or to words that say what to write."""
+"""By field name of another language: this language's name, or words that say what to write instead."""
 
 OPERATORS: Final[Mapping[str, str]] = {
     "is": "==", "eq": "==", "equals": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
     "matches": "~", "like": "~", "contain": "contains", "includes": "contains",
 }  # fmt: skip
-"""Operators of other languages to this language's operator."""
+"""By operator of another language: this language's operator."""
 
 _NUMBER: Final = re.compile(r"-?[0-9]")
 
@@ -78,7 +78,7 @@ def instead_of_field(word: str) -> str | None:
 
 
 def comparison_with(word: str) -> str | None:
-    """The comparison with the API or error of this name ("api == Fetch"); None if there is no such name."""
+    """The comparison with the API or error of this name ("api == Fetch"); None if no API or error has it."""
     for kind in (Type.API, Type.ERROR):
         for name in choices(kind):
             if name.casefold() == word.casefold():
@@ -92,10 +92,10 @@ def instead_of_operator(word: str, field: str) -> str | None:
     if folded in KEYWORDS:
         return f"write {folded}, in small letters"
     if folded in OPERATORS:
-        return f"{word!r} is no operator; write {OPERATORS[folded]}"
+        return f"{word!r} is not an operator; write {OPERATORS[folded]}"
     if folded in {"startswith", "endswith"}:
         pattern = '"^…"' if folded == "startswith" else '"…$"'
-        return f"{word!r} is no operator; write {field} ~ {pattern}"
+        return f"{word!r} is not an operator; write {field} ~ {pattern}"
     if folded == "between":
-        return f"{word!r} is no operator; write {field} >= … and {field} <= …"
+        return f"{word!r} is not an operator; write {field} >= … and {field} <= …"
     return None

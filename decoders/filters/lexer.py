@@ -1,4 +1,4 @@
-"""Split a filter's text into tokens. Never fails: every character belongs to a token or to white space."""
+"""Splits a filter's text into tokens. Never fails: every character belongs to a token or to white space."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 class Kind(StrEnum):
     WORD = "word"
     TEXT = "text"
-    """A quoted literal; `value` is the text between the quotes, unescaped."""
+    """A literal in quotes; `value` is the text between the quotes, unescaped."""
     UNCLOSED = "unclosed"
     SYMBOL = "symbol"
     BAD = "bad"

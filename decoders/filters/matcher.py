@@ -1,4 +1,4 @@
-"""Apply a filter to the exchanges of a reading."""
+"""Applies a filter to the exchanges of a reading."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from kproxy.decoders.stream import Source
 
 _LEARNING = frozenset({"topics", "node"})
-"""Attributes that need facts from other exchanges: the name of a topic id, the node id of an address."""
+"""Attributes whose values need facts from other exchanges: the name of a topic id, the node id of an address."""
 
 
 def learns(expression: Expression) -> bool:
-    """Whether a filter's result for an exchange depends on earlier exchanges."""
+    """Whether a filter's result for an exchange may depend on earlier exchanges."""
     return not _LEARNING.isdisjoint(expression.attributes())
 
 
 class Matcher:
-    """Evaluates a filter for exchanges in the order of a reading.
+    """Evaluates a filter for exchanges, in the order in which the reading completes them.
 
-    If the filter needs facts from other exchanges (names of topic ids, brokers' node ids), `learns` is true and they
-    are kept for later exchanges. `unknown` counts by reason the exchanges for which the filter had no result.
+    If the filter needs facts from other exchanges (names of topic ids, brokers' node ids), `learns` is true and the
+    matcher remembers these facts. `unknown` counts, by reason, the exchanges for which the filter had no result.
     """
 
     def __init__(self, expression: Expression, source: Source, definitions: Definitions) -> None:
@@ -47,6 +47,9 @@ class Matcher:
             return None
 
     def learn(self, exchange: Exchange) -> None:
-        """Learn from an exchange without evaluating the filter, for exchanges that are left out for other reasons."""
+        """Remember the facts of an exchange without evaluating the filter.
+
+        For exchanges that are left out for other reasons.
+        """
         if self.learns:
             self._learnt.learn(exchange, self._source, self._definitions)

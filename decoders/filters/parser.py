@@ -1,4 +1,4 @@
-"""The filter language's parser: text to a `Result` with the expression, or what is wrong, and what could follow."""
+"""Parses filters: text to a `Result` with the expression, or with the error, and with what could follow."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ _UNITS = frozenset(unit for unit, _ in (*DURATIONS, *SIZES))
 class Status(StrEnum):
     OK = "ok"
     UNFINISHED = "unfinished"
-    """The text may become valid if the user types on."""
+    """The text is not valid, but may become valid if the user types on."""
     ERROR = "error"
     EMPTY = "empty"
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """One thing that could come next in the text.
+    """One word that could come next in the text.
 
-    `kind` is "field", "operator", "keyword", "value", "saved" (a saved filter) or "example" (`text` shows the form of
-    a value); `field` is the name of the field that an operator, value or example belongs to.
+    `kind` is "field", "operator", "keyword", "value", "saved" (a saved filter) or "example" (`text` shows the form of a
+    value); `field` is the name of the field that an operator, value or example belongs to.
     """
 
     kind: str
@@ -72,8 +72,8 @@ class Expected:
 class Result:
     """The result of parsing a filter's text.
 
-    `span` [start, end) is the part that `message` is about (the whole text if it is valid). `expected` is what could
-    replace the word that begins at `word`, the word being typed (the text's end if there is none).
+    `span` [start, end) is the part of the text that `message` is about (the whole text if it is valid). `expected`
+    lists what could replace the word being typed, which begins at `word` (the text's end if no word is being typed).
     """
 
     status: Status
@@ -84,9 +84,9 @@ class Result:
     word: int
 
     def pointer(self, text: str) -> tuple[str, ...]:
-        """Two lines for a terminal: the part of the filter's `text` around `span`, and carets under `span`.
+        """Two lines for a terminal: the part of the filter's `text` around `span`, and carets below `span`.
 
-        An empty tuple for an empty filter.
+        An empty tuple if the filter is empty.
         """
         if not text.strip():
             return ()
@@ -100,7 +100,7 @@ class Result:
 
 
 _AROUND = 60
-"""Characters of a filter that are shown on each side of an error."""
+"""Number of characters of a filter that are shown on each side of an error."""
 
 
 def _one_line(text: str) -> str:
@@ -109,13 +109,13 @@ def _one_line(text: str) -> str:
 
 
 def _width(text: str) -> int:
-    """Terminal cells that a text takes: two for each wide character, none for combining ones."""
+    """Number of terminal columns that a text takes: two for each wide character, none for combining ones."""
     wide = sum(unicodedata.east_asian_width(character) in {"W", "F"} for character in text)
     return len(text) + wide - sum(unicodedata.combining(character) > 0 for character in text)
 
 
 def parse(text: str, saved: Mapping[str, str] | None = None) -> Result:
-    """Parse a filter, in which `$name` refers to one of `saved`. Never raises: errors are in the result."""
+    """Parse a filter; `$name` in it stands for one of the `saved` filters. Never raises: errors are in the result."""
     saved = saved or {}
     if not text.strip():
         return Result(Status.EMPTY, (0, len(text)), "", tuple(_operands(saved)), None, len(text))
@@ -181,7 +181,7 @@ def _values(field: Field) -> Iterator[Expected]:
 
 
 def _longer(path: str, field: Field) -> list[Expected]:
-    """Longer paths that begin with a path."""
+    """Longer paths of bodies that begin with `path`."""
     begun = path.rpartition(".")[0]
     further = [one for one, _ in bodies.members(path)] if field.type is Type.STRUCT else []
     beside = [one for one, _ in bodies.members(begun) if one != path and one.startswith(path)]
@@ -189,7 +189,7 @@ def _longer(path: str, field: Field) -> list[Expected]:
 
 
 def _wanted(expected: Iterable[Expected]) -> str:
-    """What is expected at a place, in words."""
+    """The words that are expected at a place, as text for a message."""
     operators = [item.text for item in expected if item.kind == "operator"]
     if operators:
         return f"an operator ({' '.join(operators)})"
@@ -198,9 +198,9 @@ def _wanted(expected: Iterable[Expected]) -> str:
 
 
 _HINTS = {
-    "=": "'=' is no operator; write ==",
-    "&": "'&' is no operator; write and, or &&",
-    "|": "'|' is no operator; write or, or ||",
+    "=": "'=' is not an operator; write ==",
+    "&": "'&' is not an operator; write and, or &&",
+    "|": "'|' is not an operator; write or, or ||",
     ")": "this ) closes nothing",
 }
 
@@ -219,7 +219,7 @@ class _Parser:
         self._depth = 0
         self._open = 0
         self._last: tuple[Token, list[Expected]] | None = None
-        """The last operand's token, and the other operands that begin with its letters."""
+        """The last operand's token, and the operands into which it could be extended."""
         self._after: list[Expected] = []
 
     @property
@@ -290,7 +290,7 @@ class _Parser:
         return inner
 
     def _named(self) -> Expression:
-        """The expression of the saved filter that the token names; saved filters cannot refer to other ones."""
+        """The expression of the saved filter that the token names; saved filters cannot refer to others."""
         token = self._take()
         span = (token.start, token.end)
         text = self._saved.get(token.value.removeprefix(SAVED))
@@ -324,7 +324,7 @@ class _Parser:
         return self._comparison(field, "" if prefix is None else prefix.value)
 
     def _prefix(self) -> Token | None:
-        """The word `all` or `any` before a field."""
+        """Takes the word `all` or `any` before a field; None if there is none."""
         return self._take() if self._is(ALL, ANY) else None
 
     def _field(self, prefix: Token | None = None) -> Field:
@@ -354,7 +354,7 @@ class _Parser:
             comparison = habits.comparison_with(token.value)
             message = f"{token.value!r}: a field?" + (f" or {comparison}" if comparison else "")
             raise _Stop(Status.UNFINISHED, (token.start, token.end), message, others, token.start)
-        hint = habits.instead_of_field(token.value) or "api, topic, error, latency and request.body.… are some"
+        hint = habits.instead_of_field(token.value) or "fields are api, topic, error, request.body.… and others"
         raise _Stop(
             Status.ERROR,
             (token.start, token.end),
@@ -364,7 +364,7 @@ class _Parser:
         )
 
     def _path(self, token: Token) -> Field:
-        """The field in a body that the token names."""
+        """The field of a body whose path is the token."""
         try:
             return bodies.read(token.value)
         except BadPath as bad:
@@ -378,7 +378,7 @@ class _Parser:
             ) from bad
 
     def _operator(self) -> Token:
-        """Take the next operator; `not in` and `not contains` are one token."""
+        """Takes the next operator; `not in` and `not contains` become one token."""
         token = self._take()
         if token.value != "not" or token.kind is not Kind.WORD:
             return token
@@ -390,13 +390,13 @@ class _Parser:
     def _comparison(self, field: Field, quantifier: str) -> Expression:
         before, operator = self._tokens[self._next - 1], self._operator()
         if field.type is Type.STRUCT:
-            text = f"{field.name} holds further fields and has no value of its own"
+            text = f"{field.name} consists of further fields and has no value of its own"
             shown = [path for path, kind in bodies.members(field.name) if kind is not Type.STRUCT]
             if field.path is not None and field.path.steps and not str(field.path.steps[-1]).endswith("]"):
                 listed = bodies.listed(field.name)
                 text = f"{field.name} is a list; write {field.name}[]" if listed else text
             elif shown:
-                text = f"{text}; {shown[0]} is one of them"
+                text = f"{text}; use one of them, such as {shown[0]}"
             raise _Stop(Status.ERROR, (before.start, before.end), text, _members(shown), before.start)
         if operator.value not in operators(field):
             message = f"{field.name} takes {' '.join(operators(field))}, not {operator.value}"
@@ -467,25 +467,25 @@ class _Parser:
         return [*joins, Expected("keyword", ")")] if self._open else joins
 
     def _extensions(self) -> tuple[list[Expected], int]:
-        """Longer words that the last word, at the text's end, could become, and where that word begins."""
+        """(longer words that the last word of the text could become, position at which that word begins)"""
         if self._last is not None and self._last[1] and self._last[0].end == self._length:
             return self._last[1], self._last[0].start
         return [], self._length
 
     def following(self) -> tuple[list[Expected], int]:
-        """What could follow a text that is already complete, and where that begins."""
+        """(what could follow a text that is complete, position at which that begins)"""
         others, word = self._extensions()
         return (others, word) if others else (self._after or self._joins(), word)
 
     def _hint(self, token: Token) -> str | None:
-        """A hint about what the user probably meant by an unexpected token; None if there is none."""
+        """A hint on what the user probably meant by an unexpected token; None if there is none."""
         before = self._tokens[self._next - 1] if self._next else token
         if token.value == ")" and (self._open or before.value in {"(", ","}):
             return None
         if token.kind is Kind.WORD and re.fullmatch(r"[0-9.]+", before.value) and token.value in _UNITS:
-            return f"a number and its unit stand together: {before.value}{token.value}"
+            return f"write a number and its unit without a space: {before.value}{token.value}"
         if token.value == ">" and before.value == "<" and before.end == token.start:
-            return "'<>' is no operator; write !="
+            return "'<>' is not an operator; write !="
         if token.value == "(" and before.value in PREFIXES:
             return f"{before.value} takes no parentheses: {before.value} response.body.topics[].errorCode"
         if token.value[:1] in {"[", "{"} and before.value == "in":
@@ -494,11 +494,11 @@ class _Parser:
             return meant
         has = self._next > 1 and self._tokens[self._next - 2].value == HAS
         if has and token.value in BY_SYMBOL:
-            return f"has asks whether {before.value} is there; leave it out to compare"
+            return f"has tests only whether {before.value} is there; leave out has to compare"
         return _HINTS.get(token.value)
 
     def _unexpected(self, expected: Iterable[Expected], what: str = "") -> _Stop:
-        """The stop for an unexpected token: UNFINISHED if typing on may repair it at the text's end, else ERROR."""
+        """The exception for an unexpected token: UNFINISHED if the text may become valid by typing on, else ERROR."""
         token = self._token
         listed = list(expected)
         wanted = what or _wanted(listed)

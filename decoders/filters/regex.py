@@ -1,4 +1,4 @@
-"""Regular expressions of filters. RE2 never backtracks, so matching time is linear in the text's length."""
+"""Regular expressions in filters. RE2 never backtracks, so matching time is linear in the length of the text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 import re2
 
 LARGEST: Final = 4000
-"""Most instructions of an expression: each runs at most once per character of text, about ten nanoseconds."""
+"""Maximum number of instructions of an expression; each runs at most once per character of text, in about 10 ns."""
 
 
 class BadRegex(Exception):  # noqa: N818 (a finding about the text)
@@ -16,7 +16,7 @@ class BadRegex(Exception):  # noqa: N818 (a finding about the text)
 
 
 def searcher(pattern: str) -> Callable[[str], bool]:
-    """A function that tells whether a text contains a match of `pattern` (RE2 syntax). Raises BadRegex."""
+    """A function that returns whether a text contains a match of `pattern` (RE2 syntax). Raises BadRegex."""
     options = re2.Options()
     options.log_errors = False
     options.never_capture = True

@@ -1,4 +1,4 @@
-"""Literals of the filter language: text to value, and value to text that reads back as the same value."""
+"""Literals of the filter language: text to value, and value to text that parses to the same value."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DURATIONS: tuple[tuple[str, int], ...] = (
     ("us", 1_000),
     ("ns", 1),
 )
-"""Units in nanoseconds, largest first; a number without a unit is milliseconds."""
+"""Units of durations in nanoseconds, largest first; a number without a unit is in milliseconds."""
 
 SIZES: tuple[tuple[str, int], ...] = (
     ("GiB", 1 << 30),
@@ -35,7 +35,7 @@ SIZES: tuple[tuple[str, int], ...] = (
     ("kB", 10**3),
     ("B", 1),
 )
-"""Units in bytes, largest first; a number without a unit is bytes. k, M and G alone are powers of 1000."""
+"""Units of sizes in bytes, largest first; a number without a unit is in bytes. k, M and G alone are powers of 1000."""
 
 _MORE_UNITS = {"\u00b5s": 1_000, "\u03bcs": 1_000, "min": 60_000_000_000}
 _MORE_SIZES = {"b": 1, "k": 10**3, "kb": 10**3, "m": 10**6, "g": 10**9}
@@ -54,11 +54,14 @@ _WORD = re.compile(r"""[^\s()!=<>~&|,"']+""")
 
 
 LONGEST_GUESS = 60
-"""Characters of a misspelt word that are compared with the known names."""
+"""Number of characters of a misspelt word that are compared with the known names."""
 
 
 class BadLiteral(Exception):  # noqa: N818 (a finding about the text)
-    """The text is not a value of its type; `message` shows one. `partial`: it may become one if the user types on."""
+    """The text is not a value of its type; `message` gives a valid example.
+
+    `partial` says that the text may become a value if the user types on.
+    """
 
     def __init__(self, message: str, *, partial: bool = False) -> None:
         super().__init__(message)
@@ -70,11 +73,11 @@ class BadLiteral(Exception):  # noqa: N818 (a finding about the text)
 
 
 _ADDED: dict[str, frozenset[int]] = {}
-"""Names of APIs that users' files define, to their keys; global to the process, like filters."""
+"""API keys by API name, for the APIs that users' files define; shared by all filters of the process."""
 
 
 def add_api_names(names: Mapping[str, frozenset[int]]) -> None:
-    """Add these API names to those that filters know; a name in two dialects stands for the keys of both."""
+    """Add API names of users' files to those that filters know; a name in two dialects stands for the keys of both."""
     for name, keys in names.items():
         _ADDED[name] = _ADDED.get(name, frozenset()) | keys
     api_names.cache_clear()
@@ -82,13 +85,13 @@ def add_api_names(names: Mapping[str, frozenset[int]]) -> None:
 
 
 def api_keys(value: Value) -> frozenset[int]:
-    """The API keys that a value stands for: a number itself, a name of users' files all keys defined for it."""
+    """The API keys that a value stands for: a number is a key itself, a name has its keys in users' files."""
     return frozenset((value,)) if isinstance(value, int) else _ADDED.get(value, frozenset())
 
 
 @cache
 def api_names() -> Mapping[str, Value]:
-    """Every API name to its key, current names before older ones; a name of users' files maps to itself."""
+    """Values by API name, current and older names: the API key, or the name itself if users' files define it."""
     from kproxy.decoders.schema.apis import all_apis
 
     names: dict[str, Value] = {api.name: key for key, api in all_apis().items()}
@@ -102,7 +105,7 @@ def api_names() -> Mapping[str, Value]:
 
 @cache
 def error_meanings() -> Mapping[int, tuple[tuple[int, Versions, str], ...]]:
-    """Error codes with another meaning in some API's versions, to (API key, versions, name) of each such meaning."""
+    """(API key, versions, name) by error code, for codes that have another meaning in these versions of the API."""
     from kproxy.decoders.schema.irregular import IRREGULARITIES
 
     found: dict[int, tuple[tuple[int, Versions, str], ...]] = {}
@@ -114,7 +117,7 @@ def error_meanings() -> Mapping[int, tuple[tuple[int, Versions, str], ...]]:
 
 @cache
 def error_names() -> Mapping[str, Value]:
-    """Every current error name to its code; a name used only in some API's versions maps to itself."""
+    """Values by current error name: the error code, or the name itself if only some versions of an API use it."""
     from kproxy.decoders.schema.errors import all_errors
 
     names: dict[str, Value] = {error.name: code for code, error in all_errors().items()}
@@ -166,7 +169,7 @@ def choices(kind: Type) -> Mapping[str, Value]:
 
 
 def todays_names(kind: Type) -> Mapping[str, Value]:
-    """`choices` without older API names, which `~` and `contains` do not search."""
+    """The names of `choices` without older API names; `~` and `contains` search only these."""
     names = choices(kind)
     if kind is not Type.API:
         return names
@@ -177,7 +180,7 @@ def todays_names(kind: Type) -> Mapping[str, Value]:
 
 
 def meaning(kind: Type, name: str) -> str:
-    """A few words that explain a name of a closed list; "" if the name explains itself."""
+    """A few words that explain a name of a closed list; "" if none are needed."""
     from kproxy.decoders.schema import apis, errors
 
     value = choices(kind).get(name)
@@ -213,7 +216,7 @@ def nearest(word: str, names: Iterable[object]) -> str | None:
 
 
 def _named(kind: Type, text: str) -> Value:
-    """A name or a number as its value. Raises BadLiteral."""
+    """The value of a name or a number. Raises BadLiteral."""
     if kind in {Type.API, Type.ERROR} and _NUMBER.fullmatch(text):
         return _int(text)
     found = _folded(kind).get(text.casefold())
@@ -257,24 +260,27 @@ def _quantity(text: str, units: Mapping[str, int], bare: int, example: str) -> i
 
 
 def duration(text: str) -> int:
-    """Nanoseconds of "50ms", "1.5s" or "2m"; a number without a unit is milliseconds. Raises BadLiteral."""
+    """A duration such as "50ms", "1.5s" or "2m" in nanoseconds. Raises BadLiteral.
+
+    A number without a unit is in milliseconds.
+    """
     units = {**dict(DURATIONS), **_MORE_UNITS}
     return _quantity(text, units, 1_000_000, "a duration such as 50ms, 1.5s or 2m")
 
 
 def size(text: str) -> int:
-    """Bytes of "512", "64KiB", "1.5MB". Raises BadLiteral."""
+    """A size such as "512", "64KiB" or "1.5MB" in bytes. Raises BadLiteral."""
     units = {**dict(SIZES), **{name.lower(): scale for name, scale in SIZES}, **_MORE_SIZES}
     return _quantity(text, units, 1, "a size such as 512, 64KiB or 1.5MB")
 
 
 def time(text: str) -> int:
-    """Nanoseconds since the epoch of an RFC 3339 time or date (UTC if it has no zone) or of epoch seconds.
+    """An RFC 3339 time or date (UTC if it has no zone), or epoch seconds, in nanoseconds since the epoch.
 
     Raises BadLiteral.
     """
     if _NEGATIVE.fullmatch(text):
-        return int(text) * 1_000_000  # a body's "none", in milliseconds
+        return int(text) * 1_000_000  # -1 in a body: no time, in milliseconds
     number = _EPOCH_NUMBER.fullmatch(text)
     if number is not None:
         return int(number.group(1)) * _SECOND + int((number.group(2) or "").ljust(9, "0"))
@@ -303,8 +309,8 @@ def moment(text: str) -> Value:
     """The value of any time literal. Raises BadLiteral.
 
     A time of day ("12:01", "12:01:30.5") becomes a text with seconds ("12:01:00", "12:01:30.5"). A time before the end
-    of the capture ("-60s", "-1.5m") becomes a normalised text ("-1m", "-90s"). Any other is the number that `time`
-    returns.
+    of the capture ("-60s", "-1.5m") becomes a normalised text ("-1m", "-90s"). Any other time becomes the number that
+    `time` returns.
     """
     if _BACK.fullmatch(text):
         return "-" + _scaled(duration(text[1:]), DURATIONS)
@@ -313,18 +319,18 @@ def moment(text: str) -> Value:
         return time(text)
     hour, minute, second, fraction = match.groups()
     if int(hour) > 23 or int(minute) > 59 or int(second or 0) > 59:
-        raise BadLiteral(f"{text!r} is no time of day; write one such as 12:01 or 23:59:30.5")
+        raise BadLiteral(f"{text!r} is not a time of day; write one such as 12:01 or 23:59:30.5")
     nanoseconds = int((fraction or "").ljust(9, "0"))
     return f"{hour}:{minute}:{second or '00'}" + (f".{nanoseconds:09}".rstrip("0") if nanoseconds else "")
 
 
 def before_end(value: Value) -> int | None:
-    """How many nanoseconds before the capture's end a value of `moment` is; None if it does not count from the end."""
+    """Nanoseconds before the capture's end, for a value of `moment` that counts from there; None for other values."""
     return duration(value[1:]) if isinstance(value, str) and value.startswith("-") else None
 
 
 def of_day(clock: str) -> int:
-    """Nanoseconds since midnight of a time of day that `moment` returned."""
+    """A time of day that `moment` returned, in nanoseconds since midnight."""
     hour, minute, second = clock.split(":")
     whole, _, fraction = second.partition(".")
     return (int(hour) * 3600 + int(minute) * 60 + int(whole)) * _SECOND + int(fraction.ljust(9, "0") or 0)
@@ -353,14 +359,14 @@ def _time_text(value: Value) -> str:
 
 
 def quote(text: str) -> str:
-    """The text as a literal: without quotes if that reads back as the same, else in quotes."""
+    """The text as a literal: without quotes if it parses to the same value, else in quotes."""
     if _WORD.fullmatch(text) and text not in KEYWORDS:
         return text
     return in_quotes(text)
 
 
 def in_quotes(text: str) -> str:
-    """The text as a quoted literal, which cannot be mistaken for a word of the language."""
+    """The text as a literal in quotes, which cannot be mistaken for a word of the language."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
@@ -381,7 +387,10 @@ _ADDRESS_EXAMPLE = "an address such as 10.0.0.1, 10.0.0.1:9092, [::1]:9092 or :9
 
 
 def address(text: str) -> str:
-    """An address as filters compare it: "host", "host:port" or ":port"; IPv6 in its short form. Raises BadLiteral."""
+    """An address in the form that filters compare: "host", "host:port" or ":port"; IPv6 in its short form.
+
+    Raises BadLiteral.
+    """
     if text.startswith("["):
         host, closed, rest = text[1:].partition("]")
         if not closed or (rest and not rest.startswith(":")):
@@ -410,30 +419,30 @@ def _ipv6(host: str, text: str) -> str:
 
 
 def _port(text: str, whole: str) -> str:
-    """The port with its colon, unchanged; "" if there is none. Raises BadLiteral."""
+    """The port of an address, with its colon; "" if there is none. Raises BadLiteral."""
     if text and not (_PORT.fullmatch(text[1:]) and int(text[1:]) <= 65_535):
         raise BadLiteral(f"{whole!r} has no port from 0 to 65535 after the colon", partial=text == ":")
     return text
 
 
 def _broker(text: str) -> Value:
-    """A node id as a number, or an address as text. Raises BadLiteral."""
+    """A broker: its node id as a number, or its address as text. Raises BadLiteral."""
     return int(text) if re.fullmatch(r"\d{1,9}", text, re.ASCII) else address(text)
 
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """Functions that read (raising BadLiteral) and write values of a type, and an example."""
+    """How filters write values of a type: functions that parse (raising BadLiteral) and print them, and an example."""
 
     read: Callable[[str], Value]
     write: Callable[[Value], str]
     example: str
     more: tuple[str, ...] = ()
-    """Examples of other forms."""
+    """Examples of other forms that the type allows."""
 
 
 def _closed(kind: Type, example: str) -> Literal:
-    """The literals of a closed list of names."""
+    """The literals of a type with a closed list of names."""
     return Literal(lambda text: _named(kind, text), lambda value: _name_text(kind, value), example)
 
 
@@ -460,7 +469,7 @@ LITERALS: dict[Type, Literal] = {
 
 
 def pattern(text: str) -> str:
-    """The text, checked to be a valid regular expression. Raises BadLiteral."""
+    """Checks that the text is a valid regular expression, and returns it. Raises BadLiteral."""
     from kproxy.decoders.filters.regex import BadRegex, searcher
 
     try:

@@ -1,4 +1,4 @@
-"""Topics, configurations, reassignments, quotas, log directories."""
+"""Meanings of fields about topics, configurations, reassignments, quotas and log directories."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CONFIG_RESOURCES: Final[Texts] = {
     2: "a topic", 4: "a broker", 8: "a broker's loggers", 16: "client metrics", 32: "a group",
 }  # fmt: skip
 CONFIG_SOURCES: Final[Texts] = {
-    -1: "where the value comes from is not told",
+    -1: "the broker does not say where the value comes from",
     0: "source of the value not known",
     1: "set on the topic",
     2: "set on this broker while it runs",
@@ -22,7 +22,7 @@ CONFIG_SOURCES: Final[Texts] = {
     8: "set on the group",
 }
 CONFIG_TYPES: Final[Texts] = {
-    0: "type not told", 1: "boolean", 2: "string", 3: "int", 4: "short", 5: "long", 6: "double", 7: "list",
+    0: "type not known", 1: "boolean", 2: "string", 3: "int", 4: "short", 5: "long", 6: "double", 7: "list",
     8: "class", 9: "password",
 }  # fmt: skip
 
@@ -48,20 +48,20 @@ ROWS: Final = (
     Row(
         "CreateTopicsResponse",
         "topics[].numPartitions",
-        "How many partitions it has.",
-        {-1: "number of partitions not told: the topic was not made, or may not be described"},
+        "How many partitions the topic has.",
+        {-1: "number of partitions not known: the topic was not created, or may not be described"},
     ),
     Row(
         "CreateTopicsResponse",
         "topics[].replicationFactor",
         "How many copies each partition has.",
-        {-1: "number of copies not told: the topic was not made, or may not be described"},
+        {-1: "number of copies not known: the topic was not created, or may not be described"},
     ),
     Row(
         "CreateTopicsResponse",
         "topics[].configs",
         "The configuration that the topic got.",
-        {NULL: "configuration not told, see topicConfigErrorCode"},
+        {NULL: "configuration not known, see topicConfigErrorCode"},
     ),
     Row(
         "DeleteTopicsRequest",
@@ -83,8 +83,8 @@ ROWS: Final = (
     Row(
         "DeleteRecordsRequest",
         "topics[].partitions[].offset",
-        "All records before this offset go.",
-        {-1: "everything up to the high watermark goes"},
+        "All records before this offset are deleted.",
+        {-1: "all records up to the high watermark are deleted"},
     ),
     Row(
         "DeleteRecordsResponse",
@@ -93,55 +93,61 @@ ROWS: Final = (
         {-1: "not deleted, see the error"},
     ),
     Row(
-        "DescribeConfigsRequest", "resources[].configurationKeys", "Which settings are wanted.", {NULL: "all settings"}
+        "DescribeConfigsRequest",
+        "resources[].configurationKeys",
+        "Names of the settings to describe.",
+        {NULL: "all settings"},
     ),
     Row(
         "DescribeConfigsRequest DescribeConfigsResponse AlterConfigsRequest AlterConfigsResponse "
         "IncrementalAlterConfigsRequest IncrementalAlterConfigsResponse ListConfigResourcesResponse",
         "*.resourceType",
-        "What the settings belong to.",
+        "Kind of the resource that has the settings.",
         CONFIG_RESOURCES,
     ),
-    Row("ListConfigResourcesRequest", "resourceTypes", "What kinds to list.", {EMPTY: "every kind"}),
+    Row("ListConfigResourcesRequest", "resourceTypes", "Kinds of resources to list.", {EMPTY: "every kind"}),
     Row(
         "DescribeConfigsRequest DescribeConfigsResponse AlterConfigsRequest IncrementalAlterConfigsRequest",
         "*.resourceName",
-        "The topic's name, the broker's id, and so on.",
-        {EMPTY: "all brokers, where the kind is broker"},
+        "Name of the resource: the topic's name, the broker's id, and so on.",
+        {EMPTY: "all brokers, if the resource is a broker"},
     ),
     Row(
-        "DescribeConfigsResponse CreateTopicsResponse", "*.configSource", "Where the value comes from.", CONFIG_SOURCES
+        "DescribeConfigsResponse CreateTopicsResponse",
+        "*.configSource",
+        "Origin of the setting's value.",
+        CONFIG_SOURCES,
     ),
     Row(
         "DescribeConfigsResponse",
         "*.source",
-        "Where this value comes from: the first of the list is in force, each would take the place of the one before.",
+        "Origin of this value. The first value in the list is in force; if it is removed, the next one is.",
         CONFIG_SOURCES,
     ),
-    Row("DescribeConfigsResponse", "results[].configs[].configType", "What kind of value it takes.", CONFIG_TYPES),
+    Row("DescribeConfigsResponse", "results[].configs[].configType", "Type of the setting's value.", CONFIG_TYPES),
     Row(
         "DescribeConfigsResponse CreateTopicsResponse",
         "*.isSensitive",
-        "Whether the value is kept back.",
-        {1: "a secret: brokers never tell its value", 0: "no secret"},
+        "Whether the value is a secret, which brokers withhold.",
+        {1: "a secret: brokers never send its value", 0: "no secret"},
     ),
     Row(
         "DescribeConfigsResponse CreateTopicsResponse",
         "*.readOnly",
-        "Whether it can be changed while brokers run.",
+        "Whether the setting can be changed while brokers run.",
         {1: "changes only with a restart", 0: "may be changed while running"},
     ),
     Row(
         "DescribeConfigsResponse",
         "results[].configs[].isDefault",
-        "Whether nobody has set it.",
-        {1: "nobody has set it", 0: "somebody has set it"},
+        "Whether the value is the default.",
+        {1: "the default", 0: "set explicitly"},
     ),
     Row(
         "DescribeConfigsResponse",
         "results[].configs[].value",
-        "The value in force.",
-        {NULL: "no value, or one that is kept back"},
+        "Value of the setting that is in force.",
+        {NULL: "no value, or a withheld one"},
     ),
     Row(
         "AlterConfigsRequest",
@@ -151,8 +157,8 @@ ROWS: Final = (
     Row(
         "IncrementalAlterConfigsRequest",
         "resources[].configs[].configOperation",
-        "What is done to the setting.",
-        {0: "set", 1: "back to the default", 2: "append to the list", 3: "take off the list"},
+        "Operation on the setting.",
+        {0: "set", 1: "back to the default", 2: "append to the list", 3: "remove from the list"},
     ),
     Row(
         "ElectLeadersRequest",
@@ -163,14 +169,24 @@ ROWS: Final = (
             1: "any live replica, even one out of sync: records may be lost",
         },
     ),
-    Row("ElectLeadersRequest", "topicPartitions", "Where to elect.", {NULL: "all partitions that need it"}),
+    Row(
+        "ElectLeadersRequest",
+        "topicPartitions",
+        "Partitions whose leader to elect.",
+        {NULL: "all partitions that need an election"},
+    ),
     Row(
         "AlterPartitionReassignmentsRequest",
         "topics[].partitions[].replicas",
-        "The brokers that are to have the partition.",
+        "Brokers that are to have a replica of the partition.",
         {NULL: "the reassignment is cancelled"},
     ),
-    Row("ListPartitionReassignmentsRequest", "topics", "Where to look.", {NULL: "all reassignments"}),
+    Row(
+        "ListPartitionReassignmentsRequest",
+        "topics",
+        "Partitions whose reassignments to list.",
+        {NULL: "all reassignments"},
+    ),
     Row(
         "ListPartitionReassignmentsResponse",
         "topics[].partitions[].addingReplicas",
@@ -180,67 +196,70 @@ ROWS: Final = (
     Row(
         "ListPartitionReassignmentsResponse",
         "topics[].partitions[].removingReplicas",
-        "Brokers that will give the partition up once the others are in sync.",
+        "Brokers that will drop their replica once the new replicas are in sync.",
         {EMPTY: "no broker is being removed"},
     ),
-    Row("DescribeLogDirsRequest", "topics", "Which partitions to look at.", {NULL: "all partitions of the broker"}),
+    Row(
+        "DescribeLogDirsRequest",
+        "topics",
+        "Partitions whose log directories to describe.",
+        {NULL: "all partitions of the broker"},
+    ),
     Row(
         "DescribeLogDirsResponse",
         "results[].topics[].partitions[].isFutureKey",
-        "Whether it is a copy on its way to another directory.",
+        "Whether this is a copy that is being moved to this directory.",
         {1: "a copy that will replace the log when it has caught up", 0: "the log in use"},
     ),
     Row(
         "DescribeLogDirsResponse",
         "results[].topics[].partitions[].offsetLag",
-        "How far the log is behind the high watermark, or a copy behind the log.",
+        "Number of offsets by which the log is behind the high watermark, or a copy behind the log.",
         {0: "nothing missing"},
     ),
     Row("DescribeLogDirsResponse", "results[].totalBytes", "Size of the volume.", {-1: "volume size not known"}),
-    Row(
-        "DescribeLogDirsResponse", "results[].usableBytes", "What is left on the volume.", {-1: "free space not known"}
-    ),
+    Row("DescribeLogDirsResponse", "results[].usableBytes", "Free space of the volume.", {-1: "free space not known"}),
     Row(
         "DescribeLogDirsResponse",
         "results[].isCordoned",
-        "Whether new partitions are kept off the directory.",
+        "Whether the directory gets no new partitions.",
         {1: "gets no new partitions", 0: "takes new partitions"},
     ),
     Row(
         "DescribeClientQuotasRequest",
         "components[].matchType",
-        "Whose quotas are wanted.",
-        {0: "those of exactly this name", 1: "those of the default", 2: "those of any name"},
+        "Which names of a user, client id or address match.",
+        {0: "quotas of exactly this name", 1: "quotas of the default", 2: "quotas of any name"},
     ),
     Row(
         "DescribeClientQuotasRequest",
         "strict",
-        "Whether quotas with further parts count.",
-        {1: "quotas of exactly these parts", 0: "quotas with further parts as well"},
+        "Whether quotas with more parts than the filter match as well.",
+        {1: "only quotas with exactly these parts", 0: "quotas with more parts match as well"},
     ),
     Row(
         "DescribeClientQuotasResponse AlterClientQuotasRequest AlterClientQuotasResponse",
         "*.entityName",
-        "The user, client id or address.",
+        "Name of the user, client id or address.",
         {NULL: "the default for all without a quota of their own"},
     ),
     Row(
         "AlterClientQuotasRequest",
         "entries[].ops[].remove",
-        "Whether the quota goes away.",
+        "Whether the quota is removed.",
         {1: "the quota is removed", 0: "the quota is set"},
     ),
     Row(
         "UpdateFeaturesRequest",
         "featureUpdates[].maxVersionLevel",
-        "The level that the cluster is to have.",
-        {0: "the feature is switched off", NEGATIVE: "the feature is taken away"},
+        "Level of the feature that the cluster is to have.",
+        {0: "the feature is switched off", NEGATIVE: "the feature is removed"},
     ),
     Row(
         "UpdateFeaturesRequest",
         "featureUpdates[].upgradeType",
-        "In which direction the level may go.",
-        {1: "up only", 2: "down, if nothing is lost", 3: "down, even if metadata is lost"},
+        "Whether the level may go up or down.",
+        {1: "up only", 2: "down, if no metadata is lost", 3: "down, even if metadata is lost"},
     ),
     Row(
         "DescribeClusterRequest DescribeClusterResponse",
@@ -270,40 +289,40 @@ ROWS: Final = (
         "GetTelemetrySubscriptionsRequest",
         "clientInstanceId",
         "The client's id for its metrics (KIP-714).",
-        {bytes(16): "no id yet: the broker makes one"},
+        {bytes(16): "no id yet: the broker assigns one"},
     ),
     Row(
         "GetTelemetrySubscriptionsResponse",
         "requestedMetrics",
-        "Beginnings of the names of wanted metrics.",
+        "Prefixes of the names of wanted metrics.",
         {EMPTY: "no metrics are wanted"},
     ),
     Row(
         "GetTelemetrySubscriptionsResponse",
         "requestedMetrics[]",
-        "The beginning of the names of wanted metrics.",
+        "Prefix of the names of wanted metrics.",
         {EMPTY: "all metrics are wanted"},
     ),
     Row("GetTelemetrySubscriptionsResponse", "pushIntervalMs", "How often the client is to push."),
     Row(
         "GetTelemetrySubscriptionsResponse",
         "deltaTemporality",
-        "How counters are told.",
+        "How counters are reported.",
         {1: "counters since the last push", 0: "counters since the start"},
     ),
     Row(
         "PushTelemetryRequest",
         "terminating",
-        "Whether it is the client's last push.",
+        "Whether this is the client's last push.",
         {1: "the client's last push", 0: "more pushes follow"},
     ),
     Row("DeleteGroupsRequest", "groupsNames", "Groups to delete; they must have no members."),
     Row("OffsetDeleteRequest", "topics", "Offsets to delete; no member may be subscribed to the topics."),
-    Row("DescribeUserScramCredentialsRequest", "users", "Whose credentials are wanted.", {NULL: "all users"}),
+    Row("DescribeUserScramCredentialsRequest", "users", "Users whose credentials to describe.", {NULL: "all users"}),
     Row(
         "UnregisterBrokerRequest",
         "brokerId",
-        "The broker to forget; it must be down for good.",
+        "Broker to remove from the cluster's metadata; it must be down for good.",
         {POSITIVE: "this broker is removed from the cluster's metadata"},
     ),
 )

@@ -1,4 +1,7 @@
-"""Messages between brokers and controllers: KRaft's quorum, registration, and the older control requests."""
+"""Meanings of fields in messages between brokers and controllers.
+
+The messages are those of KRaft's quorum, of broker registration, and the older control requests.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,11 @@ from typing import Final
 
 from kproxy.decoders.meanings.row import EMPTY, NULL, Row, Texts
 
-_SCOPE: Final[Texts] = {0: "not told whether this is all", 1: "changes only", 2: "everything: what is missing is gone"}
+_SCOPE: Final[Texts] = {
+    0: "not known whether the request is complete",
+    1: "changes only",
+    2: "complete: partitions that it omits no longer exist",
+}
 
 ROWS: Final = (
     Row("LeaderAndIsrRequest", "", "The controller tells a broker which partitions to lead and to follow (ZooKeeper)."),
@@ -14,60 +21,66 @@ ROWS: Final = (
         "LeaderAndIsrResponse",
         "*.errorCode",
         "",
-        {13: "the broker knows a newer leader epoch: the order came from a controller that was replaced"},
+        {13: "the broker knows a newer leader epoch: the request came from a controller that was replaced"},
         "0",
     ),
-    Row("LeaderAndIsrRequest", "type", "Whether all partitions of the broker are named.", _SCOPE),
-    Row("UpdateMetadataRequest", "type", "Whether all of the metadata is here.", _SCOPE),
-    Row("UpdateMetadataRequest", "", "The controller tells brokers what clients may be told (ZooKeeper)."),
+    Row("LeaderAndIsrRequest", "type", "Whether the request names all partitions of the broker.", _SCOPE),
+    Row("UpdateMetadataRequest", "type", "Whether the request holds all of the metadata.", _SCOPE),
+    Row(
+        "UpdateMetadataRequest", "", "The controller sends brokers the metadata that they give to clients (ZooKeeper)."
+    ),
     Row(
         "LeaderAndIsrRequest UpdateMetadataRequest",
         "*.leader",
-        "The broker to lead.",
-        {-1: "nobody leads: no replica that may is alive", -2: "the topic is being deleted"},
+        "Broker that becomes the leader.",
+        {-1: "no leader: no replica that may lead is alive", -2: "the topic is being deleted"},
     ),
     Row("LeaderAndIsrRequest AlterPartitionResponse UpdateMetadataRequest", "*.isr", "The replicas in sync."),
     Row(
         "LeaderAndIsrRequest",
         "*.isNew",
-        "Whether the replica is new to the broker.",
+        "Whether the broker gets the replica now.",
         {1: "a new replica", 0: "a replica that the broker has had"},
     ),
     Row(
         "StopReplicaRequest",
         "deletePartitions",
-        "What becomes of the copies.",
-        {1: "copies are deleted", 0: "copies are kept"},
+        "Whether the broker deletes its replicas.",
+        {1: "replicas are deleted", 0: "replicas are kept"},
     ),
     Row(
         "StopReplicaRequest",
         "topicStates[].partitionStates[].deletePartition",
-        "What becomes of this copy.",
-        {1: "the copy is deleted", 0: "the copy is kept"},
+        "Whether the broker deletes this replica.",
+        {1: "the replica is deleted", 0: "the replica is kept"},
     ),
     Row(
         "ControlledShutdownResponse",
         "remainingPartitions",
-        "What the broker still leads.",
+        "Partitions that the broker still leads.",
         {EMPTY: "the broker leads nothing more and may stop"},
     ),
     Row("VoteRequest", "", "A controller that hears from no leader asks the others for their votes."),
     Row(
         "VoteRequest",
         "*.preVote",
-        "Whether the vote is only tried (KIP-996).",
-        {1: "a trial, which changes no epoch", 0: "a true election"},
+        "Whether this is only a trial vote before an election (KIP-996).",
+        {1: "a trial, which changes no epoch", 0: "a real election"},
     ),
-    Row("VoteRequest", "voterId", "Whose vote is asked for.", {-1: "the voter is not named"}),
-    Row("VoteRequest", "*.lastOffsetEpoch", "Epoch of the candidate's last record; the log further on wins."),
+    Row("VoteRequest", "voterId", "Voter whose vote is requested.", {-1: "the voter is not named"}),
+    Row(
+        "VoteRequest",
+        "*.lastOffsetEpoch",
+        "Epoch of the last record in the candidate's log; a voter refuses a candidate whose log is behind its own.",
+    ),
     Row(
         "VoteResponse",
         "topics[].partitions[].voteGranted",
-        "Whether the voter agrees.",
+        "Whether the voter votes for the candidate.",
         {1: "the vote is given", 0: "the vote is refused"},
     ),
-    Row("BeginQuorumEpochRequest", "", "The elected controller tells the voters that it leads."),
-    Row("EndQuorumEpochRequest", "", "The leading controller steps down; it names who should follow, best first."),
+    Row("BeginQuorumEpochRequest", "", "The elected controller tells the voters that it is the leader."),
+    Row("EndQuorumEpochRequest", "", "The leading controller resigns and names its preferred successors, best first."),
     Row(
         "DescribeQuorumResponse",
         "*.lastFetchTimestamp",
@@ -77,47 +90,53 @@ ROWS: Final = (
     Row(
         "DescribeQuorumResponse",
         "*.lastCaughtUpTimestamp",
-        "When the replica last had everything.",
-        {-1: "not known when the replica had everything"},
+        "When the replica last had caught up with the leader's log.",
+        {-1: "not known when the replica had caught up"},
     ),
-    Row("DescribeQuorumResponse", "*.observers", "Nodes that copy the metadata log without a vote, brokers mostly."),
+    Row(
+        "DescribeQuorumResponse",
+        "*.observers",
+        "Nodes that replicate the metadata log without a vote; most are brokers.",
+    ),
     Row(
         "DescribeQuorumResponse",
         "*.logEndOffset",
-        "How far the replica has the log.",
-        {-1: "not known how far the replica is"},
+        "Offset up to which the replica has the log.",
+        {-1: "the replica's end offset is not known"},
     ),
     Row("AlterPartitionRequest", "*.newIsr", "The replicas that the leader now finds in sync."),
     Row(
         "BrokerRegistrationRequest",
         "previousBrokerEpoch",
-        "The epoch before a clean stop.",
+        "Broker epoch that the broker had before it stopped cleanly.",
         {-1: "the broker did not stop cleanly, or is new"},
     ),
     Row(
         "BrokerRegistrationRequest",
         "isMigratingZkBroker",
-        "Whether it is a ZooKeeper broker in migration.",
+        "Whether the broker is a ZooKeeper broker in migration.",
         {1: "a ZooKeeper broker in migration", 0: "a KRaft broker"},
     ),
     Row(
         "BrokerHeartbeatRequest",
         "wantFence",
-        "Whether the broker asks not to serve.",
-        {1: "asks to be fenced: clients are kept away", 0: "asks to serve"},
+        "Whether the broker asks to be fenced, so that clients do not use it.",
+        {1: "asks to be fenced", 0: "asks to serve"},
     ),
     Row(
         "BrokerHeartbeatRequest",
         "wantShutDown",
         "Whether the broker asks to stop.",
-        {1: "asks to stop: its partitions are given to others first", 0: "does not ask to stop"},
+        {1: "asks to stop; its partitions get other leaders first", 0: "does not ask to stop"},
     ),
-    Row("BrokerHeartbeatRequest", "currentMetadataOffset", "How far the broker has followed the metadata log."),
+    Row(
+        "BrokerHeartbeatRequest", "currentMetadataOffset", "Offset up to which the broker has applied the metadata log."
+    ),
     Row(
         "BrokerHeartbeatRequest",
         "cordonedLogDirs",
         "Directories that take no new partitions.",
-        {NULL: "cordoned directories not told yet", EMPTY: "no directory is cordoned"},
+        {NULL: "cordoned directories not known yet", EMPTY: "no directory is cordoned"},
     ),
     Row("BrokerHeartbeatRequest", "offlineLogDirs", "Directories that failed.", {EMPTY: "no directory has failed"}),
     Row(
@@ -145,9 +164,9 @@ ROWS: Final = (
     Row(
         "AddRaftVoterRequest",
         "ackWhenCommitted",
-        "When the answer comes.",
-        {1: "the answer waits until the new voters are committed", 0: "the answer comes once they are written"},
+        "Whether the response waits until the new voters are committed.",
+        {1: "the response waits until they are committed", 0: "the response comes when they are written"},
     ),
     Row("LeaderChangeMessage", "voters", "The voters in force when the leader was elected."),
-    Row("EndTxnMarker", "coordinatorEpoch", "Counts the changes of coordinator of the transaction."),
+    Row("EndTxnMarker", "coordinatorEpoch", "Number of coordinator changes of the transaction."),
 )

@@ -1,4 +1,4 @@
-"""Fields that occur in many messages."""
+"""Meanings of fields that occur in many messages."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ OPERATIONS: Final[Texts] = {
     9: "cluster action", 10: "describe configs", 11: "alter configs", 12: "idempotent write", 13: "create tokens",
     14: "describe tokens", 15: "two-phase commit",
 }  # fmt: skip
-"""ACL operations by code; the code is also the bit in a set of authorized operations."""
+"""Names of ACL operations by code; in a set of authorized operations, the operation with code n is bit n."""
 
 COMPRESSION: Final[Texts] = {0: "not compressed", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 
 
 def operations(bits: int) -> str:
-    """The operations whose bits are set."""
+    """The names of the operations whose bits are set in `bits`."""
     return "May: " + (
         ", ".join(OPERATIONS[bit] for bit in range(1, len(OPERATIONS) + 1) if bits >> bit & 1) or "nothing"
     )
@@ -29,21 +29,21 @@ ROWS: Final = (
     Row(
         "*",
         "*.throttleTimeMs",
-        "How long a quota keeps this client back; until Kafka 2.0 the broker delayed the answer, since then it mutes "
-        "the connection after it.",
-        {POSITIVE: "over a quota: the client is kept back so many milliseconds"},
+        "How long a quota throttles this client. Until Kafka 2.0 the broker delayed the response; since "
+        "then it sends the response and stops reading the connection for this time.",
+        {POSITIVE: "over a quota: the client is throttled for so many milliseconds"},
     ),
     Row(
         "*",
         "*.errorCode",
-        "The outcome of what stands beside it; an answer may hold several.",
+        "Error of the element that holds this field; a response may hold several.",
     ),
-    Row("*", "*.errorMessage", "Words of the broker for people; not made to be parsed.", {NULL: "no more to say"}),
+    Row("*", "*.errorMessage", "The broker's explanation for people, not for programs.", {NULL: "no message"}),
     Row("*", "*.leaderId", "The broker that leads the partition.", {-1: "no leader is known"}),
     Row(
         "*",
         "*.leaderEpoch",
-        "Counts the changes of leader of the partition; a higher one is newer.",
+        "Number of leader changes of the partition; a higher epoch is newer.",
         {-1: "leader epoch not known"},
     ),
     Row(
@@ -56,31 +56,41 @@ ROWS: Final = (
     Row(
         "*",
         "*.producerId",
-        "Names an idempotent producer; with epoch and sequence the broker tells new batches from repeated ones.",
+        "Id of an idempotent producer; with its epoch and the sequence, the broker recognises repeated batches.",
         {-1: "no producer id"},
     ),
     Row(
         "*",
         "*.producerEpoch",
-        "Goes up whenever the producer starts anew; an older producer is fenced off.",
+        "Increases whenever the producer restarts; a producer with an older epoch is fenced off.",
         {-1: "no producer epoch"},
     ),
-    Row("*", "*.transactionalId", "Names a producer over its restarts.", {NULL: "not transactional"}),
+    Row(
+        "*",
+        "*.transactionalId",
+        "Name of a producer that stays the same when it restarts.",
+        {NULL: "not transactional"},
+    ),
     Row(
         "*",
         "*.isolationLevel",
-        "Whether records of open and aborted transactions count.",
+        "Whether records of open and aborted transactions are visible.",
         {
             0: "read uncommitted: everything up to the high watermark",
             1: "read committed: nothing beyond the first open transaction",
         },
     ),
-    Row("*", "*.rackId", "Where the client runs, so that a replica nearby can serve it.", {EMPTY: "no rack told"}),
+    Row(
+        "*",
+        "*.rackId",
+        "Where the client runs, so that a replica nearby can serve it.",
+        {EMPTY: "the client states no rack"},
+    ),
     Row("*", "*.rack", "The rack or zone that the broker is configured with.", {NULL: "no rack configured"}),
     Row(
         "*",
         "*.groupInstanceId",
-        "A name that the client keeps over restarts: coming back under it in time costs no rebalance (KIP-345).",
+        "Static name of the member: if it restarts and rejoins in time, the group does not rebalance (KIP-345).",
         {NULL: "a dynamic member: each restart is a new member"},
     ),
     Row(
@@ -90,51 +100,51 @@ ROWS: Final = (
         {NULL: "a dynamic member, or unchanged since the last heartbeat"},
     ),
     Row("*", "*.groupId", "The group that the request is about."),
-    Row("*", "*.memberId", "Names a member of the group for as long as it stays."),
+    Row("*", "*.memberId", "Id of a member, valid as long as it stays in the group."),
     Row(
         "*",
         "*.generationId",
-        "Counts the rebalances of the group; a request with an older one is refused (error 22).",
+        "Number of rebalances of the group; a request with an older generation is refused (error 22).",
         {-1: "no generation: not a member, or the join failed"},
     ),
     Row(
         "*",
         "*.topicId",
-        "The topic's id, which a topic made again under the same name does not share.",
-        {NO_ID: "no topic id: the name counts"},
+        "The topic's id; a topic that is deleted and created again gets another one.",
+        {NO_ID: "no topic id: the name identifies the topic"},
     ),
     Row(
         "*",
         "*.topicAuthorizedOperations",
-        "What the client may do with the topic, a bit for each operation.",
-        {NOT_ASKED: "not asked for: authorized operations of the topic"},
+        "Operations that the client may perform on the topic, a bit for each.",
+        {NOT_ASKED: "authorized operations of the topic were not requested"},
         read=operations,
     ),
     Row(
         "*",
         "*.clusterAuthorizedOperations",
-        "What the client may do with the cluster, a bit for each operation.",
-        {NOT_ASKED: "not asked for: authorized operations of the cluster"},
+        "Operations that the client may perform on the cluster, a bit for each.",
+        {NOT_ASKED: "authorized operations of the cluster were not requested"},
         read=operations,
     ),
     Row(
         "*",
         "*.authorizedOperations",
-        "What the client may do with the group, a bit for each operation.",
-        {NOT_ASKED: "not asked for: authorized operations of the group"},
+        "Operations that the client may perform on the group, a bit for each.",
+        {NOT_ASKED: "authorized operations of the group were not requested"},
         read=operations,
     ),
-    Row("*", "*.isInternal", "Whether Kafka keeps the topic for itself.", {1: "a topic of Kafka's own bookkeeping"}),
+    Row("*", "*.isInternal", "Whether the topic is internal to Kafka.", {1: "an internal topic of Kafka"}),
     Row(
         "*",
         "*.validateOnly",
-        "A rehearsal: everything is checked, nothing is changed.",
-        {1: "only checked, nothing changes", 0: "takes effect"},
+        "Whether the request is only validated, without any change.",
+        {1: "only validated, nothing changes", 0: "takes effect"},
     ),
     Row(
         "*",
         "*.brokerEpoch",
-        "Changes whenever the broker registers, so that requests from before a restart are recognised.",
+        "Changes whenever the broker registers, so that requests sent before a restart can be refused.",
         {-1: "broker epoch not known: not checked"},
     ),
     Row(
@@ -146,12 +156,12 @@ ROWS: Final = (
     Row(
         "*",
         "*.controllerEpoch",
-        "Counts the changes of controller; brokers refuse requests of an older one (error 11).",
+        "Number of controller changes; brokers refuse requests with an older epoch (error 11).",
     ),
     Row(
         "*",
         "*.partitionEpoch",
-        "Counts the changes of the partition's state; the controller takes a change only on top of the newest.",
+        "Number of changes of the partition's state; the controller accepts a change only to the newest state.",
     ),
     Row(
         "*",
@@ -169,41 +179,45 @@ ROWS: Final = (
         "*",
         "*.committedLeaderEpoch",
         "Leader epoch of the last record consumed; with it a consumer notices that the log was truncated.",
-        {-1: "the consumer did not tell a leader epoch"},
+        {-1: "the consumer states no leader epoch"},
     ),
     Row(
         "*",
         "*.committedMetadata",
-        "Any text that the client stores beside the offset.",
-        {NULL: "stored as empty text", EMPTY: "no text beside the offset"},
+        "Any text that the client stores with the offset.",
+        {NULL: "stored as empty text", EMPTY: "no text with the offset"},
     ),
     Row(
         "*",
         "*.includeTopicAuthorizedOperations",
-        "Whether the answer says what the client may do with each topic.",
+        "Whether the response lists the operations that the client may perform on each topic.",
     ),
     Row(
         "*",
         "*.timeoutMs",
-        "How long the broker may work on it; when it runs out (error 7) the change may still happen.",
+        "How long the broker may work on the request; after that it answers error 7, but the change may still happen.",
     ),
     Row(
         "*",
         "*.clusterId",
-        "The cluster that the sender means or belongs to.",
-        {NULL: "the sender does not know its cluster, so it is not checked"},
+        "Id of the cluster that the sender means or belongs to.",
+        {NULL: "the sender does not know its cluster, so the id is not checked"},
     ),
-    Row("*", "*.memberEpoch", "How far the member has followed the group's assignments (KIP-848)."),
+    Row("*", "*.memberEpoch", "Epoch of the assignment that the member has reached (KIP-848)."),
     Row(
         "*",
         "*.heartbeatIntervalMs",
         "How often the member is to send heartbeats; the coordinator decides (KIP-848).",
     ),
-    Row("*", "*.partitionMaxBytes", "Upper limit for one partition; the first batch comes whole even if larger."),
+    Row(
+        "*",
+        "*.partitionMaxBytes",
+        "Maximum bytes for one partition; the first batch is returned whole even if it is larger.",
+    ),
     Row(
         "RequestHeader",
         "clientId",
-        "What the client calls itself; quotas, logs and metrics go by it.",
+        "Name that the client gives itself; quotas, logs and metrics use it.",
         {NULL: "the client gave no name", EMPTY: "the client gave an empty name"},
     ),
     Row(
@@ -211,6 +225,6 @@ ROWS: Final = (
         "correlationId",
         "The client's number for the request; its response carries the same one.",
     ),
-    Row("RequestHeader", "requestApiKey", "Which API is asked."),
+    Row("RequestHeader", "requestApiKey", "Number of the requested API."),
     Row("RequestHeader", "requestApiVersion", "The version of the body here and of the response."),
 )

@@ -1,4 +1,4 @@
-"""Produce, Fetch, offsets by time and by epoch, metadata, API versions."""
+"""Meanings of fields in Produce, Fetch, offsets by time and by epoch, metadata, and API versions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ROWS: Final = (
     Row(
         "ProduceResponse",
         "responses[].partitionResponses[].logAppendTimeMs",
-        "When the broker wrote the records, if its clock decides their time.",
+        "Time at which the broker wrote the records, if the topic uses LogAppendTime.",
         {-1: "the records keep the producer's time (CreateTime)"},
     ),
     Row(
@@ -59,9 +59,9 @@ ROWS: Final = (
     Row(
         "ProduceResponse FetchResponse",
         "*.currentLeader",
-        "Who leads the partition now, told with errors 6 and 74.",
+        "Current leader of the partition, sent with errors 6 and 74.",
     ),
-    Row("ProduceResponse FetchResponse", "*.leaderId", "", {-1: "no other leader is told: nothing changed"}),
+    Row("ProduceResponse FetchResponse", "*.leaderId", "", {-1: "no other leader: nothing changed"}),
     Row(
         "FetchRequest",
         "replicaId",
@@ -77,7 +77,7 @@ ROWS: Final = (
     Row(
         "FetchRequest",
         "replicaState.replicaId",
-        "Which broker fetches; the broker takes the sender's position as that replica's progress.",
+        "Node id of the follower that fetches; its fetch offset shows how far its replica is.",
         {-1: "a consumer fetches, no follower", POSITIVE: "a follower's id", 0: "follower 0 replicates"},
     ),
     Row(
@@ -95,46 +95,46 @@ ROWS: Final = (
     Row(
         "FetchRequest ShareFetchRequest",
         "minBytes",
-        "The answer waits until so many bytes are there, up to the longest wait.",
-        {0: "no need for data: answer at once", 1: "answer as soon as there is any data"},
+        "The broker answers when this many bytes are available, at the latest after the maximum wait.",
+        {0: "answer at once, even without data", 1: "answer as soon as there is any data"},
     ),
     Row(
         "FetchRequest ShareFetchRequest",
         "maxBytes",
-        "Upper limit for the whole answer; the first batch comes whole even if larger.",
+        "Maximum bytes of the whole response; the first batch is returned whole even if it is larger.",
     ),
     Row(
         "FetchRequest",
         "sessionId",
-        "The fetch session (KIP-227): a broker remembers the partitions, so that requests only tell what changes.",
+        "Id of the fetch session (KIP-227): the broker remembers the partitions, so that requests list only changes.",
         {0: "no fetch session yet"},
     ),
     Row(
         "FetchRequest",
         "sessionEpoch",
-        "Counts the requests of a session.",
+        "Number of the request in its fetch session.",
         {
             0: "a full fetch that asks for a new session",
-            -1: "a full fetch without a session; ends the one named, if any",
+            -1: "a full fetch without a session; ends the session with this id, if there is one",
             POSITIVE: "an incremental fetch: partitions not named are fetched as before",
         },
     ),
     Row(
         "FetchRequest",
         "topics",
-        "What to fetch; in an incremental fetch only what is new or changed.",
-        {EMPTY: "nothing new to tell: in a session, the partitions of before; else nothing is asked for"},
+        "Partitions to fetch; in an incremental fetch only new or changed ones.",
+        {EMPTY: "in a fetch session, the same partitions as before; else none"},
     ),
     Row(
         "FetchRequest",
         "topics[].partitions[].fetchOffset",
-        "The offset of the next record wanted; from a follower also the sign that it has all before it.",
+        "Offset of the next record wanted; a follower has copied all records before it.",
     ),
     Row(
         "FetchRequest",
         "topics[].partitions[].lastFetchedEpoch",
-        "Leader epoch of the last record fetched; the leader tells from it whether the logs have parted.",
-        {-1: "not told, so the leader does not look for parted logs"},
+        "Leader epoch of the last record fetched; the leader finds with it whether the logs diverge.",
+        {-1: "not known, so the leader does not check whether the logs diverge"},
     ),
     Row(
         "FetchRequest",
@@ -145,8 +145,8 @@ ROWS: Final = (
     Row(
         "FetchRequest",
         "topics[].partitions[].highWatermark",
-        "The high watermark that the follower knows; the leader answers early where its own is newer.",
-        {-1: "the follower knows no high watermark", 2**63 - 1: "the sender does not take part in this"},
+        "High watermark that the follower knows; if the leader has a newer one, it answers early.",
+        {-1: "the follower knows no high watermark", 2**63 - 1: "the sender does not use this field"},
     ),
     Row(
         "FetchRequest ShareFetchRequest",
@@ -169,20 +169,20 @@ ROWS: Final = (
     Row(
         "FetchResponse",
         "responses",
-        "What was fetched.",
-        {EMPTY: "nothing new; in a session partitions without news are left out"},
+        "Fetched topics with their partitions.",
+        {EMPTY: "no news; in a fetch session, partitions without news are left out"},
     ),
     Row(
         "FetchResponse",
         "responses[].partitions[].highWatermark",
-        "All before this offset is on every replica in sync, and a consumer may read it. What is between the next "
-        "offset and this is the lag.",
+        "Records before this offset are on every replica in sync, so consumers may read them. Lag is the"
+        " distance from a consumer's next offset to this one.",
         {-1: "not known, because of the error"},
     ),
     Row(
         "FetchResponse",
         "responses[].partitions[].lastStableOffset",
-        "All before this offset belongs to no open transaction; a consumer that reads committed gets no further.",
+        "Records before this offset belong to no open transaction; consumers with read_committed get no further.",
         {-1: "last stable offset not known"},
     ),
     Row(
@@ -206,19 +206,20 @@ ROWS: Final = (
     Row(
         "FetchResponse",
         "responses[].partitions[].divergingEpoch",
-        "Where the log of the follower parted from the leader's: it truncates there before it goes on.",
+        "Where the follower's log diverges from the leader's; the follower truncates its log there.",
     ),
-    Row("FetchResponse", "responses[].partitions[].divergingEpoch.epoch", "", {-1: "the logs have not parted"}),
+    Row("FetchResponse", "responses[].partitions[].divergingEpoch.epoch", "", {-1: "the logs do not diverge"}),
     Row("FetchResponse", "responses[].partitions[].divergingEpoch.endOffset", "", {-1: "nothing to truncate"}),
     Row(
         "FetchResponse",
         "responses[].partitions[].snapshotId",
-        "The snapshot to fetch where the log no longer has the offset (metadata log only).",
+        "Snapshot to fetch, because the log no longer has the offset (metadata log only).",
     ),
     Row(
         "FetchResponse",
         "responses[].partitions[].records",
-        "Batches as the log has them: the first may begin before the offset asked for, the last may be cut.",
+        "Record batches as they are in the log: the first may begin before the fetch offset, the last "
+        "may be incomplete.",
         {NULL: "no records here"},
     ),
     Row(
@@ -230,7 +231,7 @@ ROWS: Final = (
     Row(
         "ListOffsetsRequest",
         "topics[].partitions[].timestamp",
-        "Which offset is wanted, by time.",
+        "Which offset is wanted: that of a time, or by a negative number a special one.",
         {
             -1: "latest: the high watermark, or the last stable offset when reading committed",
             -2: "earliest: the first offset that the partition still has",
@@ -297,16 +298,15 @@ ROWS: Final = (
     Row(
         "ListOffsetsResponse",
         "topics[].partitions[].oldStyleOffsets",
-        "First offsets of segments, newest first, and the log's end if the latest are wanted; "
-        "only as exact as segments are large.",
-        {EMPTY: "no segment is that old"},
+        "First offsets of log segments, newest first; for the latest offset also the log end offset.",
+        {EMPTY: "no segment was last changed before this time"},
         "0",
     ),
     Row(
         "ListOffsetsResponse",
         "topics[].partitions[].offset",
         "The offset found.",
-        {-1: "no record is that young"},
+        {-1: "no record has this time or a later one"},
     ),
     Row(
         "ListOffsetsResponse",
@@ -317,44 +317,44 @@ ROWS: Final = (
     Row(
         "OffsetForLeaderEpochRequest",
         "topics[].partitions[].leaderEpoch",
-        "The epoch whose end is asked for, to notice a truncated log (KIP-101, KIP-320).",
+        "Leader epoch whose end offset is requested, to detect a truncated log (KIP-101, KIP-320).",
     ),
     Row(
         "OffsetForLeaderEpochRequest",
         "replicaId",
-        "Who asks for the end of an epoch.",
-        {-1: "a consumer checks its position", -2: "a client of before, or a debugging tool"},
+        "Node id of the follower that asks; negative for other clients.",
+        {-1: "a consumer checks its position", -2: "an older client, or a debugging tool"},
     ),
     Row(
         "OffsetForLeaderEpochResponse",
         "topics[].partitions[].endOffset",
-        "Where the epoch ends: a position or log beyond it was truncated.",
+        "End offset of the leader epoch; records beyond it were truncated.",
         {-1: "the leader does not know where the epoch ends"},
     ),
     Row(
         "OffsetForLeaderEpochResponse",
         "topics[].partitions[].leaderEpoch",
-        "The largest epoch that is not above the one asked for.",
+        "Largest leader epoch that is not above the requested one.",
         {-1: "the leader knows no such epoch"},
     ),
     Row(
         "MetadataRequest",
         "topics",
-        "The topics asked about. A broker with auto.create.topics.enable makes those that are missing.",
+        "Topics to describe. A broker with auto.create.topics.enable creates missing ones.",
         {EMPTY: "all topics"},
         "0",
     ),
     Row(
         "MetadataRequest",
         "topics",
-        "The topics asked about; in these versions a broker with auto.create.topics.enable always makes the missing.",
+        "Topics to describe; in these versions a broker with auto.create.topics.enable always creates missing ones.",
         {NULL: "all topics of the cluster", EMPTY: "no topics, brokers only"},
         "1-3",
     ),
     Row(
         "MetadataRequest",
         "topics",
-        "The topics asked about; asking may create the missing ones where allowAutoTopicCreation is set.",
+        "Topics to describe; with allowAutoTopicCreation, missing ones may be created.",
         {NULL: "every topic of the cluster", EMPTY: "no topic, only brokers"},
         "4+",
     ),
@@ -374,7 +374,8 @@ ROWS: Final = (
     Row(
         "MetadataResponse",
         "controllerId",
-        "The broker to send changes to. With KRaft any live broker, which passes changes on to the controller.",
+        "Broker to send administrative requests to. With KRaft it is any live broker, which forwards "
+        "them to the controller.",
         {-1: "no controller is known"},
     ),
     Row(
@@ -391,7 +392,7 @@ ROWS: Final = (
     Row(
         "MetadataResponse DescribeTopicPartitionsResponse",
         "topics[].partitions[].leaderId",
-        "The broker to produce to and to consume from.",
+        "Node id of the leader: the broker to produce to and to consume from.",
         {-1: "no leader: the partition can be neither written nor read"},
     ),
     Row(
@@ -403,13 +404,13 @@ ROWS: Final = (
     Row(
         "DescribeTopicPartitionsResponse",
         "nextCursor",
-        "Where to go on asking: the answer was cut at its limit of partitions.",
-        {NULL: "this was all"},
+        "Partition from which the next request must continue: the response reached its limit of partitions.",
+        {NULL: "the response is complete"},
     ),
     Row(
         "ApiVersionsRequest",
         "nodeId",
-        "The node that the client means to reach, so that a wrong address is noticed.",
+        "Node id that the client means to reach, so that the broker can detect a wrong address.",
         {-1: "the client does not say which node it expects"},
     ),
     Row(
@@ -420,13 +421,13 @@ ROWS: Final = (
     Row(
         "ApiVersionsResponse",
         "finalizedFeaturesEpoch",
-        "Goes up with each change of finalized features.",
-        {-1: "not known: pay no heed to the finalized features"},
+        "Increases with each change of the finalized features.",
+        {-1: "not known: ignore the finalized features"},
     ),
     Row(
         "ApiVersionsResponse",
         "finalizedFeatures",
-        "Levels that the whole cluster has switched on, metadata.version among them.",
+        "Feature levels that the whole cluster has enabled, such as metadata.version.",
     ),
     Row(
         "ApiVersionsResponse",
@@ -438,6 +439,9 @@ ROWS: Final = (
         "ApiVersionsResponse",
         "errorCode",
         "",
-        {35: "the broker does not know this version of ApiVersions; it lists what it knows in the layout of version 0"},
+        {
+            35: "the broker does not know this version of ApiVersions; it lists the versions it knows in the "
+            "layout of v0"
+        },
     ),
 )

@@ -9,22 +9,23 @@ from kproxy.decoders.schema import errors
 ADVICE: Final[dict[int, str]] = {
     -1: "The broker failed in a way it has no code for: its log has the stack trace at this time.",
     1: "Go to the earliest or latest offset (auto.offset.reset): retention removed the offset, or the log was cut.",
-    2: "Send or fetch again; where it stays, look for a bad disk, or a null key sent to a compacted topic.",
+    2: "Send or fetch again; if it persists, look for a bad disk, or a null key sent to a compacted topic.",
     3: "Check the name, wait for a topic just made, or ask for metadata: this broker may no longer hold the partition. "
     "It also hides topics from those who may not describe them.",
     4: "Ask for a positive number of bytes.",
-    5: "Wait for the election and ask for metadata again; where it lasts, no replica that may lead is alive.",
+    5: "Wait for the election and ask for metadata again; if it persists, no replica that may lead is alive.",
     6: "Ask for metadata and go to the new leader: leadership moved. Normal during restarts and rebalancing.",
     7: "Try again; with Produce the records may have been written, so only idempotent producers send again safely. "
     "Look for slow replicas.",
     8: "Look at the brokers: the one needed is not alive.",
     9: "Ask for metadata and choose another replica. In Metadata itself it only remarks on dead replicas.",
     10: "Send smaller batches, or raise max.message.bytes of the topic (message.max.bytes of the broker).",
-    11: "Nothing for clients: a controller that was replaced still sent a request.",
+    11: "Clients need not act: a controller that was replaced still sent a request.",
     12: "Shorten the metadata text of the commit (offset.metadata.max.bytes).",
-    13: "Connect again: the connection went away before the answer. Clients make this one up, brokers do not send it.",
+    13: "Connect again: the connection went away before the answer. Clients raise this error themselves;"
+    " brokers do not send it.",
     14: "Wait and try again: the coordinator still reads its log after it took the partition over.",
-    15: "Look for the coordinator again; where it lasts, __consumer_offsets or __transaction_state has no leader "
+    15: "Look for the coordinator again; if it persists, __consumer_offsets or __transaction_state has no leader "
     "or cannot be created.",
     16: "Look for the coordinator again: it moved to another broker.",
     17: "Choose a legal topic name: at most 249 of letters, digits, dot, underscore and hyphen. "
@@ -48,7 +49,7 @@ ADVICE: Final[dict[int, str]] = {
     33: "Use a mechanism of the list in this answer, or add it to sasl.enabled.mechanisms.",
     34: "Start with SaslHandshake on this listener; authentication messages came out of turn.",
     35: "Choose a version from ApiVersions: this broker is too old or too new for the one sent.",
-    36: "Nothing, if the topic is as wanted; else choose another name.",
+    36: "No action is needed if the topic is as wanted; else choose another name.",
     37: "Give a partition count above zero, and above the present one when adding partitions.",
     38: "Choose a replication factor from 1 to the number of live brokers.",
     39: "Name existing brokers, each once, the same number for each partition.",
@@ -58,20 +59,20 @@ ADVICE: Final[dict[int, str]] = {
     43: "Raise the topic's message format or avoid the feature: its log is in a format too old for this request.",
     44: "Change the request so that the broker's create.topic or alter.config policy lets it pass.",
     45: "Abort the transaction, or start a new producer: a batch before this one is missing.",
-    46: "Nothing: this batch is in the log already.",
+    46: "No action is needed: this batch is in the log already.",
     47: "Abort, or start the producer again: a newer one with the same transactional id has taken over, or the "
     "transaction timed out.",
     48: "Close the producer: the transaction is not in a state for this call. A client's bug or an earlier failure.",
     49: "Abort and initialise the producer again: its transactional id expired or has another producer id.",
     50: "Choose a transaction timeout of at most transaction.max.timeout.ms.",
     51: "Wait and try again: the end of the previous transaction is still being written.",
-    52: "Nothing for clients: a coordinator that was replaced tried to write markers.",
+    52: "Clients need not act: a coordinator that was replaced tried to write markers.",
     53: "Grant the principal WRITE (or DESCRIBE) on the transactional id.",
     54: "Configure an authorizer: the broker has none, so there are no ACLs.",
     55: "Try again without the part of the request that failed; this part was not begun.",
     56: "Ask for metadata and go on with the new leader; look at the broker's disks: a log directory failed.",
     57: "Name a directory of the broker's log.dirs that is online.",
-    58: "Check user, password, token or keytab, and that the broker has the mechanism. Trying again alone is no use.",
+    58: "Check user, password, token or keytab, and that the broker has the mechanism. Retries alone do not help.",
     59: "Old brokers: retention removed all of the producer's records. Idempotent producers start a new epoch.",
     60: "Wait until the reassignment of the topic is done, or cancel it.",
     61: "Set delegation.token.secret.key on all brokers.",
@@ -91,15 +92,15 @@ ADVICE: Final[dict[int, str]] = {
     75: "Wait: this broker does not yet know of the newer leader the client knows of.",
     76: "Use a client that can read zstd, or another codec: Fetch before version 10 and Produce before 7 cannot "
     "carry it.",
-    77: "Nothing for clients: the broker registered again and its old epoch no longer counts.",
+    77: "Clients need not act: the broker registered again and its old epoch no longer counts.",
     78: "Wait and try again: the new leader does not yet know how far its records are committed.",
     79: "Join again at once with the member id of this answer.",
     80: "Wait for the preferred replica to be alive and in sync.",
     81: "Use fewer members or raise group.max.size.",
     82: "Give each running client its own group.instance.id: another one with the same has joined.",
     83: "Bring a replica back; an unclean election needs any live one.",
-    84: "Nothing: the leader that was asked for leads already.",
-    85: "Nothing: there is no reassignment to cancel.",
+    84: "No action is needed: the leader that was asked for leads already.",
+    85: "No action is needed: there is no reassignment to cancel.",
     86: "Stop or unsubscribe the consumers of the topic before deleting its offsets.",
     87: "Correct the records named in the answer: no key in a compacted topic, bad timestamp or sequence.",
     88: "Wait: a transaction with offsets of this partition is still open (read with stable offsets asked for).",
@@ -112,8 +113,8 @@ ADVICE: Final[dict[int, str]] = {
     95: "Choose a feature level that all brokers and controllers support.",
     96: "Look at the controller's log, then try again.",
     97: "Configure the same principal builder and its serialisation on brokers and controllers.",
-    98: "Nothing: the snapshot was replaced, the follower fetches a newer one.",
-    99: "Nothing for clients: a position beyond the end of the snapshot was asked for.",
+    98: "No action is needed: the snapshot was replaced, the follower fetches a newer one.",
+    99: "Clients need not act: a position beyond the end of the snapshot was asked for.",
     100: "Ask for metadata: the topic was deleted or made again, or this broker has not heard of it yet.",
     101: "Give each broker its own node.id, or wait until the old session of the same broker ends.",
     102: "Check the broker's id; it may have been unregistered.",
@@ -121,8 +122,8 @@ ADVICE: Final[dict[int, str]] = {
     104: "Check the address: the node belongs to another cluster.",
     105: "Check the transactional id; it may have expired.",
     106: "Open a new fetch session: during an upgrade, topic ids were used in part of it only.",
-    107: "Nothing for clients: a broker that is shutting down or fenced cannot join the ISR now.",
-    108: "Nothing for clients: the change succeeded and ended this broker's leadership.",
+    107: "Clients need not act: a broker that is shutting down or fenced cannot join the ISR now.",
+    108: "Clients need not act: the change succeeded and ended this broker's leadership.",
     109: "Build the follower's log from remote storage: what it asked for is no longer on local disk.",
     110: "Give up all partitions and join again with member epoch 0.",
     111: "Wait until the member that has this instance id leaves or its session ends.",
@@ -130,7 +131,7 @@ ADVICE: Final[dict[int, str]] = {
     113: "Heartbeat first, then repeat with the epoch that it gives.",
     114: "Ask the other kind of node: brokers for broker APIs, controllers for controller APIs.",
     115: "Ask for brokers or controllers; the node does not know the kind asked for.",
-    116: "Nothing for clients: the controller has not registered yet.",
+    116: "Clients need not act: the controller has not registered yet.",
     117: "Ask for the telemetry subscription again.",
     118: "Send less telemetry at once (telemetry.max.bytes).",
     119: "Look at the controller's log for why it refuses the registration.",
@@ -138,9 +139,9 @@ ADVICE: Final[dict[int, str]] = {
     121: "Nothing more can be said about these records: their lock ran out or they were acknowledged before.",
     122: "Open a new share session with epoch 0: the broker no longer has this one.",
     123: "Open a new share session with epoch 0: requests came out of order.",
-    124: "Nothing for clients: the share group's state was made anew, the share coordinator refuses the old epoch.",
-    125: "Nothing for clients: the voter was formatted anew and has another directory id.",
-    126: "Nothing: the node is a voter already.",
+    124: "Clients need not act: the share group's state was made again, the share coordinator refuses the old epoch.",
+    125: "Clients need not act: the voter was formatted again and has another directory id.",
+    126: "No action is needed: the node is a voter already.",
     127: "Check id and directory id of the voter; the node is not one.",
     128: "Correct the pattern: the broker reads it as RE2 does, which lacks some of Java's syntax.",
     129: "Start again from bootstrap.servers: the nodes that the client knows are no longer this cluster's.",
@@ -155,7 +156,7 @@ ADVICE: Final[dict[int, str]] = {
 
 
 def meaning(code: int) -> str | None:
-    """Whether to retry, and the advice; None for an unknown code."""
+    """Whether to retry, and the advice for an error code; None for an unknown code."""
     advice = ADVICE.get(code)
     if advice is None:
         return None

@@ -1,4 +1,4 @@
-"""Consumer groups: membership, offsets, description."""
+"""Meanings of fields about consumer groups: membership, offsets, description."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ STATES: Final[Texts] = {
     "Stable": "every member has its assignment",
     "PreparingRebalance": "waiting for all members to join again",
     "CompletingRebalance": "all have joined; waiting for the leader's assignment",
-    "AwaitingSync": "as CompletingRebalance, which older brokers call so",
+    "AwaitingSync": "the same as CompletingRebalance: older brokers use this name",
     "Empty": "no members; committed offsets are kept until they expire",
     "Dead": "the group is not there, or is being removed",
     "Assigning": "the coordinator works out a new assignment (KIP-848)",
@@ -22,16 +22,16 @@ ROWS: Final = (
     Row(
         "JoinGroupRequest",
         "memberId",
-        "The id that the coordinator gave; a member that is known keeps it.",
+        "Member id that the coordinator assigned.",
         {
-            EMPTY: "a first join: the coordinator makes an id; since version 4 error 79 tells it, "
-            "and a client that is not static joins again"
+            EMPTY: "a first join: the coordinator assigns an id; since version 4 it sends the id with error 79, and"
+            " a dynamic member joins again with it"
         },
     ),
     Row(
         "JoinGroupRequest",
         "sessionTimeoutMs",
-        "A member whose heartbeats stay away this long is removed and the group rebalances.",
+        "A member that sends no heartbeat for this time is removed, and the group rebalances.",
     ),
     Row(
         "JoinGroupRequest",
@@ -42,57 +42,57 @@ ROWS: Final = (
     Row(
         "JoinGroupRequest",
         "protocols",
-        "Ways of assigning that the member knows, the preferred one first; all members need one in common.",
+        "Assignors that the member supports, the preferred one first; all members need one in common.",
     ),
     Row(
         "JoinGroupRequest JoinGroupResponse SyncGroupRequest SyncGroupResponse",
         "protocolType",
-        "What kind of group it is: consumer, connect, or one of the client's own.",
-        {NULL: "the kind of group is not told"},
+        "Kind of group: consumer, connect, or a name that the application chose.",
+        {NULL: "kind of group not known"},
     ),
     Row(
         "JoinGroupResponse",
         "leader",
-        "The member that works out the assignment for all.",
+        "Member that computes the assignment for all members.",
         {EMPTY: "no leader: the join failed"},
     ),
     Row(
         "JoinGroupResponse",
         "members",
-        "All members with their subscriptions; told to the leader only.",
+        "All members with their subscriptions; only the leader gets them.",
         {EMPTY: "this member is a follower, or the join failed"},
     ),
     Row(
         "JoinGroupResponse",
         "skipAssignment",
-        "A static leader that came back keeps the assignment as it is (KIP-814).",
-        {1: "the leader must not assign anew", 0: "the leader assigns"},
+        "Whether the leader must keep the present assignment, as a static leader that came back does (KIP-814).",
+        {1: "the leader must not assign again", 0: "the leader assigns"},
     ),
     Row(
         "JoinGroupResponse",
         "memberId",
-        "The id to use from now on.",
+        "Member id to use from now on.",
         {EMPTY: "no member id: the join failed"},
     ),
     Row(
         "JoinGroupResponse",
         "protocolName",
-        "The way of assigning that was chosen.",
-        {NULL: "no way of assigning: the join failed", EMPTY: "no way of assigning chosen: the join failed"},
+        "Assignor that the coordinator chose.",
+        {NULL: "no assignor: the join failed", EMPTY: "no assignor chosen: the join failed"},
     ),
     Row(
         "SyncGroupRequest",
         "assignments",
-        "What each member gets; the group's leader alone sends it.",
-        {EMPTY: "a follower, which waits for the leader's assignment; or a leader that skips it"},
+        "Assignment of each member; only the group's leader sends it.",
+        {EMPTY: "a follower, which waits for the leader's assignment; or a leader that assigns nothing"},
     ),
     Row(
         "SyncGroupResponse",
         "assignment",
-        "What this member gets.",
+        "Assignment of this member.",
         {EMPTY: "nothing is assigned"},
     ),
-    Row("HeartbeatRequest", "generationId", "The generation that the member believes in; an older one gets error 22."),
+    Row("HeartbeatRequest", "generationId", "Generation that the member knows; an older one is refused with error 22."),
     Row(
         "LeaveGroupRequest",
         "members[].memberId",
@@ -115,13 +115,16 @@ ROWS: Final = (
         "OffsetCommitRequest TxnOffsetCommitRequest",
         "generationIdOrMemberEpoch",
         "The generation, or with the newer protocol the member epoch, in which the offsets were consumed.",
-        {-1: "no membership, with an empty member id: no subscription or a tool; refused while the group has members"},
+        {
+            -1: "with an empty member id: a consumer without subscription, or a tool; refused while the group "
+            "has members"
+        },
     ),
     Row(
         "TxnOffsetCommitRequest",
         "generationId",
         "The generation in which the offsets of the transaction were consumed.",
-        {-1: "no membership, with an empty member id: the group's generation is not checked"},
+        {-1: "with an empty member id: the generation is not checked"},
     ),
     Row(
         "OffsetCommitRequest TxnOffsetCommitRequest",
@@ -168,7 +171,8 @@ ROWS: Final = (
     Row(
         "OffsetFetchRequest",
         "requireStable",
-        "Whether to wait for offsets in open transactions (error 88) instead of giving the older ones.",
+        "Whether the broker answers error 88 while transactions with newer offsets are open, instead of "
+        "the older offsets.",
         {1: "offsets of open transactions are awaited", 0: "offsets of open transactions do not count"},
     ),
     Row(
@@ -187,22 +191,22 @@ ROWS: Final = (
     Row(
         "FindCoordinatorRequest",
         "keyType",
-        "What the key is.",
+        "Kind of the key.",
         {0: "a group id", 1: "a transactional id", 2: "a share group's partition (group:topic id:partition)"},
     ),
     Row("FindCoordinatorRequest", "key", "The group id or transactional id whose coordinator is wanted."),
-    Row("FindCoordinatorResponse", "*.nodeId", "The broker that coordinates.", {-1: "no coordinator, see the error"}),
+    Row("FindCoordinatorResponse", "*.nodeId", "Node id of the coordinator.", {-1: "no coordinator, see the error"}),
     Row(
         "DescribeGroupsResponse ConsumerGroupDescribeResponse ShareGroupDescribeResponse StreamsGroupDescribeResponse "
         "ListGroupsResponse",
         "*.groupState",
-        "What the group is doing.",
+        "State of the group.",
         STATES,
     ),
     Row(
         "DescribeGroupsResponse ListGroupsResponse",
         "*.protocolType",
-        "The kind of group: consumer, connect, or one of the client's own.",
+        "Kind of group (protocol type): consumer, connect, or a name that the application chose.",
         {EMPTY: "no members ever joined: only offsets were committed"},
     ),
     Row("ListGroupsRequest", "statesFilter", "Which states of groups to list.", {EMPTY: "groups of every state"}),
@@ -221,24 +225,24 @@ ROWS: Final = (
     Row(
         "ConsumerGroupHeartbeatRequest ShareGroupHeartbeatRequest StreamsGroupHeartbeatRequest",
         "memberEpoch",
-        "How far the member has come; a coordinator that differs answers error 110.",
+        "Epoch of the member's assignment; if the coordinator has another, it answers error 110.",
         {
             0: "joins the group",
             -1: "leaves the group",
             -2: "a static member goes and will come back",
-            POSITIVE: "the epoch of the assignment that the member has taken up",
+            POSITIVE: "the epoch of the assignment that the member has reached",
         },
     ),
     Row(
         "ConsumerGroupHeartbeatRequest",
         "memberId",
-        "The member's id; since version 1 the client makes it.",
-        {EMPTY: "a new member that leaves its id to the coordinator"},
+        "Member id; since version 1 the client generates it.",
+        {EMPTY: "a new member, whose id the coordinator generates"},
     ),
     Row(
         "ConsumerGroupHeartbeatRequest StreamsGroupHeartbeatRequest",
         "rebalanceTimeoutMs",
-        "How long the member may take to give partitions up.",
+        "How long the member may take to give up partitions.",
         {-1: "the time to give up partitions is as before"},
     ),
     Row(
@@ -250,25 +254,25 @@ ROWS: Final = (
     Row(
         "ConsumerGroupHeartbeatRequest",
         "subscribedTopicRegex",
-        "The pattern subscribed to, read as RE2 does.",
+        "Pattern of the topics subscribed to, in RE2 syntax.",
         {NULL: "the pattern is as before, or there is none"},
     ),
     Row(
         "ConsumerGroupHeartbeatRequest",
         "serverAssignor",
-        "The assignor that the member would like.",
-        {NULL: "no wish, or the assignor as before"},
+        "Assignor that the member prefers.",
+        {NULL: "no preference, or the assignor as before"},
     ),
     Row(
         "ConsumerGroupHeartbeatRequest",
         "topicPartitions",
-        "What the member has now.",
-        {NULL: "the member owns what it did before", EMPTY: "the member owns nothing"},
+        "Partitions that the member owns now.",
+        {NULL: "the member owns the same partitions as before", EMPTY: "the member owns nothing"},
     ),
     Row(
         "ConsumerGroupHeartbeatResponse ShareGroupHeartbeatResponse",
         "assignment",
-        "What the member is to take up, in full.",
+        "Complete assignment that the member is to reach.",
         {NULL: "the assignment is as before"},
     ),
     Row(
@@ -280,57 +284,59 @@ ROWS: Final = (
     Row(
         "ConsumerGroupDescribeResponse ShareGroupDescribeResponse StreamsGroupDescribeResponse",
         "groups[].groupEpoch",
-        "Counts the changes of members and subscriptions; each leads to a new assignment.",
+        "Number of changes of members and subscriptions; each leads to a new assignment.",
     ),
     Row(
         "ConsumerGroupDescribeResponse ShareGroupDescribeResponse StreamsGroupDescribeResponse",
         "groups[].assignmentEpoch",
-        "The group epoch for which the assignment was made; behind it, one is due.",
+        "Group epoch for which the assignment was made; if it is behind the group's epoch, a new assignment is due.",
     ),
     Row(
         "ConsumerGroupDescribeResponse StreamsGroupDescribeResponse",
         "groups[].members[].targetAssignment",
-        "What the member is to have; its assignment is what it has.",
+        "Assignment that the member is to reach; the field assignment is what it has.",
     ),
     Row(
         "ConsumerGroupDescribeResponse",
         "groups[].members[].memberType",
-        "Which protocol the member speaks.",
+        "Group protocol that the member uses.",
         {-1: "protocol of the member not known", 0: "the classic protocol", 1: "the consumer protocol (KIP-848)"},
     ),
     Row(
         "StreamsGroupHeartbeatRequest",
         "topology",
-        "The tasks to be made and the topics they take.",
+        "Topology: the tasks to create and the topics that they read.",
         {NULL: "the topology is as before"},
     ),
     Row(
         "StreamsGroupHeartbeatRequest",
         "shutdownApplication",
-        "Asks all members to stop.",
+        "Whether all members of the application are to stop.",
         {1: "all members of the application are to stop", 0: "no stop is asked for"},
     ),
     Row(
         "StreamsGroupHeartbeatResponse",
         "status[].statusCode",
-        "What hinders the group.",
+        "Why the group cannot work fully.",
         {
             0: "the member's topology is not the group's",
             1: "source topics are missing",
-            2: "topics to be joined differ in partitions",
+            2: "topics that are joined have different numbers of partitions",
             3: "internal topics are missing",
             4: "a member asked the application to stop",
-            5: "the coordinator puts the assignment off",
+            5: "the coordinator delays the assignment",
             6: "client tags for rack-aware standbys are missing",
         },
     ),
     Row(
         "ConsumerProtocolSubscription",
         "ownedPartitions",
-        "What the member had before, so that a cooperative assignor moves little.",
+        "Partitions that the member owned before, so that a cooperative assignor moves few.",
         {EMPTY: "the member had no partitions, or gave them up to rebalance"},
     ),
-    Row("ConsumerProtocolSubscription", "userData", "The assignor's own data.", {NULL: "no data of the assignor"}),
+    Row(
+        "ConsumerProtocolSubscription", "userData", "User data of the assignor.", {NULL: "no user data of the assignor"}
+    ),
     Row(
         "ConsumerProtocolAssignment",
         "assignedPartitions",

@@ -1,4 +1,4 @@
-"""Facts from several fields of an exchange: why a Fetch was answered, consumer lag, missing leaders."""
+"""Explains facts that follow from several fields of an exchange: why a Fetch was answered, lag, missing leaders."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from kproxy.decoders.primitives import Buffer
 from kproxy.decoders.schema import errors
 
 WAIT_SHARE: Final = 0.9
-"""A Fetch that took this share of its max wait was a long poll, so its latency is no sign of a slow broker."""
+"""Share of its max wait from which on a Fetch counts as a long poll; its latency is then no sign of a slow broker."""
 
 _OFFSET: Final = struct.Struct(">q")
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """`text` is about the field `path` of one side's body ("": the whole body); `title` is its subject in a word."""
+    """A remark on the field `path` of one side's body ("": on the whole body); `title` is the subject in a word."""
 
     title: str
     text: str
@@ -33,7 +33,7 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class _Bodies:
-    """The bodies of both sides, None if missing; `elapsed` is the latency in nanoseconds, None if unknown."""
+    """The bodies of request and response, None if missing; `elapsed` is the latency in ns, None if unknown."""
 
     asked: Values | None
     answered: Values | None
@@ -41,7 +41,7 @@ class _Bodies:
     knowledge: Knowledge
 
     def topic(self, values: Values) -> str:
-        """The topic name of `values`."""
+        """The topic name in a struct; if only the topic id is known, the id in base64url."""
         name = values.get("topic") or values.get("name")
         if isinstance(name, str):
             return name
@@ -56,16 +56,19 @@ def remarks(
     elapsed: int | None = None,
     knowledge: Knowledge | None = None,
 ) -> list[Remark]:
-    """The remarks about an exchange; `asked` and `answered` are decoded bodies.
+    """The remarks on an exchange; `asked` and `answered` are the decoded bodies of request and response.
 
-    `elapsed` is the latency in nanoseconds; `knowledge` gives the names of topic ids.
+    `elapsed` is the latency in nanoseconds; `knowledge` knows the names of topic ids.
     """
     bodies = _Bodies(asked, answered, elapsed, knowledge or Knowledge())
     return [remark for make in MAKERS.get(api_key, ()) for remark in make(bodies)]
 
 
 def wait_over(max_wait_ms: Any, elapsed: int | None) -> bool:
-    """Whether the broker held a Fetch until its max wait; `elapsed` is its latency in nanoseconds."""
+    """Whether the broker delayed its response to a Fetch until the max wait was over.
+
+    `elapsed` is the exchange's latency in nanoseconds.
+    """
     if not isinstance(max_wait_ms, int) or max_wait_ms <= 0 or elapsed is None:
         return False
     return elapsed >= max_wait_ms * 1_000_000 * WAIT_SHARE
@@ -83,7 +86,7 @@ def _why_answered(bodies: _Bodies) -> Iterator[Remark]:
 
 
 def _reason(bodies: _Bodies, asked: Values, answered: Values) -> str:
-    """The broker's first reason to answer a Fetch, as far as the bodies show it; errors come first."""
+    """Why the broker answered a Fetch, as far as the bodies show it; of several reasons, errors come first."""
     if error := answered.get("errorCode"):
         return f"because of error {error} {errors.name(error)}"
     size = 0
@@ -92,17 +95,17 @@ def _reason(bodies: _Bodies, asked: Values, answered: Values) -> str:
         if error := partition["errorCode"]:
             return f"because of error {error} {errors.name(error)} of {place}"
         if (partition.get("divergingEpoch") or {}).get("endOffset", -1) >= 0:
-            return f"because the logs have parted (diverging epoch of {place})"
+            return f"because the logs diverge (diverging epoch of {place})"
         if partition.get("preferredReadReplica", -1) >= 0:
             return f"because replica {partition['preferredReadReplica']} is nearer for {place}"
         size += len(partition["records"] or b"")
     least, wait = asked["minBytes"], asked["maxWaitMs"]
     in_session = asked.get("sessionEpoch", -1) > 0
-    # The broker ends a fetch session without partitions.
+    # A fetch session without partitions is ended by the broker.
     if not asked["topics"] and (not in_session or not answered.get("sessionId")):
-        return "because nothing was asked for" + (": the session is empty" if in_session else "")
+        return "because no partition was requested" + (": the session is empty" if in_session else "")
     if wait <= 0:
-        return "at once: no wait was asked for"
+        return "at once: max wait is 0"
     if least <= 0:
         return "at once: min bytes is 0"
     if size >= least:
@@ -116,7 +119,7 @@ def _reason(bodies: _Bodies, asked: Values, answered: Values) -> str:
 
 
 def _fetched(bodies: _Bodies, answered: Values) -> Iterator[tuple[str, str, Values]]:
-    """Topic name, path and values of each partition of a Fetch response."""
+    """(topic name, path, values) of each partition in a Fetch response."""
     for i, topic in enumerate(answered["responses"]):
         name = bodies.topic(topic)
         for j, partition in enumerate(topic["partitions"]):
@@ -124,7 +127,7 @@ def _fetched(bodies: _Bodies, answered: Values) -> Iterator[tuple[str, str, Valu
 
 
 def _lag(bodies: _Bodies) -> Iterator[Remark]:
-    """A consumer's lag in offsets; a follower's lag has other causes and gets no remark."""
+    """Remarks on a consumer's lag in offsets; a follower's lag has other causes and gets no remark."""
     asked, answered = bodies.asked, bodies.answered
     if asked is None or answered is None:
         return
@@ -150,7 +153,7 @@ def _lag(bodies: _Bodies) -> Iterator[Remark]:
 
 
 def _after(records: Buffer) -> int | None:
-    """The offset after the last complete batch; None without one."""
+    """The offset after the last complete batch; None if there is no complete batch."""
     found = batches.parse(records, check=False).batches
     if not found:
         return None
@@ -161,7 +164,7 @@ def _after(records: Buffer) -> int | None:
 
 
 def _replicas(bodies: _Bodies) -> Iterator[Remark]:
-    """Partitions without a leader, and replicas that are not in sync."""
+    """Remarks on partitions without a leader, and on replicas that are not in sync."""
     for i, topic in enumerate((bodies.answered or {}).get("topics", ())):
         name = bodies.topic(topic)
         for j, partition in enumerate(topic["partitions"]):
@@ -181,9 +184,9 @@ def _group_leader(bodies: _Bodies) -> Iterator[Remark]:
     if answered["leader"] == answered["memberId"]:
         text = f"this member leads the group and assigns for {_members(answered['members'])}"
         if answered.get("skipAssignment"):
-            text = "this member leads the group, but is not to assign anew"
+            text = "this member leads the group, but must not assign again"
     else:
-        text = f"{answered['leader']} leads the group; this member follows and is told no other members"
+        text = f"{answered['leader']} leads the group; this member follows and does not get the list of members"
     yield Remark("group leader", text, "response", "leader")
 
 
@@ -208,4 +211,4 @@ MAKERS: Final[dict[int | None, tuple[Callable[[_Bodies], Iterator[Remark]], ...]
     14: (_assigner,),
     75: (_replicas,),
 }
-"""The remarks' functions by API key."""
+"""By API key: the functions that make the remarks."""

@@ -1,4 +1,4 @@
-"""A row of the table of meanings."""
+"""The type of the rows in the table of meanings."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 
 class When(Enum):
-    """Kinds of values for rows that do not name a value; a named value has precedence, then this order."""
+    """Kinds of values that a row can explain. A row's text for one value comes first, then its texts in this order."""
 
     NULL = "null"
     EMPTY = "empty"
-    """Empty text, bytes or array."""
+    """An empty text, bytes or array."""
     NEGATIVE = "negative"
     POSITIVE = "positive"
     ANY = "any"
@@ -21,22 +21,22 @@ class When(Enum):
 
 NULL, EMPTY, NEGATIVE, POSITIVE, ANY = When
 NO_ID = bytes(16)
-"""A uuid of zeros."""
+"""A uuid of zeros, which stands for a missing id."""
 
 Key = When | int | str | bytes
 Texts = Mapping[Key, str]
-"""Meanings by value or kind of value."""
+"""Texts by value, or by kind of value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A field's purpose and the meanings of its values.
+    """The purpose of a field (`help`) and the meanings of its values.
 
-    `messages` are message names separated by blanks, or "*" for all with this field. `path` is the
-    field's place without indexes ("topics[].partitions[].leaderEpoch"; "ids[]" is an element of an array of numbers);
-    "*.leaderEpoch" is the field at any place, "" the message itself. `versions` limits the row to some versions. `read`
-    composes the meaning of a value that has parts. The first matching row with a meaning is taken; rows with a whole
-    path come before those with "*".
+    `messages` are message names separated by blanks, or "*" for all messages with this field. `path` is the field's
+    path without indexes ("topics[].partitions[].leaderEpoch"; "ids[]" is an element of an array of numbers);
+    "*.leaderEpoch" is the field at any path, "" the message itself. `versions` limits the row to some versions of the
+    messages. `read` makes the meaning of a value that has parts. The first matching row with a meaning is taken; rows
+    with a whole path come before those with "*".
     """
 
     messages: str
@@ -47,7 +47,7 @@ class Row:
     read: Callable[[int], str] | None = None
 
     def value(self, value: Any) -> str | None:
-        """The meaning of a value; None if the row has none."""
+        """The meaning of a value; None if the row has no text for it."""
         if value is None:
             return self.values.get(NULL)
         if isinstance(value, memoryview | bytearray):

@@ -1,4 +1,4 @@
-"""Authentication, access control lists, delegation tokens."""
+"""Meanings of fields about authentication, access control lists and delegation tokens."""
 
 from __future__ import annotations
 
@@ -18,58 +18,67 @@ PATTERNS: Final[Texts] = {
     1: "patterns of any kind, by their own text",
     2: "every pattern that covers the name",
     3: "exactly this name; * stands for all",
-    4: "every name that begins so",
+    4: "every name that begins with this text",
 }
 SCRAM: Final[Texts] = {0: "mechanism not known", 1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 
 ROWS: Final = (
-    Row("SaslHandshakeRequest", "mechanism", "How the client wants to authenticate."),
-    Row("SaslHandshakeResponse", "mechanisms", "What the listener offers, told even where the wish is granted."),
+    Row("SaslHandshakeRequest", "mechanism", "SASL mechanism that the client wants to use."),
+    Row(
+        "SaslHandshakeResponse",
+        "mechanisms",
+        "Mechanisms that the listener offers, sent even if the requested one is among them.",
+    ),
     Row(
         "SaslHandshakeRequest",
         "",
-        "After version 0 the tokens pass without Kafka's header, so errors cannot be told: the broker hangs up.",
+        "After version 0 the tokens pass without Kafka's header, so a broker reports errors by closing the connection.",
         versions="0",
     ),
-    Row("SaslAuthenticateRequest SaslAuthenticateResponse", "authBytes", "A token of the mechanism; a secret."),
+    Row("SaslAuthenticateRequest SaslAuthenticateResponse", "authBytes", "A message of the SASL mechanism; a secret."),
     Row(
         "SaslAuthenticateResponse",
         "sessionLifetimeMs",
-        "After this time the client must authenticate again on the connection, or is cut off (KIP-368).",
+        "Time after which the client must authenticate again, or the broker closes the connection (KIP-368).",
         {0: "no need to authenticate again", POSITIVE: "milliseconds until the client must authenticate again"},
     ),
-    Row("CreateAclsRequest DescribeAclsResponse DeleteAclsResponse", "*.resourceType", "What is protected.", RESOURCES),
+    Row(
+        "CreateAclsRequest DescribeAclsResponse DeleteAclsResponse",
+        "*.resourceType",
+        "Kind of resource that the rule protects.",
+        RESOURCES,
+    ),
     Row(_FILTERS, "*.resourceTypeFilter", "What kinds of resources to look for.", RESOURCES),
-    Row("DescribeAclsResponse DeleteAclsResponse", "*.patternType", "How the name is read.", PATTERNS),
-    Row("CreateAclsRequest", "*.resourcePatternType", "How the name is to be read.", PATTERNS),
-    Row(_FILTERS, "*.patternTypeFilter", "What kinds of names to look for.", PATTERNS),
+    Row("DescribeAclsResponse DeleteAclsResponse", "*.patternType", "How the rule's name matches resources.", PATTERNS),
+    Row("CreateAclsRequest", "*.resourcePatternType", "How the new rule's name is to match resources.", PATTERNS),
+    Row(_FILTERS, "*.patternTypeFilter", "Which kinds of name patterns to look for.", PATTERNS),
     Row(_FILTERS, "*.resourceNameFilter", "The name looked for.", {NULL: "resources of any name"}),
-    Row(_FILTERS, "*.principalFilter", "Whose rules to look for.", {NULL: "rules for anybody"}),
-    Row(_FILTERS, "*.hostFilter", "Rules for which address.", {NULL: "rules for any address"}),
-    Row(_ACLS, "*.operation", "What the rule is about.", {0: "operation not known", **OPERATIONS}),
+    Row(_FILTERS, "*.principalFilter", "Principal whose rules to look for.", {NULL: "rules for anybody"}),
+    Row(_FILTERS, "*.hostFilter", "Client address whose rules to look for.", {NULL: "rules for any address"}),
+    Row(_ACLS, "*.operation", "Operation that the rule allows or denies.", {0: "operation not known", **OPERATIONS}),
     Row(
         _ACLS,
         "*.permissionType",
-        "Whether the rule opens or shuts; what shuts wins.",
+        "Whether the rule allows or denies; a denial wins.",
         {0: "not known whether it allows", 1: "either", 2: "denies", 3: "allows"},
     ),
     Row(
         "DescribeAclsResponse CreateAclsRequest DeleteAclsResponse",
         "*.host",
-        "The address that the rule is for.",
+        "Client address that the rule is for.",
         {"*": "any address"},
     ),
     Row(
         "CreateDelegationTokenRequest",
         "maxLifetimeMs",
-        "How long the token may be renewed.",
+        "Maximum lifetime of the token, up to which it can be renewed.",
         {-1: "as long as the broker allows (delegation.token.max.lifetime.ms)"},
     ),
     Row(
         "CreateDelegationTokenRequest",
         "ownerPrincipalName",
-        "For whom the token is made.",
-        {NULL: "for the one who asks"},
+        "Owner of the new token.",
+        {NULL: "the client that asks becomes the owner"},
     ),
     Row(
         "RenewDelegationTokenRequest",
@@ -80,24 +89,24 @@ ROWS: Final = (
     Row(
         "ExpireDelegationTokenRequest",
         "expiryTimePeriodMs",
-        "When the token shall end.",
-        {NEGATIVE: "the token ends at once"},
+        "When the token is to expire.",
+        {NEGATIVE: "the token expires at once"},
     ),
     Row(
         "DescribeDelegationTokenRequest",
         "owners",
-        "Whose tokens are wanted.",
+        "Owners whose tokens to describe.",
         {NULL: "all tokens that the client may see"},
     ),
     Row(
         "AlterUserScramCredentialsRequest DescribeUserScramCredentialsResponse",
         "*.mechanism",
-        "Which hash the credential is for.",
+        "Hash of the SCRAM mechanism that the credential is for.",
         SCRAM,
     ),
     Row(
         "AlterUserScramCredentialsRequest DescribeUserScramCredentialsResponse",
         "*.iterations",
-        "How often the hash is repeated; at least 4096.",
+        "Number of hash iterations; at least 4096.",
     ),
 )

@@ -1,4 +1,4 @@
-"""Share groups (KIP-932)."""
+"""Meanings of fields about share groups (KIP-932)."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ ROWS: Final = (
     Row(
         "ShareFetchRequest ShareAcknowledgeRequest",
         "shareSessionEpoch",
-        "Counts the requests of a share session.",
+        "Number of the request in its share session.",
         {0: "opens a share session", -1: "ends the share session", POSITIVE: "goes on with the share session"},
     ),
     Row(
         "ShareFetchRequest ShareAcknowledgeRequest",
         "*.acknowledgeTypes",
-        "What became of the records: one value for all of them, or one for each offset.",
+        "Outcome of the records: one value for all, or one for each offset.",
     ),
     Row(
         "ShareFetchRequest ShareAcknowledgeRequest",
         "topics[].partitions[].acknowledgementBatches[].acknowledgeTypes[]",
-        "What became of the record.",
+        "Outcome of the record.",
         ACKNOWLEDGE,
     ),
     Row(
         "ShareFetchRequest",
         "shareAcquireMode",
-        "How strictly the limit of records is kept.",
-        {0: "whole batches, the limit may be passed", 1: "never more records than the limit"},
+        "Whether the limit of records is strict.",
+        {0: "whole batches, so the limit may be exceeded", 1: "never more records than the limit"},
     ),
     Row("ShareFetchRequest", "maxRecords", "How many records to acquire; whole batches may come to more."),
     Row(
         "ShareFetchRequest ShareAcknowledgeRequest",
         "isRenewAck",
-        "Whether locks are to be renewed here.",
+        "Whether this request renews locks on records.",
         {1: "locks on records are renewed", 0: "no lock is renewed"},
     ),
     Row(
@@ -54,37 +54,37 @@ ROWS: Final = (
     Row(
         "ShareFetchResponse",
         "responses[].partitions[].acquiredRecords",
-        "The offsets that are this member's to process; other records that came along are not.",
+        "Offsets that this member is to process; the response may hold other records too.",
     ),
     Row(
         "ShareFetchResponse",
         "responses[].partitions[].acquiredRecords[].deliveryCount",
-        "How often the records were delivered; group.share.delivery.count.limit bounds it.",
+        "How often the records were delivered; group.share.delivery.count.limit is the maximum.",
         {1: "delivered for the first time"},
     ),
     Row(
         "ReadShareGroupStateResponse WriteShareGroupStateRequest",
         "*.deliveryState",
-        "What the share group knows of the records.",
+        "State of the records in the share group.",
         DELIVERY,
     ),
     Row(
         "InitializeShareGroupStateRequest ReadShareGroupStateResponse ReadShareGroupStateSummaryResponse "
         "WriteShareGroupStateRequest DescribeShareGroupOffsetsResponse",
         "*.startOffset",
-        "The first offset that the share group is not done with.",
+        "First offset that the share group has not finished.",
         {-1: "start offset not set"},
     ),
     Row(
         "ReadShareGroupStateSummaryResponse WriteShareGroupStateRequest",
         "*.deliveryCompleteCount",
-        "How many records beyond the start offset are done with.",
-        {-1: "the number of done records is not known"},
+        "How many records after the start offset are finished.",
+        {-1: "the number of finished records is not known"},
     ),
     Row(
         "DescribeShareGroupOffsetsResponse",
         "groups[].topics[].partitions[].lag",
-        "How many records the share group is not done with.",
+        "How many records the share group has not finished.",
         {-1: "the lag is not known"},
     ),
 )

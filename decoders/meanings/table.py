@@ -41,10 +41,10 @@ _INDEX: Final = re.compile(r"\[\d+\]")
 
 
 def meaning(message: str, path: str, version: int, value: Any) -> str | None:
-    """The meaning of a value in its field; None if there is none.
+    """The meaning of a value in its field; None if there is no text for it.
 
-    `path` is that of a problem or node, with or without numbers in its brackets; `value` is decoded: None for null, a
-    sequence for an array, 16 bytes for a uuid.
+    `path` is the path of a problem or node, with or without numbers in its brackets; `value` is decoded: None for null,
+    a sequence for an array, 16 bytes for a uuid.
     """
     for row in _rows(message, _INDEX.sub("[]", path), version):
         text = row.value(value)
@@ -56,12 +56,12 @@ def meaning(message: str, path: str, version: int, value: Any) -> str | None:
 
 
 def field_help(message: str, path: str, version: int) -> str | None:
-    """A field's purpose; None if there is no text. The path "" is the message itself."""
+    """The purpose of a field; None if there is no text for it. With path "", the purpose of the message."""
     return next((row.help for row in _rows(message, _INDEX.sub("[]", path), version) if row.help), None)
 
 
 def node_meaning(node: Node, version: int) -> str | None:
-    """The meaning of a node's value; `version` is that of the frame's API."""
+    """The meaning of a node's value; `version` is the API version of the frame. None if there is no text for it."""
     value = node.value
     if node.type.startswith("[]") and isinstance(value, int):
         value = () if value == 0 else (value,)
@@ -71,12 +71,15 @@ def node_meaning(node: Node, version: int) -> str | None:
 
 
 def node_help(node: Node, version: int) -> str | None:
-    """The purpose of a node's field; `version` is that of the frame's API."""
+    """The purpose of a node's field; `version` is the API version of the frame. None if there is no text for it."""
     return field_help(*_place(node), version)
 
 
 def _place(node: Node) -> tuple[str, str]:
-    """A node's message and its path there: the frame's message, or a batch or message inside bytes."""
+    """(message, path in the message) of a node.
+
+    The message is the frame's, or a batch or message inside a bytes field.
+    """
     names: list[str] = []
     above = node
     while above.parent is not None and above.type not in _inside():
@@ -87,7 +90,7 @@ def _place(node: Node) -> tuple[str, str]:
 
 @cache
 def _inside() -> frozenset[str]:
-    """Types of nodes that begin a message of their own inside a frame's body."""
+    """Types of the nodes with which a batch or message inside a frame's body begins."""
     names = {message for row in ROWS for message in row.messages.split()} - {EVERY_MESSAGE}
     return frozenset(name for name in names if not name.endswith(("Request", "Response", "Header")))
 

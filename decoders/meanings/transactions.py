@@ -1,4 +1,4 @@
-"""Idempotent and transactional producers."""
+"""Meanings of fields about idempotent and transactional producers."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ ROWS: Final = (
     Row(
         "InitProducerIdRequest",
         "transactionalId",
-        "Who initialises; an open transaction of an earlier producer of this id is aborted.",
+        "Transactional id of the producer; an open transaction of an earlier producer with this id is aborted.",
         {NULL: "an idempotent producer without transactions"},
     ),
     Row(
         "InitProducerIdRequest",
         "transactionTimeoutMs",
-        "A transaction open for longer is aborted by the coordinator; meanwhile it holds up readers of committed data.",
+        "The coordinator aborts a transaction that is open for longer; an open one holds up consumers "
+        "with read_committed.",
     ),
     Row(
         "InitProducerIdRequest",
@@ -57,7 +58,7 @@ ROWS: Final = (
     Row(
         "InitProducerIdResponse",
         "ongoingTxnProducerId",
-        "The producer of the transaction that was kept.",
+        "Producer id of the transaction that was kept.",
         {-1: "there is no transaction to be decided"},
     ),
     Row(
@@ -69,20 +70,20 @@ ROWS: Final = (
     Row(
         "AddPartitionsToTxnRequest",
         "transactions[].verifyOnly",
-        "Brokers ask with it whether a partition belongs to the open transaction, before they write (KIP-890).",
+        "Whether a broker only asks if the partitions are in the open transaction, before it writes (KIP-890).",
         {1: "only asks whether the partitions are in the transaction", 0: "adds the partitions"},
     ),
-    Row("EndTxnRequest", "committed", "How the transaction ends.", {1: "commit", 0: "abort"}),
+    Row("EndTxnRequest", "committed", "Whether the transaction is committed or aborted.", {1: "commit", 0: "abort"}),
     Row(
         "WriteTxnMarkersRequest",
         "markers[].transactionResult",
-        "Which marker is written.",
+        "Kind of the marker that is written.",
         {1: "a commit marker", 0: "an abort marker"},
     ),
     Row(
         "WriteTxnMarkersRequest DescribeProducersResponse",
         "*.coordinatorEpoch",
-        "Counts the changes of coordinator; markers of an older one are refused (error 52).",
+        "Number of coordinator changes; markers with an older epoch are refused (error 52).",
         {-1: "no coordinator has written a marker yet"},
     ),
     Row(
@@ -110,7 +111,7 @@ ROWS: Final = (
     Row(
         "DescribeTransactionsResponse ListTransactionsResponse",
         "*.transactionState",
-        "How far the transaction has come.",
+        "State of the transaction.",
         STATES,
     ),
     Row(
@@ -134,7 +135,7 @@ ROWS: Final = (
     Row(
         "ListTransactionsRequest",
         "producerIdFilters",
-        "Whose transactions to list.",
+        "Producer ids whose transactions to list.",
         {EMPTY: "transactions of all producers"},
     ),
     Row(

@@ -1,1 +1,1 @@
-"""Viewers of payloads: the keys, values and header values of records."""
+"""Viewers of payloads: they decode the keys, values and header values of records."""

@@ -1,6 +1,6 @@
-"""Decode Avro with a schema.
+"""Decodes Avro with a schema.
 
-fastavro checks the schema. The values are decoded here, with bounds, because a payload may claim any depth and any
+fastavro checks the schema. The values are decoded here, with limits, because a payload may claim any depth and any
 number of items that take no bytes.
 """
 
@@ -22,13 +22,13 @@ from kproxy.decoders.plurals import counted
 
 LEAST_VALUES: Final = 10_000
 VALUES_A_BYTE: Final = 16
-"""A payload may have LEAST_VALUES values plus this many per byte; the limit exists because nulls take no bytes."""
+"""A payload may have LEAST_VALUES values plus this number per byte; nulls, which take no bytes, need a limit."""
 
 Read = Callable[["Cursor"], Any]
 
 
 class Cursor:
-    """The position in a payload, the depth, and how many more values it may have."""
+    """A payload while it is decoded: the position, the depth of nesting, and how many more values are allowed."""
 
     __slots__ = ("at", "data", "depth", "left")
 
@@ -39,16 +39,16 @@ class Cursor:
         self.left = LEAST_VALUES + VALUES_A_BYTE * len(data)
 
     def take(self, size: int) -> bytes:
-        """The next `size` bytes. Raises ViewError."""
+        """The next `size` bytes. Raises ViewError if there are fewer."""
         end = self.at + size
         if size < 0 or end > len(self.data):
-            raise ViewError(f"{counted(size, 'byte')} at byte {self.at}, of which {len(self.data) - self.at} are there")
+            raise ViewError(f"{counted(size, 'byte')} expected at byte {self.at}, {len(self.data) - self.at} left")
         taken = self.data[self.at : end]
         self.at = end
         return taken
 
     def long(self) -> int:
-        """A zigzag varint. Raises ViewError."""
+        """The next zigzag varint. Raises ViewError if the bytes end within it or it is too long."""
         value = shift = 0
         data, at = self.data, self.at
         while True:
@@ -66,10 +66,10 @@ class Cursor:
         return (value >> 1) ^ -(value & 1)
 
     def count(self, number: int = 1) -> None:
-        """Count values. Raises ViewError if there are too many."""
+        """Count decoded values. Raises ViewError beyond the limit."""
         self.left -= number
         if self.left < 0:
-            raise ViewError(f"more values than {counted(len(self.data), 'byte')} may come to")
+            raise ViewError(f"more values than a payload of {counted(len(self.data), 'byte')} may have")
 
     def deeper(self) -> None:
         self.depth += 1
@@ -88,7 +88,7 @@ class AvroViewer(CompilingViewer[Read]):
         value = reader(cursor)
         rest = len(cursor.data) - cursor.at
         if rest:
-            raise ViewError(f"{counted(rest, 'byte')} behind the value")
+            raise ViewError(f"{counted(rest, 'byte')} after the value")
         return Content(value, reading.schema)
 
     def compile(self, schema: Schema) -> Read | ViewError:
@@ -97,7 +97,7 @@ class AvroViewer(CompilingViewer[Read]):
 
 @lru_cache(maxsize=1000)
 def reader_of(schema: Schema) -> Read | ViewError:
-    """The function that decodes a value of the schema; a ViewError, returned, if it is not an Avro schema."""
+    """The function that decodes a value of the schema; if it is no Avro schema, a ViewError, returned."""
     try:
         names: dict[str, Any] = {}
         root = _parse(schema.parts, names)
@@ -109,7 +109,10 @@ def reader_of(schema: Schema) -> Read | ViewError:
 
 
 def _parse(parts: Sequence[Part], names: dict[str, Any]) -> Any:
-    """The last part, parsed with full names. Adds the types of the other parts, in any order, to `names`."""
+    """Parse the parts of a schema; returns the last one, with full names in it.
+
+    The types that the other parts define, in any order, are added to `names`.
+    """
     from fastavro.schema import UnknownType, parse_schema
 
     texts = [_json(part.content) for part in parts]
@@ -152,14 +155,17 @@ def _json(content: bytes) -> Any:
 
 
 class _Readers:
-    """Makes a decoding function for each type of a schema; that of a named type is made once, so types can recurse."""
+    """Makes a decoding function for each type of a schema.
+
+    A named type has only one function, so that types can recurse.
+    """
 
     def __init__(self, names: Mapping[str, Any]) -> None:
         self._names = names
         self._made: dict[str, Read] = {}
 
     def of(self, schema: Any) -> Read:
-        """The function for a parsed schema. Raises ViewError or KeyError if the schema is invalid."""
+        """The decoding function for a parsed schema. Raises ViewError or KeyError if the schema is invalid."""
         if isinstance(schema, list):
             return _union([self.of(one) for one in schema])
         if isinstance(schema, str):
@@ -203,7 +209,7 @@ def _null(cursor: Cursor) -> None:
 def _boolean(cursor: Cursor) -> bool:
     byte = cursor.take(1)[0]
     if byte > 1:
-        raise ViewError(f"{byte} is no boolean (byte {cursor.at - 1})")
+        raise ViewError(f"{byte} is not a boolean (byte {cursor.at - 1})")
     return byte == 1
 
 
@@ -248,7 +254,7 @@ def _union(branches: Sequence[Read]) -> Read:
         at = cursor.at
         index = cursor.long()
         if not 0 <= index < len(branches):
-            raise ViewError(f"branch {index} of a union of {len(branches)} at byte {at}")
+            raise ViewError(f"no branch {index} in a union of {len(branches)} (byte {at})")
         return branches[index](cursor)
 
     return read
@@ -284,7 +290,7 @@ def _block(cursor: Cursor) -> int:
     count = cursor.long()
     if count < 0:
         count = -count
-        cursor.long()  # the block's size in bytes, for those who skip it
+        cursor.long()  # the block's size in bytes, which only readers that skip the block need
     cursor.count(count)
     return count
 
@@ -306,7 +312,7 @@ def _enum(symbols: Sequence[str]) -> Read:
     def read(cursor: Cursor) -> str:
         index = cursor.long()
         if not 0 <= index < len(symbols):
-            raise ViewError(f"symbol {index} of an enum of {len(symbols)} before byte {cursor.at}")
+            raise ViewError(f"no symbol {index} in an enum of {len(symbols)} (before byte {cursor.at})")
         return symbols[index]
 
     return read
@@ -322,7 +328,7 @@ _PRIMITIVE: Final[Mapping[str, Read]] = {
 }  # fmt: skip
 
 
-# --- logical types: what has no place in its type's range stays as it was read ---------------------------------------
+# --- logical types: values beyond the range of their type stay as they were read --------------------------------------
 
 Logical = Callable[[Mapping[str, Any], Read], Read]
 
@@ -348,7 +354,7 @@ def _decimal(schema: Mapping[str, Any], read: Read) -> Read:
 
     def reading(cursor: Cursor) -> Any:
         data = read(cursor)
-        if len(data) > 512:  # to print longer ones takes time with the square of their length
+        if len(data) > 512:  # printing longer numbers takes quadratic time
             return data
         number = int.from_bytes(data, "big", signed=True)
         return Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale))

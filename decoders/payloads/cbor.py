@@ -1,4 +1,4 @@
-"""CBOR (RFC 8949)."""
+"""A viewer for CBOR (RFC 8949)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ SELF_DESCRIBED: Final = b"\xd9\xd9\xf7"
 """The tag that marks data as CBOR and has no other meaning."""
 
 AS_TAGS: Final = (4, 5, 25, 28, 29, 30, 35, 36, 256, 258, 260, 261, 43000)
-"""Tags that are shown as tag and value instead of being interpreted: shared values can refer to themselves or multiply,
-a bigfloat takes as many digits as it claims, a regular expression would be compiled."""
+"""Numbers of tags that are shown with their value instead of being interpreted.
+
+Interpreting them is dangerous: shared values can refer to themselves or multiply, a bigfloat takes as many digits as it
+claims, a regular expression would be compiled.
+"""
 
 
 class CborViewer:
@@ -26,7 +29,7 @@ class CborViewer:
     plain = False
 
     def guess(self, payload: Payload, schemas: Schemas) -> str | None:
-        """Accepts only CBOR's own tag and maps with string keys, because almost any bytes begin with some value."""
+        """Accepts only CBOR's own tag, and maps with string keys: almost any bytes begin with some CBOR value."""
         del schemas
         data = payload.data
         described = data.startswith(SELF_DESCRIBED)
@@ -47,7 +50,7 @@ class CborViewer:
 
 
 def parse(data: bytes) -> Any:
-    """Raises ViewError."""
+    """The value of CBOR data. Raises ViewError."""
     import io
 
     import cbor2
@@ -65,7 +68,7 @@ def parse(data: bytes) -> Any:
         raise ViewError(str(error) or type(error).__name__) from None
     rest = len(data) - stream.tell()
     if rest:
-        raise ViewError(f"{counted(rest, 'byte')} behind the value")
+        raise ViewError(f"{counted(rest, 'byte')} after the value")
     return value
 
 

@@ -1,7 +1,7 @@
-"""Choose the viewer for a payload, and convert its output to JSON.
+"""Chooses the viewer for a payload, and converts its output to JSON.
 
 A rule for the topic or the user chooses a viewer; otherwise it is the one with the highest priority that recognises the
-payload. The choice for one payload does not depend on earlier payloads.
+payload. The choice for a payload does not depend on earlier payloads.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ from kproxy.decoders.payloads.viewer import Payload, Viewer, ViewError
 
 PARTS = ("key", "value", "header")
 CHOSEN = "chosen"
-"""The reason if a rule or the user chose the viewer."""
+"""The reason that is given if a rule or the user chose the viewer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A viewer for the payloads of topics. `topic` may have the wildcards * and ?; * also matches an unknown topic.
+    """Assigns a viewer to the payloads of topics.
 
-    Without `part` the rule applies to keys and values.
+    `topic` may have the wildcards * and ?; * also matches an unknown topic.
+
+    `part` is "key", "value" or "header"; without it, the rule applies to keys and values.
     """
 
     topic: str
@@ -37,7 +39,7 @@ class Rule:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The rule in "TOPIC=VIEWER" or "TOPIC.value=VIEWER" (key, value, header). Raises ValueError."""
+        """Parse "TOPIC=VIEWER" or "TOPIC.value=VIEWER" (key, value, header). Raises ValueError."""
         place, equals, viewer = text.rpartition("=")
         if not (equals and place and viewer):
             raise ValueError(f"{text!r} is not TOPIC[.key|.value|.header]=VIEWER")
@@ -51,10 +53,10 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A shown payload: its viewer, the reason for that viewer, and its `value` in JSON types.
+    """A payload as a viewer shows it: the viewer's name, the reason why it was chosen, and `value` in JSON types.
 
-    `error` ("avro: schema 42 not found (404)") is why there is no value (`failed`), or what is wrong with it.
-    `automatic`: the viewer was not chosen by a rule or the user.
+    `error` ("avro: schema 42 not found (404)") is the reason why there is no value (`failed`), or a fault in the value.
+    `automatic` says that neither a rule nor the user chose the viewer.
     """
 
     viewer: str
@@ -67,7 +69,7 @@ class Shown:
     plain: bool = False
 
     def to_json(self, data: bytes) -> Any:
-        """The form in the exchange JSON; plain text stays a string."""
+        """The payload in the form of the exchange JSON; plain text stays a string."""
         if self.plain and self.automatic:
             plain = text_or_base64(data)
             if self.error is None:
@@ -87,7 +89,9 @@ class Shown:
 
 
 class Chooser:
-    """Shows payloads (a `decoders.view.Payloads`); later rules win. `viewers` is sorted by priority, highest first.
+    """Shows payloads by viewers (a `decoders.view.Payloads`); later rules win.
+
+    `viewers` is sorted by priority, highest first.
 
     Raises ValueError if a rule names an unknown viewer.
     """
@@ -103,7 +107,7 @@ class Chooser:
 
     @property
     def names(self) -> Sequence[str]:
-        """Names of the viewers, for `look` and rules."""
+        """Names of the viewers, as used by `look` and by rules."""
         return tuple(self._by_name)
 
     def show(self, topic: str | None, part: str, data: bytes, headers: Sequence[Header]) -> Any:
@@ -117,7 +121,10 @@ class Chooser:
         headers: Sequence[Header] = NO_HEADERS,
         viewer: str | None = None,
     ) -> Shown:
-        """A payload as the viewer of that name shows it; None: rules or guesses choose. Never raises on any bytes."""
+        """A payload as the viewer with this name shows it; with None, rules or guesses choose.
+
+        Never raises on any bytes.
+        """
         payload = Payload(topic, part, data, headers)
         chosen = viewer or self.rule(topic, part)
         if chosen is not None:
@@ -129,7 +136,10 @@ class Chooser:
         return Shown("none", "no viewer fits", error="no viewer is installed", failed=True, automatic=True, plain=True)
 
     def rule(self, topic: str | None, part: str) -> str | None:
-        """The viewer that a rule gives to a topic's keys, values or header values."""
+        """Name of the viewer that a rule assigns to the keys, values or header values of a topic.
+
+        None if no rule does.
+        """
         return next((rule.viewer for rule in self._rules if rule.holds(topic, part)), None)
 
     def _automatic(self, viewer: Viewer, payload: Payload, reason: str) -> Shown:
@@ -139,7 +149,7 @@ class Chooser:
         why = missing(payload, self._schemas)
         if why is None:
             return shown
-        # The payload seems to name a schema that is missing. That may be chance, so the viewer's output is kept.
+        # The payload seems to hold the id of a schema that is missing. That may be chance, so this output is kept.
         if shown.plain:
             return replace(shown, error=why)
         return replace(shown, reason=f"{reason}; {why}")

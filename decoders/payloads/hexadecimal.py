@@ -1,4 +1,4 @@
-"""Bytes in base 16: the viewer for payloads that no other viewer recognises."""
+"""A viewer that shows bytes in base 16, for payloads that no other viewer recognises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Integers as Kafka's ShortSerializer, IntegerSerializer and LongSerializer write them."""
+"""A viewer for integers as Kafka's ShortSerializer, IntegerSerializer and LongSerializer write them."""
 
 from __future__ import annotations
 
@@ -25,5 +25,7 @@ class IntegerViewer:
     def show(self, payload: Payload, schemas: Schemas) -> Content:
         del schemas
         if len(payload.data) not in SIZES:
-            raise ViewError(f"{counted(len(payload.data), 'byte')} {are(len(payload.data))} no integer of 1, 2, 4 or 8")
+            raise ViewError(
+                f"{counted(len(payload.data), 'byte')} {are(len(payload.data))} not an integer of 1, 2, 4 or 8"
+            )
         return Content(int.from_bytes(payload.data, "big", signed=True))

@@ -1,4 +1,4 @@
-"""JSON without a schema."""
+"""A viewer for JSON without a schema."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kproxy.decoders.payloads.viewer import Content, Payload, ViewError
 
 
 def parse(data: bytes) -> Any:
-    """The value of a JSON text. Raises ViewError."""
+    """The value of a text in JSON. Raises ViewError if it is not JSON."""
     try:
         return json.loads(data.decode(), parse_constant=_constant, parse_float=_number, parse_int=_integer)
     except UnicodeDecodeError as error:
@@ -23,7 +23,7 @@ def parse(data: bytes) -> Any:
 
 
 def _constant(name: str) -> Any:
-    raise ViewError(f"{name} is no JSON")
+    raise ViewError(f"{name} is not JSON")
 
 
 def _number(text: str) -> float | str:
@@ -32,7 +32,7 @@ def _number(text: str) -> float | str:
 
 
 def _integer(text: str) -> int | str:
-    # Reading long integers takes time with the square of their length.
+    # Parsing long integers takes quadratic time.
     return int(text) if len(text) <= 1000 else text
 
 
@@ -43,7 +43,7 @@ class JsonViewer:
     plain = False
 
     def guess(self, payload: Payload, schemas: Schemas) -> str | None:
-        """Objects and arrays only: a number or a word is text as well."""
+        """Accepts only objects and arrays: a number or a word may as well be plain text."""
         del schemas
         if not payload.data.lstrip(b" \t\r\n").startswith((b"{", b"[")):
             return None

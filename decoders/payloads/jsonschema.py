@@ -1,7 +1,7 @@
-"""JSON that is checked against its JSON Schema.
+"""A viewer for JSON that is checked against its JSON Schema.
 
-Referenced schemas are never fetched; only those that come with a schema are used. Regular expressions are ignored,
-because one can take forever.
+Schemas that a schema refers to are never fetched; only those that come with it are used. Regular expressions are
+ignored, because one can take forever.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from kproxy.decoders.payloads.schemas import Schema, SchemaType
 from kproxy.decoders.payloads.viewer import Content
 
 LARGEST: Final = 1 << 20
-"""Most bytes of a document that is checked; larger ones are only shown."""
+"""Largest size in bytes of a document that is checked; larger ones are shown unchecked."""
 MOST_STEPS: Final = 500_000
-"""Most keywords that are evaluated for one document; nested references could multiply them without bound."""
+"""Maximum number of keywords that are evaluated for one document.
+
+Nested references could multiply them without limit.
+"""
 _COMPARED: Final = 100
-"""Comparisons of two elements that cost as much as a step."""
+"""Number of comparisons of two elements that count as one step."""
 
 
 class JsonSchemaViewer(SchemaViewer):
@@ -30,7 +33,7 @@ class JsonSchemaViewer(SchemaViewer):
     type = SchemaType.JSON
 
     def read(self, reading: Reading) -> Content:
-        """The document, even if it violates its schema; the violation is then the complaint."""
+        """The document, even if it violates its schema; then the violation is its `complaint`."""
         value = plain_json.parse(reading.body)
         if len(reading.body) > LARGEST:
             return Content(value, reading.schema, f"more than {LARGEST} bytes: not checked against the schema")
@@ -42,7 +45,7 @@ class JsonSchemaViewer(SchemaViewer):
 
 
 def _breach(schema: Schema, value: Any) -> str | None:
-    """The first violation of the schema in a document, with its place; None if there is none."""
+    """The first violation of the schema in a document, and its place; None if there is none."""
     try:
         error = check_of(schema).first_error(value)
     except _TooMuchError:
@@ -56,7 +59,7 @@ def _breach(schema: Schema, value: Any) -> str | None:
 
 
 class _TooMuchError(Exception):
-    """The check reached MOST_STEPS."""
+    """The check of a document has reached MOST_STEPS."""
 
 
 class _Check:
@@ -67,7 +70,10 @@ class _Check:
         self._validator = _validator(schema, self._counted)
 
     def first_error(self, value: Any) -> Any:
-        """The first error, None without one. Raises _TooMuchError, and the errors of bad references."""
+        """The first violation in a document; None if there is none.
+
+        Raises _TooMuchError, and errors of bad references.
+        """
         self._left = MOST_STEPS
         return next(self._validator.iter_errors(value), None)
 
@@ -85,7 +91,7 @@ class _Check:
 
 @lru_cache(maxsize=1000)
 def check_of(schema: Schema) -> Any:
-    """The checker of a schema; a text if the schema is invalid."""
+    """The checker for a schema; a text with the reason if the schema is invalid."""
     try:
         return _Check(schema)
     except Exception as error:  # noqa: BLE001 (a bad schema raises errors of many types)

@@ -1,4 +1,4 @@
-"""Convert the values that viewers return to values that JSON can hold."""
+"""Converts the values that viewers return to values that JSON can hold."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from typing import Any, Final
 from kproxy.decoders.jsonform import base64, float_json
 
 DEPTH: Final = 100
-"""How deep values may nest."""
+"""Maximum depth to which values may nest."""
 VALUES: Final = 1_000_000
-"""Most values that a payload may have."""
+"""Maximum number of values in a payload."""
 BITS: Final = 4096
-"""Longer integers become text in base 16, because printing them in base 10 takes quadratic time."""
+"""Maximum size in bits of integers in base 10.
+
+Longer ones become text in base 16: printing base 10 takes quadratic time.
+"""
 
 
 class NotJsonError(Exception):
-    """A value that is too deep or too large; the message says which."""
+    """A value is nested too deep or too large; the message says which."""
 
 
 def json_value(value: Any) -> Any:

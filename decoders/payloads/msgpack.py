@@ -1,4 +1,4 @@
-"""MessagePack."""
+"""A viewer for MessagePack."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kproxy.decoders.payloads.viewer import Content, Payload, ViewError
 from kproxy.decoders.plurals import counted
 
 MOST_ITEMS: Final = 1 << 16
-"""Maximum number of items of an array or map, because memory is reserved before they are read."""
+"""Maximum number of items in an array or map: the library reserves memory for them before it reads them."""
 
 
 class MessagePackViewer:
@@ -36,7 +36,7 @@ class MessagePackViewer:
 
 
 def parse(data: bytes) -> Any:
-    """Raises ViewError."""
+    """The value of MessagePack data. Raises ViewError."""
     import msgpack
 
     try:
@@ -50,7 +50,7 @@ def parse(data: bytes) -> Any:
             max_map_len=min(len(data), MOST_ITEMS),
         )
     except msgpack.ExtraData as extra:
-        raise ViewError(f"{counted(len(extra.extra), 'byte')} behind the value") from None
+        raise ViewError(f"{counted(len(extra.extra), 'byte')} after the value") from None
     except msgpack.StackError:
         raise ViewError("nested too deep") from None
     except msgpack.FormatError:

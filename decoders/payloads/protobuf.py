@@ -1,6 +1,6 @@
-"""Protobuf by descriptors.
+"""A viewer for Protobuf with descriptors.
 
-Fields have the names of the .proto file; a field that the message's type does not know is "#number". Fields that are
+Fields have the names of the .proto file; a field that the message's type does not define is "#number". Fields that are
 missing in the payload are not shown. Well-known types have the form of Protobuf's JSON mapping.
 """
 
@@ -27,15 +27,15 @@ KNOWN: Final = (
     "any", "api", "descriptor", "duration", "empty", "field_mask", "source_context", "struct", "timestamp", "type",
     "wrappers",
 )  # fmt: skip
-"""Files that come with Protobuf, as google/protobuf/NAME.proto."""
+"""Names of the files that come with Protobuf: google/protobuf/NAME.proto."""
 
 MAPPED: Final = frozenset({"Timestamp", "Duration", "FieldMask", "Struct", "Value", "ListValue"})
-"""Messages of google.protobuf with a special form in JSON."""
+"""Messages of google.protobuf that have a special form in JSON."""
 WRAPPERS: Final = frozenset(
     {"BoolValue", "BytesValue", "DoubleValue", "FloatValue", "Int32Value", "Int64Value", "StringValue", "UInt32Value",
      "UInt64Value"}
 )  # fmt: skip
-"""Messages of google.protobuf with one value, which replaces them in JSON."""
+"""Messages of google.protobuf that hold a single value; JSON shows this value in their place."""
 
 
 class ProtobufViewer(CompilingViewer["Types"]):
@@ -56,7 +56,7 @@ class ProtobufViewer(CompilingViewer["Types"]):
 
 
 class Types:
-    """The messages of a schema."""
+    """The message types of a schema."""
 
     def __init__(self, pool: DescriptorPool, main: FileDescriptorProto, message: str | None) -> None:
         self._pool = pool
@@ -65,7 +65,7 @@ class Types:
         self._message = message
 
     def find(self, reading: Reading) -> tuple[Descriptor, bytes]:
-        """The type of a payload's message, and the message's bytes. Raises ViewError."""
+        """(type of a payload's message, bytes of the message). Raises ViewError if the schema has no such type."""
         if reading.framed is None:
             return self._named(self._message) if self._message else self._at([0]), reading.body
         if reading.framed.indexes is not None:
@@ -80,7 +80,7 @@ class Types:
         return self._at(path), reading.body[start:]
 
     def message(self, descriptor: Descriptor, data: bytes) -> Message:
-        """Raises ViewError."""
+        """Decode a message of this type. Raises ViewError if the bytes are not one."""
         from google.protobuf.message import DecodeError
         from google.protobuf.message_factory import GetMessageClass
 
@@ -88,11 +88,11 @@ class Types:
         try:
             message.ParseFromString(data)
         except DecodeError:
-            raise ViewError(f"the bytes are no {descriptor.full_name}") from None
+            raise ViewError(f"the bytes are not a {descriptor.full_name}") from None
         return message
 
     def any(self, message: Message) -> Message | None:
-        """The content of a google.protobuf.Any; None if its type is not in the schema."""
+        """The message in a google.protobuf.Any; None if the schema does not define its type."""
         url: Any = getattr(message, "type_url", "")
         try:
             descriptor = self._pool.FindMessageTypeByName(url.rpartition("/")[2])
@@ -122,7 +122,10 @@ class Types:
         raise ViewError(f"no message {name} in {self._main.name}")
 
     def _referred(self, body: bytes) -> tuple[Descriptor, bytes] | None:
-        """The type named in the message that Apicurio puts before a payload, and the payload; None without one."""
+        """Read the type name that Apicurio puts before a payload.
+
+        Returns (type, payload after it), None if there is none.
+        """
         if len(body) < 3 or body[1] != 0x0A or body[0] >= 0x80 or body[2] > body[0] - 2 or len(body) <= body[0]:
             return None
         name = body[3 : 3 + body[2]].decode("utf-8", "replace")
@@ -134,7 +137,7 @@ class Types:
 
 @lru_cache(maxsize=1000)
 def types_of(schema: Schema) -> Types | ViewError:
-    """The messages of a schema; a ViewError if its descriptors are invalid or inconsistent."""
+    """The message types of a schema; if its descriptors are invalid or contradictory, a ViewError, returned."""
     from google.protobuf.descriptor_pool import DescriptorPool
 
     try:
@@ -164,7 +167,10 @@ def _file(part: Part) -> FileDescriptorProto:
 def _add(
     pool: DescriptorPool, file: FileDescriptorProto, given: Mapping[str, FileDescriptorProto], added: set[str]
 ) -> None:
-    """Add a file after its imports. Imports that only options need may be missing."""
+    """Add a file to `pool` after the files it imports. Imports may be missing if only options need them.
+
+    `given` holds the schema's files by name, `added` the names of files that are in the pool.
+    """
     if file.name in added:
         return
     added.add(file.name)
@@ -189,7 +195,7 @@ def _add(
 
 
 def _known(name: str) -> FileDescriptorProto | None:
-    """A file that comes with Protobuf."""
+    """The file of this name that comes with Protobuf; None if there is none."""
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
     stem = name.removeprefix("google/protobuf/").removesuffix(".proto")
@@ -203,7 +209,7 @@ def _known(name: str) -> FileDescriptorProto | None:
 
 
 def _message(message: Message, types: Types) -> Any:
-    """The value of a message; Protobuf's parser limits the nesting."""
+    """The value of a message for JSON; Protobuf's parser has limited its nesting."""
     package, _, name = message.DESCRIPTOR.full_name.rpartition(".")
     if package == "google.protobuf":
         if name in WRAPPERS:
@@ -220,7 +226,7 @@ def _message(message: Message, types: Types) -> Any:
 
 
 def _mapped(message: Message) -> Any:
-    """The value in Protobuf's JSON mapping; None if it is out of range."""
+    """The value of a well-known type in Protobuf's JSON mapping; None if it is out of range."""
     from google.protobuf.json_format import MessageToJson
 
     try:
@@ -253,7 +259,7 @@ def _scalar(field: FieldDescriptor, value: Any, types: Types) -> Any:
 
 
 def _add_unknown(message: Message, shown: dict[str, Any]) -> None:
-    """Unknown fields: numbers, bytes, and null for a group."""
+    """Add a message's unknown fields to `shown`: numbers, bytes, and null for a group."""
     from google.protobuf.unknown_fields import UnknownFieldSet
 
     fields: Any = UnknownFieldSet(message)

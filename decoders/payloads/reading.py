@@ -1,4 +1,4 @@
-"""Find the schemas for a payload: by the id in its framing, or by the name of its topic."""
+"""Finds the schemas for a payload: by the schema id in its framing, or by the name of its topic."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ from kproxy.decoders.payloads.wire import Framing, framing
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A schema to decode `body` with; `framed` is the payload's framing, None if `body` is the whole payload."""
+    """A way to decode a payload: a schema for `body`.
+
+    `framed` is the payload's framing; None if all bytes are the body.
+
+    `why` says where the schema comes from.
+    """
 
     schema: Schema
     body: bytes
@@ -24,8 +29,8 @@ class Reading:
 def readings(payload: Payload, schemas: Schemas) -> Iterator[Reading]:
     """The ways to decode a payload, most likely first.
 
-    If the schema of its id is found, this is the only one. Otherwise the topic's schema, for the body after the framing
-    (if there is one), then for the whole payload.
+    If the schema with the payload's schema id is found, it is the only way. Otherwise the topic's schema is tried for
+    the body after the framing, if there is one, and then for the whole payload.
     """
     framed = framing(payload)
     if framed is not None:
@@ -38,12 +43,12 @@ def readings(payload: Payload, schemas: Schemas) -> Iterator[Reading]:
     named = schemas.by_name(payload.topic, payload.part)
     if isinstance(named, Schema):
         if framed is not None:
-            yield Reading(named, framed.body, framed, f"{named.origin}; schema {framed.kind} {framed.id} not looked at")
+            yield Reading(named, framed.body, framed, f"{named.origin}; schema {framed.kind} {framed.id} is missing")
         yield Reading(named, payload.data, None, named.origin)
 
 
 def missing(payload: Payload, schemas: Schemas) -> str | None:
-    """Why the schema of a payload's id is missing; None if it is found or the payload has no id."""
+    """Why the schema with the payload's schema id is missing; None if it is found or the payload has no schema id."""
     framed = framing(payload)
     if framed is None:
         return None
@@ -52,7 +57,7 @@ def missing(payload: Payload, schemas: Schemas) -> str | None:
 
 
 class SchemaViewer:
-    """Base of viewers that decode payloads with a schema of one type."""
+    """Base class of viewers that decode payloads with a schema of one type."""
 
     name: str
     title: str
@@ -65,7 +70,7 @@ class SchemaViewer:
         return first.why if first is not None and first.schema.type is self.type else None
 
     def show(self, payload: Payload, schemas: Schemas) -> Content:
-        """Decode with the first schema that fits. Raises the first schema's ViewError if none does."""
+        """Decode with the first schema that fits. If none does, raises the ViewError of the first one."""
         wrong: ViewError | None = None
         for reading in readings(payload, schemas):
             try:
@@ -80,11 +85,11 @@ class SchemaViewer:
         return self.read(reading)
 
     def read(self, reading: Reading) -> Content:
-        """Decode the body with its schema. Raises ViewError."""
+        """Decode the body with the schema of this reading. Raises ViewError."""
         raise NotImplementedError
 
     def problem(self, schema: Schema) -> str | None:
-        """Why a schema of the viewer's type is unusable; None if it is usable."""
+        """Why a schema of the viewer's type cannot be used; None if it can."""
         raise NotImplementedError
 
 
@@ -95,11 +100,11 @@ class CompilingViewer(SchemaViewer, Generic[Made]):
     """A viewer that compiles each schema once and decodes payloads with the result."""
 
     def compile(self, schema: Schema) -> Made | ViewError:
-        """The compiled schema, or the error if it is unusable: returned, not raised, so that it can be cached."""
+        """Compile a schema. An error is returned, not raised, so that it can be cached."""
         raise NotImplementedError
 
     def compiled(self, schema: Schema) -> Made:
-        """Raises ViewError."""
+        """The compiled schema. Raises ViewError if the schema cannot be used."""
         made = self.compile(schema)
         if isinstance(made, ViewError):
             raise made.with_traceback(None)
@@ -112,6 +117,6 @@ class CompilingViewer(SchemaViewer, Generic[Made]):
 
 def _nameless(payload: Payload, schemas: Schemas) -> str:
     if payload.topic is None:
-        return "no schema number, and the topic's name is unknown"
+        return "the payload holds no schema id, and its topic is unknown"
     found = schemas.by_name(payload.topic, payload.part)
     return found.reason if isinstance(found, Missing) else "no schema"

@@ -1,4 +1,4 @@
-"""Schemas of payloads, and the interface to get them; kproxy/schemas implements it for files and registries."""
+"""Schemas of payloads, and the interface to their sources; kproxy/schemas implements it for files and registries."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class Part:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Schema:
-    """A schema with all schemas that it refers to. Compiled readers are cached by its identity, so reuse the object.
+    """A schema with all schemas that it refers to. Compiled schemas are cached by this object's identity, so reuse it.
 
-    The last of `parts` is the schema itself. `id` is its id or GUID if it was looked up by that. `origin` is "registry"
-    or a file's name. `message` is the name of the Protobuf message if the origin gives one.
+    The last of `parts` is the schema itself. `id` is the id or GUID by which it was looked up, if it was. `origin` is
+    "registry" or a file's name. `message` is the name of the Protobuf message if the origin gives one.
     """
 
     type: SchemaType
@@ -53,7 +53,10 @@ class Schema:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Why a schema is missing ("schema 42 not found (404)"). `pending`: a later look-up may find it."""
+    """The reason why a schema is missing ("schema 42 not found (404)").
+
+    `pending` says that a later look-up may find it.
+    """
 
     reason: str
     pending: bool = False
@@ -63,14 +66,14 @@ class Schemas(Protocol):
     """A source of schemas. Its methods never raise, and wait at most as long as its creator allows."""
 
     def by_id(self, kind: IdKind, value: int | str) -> Schema | Missing:
-        """The schema with an id from a payload; a GUID is lower-case text with hyphens."""
+        """The schema with this id from a payload; a GUID is lower-case text with hyphens."""
 
     def by_name(self, topic: str, part: str) -> Schema | Missing:
-        """The schema of all keys or values of a topic."""
+        """The schema for the keys or the values (`part`) of a topic."""
 
 
 class Chain:
-    """Asks several sources in order. If none has a schema, the result is the last one's reason."""
+    """Several sources, asked in order. If none has a schema, the result is the reason of the last one."""
 
     def __init__(self, members: Sequence[Schemas] = ()) -> None:
         self._members = members
@@ -96,5 +99,5 @@ NONE = Chain()
 
 
 def named(kind: IdKind, value: int | str) -> str:
-    """A schema's id for messages: "schema 42", "schema globalId 7"."""
+    """A schema's id in words for messages: "schema 42", "schema globalId 7"."""
     return f"schema {value}" if kind in {IdKind.ID, IdKind.GUID} else f"schema {kind} {value}"

@@ -1,4 +1,4 @@
-"""Text in UTF-8."""
+"""A viewer for text in UTF-8."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interface of viewers: their input, their output, and their error.
+"""The interface of viewers: their input, their output, and their exception.
 
 A viewer is registered as an entry point of the group `kproxy.viewers`: a class without arguments, or an object.
 """
@@ -17,7 +17,10 @@ GROUP: Final = "kproxy.viewers"
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """Bytes to show. `topic` is None if unknown; `part` is "key", "value" or "header"; `headers` are the record's."""
+    """Bytes to show.
+
+    `topic` is None if unknown; `part` is "key", "value" or "header"; `headers` are those of the record.
+    """
 
     topic: str | None
     part: str
@@ -27,9 +30,9 @@ class Payload:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A decoded payload. `value` may contain bytes, decimals, dates and so on: the chooser converts them to JSON.
+    """A decoded payload. `value` may contain bytes, decimals, dates and so on; the chooser converts them to JSON.
 
-    `complaint` is a fault despite which the payload was decoded, such as a violated rule of a JSON Schema.
+    `complaint` is a fault in spite of which the payload was decoded, such as a violated rule of a JSON Schema.
     """
 
     value: Any
@@ -42,10 +45,10 @@ class ViewError(Exception):
 
 
 class Viewer(Protocol):
-    """Decodes one format.
+    """A viewer: decodes payloads of one format.
 
-    The user chooses it by `name`. If no viewer was chosen for a payload, the one with the highest `priority` whose
-    `guess` is not None shows it. `plain`: its output is the same as the JSON without viewers (text or base64).
+    The user chooses a viewer by `name`. If none was chosen for a payload, the one with the highest `priority` whose
+    `guess` is not None shows it. `plain` says that the output is the same as the JSON without viewers (text or base64).
     """
 
     name: str
@@ -54,7 +57,7 @@ class Viewer(Protocol):
     plain: bool
 
     def guess(self, payload: Payload, schemas: Schemas) -> str | None:
-        """Why this payload seems to have the viewer's format ("schema id 12, registry"); None if it does not."""
+        """Why the payload seems to have the viewer's format ("schema id 12, registry"); None if it does not."""
 
     def show(self, payload: Payload, schemas: Schemas) -> Content:
-        """The decoded payload. Raises ViewError if it does not have the viewer's format."""
+        """Decode the payload. Raises ViewError if it does not have the viewer's format."""

@@ -1,4 +1,4 @@
-"""Read a payload's schema id: Confluent's and Apicurio's framing, before the payload or in a record header."""
+"""Reads the schema id of a payload: Confluent's and Apicurio's framing, before the payload or in a record header."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from kproxy.decoders.payloads.schemas import IdKind
 from kproxy.decoders.payloads.viewer import Payload, ViewError
 
 MAGIC_ID: Final = 0
-"""First byte before a schema's id."""
+"""Value of the first byte of a framing that holds a schema id."""
 MAGIC_GUID: Final = 1
-"""First byte before a schema's GUID, which is in a record header."""
+"""Value of the first byte of a framing that holds a schema's GUID; it is in a record header."""
 DEEPEST: Final = 100
-"""Greatest nesting of Protobuf message declarations."""
+"""Maximum depth of nested Protobuf message declarations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Framing:
-    """The schema id of a payload, and `body`, the payload without its framing.
+    """The schema id of a payload, and `body`, the payload without the framing.
 
-    `in_header`: the id is in a record header. `indexes` are the bytes after the id in the header, which begin with the
-    Protobuf message indexes; None if these are at the beginning of the body.
+    `in_header` says that the id is in a record header. `indexes` are the bytes after the id in this header, which begin
+    with the Protobuf message indexes; None if these are at the beginning of the body.
     """
 
     kind: IdKind
@@ -35,7 +35,7 @@ class Framing:
 def framing(payload: Payload) -> Framing | None:
     """The framing of a payload; None if it has none.
 
-    Ids are positive, so four zero bytes after the magic byte are the beginning of Apicurio's eight-byte id.
+    Ids are positive, so four zero bytes after the first byte are the beginning of Apicurio's eight-byte id.
     """
     if payload.part == "header":
         return None
@@ -75,9 +75,12 @@ def _in_header(payload: Payload) -> Framing | None:
 
 
 def message_indexes(data: bytes) -> tuple[list[int], int]:
-    """The indexes that lead to a message in its file, outermost first, and the position after them. Raises ViewError.
+    """Read the indexes that lead to a message type in its file; returns (indexes, position after them).
 
-    They are encoded as a count and that many indexes, all zigzag varints; a count of 0 means the first message.
+    The index of the outermost message type comes first.
+
+    They are encoded as a count and that many indexes, all zigzag varints; a count of 0 stands for the first message
+    type. Raises ViewError.
     """
     count, at = _varint(data, 0)
     if not 0 <= count <= DEEPEST:

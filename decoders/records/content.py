@@ -1,4 +1,4 @@
-"""Iterate over the records that a message carries, for searches."""
+"""Iterates over the records that an exchange carries, for searches."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from kproxy.decoders.schema.lookup import Definitions
 from kproxy.decoders.view import PLAIN, View
 
 HARMLESS = frozenset({Code.CRC_MISMATCH})
-"""Troubles that do not prevent the records from being read."""
+"""Codes of faults in spite of which the records can be read."""
 
 
 def contents(
     api_key: int | None, asked: Any, answered: Any, definitions: Definitions, knowledge: Knowledge, view: View = PLAIN
 ) -> Iterator[tuple[Record, str | None] | None]:
-    """The records of an exchange except control records: (record, topic name or None if unknown).
+    """(record, topic name or None if unknown) for all records of an exchange except control records.
 
     `asked` and `answered` are the bodies, None if missing. An item None stands for records that are unreadable or
-    exceed the view's limit. Batches are opened one by one as the iteration reaches them.
+    exceed the view's limit. A batch is decompressed only when the iteration reaches it.
     """
     found = places(api_key, asked, answered, knowledge, definitions)
     allowance = Allowance(view, sum(len(place.records) for place in found))

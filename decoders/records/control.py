@@ -1,8 +1,8 @@
-"""Keys and values of control records, read by their definitions.
+"""Decodes keys and values of control records by their definitions.
 
-Source: Kafka's `ControlRecordType`, `ControlRecordUtils`, `EndTransactionMarker`; KIP-98, KIP-595, KIP-630, KIP-853.
-A key is a version (int16) and a type (int16). A value begins with its version as well; some definitions declare
-this version as their first field.
+Source: Kafka's `ControlRecordType`, `ControlRecordUtils`, `EndTransactionMarker`; KIP-98, KIP-595, KIP-630, KIP-853. A
+key is a version (int16) and a type (int16). A value begins with its version as well; some definitions declare this
+version as their first field.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ TYPES: Final = (
     ("KRAFT_VERSION", "KRaftVersionRecord"),
     ("KRAFT_VOTERS", "VotersRecord"),
 )
-"""(name, message of the value) of each control record type; the index is the type's number."""
+"""(name, message that defines the value) of each control record type; the index is the type's number."""
 
 _KEY: Final = struct.Struct(">hh")
 _VERSION: Final = struct.Struct(">h")
 
 
 def type_of(key: bytes | None) -> int | None:
-    """The control record type (a number) in a key; None for a null or short key."""
+    """The number of the control record type in a key; None for a null or short key."""
     return None if key is None or len(key) < _KEY.size else _KEY.unpack_from(key)[1]
 
 
@@ -61,7 +61,7 @@ def type_name(number: int) -> str:
 
 
 def key_json(key: bytes) -> tuple[dict[str, Any], bool]:
-    """A control record's key as JSON, and whether that covers all its bytes. Raises RecordsError."""
+    """A control record's key as JSON, and whether that accounts for all its bytes. Raises RecordsError."""
     if len(key) < _KEY.size:
         text = f"a control record's key of {counted(len(key), 'byte')}"
         raise RecordsError(Code.TRUNCATED, text, len(key), part="key")
@@ -70,7 +70,7 @@ def key_json(key: bytes) -> tuple[dict[str, Any], bool]:
 
 
 def value_json(number: int, value: bytes, to_json: ToJson) -> tuple[dict[str, Any], bool] | None:
-    """A control record's value as JSON, and whether that covers all its bytes; None for an unknown type.
+    """A control record's value as JSON, and whether that accounts for all its bytes; None for an unknown type.
 
     A version newer than the known ones may have more fields. Raises RecordsError.
     """
@@ -92,7 +92,7 @@ def value_json(number: int, value: bytes, to_json: ToJson) -> tuple[dict[str, An
 
 
 def value_tree(number: int, value: bytes) -> Node | None:
-    """A control record's value as a tree of nodes, with offsets from the value's start; None for an unknown type.
+    """A control record's value as a tree, with offsets from the value's first byte; None for an unknown type.
 
     Raises RecordsError.
     """
@@ -109,7 +109,10 @@ def value_tree(number: int, value: bytes) -> Node | None:
 
 
 def _definition(number: int, value: bytes) -> tuple[Message, int, int, int] | None:
-    """(message of the value, its version, the version to decode it with, where its fields begin); None if unknown."""
+    """(message that defines the value, its version, version to decode it with, offset of its fields).
+
+    None if unknown.
+    """
     if not 0 <= number < len(TYPES):
         return None
     name = TYPES[number][1]

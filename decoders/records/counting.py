@@ -1,4 +1,4 @@
-"""Count the records of a message: from batch headers, and by decompressing message sets of magic 0 and 1."""
+"""Counts the records of a message: from batch headers, and by decompressing message sets of magic 0 and 1."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _COUNT_AT: Final = 57
 _ATTRIBUTES_AT: Final = 17
 _CODEC: Final = 7
 INFLATED: Final = 1 << 20
-"""The message sets of a field may decompress to this many bytes plus 16 times the field's size."""
+"""The message sets of a field may decompress to INFLATED bytes plus 16 times the field's size."""
 
 
 def counted(api_key: int | None, asked: Any, answered: Any) -> tuple[int | None, bool]:
-    """Number of records in an exchange, and whether any records field ends within a batch.
+    """(number of records in an exchange, whether a records field ends within a batch)
 
     `asked` and `answered` are the bodies of request and response, None if unknown. The number is None if the API
     carries no whole batches, or the body that carries them is unknown.
@@ -41,10 +41,10 @@ def counted(api_key: int | None, asked: Any, answered: Any) -> tuple[int | None,
 
 
 def record_count(records: Any) -> tuple[int, bool]:
-    """Number of records in a `records` field, and whether the field ends within a batch, which is not counted.
+    """(number of records in a `records` field, whether the field ends within a batch, which is not counted)
 
-    Batches of magic 2 tell the number in their header. Compressed messages of magic 0 and 1 are decompressed, because
-    theirs do not; such a message counts as one record if it is unreadable or INFLATED is used up.
+    Batches of magic 2 have the number in their header. Compressed messages of magic 0 and 1 do not, so they are
+    decompressed; such a message counts as one record if it is unreadable or INFLATED is used up.
     """
     size = len(records)
     position = count = 0
@@ -67,7 +67,7 @@ def record_count(records: Any) -> tuple[int, bool]:
 
 
 def _inside(message: bytes, left: int) -> tuple[int, int]:
-    """Number of records in a compressed message of magic 0 or 1, and how many of the `left` bytes it did not use."""
+    """(number of records in a compressed message of magic 0 or 1, how many of the `left` bytes it did not use)"""
     from kproxy.decoders.batches.legacy import Inside, read_message
     from kproxy.decoders.batches.record import RecordsError
 

@@ -1,4 +1,4 @@
-"""The JSON form of a records field."""
+"""Makes the JSON form of a records field."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ GROWTH: Final = 64
 
 
 class Allowance:
-    """How many more bytes the compressed batches of one message may decompress to: many small ones add up to a lot.
+    """How many more bytes the compressed batches of one message may decompress to, all batches together.
 
-    `troubles` is how many more troubles are kept for the message, because each record may have one.
+    `troubles` is the number of faults that may still be kept for the message, because each record can have one.
     """
 
     def __init__(self, view: View, size: int) -> None:
@@ -35,7 +35,7 @@ class Allowance:
         self.troubles = MOST
 
     def open(self, records: Buffer, batch: Batch) -> Iterator[Opened]:
-        """Open a batch piece by piece, within the limit of one batch and what is left for the message."""
+        """Open a batch piece by piece, within the limits of one batch and of the whole message."""
         left = self.left
         compressed = batch.header["compression"] != "none"
         size = count = 0
@@ -49,7 +49,9 @@ class Allowance:
     def _named(self, trouble: Trouble) -> Trouble:
         if trouble.code is not Code.DECOMPRESSION_LIMIT:
             return trouble
-        return replace(trouble, message=f"the batches of the message come to more than {self.most} bytes: not opened")
+        return replace(
+            trouble, message=f"the batches of the message decompress to more than {self.most} bytes: not opened"
+        )
 
 
 def unaligned_records(records: Buffer) -> RecordsForm:
@@ -80,9 +82,9 @@ class RecordsText:
 class RecordsForm(dict[str, Any]):
     """The JSON form of a records field. Its batches have no records until `open` is called.
 
-    `troubles` become problems of the exchange; `left_out` counts those beyond the message's allowance, which are
-    dropped. Where the field is not `aligned` to batches (a piece of a snapshot, KIP-630), "truncatedHead" is the number
-    of leading bytes that belong to a batch of the piece before.
+    `troubles` are faults that become problems of the exchange; `left_out` counts those beyond the message's allowance,
+    which are dropped. If the field is not `aligned` to batches (a piece of a snapshot, KIP-630), "truncatedHead" is the
+    number of leading bytes that belong to a batch of the piece before.
     """
 
     troubles: list[Trouble]
@@ -103,10 +105,10 @@ class RecordsForm(dict[str, Any]):
     def open(
         self, to_json: ToJson, view: View = PLAIN, topic: str | None = None, allowance: Allowance | None = None
     ) -> None:
-        """Give every batch its records and release the bytes. What is wrong in the records is added to `troubles`.
+        """Add the records to every batch and release the field's bytes; faults in the records are added to `troubles`.
 
-        `topic` is the name of the records' topic, None where it is unknown. `allowance` is shared by all records fields
-        of a message; without it the field gets one of its own.
+        `topic` is the name of the records' topic, None if it is unknown. `allowance` is shared by all records fields of
+        a message; without it the field gets one of its own.
         """
         for index, records in self.pieces(to_json, view, topic, allowance):
             batch = self["batches"][index]
@@ -120,9 +122,10 @@ class RecordsForm(dict[str, Any]):
     def pieces(
         self, to_json: ToJson, view: View = PLAIN, topic: str | None = None, allowance: Allowance | None = None
     ) -> Iterator[tuple[int, list[dict[str, Any]] | RecordsText]]:
-        """Open the batches piece by piece, once: (index of the batch, its next records). Parameters as in `open`.
+        """Open the batches piece by piece, once; yields (index of the batch, its next records).
 
-        Each batch comes at least once, even an empty one. After its last piece it is complete except for "records".
+        Each batch comes at least once, even an empty one. After its last piece, all members of a batch are set but
+        "records". The parameters are those of `open`.
         """
         if self._parsed is None:
             return
@@ -141,14 +144,14 @@ class RecordsForm(dict[str, Any]):
         self._records, self._parsed = b"", None
 
     def is_abort(self, index: int) -> bool:
-        """Whether the control batch at `index` aborts its transaction. False once the batches were opened."""
+        """Whether the control batch at `index` aborts its transaction. Always False after the batches were opened."""
         if self._parsed is None:
             return False
         records = open_batch(self._records, self._parsed.batches[index], most=1).records
         return bool(records) and type_of(records[0][2]) == ABORT
 
     def _keep(self, troubles: list[Trouble], path: str, allowance: Allowance) -> None:
-        """Keep the troubles of a batch, up to the number left to its message, and count the others."""
+        """Keep the faults of a batch, as many as the message may still have, and count the others."""
         kept = troubles[: allowance.troubles]
         allowance.troubles -= len(kept)
         self.left_out += len(troubles) - len(kept)
@@ -161,7 +164,10 @@ class RecordsForm(dict[str, Any]):
 def _forms(
     batch: Batch, opened: Opened, first: int, to_json: ToJson, view: View, topic: str | None
 ) -> tuple[list[dict[str, Any]] | RecordsText, list[Trouble]]:
-    """The JSON forms of a batch's opened records and what is wrong inside; `first` is the index of the first record."""
+    """(JSON forms of a batch's opened records, faults in the batch)
+
+    `first` is the index of the first of these records in the batch.
+    """
     header = batch.header
     records, troubles = opened.records, opened.troubles
     hidden = topic in secrets.TOPICS and not view.show_secrets
@@ -182,14 +188,14 @@ def _forms(
         _show_payloads(view.payloads, topic, records, shown)
     if hidden:
         _withhold_undecoded(records, shown)
-    # A header key is a string by its type, so the JSON form cannot hold the bytes of one that is not UTF-8.
+    # A header key is a string in JSON, so the form cannot hold the bytes of a key that is not UTF-8.
     text = "a header's key is not UTF-8"
     odd = [Trouble(batch.start, Code.BAD_UTF8, text, f"records[{first + one}].headers[{at}].key") for one, at in bad]
     return shown, [*troubles, *odd]
 
 
 def _plain(opened: Opened, header: dict[str, Any], view: View, topic: str | None) -> bool:
-    """Whether the JSON of these records follows from their bytes alone, and `opened` holds all records of the batch."""
+    """Whether the JSON of these records needs only their bytes, and `opened` holds all records of the batch."""
     return (
         view.payloads is None
         and topic not in internal.TOPICS
@@ -201,7 +207,7 @@ def _plain(opened: Opened, header: dict[str, Any], view: View, topic: str | None
 
 
 def _complete(header: dict[str, Any], records: list[Record]) -> None:
-    """Add to the header of a message set what only its messages tell: base offset and record count, in JSON order."""
+    """Add base offset and record count to the header of a message set, in JSON order; only the messages have them."""
     rest = dict(header)
     size = rest.pop("sizeInBytes")
     header.clear()
@@ -214,7 +220,7 @@ def _complete(header: dict[str, Any], records: list[Record]) -> None:
 
 
 def _show_payloads(payloads: Payloads, topic: str | None, records: list[Record], shown: list[dict[str, Any]]) -> None:
-    """Show keys, values and header values in the form of the chosen viewers."""
+    """Replace keys, values and header values in `shown` by the output of the chosen viewers."""
     show = payloads.show
     for (_, _, key, value, headers), form in zip(records, shown, strict=True):
         if key is not None:
@@ -227,7 +233,7 @@ def _show_payloads(payloads: Payloads, topic: str | None, records: list[Record],
 
 
 def _withhold_undecoded(records: list[Record], shown: list[dict[str, Any]]) -> None:
-    """Withhold all undecoded parts of records that can hold secrets: in damaged ones a secret may be anywhere."""
+    """Withhold all undecoded parts of records that may hold secrets: in damaged records a secret may be anywhere."""
     for (_, _, key, value, headers), form in zip(records, shown, strict=True):
         for part, data in (("key", key), ("value", value)):
             if not (isinstance(form[part], dict) and "decoded" in form[part]):
@@ -249,7 +255,10 @@ def _message_v0(record: Record) -> dict[str, Any]:
 def _control(
     batch: Batch, records: list[Record], first: int, shown: list[dict[str, Any]], to_json: ToJson, *, hidden: bool
 ) -> list[Trouble]:
-    """Add the decoded keys and values of control records. `hidden` withholds bytes that are not decoded completely."""
+    """Add the decoded keys and values of control records to `shown`; returns the faults in them.
+
+    `hidden` withholds bytes that are not decoded completely.
+    """
     troubles = []
     for index, (record, form) in enumerate(zip(records, shown, strict=True), first):
         key, value = record[2], record[3]
@@ -268,7 +277,10 @@ def _control(
 
 
 def _with_inside(data: bytes, inside: tuple[dict[str, Any], bool] | None, *, hidden: bool) -> dict[str, Any]:
-    """The JSON form of bytes with what is decoded from them. `inside` is (decoded, whether that covers all bytes)."""
+    """The JSON form of bytes with the content decoded from them.
+
+    `inside` is (content, whether it accounts for all bytes).
+    """
     plain: dict[str, Any] = in_base64(data)
     if inside is None:
         return plain
@@ -285,7 +297,7 @@ def _internal(
     view: View,
     topic: str,
 ) -> list[Trouble]:
-    """Add the decoded keys and values of an internal topic's records."""
+    """Add the decoded keys and values of an internal topic's records to `shown`; returns the faults in them."""
     troubles = []
     for index, (record, form) in enumerate(zip(records, shown, strict=True), first):
         key, value = record[2], record[3]
@@ -299,7 +311,7 @@ def _internal(
 def internal_part(
     topic: str, part: str, key: bytes | None, data: bytes, to_json: ToJson, view: View
 ) -> tuple[dict[str, Any], list[tuple[Code, str, str]]]:
-    """The JSON form of a key or value of an internal topic's record, and what is wrong: (code, message, path)."""
+    """(JSON form of the key or value of an internal topic's record, faults in it as (code, message, path))"""
     body = values = None
     found = []
     try:

@@ -1,8 +1,8 @@
-"""Keys and values of the records of Kafka's internal topics, read by their definitions.
+"""Decodes keys and values of the records of Kafka's internal topics by their definitions.
 
-Source: Kafka's `CoordinatorRecordSerde` and `AbstractApiMessageSerde`; KIP-98, KIP-405, KIP-631, KIP-932.
-A coordinator's key is a record type (int16) and a body, its value a version (int16) and a body. Metadata records have
-no key; their value is a frame version, a record type, a version (unsigned varints) and a body.
+Source: Kafka's `CoordinatorRecordSerde` and `AbstractApiMessageSerde`; KIP-98, KIP-405, KIP-631, KIP-932. A
+coordinator's key is a record type (int16) and a body, its value a version (int16) and a body. Metadata records have no
+key; their value is a frame version, a record type, a version (unsigned varints) and a body.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ _LARGEST: Final = 0x7FFF
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """The message in a key or value: its definition, its `version` and its first byte; it extends to the last byte."""
+    """The message in a key or value: its definition, its `version`, and the offset at which it begins.
+
+    It ends at the end.
+    """
 
     message: Message
     version: int
@@ -43,7 +46,10 @@ class Body:
 
 
 def key_body(topic: str, key: Buffer) -> Body | None:
-    """The body of an internal topic's key; None where the topic's keys have no definition. Raises RecordsError."""
+    """The message in the key of an internal topic's record; None if keys of the topic have no definition.
+
+    Raises RecordsError.
+    """
     if topic not in COORDINATORS:
         return None
     number = _int16(key, "key")
@@ -51,9 +57,9 @@ def key_body(topic: str, key: Buffer) -> Body | None:
 
 
 def value_body(topic: str, key: Buffer | None, value: Buffer) -> Body | None:
-    """The body of an internal topic's value. Raises RecordsError.
+    """The message in the value of an internal topic's record. Raises RecordsError.
 
-    None where the key of a coordinator's record does not tell the value's type: that problem is reported for the key.
+    None if the key of a coordinator's record does not determine the value's type: that fault is reported for the key.
     """
     if topic in METADATA:
         return _metadata_body(topic, value)
@@ -78,7 +84,7 @@ def value_body(topic: str, key: Buffer | None, value: Buffer) -> Body | None:
 
 
 def read(body: Body, data: Buffer, part: str) -> tuple[dict[str, Any], list[Problem]]:
-    """The decoded fields of a record's key or value, and problems that do not stop decoding. Raises RecordsError."""
+    """(decoded fields of a record's key or value, problems that do not stop decoding). Raises RecordsError."""
     problems: list[Problem] = []
     name = body.message.name
     try:
@@ -97,8 +103,8 @@ def decoded_json(
 ) -> tuple[dict[str, Any], list[Problem]]:
     """A decoded key or value as {"type", "name", "version", "data"} (keys have no version), and problems inside it.
 
-    The problems are those inside its bytes fields. The view's knowledge learns from the values, for example topic names
-    from the cluster's metadata.
+    The problems are those inside the message's bytes fields. The view's knowledge learns from the values, for example
+    topic names from the cluster's metadata.
     """
     message = body.message
     view.knowledge.learn(message, body.version, values)
@@ -115,7 +121,7 @@ def decoded_json(
 
 
 def withheld(topic: str, body: Body | None, values: dict[str, Any] | None, view: View) -> bool:
-    """Whether the bytes of a key or value are withheld because of secrets. `values` is None where it is unreadable."""
+    """Whether the bytes of a key or value are withheld because of secrets. `values` is None if they are unreadable."""
     if view.show_secrets:
         return False
     if body is None or values is None:
@@ -124,9 +130,9 @@ def withheld(topic: str, body: Body | None, values: dict[str, Any] | None, view:
 
 
 def content_withheld(topic: str | None, part: str, record: Record) -> bool:
-    """Whether a record's "key", "value" or "header" (`part`) is withheld.
+    """Whether the "key", "value" or "header" (`part`) of a record is withheld.
 
-    Topics with secrets show only values that decode to their end and contain no secret.
+    Topics with secrets show only values that decode to their last byte and contain no secret.
     """
     if topic not in secrets.TOPICS:
         return False
@@ -141,7 +147,7 @@ def content_withheld(topic: str | None, part: str, record: Record) -> bool:
 
 
 def fits(topic: str, key: Buffer | None, value: Buffer | None) -> bool:
-    """Whether a value decodes to its end as a value of the internal topic."""
+    """Whether a value decodes to its last byte as a value of the internal topic."""
     try:
         body = None if value is None else value_body(topic, key, value)
     except RecordsError:

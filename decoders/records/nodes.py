@@ -1,8 +1,8 @@
 """The nodes below a records field in the tree of a frame.
 
 A batch has nodes for the fields of its header, named as in the JSON form, and "records", each with its own fields.
-Offsets count in the frame, except those of compressed records and of problems in them, which count in the decompressed
-bytes (`Node.buffer`). Nodes are created when they are first asked for.
+Offsets count in the frame, except for compressed records and problems in them: these count in the decompressed bytes
+(`Node.buffer`). Nodes are created on first access.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from kproxy.decoders.tree import Node, tree
 from kproxy.decoders.view import View
 
 MOST: Final = 10_000
-"""Most records of a batch, or messages of a set, that become nodes."""
+"""Maximum number of records of a batch, or of messages of a set, that get nodes."""
 
 PREVIEW: Final = 80
-"""Bytes of a key or value that a label shows as text."""
+"""Maximum number of bytes of a key or value that a label shows as text."""
 
 SHOWN: Final = 1_000
-"""Most characters of a viewer's output that a label shows."""
+"""Maximum number of characters of a viewer's output that a label shows."""
 
 BITS: Final = "bits"
-"""Type of the nodes that explain single bits of attributes; their bytes are those of the attributes."""
+"""Type of the nodes that explain single bits of attributes; they have the bytes of the attributes."""
 
 _decoder: Final = codecs.getincrementaldecoder("utf-8")
 
@@ -65,9 +65,9 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def attach(body: Node, view: View, places: Iterable[Place]) -> None:
-    """Add batches and records below the records fields of a message; they are created when they are asked for.
+    """Add nodes for batches and records below the records fields of a message; they are created on first access.
 
-    `places` has the known facts about the records from elsewhere in the exchange.
+    `places` holds facts about the records from the rest of the exchange.
     """
     known = {place.path: place for place in places}
     for node in body.walk():
@@ -77,12 +77,12 @@ def attach(body: Node, view: View, places: Iterable[Place]) -> None:
 
 
 def topic_of(node: Node, knowledge: Knowledge) -> str | None:
-    """The topic of a records field; None if it is unknown or the node is another field."""
+    """The topic of a records field; None if the topic is unknown or the node is another field."""
     return _alone(node, knowledge).topic if node.type == "records" else None
 
 
 def _alone(node: Node, knowledge: Knowledge) -> Place:
-    """The Place of a records field, derived from the fields around it in the same message only."""
+    """The Place of a records field, as far as the fields around it in the same message show it."""
     around: dict[str, Any] = {}
     above = node.parent
     while above is not None:
@@ -108,7 +108,7 @@ def moment(milliseconds: int) -> str:
 
 
 def _field(place: Place, view: View, node: Node) -> Iterator[Node]:
-    """The nodes of a records field: the end of an earlier batch, the batches, and an incomplete or unreadable tail."""
+    """The nodes of a records field: the end of an earlier batch, the batches, and the incomplete or unreadable rest."""
     found = PartitionRecords(place, view)
     data = memoryview(node.value)
     at = node.end - len(data)
@@ -172,7 +172,7 @@ def _batch_label(inside: _InBatch) -> str:
 
 
 class _InBatch:
-    """A batch with its context. `at` is the frame offset that batch positions count from.
+    """A batch with its context. Positions in the batch count from the frame offset `at`.
 
     `before` is the number of records in the batches before it, None if unknown.
     """
@@ -187,7 +187,10 @@ class _InBatch:
         self.batch = found.batches[index]
 
     def label(self, offset: int, timestamp: int | None, number: int) -> str:
-        """Label of a record: offset, offset that the broker assigned, timestamp, why a client skips it."""
+        """Label of a record: its offset, the offset that the broker assigned, its timestamp, and why a client skips it.
+
+        `number` is the record's index in the batch.
+        """
         words = [f"offset {offset}"]
         assigned = None if self.before is None else self.found.assigned(self.before + number)
         if assigned is not None:
@@ -198,7 +201,10 @@ class _InBatch:
         return "  ".join(filter(None, words))
 
     def tell(self, key: Node, value: Node, headers: Sequence[Header] = NO_HEADERS) -> None:
-        """Label or decode the key and value of a record that is not a control record."""
+        """Set labels on the key and value of a record, or decode them for an internal topic.
+
+        Not for control records.
+        """
         topic = self.found.place.topic
         if topic in internal.TOPICS:
             _internal(topic, key, value, self.view)
@@ -206,7 +212,7 @@ class _InBatch:
             key.label, value.label = self.payload("key", key, headers), self.payload("value", value, headers)
 
     def payload(self, part: str, node: Node, headers: Sequence[Header] = NO_HEADERS) -> str | None:
-        """Label of a key, value or header value: the output of the view's viewers, else the beginning of its text."""
+        """Label of a key, value or header value: the output of the chosen viewer, else the beginning of its text."""
         payloads = self.view.payloads
         if node.value is None or payloads is None:
             return _preview(node)
@@ -219,7 +225,7 @@ class _InBatch:
         return f"{shown['format']}: {text[:SHOWN]}{'…' if len(text) > SHOWN else ''}"
 
 
-# Magic 2.
+# --- batches of magic 2 ---
 
 
 def _v2(inside: _InBatch, node: Node) -> Iterator[Node]:
@@ -270,13 +276,13 @@ def _records(inside: _InBatch, node: Node) -> Iterator[Node]:
 
 
 def _record_end(data: memoryview, start: int) -> int:
-    """Where a complete record ends; it begins with its size."""
+    """Offset at which a complete record ends; the record begins with its size."""
     size, position = read_unsigned_varint(data, start)
     return position + (size >> 1)
 
 
 def _damage(opened: Opened, data: memoryview, start: int, at: int, node: Node) -> Iterator[Node]:
-    """Report a batch's troubles: as nodes of the unread bytes from `start` on, or on `node` if no byte was read."""
+    """Report a batch's faults: as nodes for the unread bytes from `start` on, else on `node`."""
     for trouble in opened.troubles:
         if opened.uncompressed_size is None or not data:
             node.problem = _problem(trouble, 0)
@@ -297,7 +303,7 @@ def _record(
     carried: Sequence[Header],
     node: Node,
 ) -> Iterator[Node]:
-    """The fields of a complete record."""
+    """The nodes for the fields of a complete record."""
     fields = _Varints(data, start, at, node)
     yield fields.number("length")
     yield fields.fixed("attributes", "int8")
@@ -338,7 +344,7 @@ def _record(
 
 
 class _Varints:
-    """Steps through the fields of a record."""
+    """Reads the fields of a record one after the other and makes a node for each."""
 
     def __init__(self, data: memoryview, position: int, at: int, parent: Node) -> None:
         self.data, self.position, self.at, self.parent = data, position, at, parent
@@ -357,7 +363,7 @@ class _Varints:
         return node
 
     def fixed(self, name: str, type_: str) -> Node:
-        """A field of fixed size. Raises RecordsError."""
+        """A node for a field of fixed size. Raises RecordsError if fewer bytes remain."""
         node = self._node(name, type_)
         if self.position + _FORMATS[type_].size > len(self.data):
             raise RecordsError(Code.TRUNCATED, f"the bytes end within {name}", self.position)
@@ -367,12 +373,15 @@ class _Varints:
         return node
 
     def bytes(self, name: str) -> Node:
-        """Bytes with a varint size before them, null if that is negative."""
+        """A node for bytes with a varint size before them; null if the size is negative."""
         node = self.number(name)
         return self._sized(node, node.value)
 
     def bytes32(self, name: str) -> Node:
-        """Bytes with an int32 size before them, null if that is negative. Raises RecordsError."""
+        """A node for bytes with an int32 size before them, null if it is negative.
+
+        Raises RecordsError if fewer bytes remain.
+        """
         node = self.fixed(name, "int32")
         left = len(self.data) - self.position
         if node.value > left:
@@ -381,7 +390,7 @@ class _Varints:
         return self._sized(node, node.value)
 
     def done(self) -> None:
-        """Raises RecordsError if bytes are left."""
+        """Raises RecordsError if bytes remain after the last field."""
         left = len(self.data) - self.position
         if left:
             raise RecordsError(Code.TRAILING_BYTES, f"{counted(left, 'byte')} after the last field", self.position)
@@ -398,7 +407,7 @@ class _Varints:
 
 
 def _control(key: Node, value: Node) -> None:
-    """Label a control record; its key and value are decoded when their nodes are unfolded."""
+    """Set labels on the key and value of a control record; the nodes below them are created on first access."""
     if key.value is None:
         key.problem = Problem("", key.start, key.path, "a control record without key", Code.TRUNCATED)
         return
@@ -432,7 +441,7 @@ def _control_value(number: int, value: Node) -> Iterable[Node]:
 
 
 def _internal(topic: str, key: Node, value: Node, view: View) -> None:
-    """Label a record of an internal topic; the nodes below its key and value are created when they are unfolded."""
+    """Set labels on the key and value of an internal topic's record; the nodes below are created on first access."""
     name = None if key.value is None else bytes(key.value)
     for node in (key, value):
         if node.value is None:
@@ -455,7 +464,7 @@ def _internal(topic: str, key: Node, value: Node, view: View) -> None:
 def _internal_fields(body: internal.Body, data: bytes, view: View, node: Node) -> list[Node]:
     found = tree(body.message, body.version, data, body.start, len(data))
     embedded.attach(found, body.message, body.version, memoryview(data), Scope(view))
-    # Lazily created children get offsets within `data`, so create them all before _moved shifts the offsets.
+    # Children that are created later would get offsets within `data`, so all are created before _moved shifts them.
     closed = [found]
     while closed:
         closed += closed.pop().children
@@ -474,11 +483,11 @@ def _moved(found: Node, by: int, parent: Node) -> list[Node]:
     return found.children
 
 
-# Message sets.
+# --- message sets ---
 
 
 def _message(inside: _InBatch, node: Node) -> Iterator[Node]:
-    """The fields of an outer message."""
+    """The nodes for the fields of an outer message."""
     data = memoryview(inside.found.records)[inside.batch.start : inside.batch.end]
     header = inside.batch.header
     reading = _Message(inside, inside.view.batch_limit, bool(header["crcValid"]))
@@ -486,10 +495,11 @@ def _message(inside: _InBatch, node: Node) -> Iterator[Node]:
 
 
 class _Message:
-    """Reads the fields of a message of magic 0 or 1.
+    """Reads the fields of a message of magic 0 or 1 and makes a node for each.
 
-    `shift` is added to its offset and to those inside, None if that is unknown. `left` is how many bytes may still be
-    decompressed below it. `append_time`, if given, replaces its timestamp and those inside.
+    `shift` is added to the offset of the message and of messages inside it; None if it is unknown. `left` is the number
+    of bytes that may still be decompressed below the message. `append_time`, if given, replaces the timestamps of the
+    message and of those inside.
     """
 
     def __init__(
@@ -549,7 +559,7 @@ class _Message:
     def _set(
         self, data: Buffer | None, codec: str, offset: int, magic: int, append_time: int | None, node: Node
     ) -> Iterator[Node]:
-        """The messages of a compressed set."""
+        """The nodes of the messages in a compressed set."""
 
         def problem(code: Code, text: str) -> None:
             node.problem = Problem("", node.start, node.path, text, code)
@@ -601,7 +611,11 @@ class _Message:
 
 
 def _messages(data: bytes, limit: int) -> tuple[list[tuple[int, int]], int, int, RecordsError | None]:
-    """The messages of a decompressed set: ([start, end) of the first MOST, count, last offset, error that ended it)."""
+    """Find the messages of a decompressed set.
+
+    Returns ([start, end) of the first MOST messages, number of messages, last offset, error that ended the set or
+    None).
+    """
     spans: list[tuple[int, int]] = []
     position = count = last = 0
     end = len(data)
@@ -656,7 +670,7 @@ def _legacy_attributes(magic: int, attributes: int) -> dict[str, Any]:
     return bits
 
 
-# Every format.
+# --- all formats ---
 
 
 def _fixed(fields: Iterable[tuple[str, str]], data: Buffer, position: int, at: int, parent: Node) -> Iterator[Node]:
@@ -677,7 +691,7 @@ def _check(crc: Node, valid: bool) -> None:
 
 
 def _bits(attributes: Node, bits: Mapping[str, Any]) -> None:
-    """Add a node below the attributes for the meaning of each bit."""
+    """Add a node below the attributes for each entry of `bits`: the name of a bit, or of several, and its meaning."""
     for name, value in bits.items():
         node = Node(name, BITS, attributes.start, attributes)
         node.end, node.value = attributes.end, value
@@ -691,7 +705,7 @@ def _bytes(name: str, data: memoryview, start: int, end: int, at: int, parent: N
 
 
 def _preview(node: Node) -> str | None:
-    """The beginning of bytes as quoted text; None if they are not printable UTF-8."""
+    """The beginning of bytes as text in quotes; None if they are not printable UTF-8."""
     if not node.value:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The records of one partition, opened batch by batch, with facts about them from elsewhere in the exchange."""
+"""The records of one partition, opened batch by batch, with facts about them from the rest of the exchange."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from kproxy.decoders.view import PLAIN, View
 
 
 class PartitionRecords:
-    """The batches of a records field, which are decompressed when they are opened.
+    """The batches of a records field; each is decompressed when it is opened.
 
-    Their positions count from `start`, the number of leading bytes that belong to an earlier batch.
+    Positions of batches count from `start`, the number of leading bytes that belong to an earlier batch.
     """
 
     def __init__(self, place: Place, view: View = PLAIN) -> None:
@@ -26,7 +26,10 @@ class PartitionRecords:
         self._aborted: frozenset[int] | None = None
 
     def open(self, index: int, *, most: int | None = None) -> Opened:
-        """Read the records of the batch at `index`, at most `most` if it has magic 2; never raises on any bytes."""
+        """Read the records of the batch at `index`, at most `most` of them if it has magic 2.
+
+        Never raises on any bytes.
+        """
         return open_batch(self.records, self.batches[index], limit=self._limit, most=most)
 
     @property
@@ -39,18 +42,21 @@ class PartitionRecords:
         return self._aborted
 
     def skipped(self, index: int, offset: int) -> str | None:
-        """Why a client drops the record at `offset` in the batch at `index`; None if the client uses it."""
+        """Why a client drops the record at `offset` in the batch at `index`; None if the client uses the record."""
         asked = self.place.fetch_offset
         if asked is not None and offset < asked:
             return skipped.BELOW
         return skipped.ABORTED if index in self.aborted else None
 
     def assigned(self, before: int) -> int | None:
-        """The offset that the broker gave to the record after the first `before` of the request; None if unknown."""
+        """The offset that the broker assigned to a record; `before` is the number of records before it in the request.
+
+        None if it is unknown.
+        """
         return None if self.place.assigned is None else self.place.assigned + before
 
     def tail_size(self) -> int | None:
-        """Full size in bytes of the incomplete batch at the end; None if its size field is cut off or wrong."""
+        """Size in bytes that the incomplete batch at the end states; None if its size field is incomplete or wrong."""
         if self.troubles and self.troubles[-1].path == "":
             return None
         rest = self.records[len(self.records) - self.tail :]
@@ -64,4 +70,4 @@ class PartitionRecords:
 
 
 _SIZE_ENDS = 12
-"""Where the size field ends in every format: after the offset (8 bytes) and the size (4 bytes)."""
+"""Offset at which the size field of a batch ends in all formats: after base offset (8 bytes) and size (4 bytes)."""

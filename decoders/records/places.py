@@ -1,4 +1,4 @@
-"""Find the records fields of an exchange, with each one's partition and what request and response say about it."""
+"""Finds the records fields of an exchange, with their partitions and facts about them from request and response."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ Values = Mapping[str, Any]
 
 
 class Lists(NamedTuple):
-    """The names of the lists and the field that lead to a message's records; `in_request` is False for a response."""
+    """Where a message has its records: the names of the list of topics, the list of partitions and the records field.
+
+    `in_request` is False if the records are in the response.
+    """
 
     in_request: bool
     topics: str
@@ -32,21 +35,21 @@ PLACES: Final[Mapping[int, Lists]] = {
     59: Lists(False, "topics", "partitions", "unalignedRecords"),
     78: Lists(False, "responses", "partitions", "records"),
 }
-"""Where the records are, by API key (Produce, Fetch, FetchSnapshot, ShareFetch)."""
+"""Where messages have their records, by API key (Produce, Fetch, FetchSnapshot, ShareFetch)."""
 
-"""API key of the message that may hold any of these (KIP-590)."""
+"""API key of Envelope, which may enclose any of these messages (KIP-590)."""
 
 UNALIGNED: Final = "unalignedRecords"
-"""The field whose bytes may begin within a batch."""
+"""Name of the field whose bytes may begin within a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A records field, its partition, and facts about its records from elsewhere in the exchange.
+    """A records field, its partition, and facts about its records from the rest of the exchange.
 
-    `path` is the field's path in its message. `topic` is None if only the id is known, `topic_id` (16 bytes) is None if
-    the message has none. Fetch: `fetch_offset` is the requested offset, `aborted` are the aborted transactions in the
-    response. Produce: `assigned` is the offset that the broker gave to the first record.
+    `path` is the field's path in its message. `topic` is None if only the topic id is known, `topic_id` (16 bytes) is
+    None if the message has none. Fetch: `fetch_offset` is the requested offset, `aborted` are the aborted transactions
+    that the response lists. Produce: `assigned` is the offset that the broker gave to the first record.
     """
 
     path: str
@@ -72,7 +75,7 @@ def places(
 ) -> list[Place]:
     """The records fields of an exchange that are not null; request or response may be missing.
 
-    For an Envelope, these are the records fields of the message inside.
+    For an Envelope, these are the records fields of the enclosed message.
     """
     depth = 0
     while api_key == api_keys.ENVELOPE and depth < DEEPEST:
@@ -120,7 +123,7 @@ def _places(
 
 
 def assigned_offsets(response: Any) -> dict[tuple[Any, int], int]:
-    """The base offset by (topic id or name, partition) in a Produce response, given as decoded values or JSON."""
+    """Base offsets in a Produce response by (topic id or name, partition); `response` is decoded values or JSON."""
     if not response:
         return {}
     return {

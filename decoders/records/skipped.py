@@ -1,4 +1,4 @@
-"""Records of a Fetch that a client drops, as Kafka's consumer does (`CompletedFetch`)."""
+"""Finds the records of a Fetch that a client drops, as Kafka's consumer does (`CompletedFetch`)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any, Final
 BELOW: Final = "below_fetch_offset"
 ABORTED: Final = "aborted"
 ABORT: Final = 0
-"""Control record type."""
+"""Control record type of a marker that aborts a transaction."""
 
 
 def mark(request: Any, response: Any) -> None:
-    """Mark the records of a Fetch that its client drops with "skipped". Changes the response's JSON in place.
+    """Add "skipped" to the records of a Fetch that its client drops; changes the response's JSON in place.
 
     A response has records below the fetch offset if that offset lies within a batch. A request within a fetch session
     (KIP-227) may omit a partition; its fetch offset is then unknown and its records below it stay unmarked. Responses
@@ -44,12 +44,12 @@ def mark(request: Any, response: Any) -> None:
 
 
 def topic_key(topic: Mapping[str, Any]) -> Any:
-    """The key of a topic in a Fetch: its id if the version has ids, else its name."""
+    """The identity of a topic in a Fetch: its topic id if the version has ids, else its name."""
     return topic.get("topicId", topic.get("topic"))
 
 
 def fetch_offsets(request: Any) -> dict[tuple[Any, int], int]:
-    """The fetch offset by (topic key, partition) of a Fetch request, given as decoded values or JSON."""
+    """Fetch offsets in a Fetch request by (topic id or name, partition); `request` is decoded values or JSON."""
     if not isinstance(request, dict):
         return {}
     return {
@@ -66,8 +66,8 @@ def aborted(
 ) -> list[int]:
     """Indexes of a partition's batches that belong to aborted transactions.
 
-    `transactions` are the aborted transactions that the response lists. `is_abort` tells for the index of a control
-    batch whether that aborts its transaction.
+    `transactions` are the aborted transactions that the response lists. `is_abort(index)` returns whether the control
+    batch at `index` aborts its transaction.
     """
     waiting = [(one["firstOffset"], one["producerId"]) for one in transactions]
     heapq.heapify(waiting)

@@ -1,1 +1,1 @@
-"""SASL: the content of its tokens (`tokens`), and the authentication state of a connection (`session`)."""
+"""SASL: decoding of tokens (`tokens`), and the state of a connection's authentication (`session`)."""

@@ -9,7 +9,10 @@ from typing import Any
 
 
 class State(StrEnum):
-    """Progress of a connection's authentication. REFUSED: mechanism not accepted; FAILED: credentials not accepted."""
+    """Progress of a connection's authentication.
+
+    REFUSED: the broker does not accept the mechanism. FAILED: it does not accept the credentials.
+    """
 
     CHOOSING = "choosing"
     AUTHENTICATING = "authenticating"
@@ -41,7 +44,7 @@ class Session:
 
     @property
     def ends(self) -> int | None:
-        """When the session ends (ns since the epoch); None if it has no end."""
+        """When the session ends, in nanoseconds since the epoch; None if it has no end."""
         return None if self.since is None or not self.lifetime_ms else self.since + self.lifetime_ms * 1_000_000
 
     def in_words(self) -> str:
@@ -55,13 +58,13 @@ class Session:
         return words + "".join(f": {text}" for text in (self.error, self.message) if text)
 
     def to_json(self) -> dict[str, Any]:
-        """The known values, for `from_json`; `since` in nanoseconds since the epoch."""
+        """The values that are known, for `from_json`; `since` is in nanoseconds since the epoch."""
         values = {name: getattr(self, name) for name in self.__slots__}
         known = {name: value for name, value in values.items() if value not in {None, ()}}
         return {**known, "state": self.state.value, **({"offered": list(self.offered)} if self.offered else {})}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Session:
-        """The session that `to_json` wrote. Raises KeyError, TypeError or ValueError if `values` is not one."""
+        """The session from the result of `to_json`. Raises KeyError, TypeError or ValueError if `values` is not one."""
         read = {**values, "state": State(values["state"]), "offered": tuple(values.get("offered", ()))}
         return cls(**read)

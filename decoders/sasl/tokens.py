@@ -1,10 +1,9 @@
-"""Split the messages of SASL mechanisms into parts, some of which are secret.
+"""Splits the messages of SASL mechanisms into parts, some of which are secret.
 
 PLAIN (RFC 4616), SCRAM (RFC 5802, with Kafka's extension "tokenauth" of KIP-48) and OAUTHBEARER (RFC 7628, with the
 extensions of KIP-342) are decoded; GSSAPI is only recognised. The mechanism is inferred from the message's form,
-because a capture may lack the handshake that named it. A message of any other form is not decoded.
-
-`decoders.secrets` defines which parts are secret; an unknown attribute of SCRAM is.
+because a capture may lack the handshake that named it. A message of any other form is not decoded. `decoders.secrets`
+defines which parts are secret; unknown attributes of SCRAM are.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ OAUTHBEARER: Final = "OAUTHBEARER"
 GSSAPI: Final = "GSSAPI"
 
 LONGEST: Final = 1 << 18
-"""Most bytes of a token that is decoded; brokers accept 512 KiB from unauthenticated clients."""
+"""Maximum size in bytes of a token that is decoded; brokers accept 512 KiB from unauthenticated clients."""
 MOST_PARTS: Final = 100
 
 _SCRAM_NAMES: Final = {
@@ -49,17 +48,17 @@ _SCRAM_STEPS: Final = (
     ("v", "server-final"),
     ("e", "server-final"),
 )
-"""(letters of a message's attributes in order, name of the message); optional ones (m, tokenauth) are not listed."""
+"""(letters of the attributes of a SCRAM message in order, name of the message); optional attributes are not listed."""
 _ATTRIBUTE: Final = re.compile(r"([A-Za-z]\w*)=([^,\0]*)")
 _GS2_HEADER: Final = re.compile(r"(?:n|y|p=[\w.-]+),(?:a=([^,\0\1]*))?,")
 _BEARER: Final = re.compile(r"bearer +", re.IGNORECASE)
 _SPNEGO_OR_KERBEROS: Final = 0x60
-"""The tag of a GSS-API token's first octet (RFC 2743, 3.1)."""
+"""Value of the first byte of a GSS-API token (RFC 2743, 3.1)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a message: its bytes [start, end), and its value (bytes if it is secret)."""
+    """A part of a SASL message: its bytes [start, end), and its value, which stays bytes if it is secret."""
 
     name: str
     start: int
@@ -70,7 +69,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A message of a mechanism; `step` is the mechanism's name for it, `claims` those of a JWT in it."""
+    """A message of a SASL mechanism; `step` is the mechanism's name for it, `claims` are those of a JWT in it."""
 
     mechanism: str
     step: str
@@ -82,20 +81,20 @@ class Token:
 
     @property
     def principal(self) -> str | None:
-        """The name that the client gives itself; None if the message has none."""
+        """The name under which the client authenticates; None if the message holds none."""
         claimed = None if self.claims is None else self.claims.get("sub")
         name = self.get("authzid") or self.get("username") or claimed
         return name if isinstance(name, str) else None
 
     @property
     def refused(self) -> str | None:
-        """The broker's reason for refusing the client; None if the message is no refusal."""
+        """The broker's reason for refusing the client; None if the message is not a refusal."""
         refused = self.get({"server-final": "error", "error": "status"}.get(self.step, ""))
         return None if refused is None else str(refused)
 
 
 def read(data: Buffer) -> Token | None:
-    """The decoded token; None if it has the form of no known mechanism. Never raises."""
+    """Decode a token; None if it has the form of no known mechanism. Never raises."""
     raw = bytes(data[: LONGEST + 1])
     if not raw or len(raw) > LONGEST:
         return None
@@ -111,7 +110,7 @@ def read(data: Buffer) -> Token | None:
 
 
 def masked(data: Buffer) -> bytes:
-    """The token with "*" for each secret byte, same length; all bytes are masked if the token is not decoded."""
+    """The token with "*" in place of each secret byte; if it cannot be decoded, in place of all bytes."""
     token = read(data)
     if token is None or token.mechanism == GSSAPI:
         return b"*" * len(data)
@@ -128,7 +127,7 @@ def _part(name: str, start: int, end: int, value: Any) -> Part:
 
 
 def _plain(text: str) -> Token | None:
-    """[authzid] NUL username NUL password"""
+    """Decode a token of PLAIN: [authzid] NUL username NUL password. None if the text has another form."""
     pieces = text.split("\0")
     if len(pieces) != 3 or not pieces[1] or not (pieces[0] + pieces[1]).isprintable():
         return None
@@ -143,7 +142,10 @@ def _plain(text: str) -> Token | None:
 
 
 def _scram(text: str) -> Token | None:
-    """Attributes "x=value" separated by commas; the client's first message has a header before them."""
+    """Decode a message of SCRAM: attributes "x=value" separated by commas. None if the text has another form.
+
+    The client's first message has a header before the attributes.
+    """
     header = _GS2_HEADER.match(text)
     parts = []
     at, rest = 0, text
@@ -181,7 +183,10 @@ def _unescaped(name: str) -> str:
 
 
 def _oauthbearer(text: str) -> Token | None:
-    """A header as in SCRAM, then "key=value" pairs separated by bytes 0x01; "auth" has the bearer token."""
+    """Decode a message of OAUTHBEARER. None if the text has another form.
+
+    It is a header as in SCRAM, then "key=value" pairs separated by bytes 0x01; "auth" holds the bearer token.
+    """
     header = _GS2_HEADER.match(text)
     if header is None or text[header.end() : header.end() + 1] != "\1" or not text.endswith("\1\1"):
         return None
@@ -209,7 +214,7 @@ def _oauthbearer(text: str) -> Token | None:
 
 
 def _refusal(text: str) -> Token | None:
-    """The JSON with which a broker refuses a token (RFC 7628, 3.2.2)."""
+    """Decode the JSON with which a broker refuses a token (RFC 7628, 3.2.2). None if the text has another form."""
     found = _object(text) if text[:1] == "{" else None
     if found is None or not isinstance(found.get("status"), str):
         return None
@@ -220,7 +225,7 @@ def _refusal(text: str) -> Token | None:
 
 
 def _claims(token: str) -> dict[str, Any] | None:
-    """The claims that may be shown of a JWT in compact form; None if the token is not a JWT."""
+    """The claims of a JWT in compact form that may be shown; None if the token is not a JWT."""
     pieces = token.split(".")
     if len(pieces) != 3:
         return None

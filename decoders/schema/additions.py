@@ -1,4 +1,4 @@
-"""What users' files define beside Kafka: messages of further API keys, and dialects."""
+"""Definitions in users' files besides Kafka's: messages with further API keys, and dialects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Additions:
 
     @property
     def bodies(self) -> Iterator[tuple[str, Sequence[Field]]]:
-        """The fields of each message, with "request" or "response"; those of a dialect whatever their conditions."""
+        """("request" or "response", fields) of each message; for a dialect, all fields, whatever their conditions."""
         for message in self.messages:
             yield message.kind, message.fields
         for one in self.dialects.values():
@@ -27,7 +27,10 @@ class Additions:
 
     @property
     def names(self) -> dict[str, frozenset[int]]:
-        """API keys and numbers of dialects' request types by name; the latter also as "coordinator-draft-1.Ping"."""
+        """API keys and request types of dialects by name.
+
+        A dialect's also by a name such as "coordinator-draft-1.Ping".
+        """
         found: dict[str, frozenset[int]] = {}
         for message in self.messages:
             if message.kind == "request" and message.api_key is not None:

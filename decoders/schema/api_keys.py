@@ -6,6 +6,7 @@ from typing import Final
 
 PRODUCE: Final = 0
 FETCH: Final = 1
+LIST_OFFSETS: Final = 2
 METADATA: Final = 3
 LEADER_AND_ISR: Final = 4
 STOP_REPLICA: Final = 5

@@ -14,11 +14,13 @@ from kproxy.decoders.schema.names import folded, lookup
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """An API. `releases` are the first and last release that support it ("0.8.0", "3.9"); last is None if not ended.
+    """An API of Kafka, or of a user's file.
 
-    An API that a user's file defines has the class "given" and `releases` ("", None). `spoken` has the versions that
-    each release knows, for releases whose definitions kproxy holds. `unstable` are versions that the newest of these
-    does not serve unless `unstable.api.versions.enable` is set; `stable` is true if there are none.
+    `releases` are the first and the last release that support it ("0.8.0", "3.9"). The last one is None if the newest
+    release supports the API. An API that a user's file defines has the class "given" and `releases` ("", None).
+    `spoken` maps each release whose definitions kproxy has to the versions that the release knows. `unstable` are
+    versions that the newest of these releases serves only with `unstable.api.versions.enable`; `stable` is true if
+    there are none.
     """
 
     key: int
@@ -37,7 +39,10 @@ class Api:
 
 @cache
 def all_apis(release: str | None = None) -> dict[int, Api]:
-    """Every API by key, with the name and stability of `release` (as in `store.releases`) if that knows the API."""
+    """Every API by key.
+
+    Name and stability are those in `release` (one of `store.releases`), if that release has the API.
+    """
     apis = {}
     for facts in store.apis():
         key = facts["key"]
@@ -69,5 +74,8 @@ def _by_name() -> dict[str, int]:
 
 
 def by_name(name: str) -> int | None:
-    """The key of an API by its current or an older name; None if unknown. FETCH, FetchRequest, FetchKey mean Fetch."""
+    """The key of an API by its current or an older name; None if unknown.
+
+    FETCH, FetchRequest, FetchKey stand for Fetch.
+    """
     return lookup(_by_name(), name, ("request", "response", "key"))

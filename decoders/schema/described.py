@@ -1,4 +1,4 @@
-"""Describe a message over its versions: fields with types and versions, and differences between two versions.
+"""Describes a message over its versions: its fields with types and versions, and differences between two versions.
 
 The descriptions are derived from the layouts that the decoders use.
 """
@@ -17,9 +17,9 @@ from kproxy.decoders.schema.model import Message
 class FieldRow:
     """A field over the versions that have it.
 
-    `path` includes the structs around it ("topics[].partitions[].index"). `types` has the type in each version, as the
-    definition writes it, or "struct" or "[]struct". `nullable` has the versions in which the field is nullable,
-    `tagged` the tag in each version in which it is tagged.
+    `path` includes the structs around it ("topics[].partitions[].index"). `types` holds the type in each version, as
+    the definition writes it, or "struct" or "[]struct". `nullable` lists the versions in which the field is nullable,
+    `tagged` holds the tag in each version in which it is tagged.
     """
 
     path: str
@@ -29,14 +29,14 @@ class FieldRow:
     nullable: frozenset[int]
     tagged: Mapping[int, int]
     slot: Slot
-    """The field in the newest version that has it."""
+    """The encoding of the field in the newest version that has it."""
 
     @property
     def versions(self) -> list[int]:
         return sorted(self.types)
 
     def to_json(self, every: Sequence[int]) -> dict[str, object]:
-        """The row as JSON; `every` is all versions of the message."""
+        """The row as JSON; `every` lists all versions of the message."""
         field = self.slot.field
         line: dict[str, object] = {
             "path": self.path,
@@ -70,7 +70,7 @@ def type_text(slot: Slot) -> str:
 
 
 def runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """Sorted numbers as (first, last) of each run of consecutive ones."""
+    """Sorted numbers as (first, last) of each sequence of consecutive numbers."""
     found: list[tuple[int, int]] = []
     for number in numbers:
         if found and found[-1][1] == number - 1:
@@ -81,12 +81,15 @@ def runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def ranges(numbers: Sequence[int]) -> str:
-    """Sorted numbers in words: "0-3, 5"."""
+    """Sorted numbers as text: "0-3, 5"."""
     return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in runs(numbers))
 
 
 def since(versions: Sequence[int], every: Sequence[int]) -> str:
-    """Some of a message's versions as a definition writes them: "2+" if up to the newest, "0-4", "3"."""
+    """Some versions of a message, as a definition writes them: "2+" up to the newest, "0-4", "3".
+
+    `every` are all versions.
+    """
     if not versions or not every or versions[-1] != every[-1]:
         return ranges(versions)
     *before, (low, _) = runs(versions)
@@ -95,7 +98,7 @@ def since(versions: Sequence[int], every: Sequence[int]) -> str:
 
 
 def fields(messages: Mapping[int, Message]) -> list[FieldRow]:
-    """All fields of a message in wire order; `messages` are its definitions by version."""
+    """All fields of a message in wire order; `messages` holds its definition in each version."""
     return list(_fields({v: layout_of(message, v).every() for v, message in messages.items()}, "", 0))
 
 
@@ -122,7 +125,7 @@ def _fields(slots: Mapping[int, list[Slot]], above: str, depth: int) -> Iterator
 
 
 def _order(lists: list[list[str]]) -> list[str]:
-    """The names of all lists merged; each name follows the name before it in the first list that has it."""
+    """Merges lists of names; each name comes after the one that precedes it in the first list that has it."""
     order: list[str] = []
     for names in lists:
         at = 0
@@ -140,7 +143,10 @@ def _order(lists: list[list[str]]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """`kind` is "added", "removed" or "changed"; `before` and `after` describe the field or message, "" if absent."""
+    """A difference between two versions; `kind` is "added", "removed" or "changed".
+
+    `before` and `after` describe the field or message in the two versions, "" if it is absent.
+    """
 
     kind: str
     path: str
@@ -152,9 +158,9 @@ class Change:
 
 
 def differences(before: tuple[Message, int], after: tuple[Message, int]) -> list[Change]:
-    """Differences in the encoding of two versions of a message, in wire order; the path "" is the message itself.
+    """Differences between the encodings of two (message, version), in wire order; the path "" is the message itself.
 
-    A version that becomes flexible has one change for the whole message, instead of one for each compact length.
+    If only one of them is flexible, there is one change for the whole message, instead of one for each compact length.
     """
     old, new = (layout_of(message, version) for message, version in (before, after))
     changes = []
@@ -190,7 +196,7 @@ def _differences(old: Layout, new: Layout, above: str) -> Iterator[Change]:
 
 
 def _all(slot: Slot, path: str, kind: str) -> Iterator[Change]:
-    """Changes for a field that only one version has, and for all fields below it."""
+    """The changes for a field that only one of the versions has, and for all fields below it."""
     text = _written(slot)
     yield Change(kind, path, "", text) if kind == "added" else Change(kind, path, text, "")
     if slot.layout is not None:
@@ -200,7 +206,7 @@ def _all(slot: Slot, path: str, kind: str) -> Iterator[Change]:
 
 
 def _written(slot: Slot) -> str:
-    """How a field is encoded (type, nullable, tag), without what flexible versions change in every field."""
+    """How a field is encoded (type, nullable, tag), without differences that flexible versions make to all fields."""
     notes = [type_text(slot)]
     if slot.nullable:
         notes.append("nullable")
@@ -213,10 +219,10 @@ def _written(slot: Slot) -> str:
 
 
 def grammar(message: Message, version: int) -> list[str]:
-    """A version as rules, in the names and types of Kafka's protocol guide.
+    """The encoding of a version as grammar rules, with the names and types of Kafka's protocol guide.
 
-    [a] is an array with an INT32 count, (a) one with an unsigned varint of the count + 1; ?[a] and ?(a) may be null,
-    as may ?a of structs. `_tagged_fields` ends each struct of a flexible version.
+    [a] is an array with an INT32 count, (a) one with an unsigned varint of the count + 1; ?[a] and ?(a) may be null, as
+    may ?a of structs. `_tagged_fields` ends each struct of a flexible version.
     """
     return list(_rule(_title(message, version), layout_of(message, version), 0))
 

@@ -1,4 +1,4 @@
-"""The shape of a dialect, as data."""
+"""The types of which a dialect consists, as data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kproxy.decoders.schema.model import NEVER, Field, Message, Versions
 from kproxy.decoders.stream import Side
 
 MOST_CONDITIONS = 4
-"""Conditions that one body may depend on: it has two layouts for each."""
+"""Maximum number of conditions that one body may depend on: each condition doubles the number of layouts."""
 
 Asks = Literal["client", "broker", "both"]
 Role = Literal["type", "version", "correlationId", "clientId", "error"]
@@ -21,26 +21,29 @@ class EarlierField:
     """A field of an earlier message of the connection."""
 
     message: str
-    """"RegisterRequest"."""
+    """The message's name, such as "RegisterRequest"."""
     field: str
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A field of this message's header or body, or of an earlier message, has this value."""
+    """A condition: the field `field` of `source` has the value `value`.
+
+    `source` is "header" or "body" of the same message, or a field of an earlier message.
+    """
 
     source: Literal["header", "body"] | EarlierField
     field: str
     value: str | bool | int
 
     def holds(self, values: Mapping[str, Any]) -> bool | None:
-        """None where the field is not there."""
+        """Whether the condition holds for these values; None if the field is missing."""
         return None if self.field not in values else bool(values[self.field] == self.value)
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A message's fields, each with the conditions that all hold where it is there."""
+    """The fields of a message; each is present if all of its conditions hold."""
 
     name: str
     key: int
@@ -51,7 +54,10 @@ class Body:
     _variants: dict[tuple[bool, ...], Message] = field(default_factory=dict, compare=False, repr=False)
 
     def message(self, truths: tuple[bool, ...]) -> Message:
-        """The definition where the conditions are these, in their order."""
+        """The definition of the message if its conditions have these truth values.
+
+        They are in the order of `conditions`.
+        """
         found = self._variants.get(truths)
         if found is None:
             known = dict(zip(self.conditions, truths, strict=True))
@@ -63,33 +69,36 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The fields before a body; `roles` names those that mean something to us."""
+    """The fields before a body.
+
+    `roles` maps the roles that kproxy interprets ("type", "correlationId") to field names.
+    """
 
     message: Message
     roles: Mapping[Role, str]
     names: Mapping[int, str] = field(default_factory=dict)
-    """Names of the error field's values."""
+    """Names of error codes: of the values of the field with the role "error"."""
 
     def get(self, role: Role, values: Mapping[str, Any]) -> Any:
-        """What the field of a role holds; None where the header has none."""
+        """The value of the field that has this role; None if the header has no such field."""
         name = self.roles.get(role)
         return None if name is None else values.get(name)
 
 
 @dataclass(frozen=True, slots=True)
 class RequestType:
-    """`response` is None for a request that is never answered."""
+    """A type of request; `response` is None if requests of this type are never answered."""
 
     type: int
     names: tuple[str, ...]
     request: Body
     response: Body | None
     turns: bool
-    """After it the other side asks."""
+    """Whether the other side sends the requests after this one."""
     among_kafka: bool
-    """It stands among Kafka's own requests on their connections."""
+    """Whether the request occurs among Kafka's own requests on Kafka connections."""
     supposed: bool
-    """Nothing says what its bodies are: they are a guess."""
+    """Whether the layouts of its bodies are a guess, because nothing documents them."""
 
     @property
     def name(self) -> str:
@@ -98,11 +107,11 @@ class RequestType:
 
 @dataclass(frozen=True, slots=True)
 class TimeRule:
-    """What is late. `limit` is milliseconds ("asked", "answered") or a number of requests ("unanswered"), or the field
-    that told it.
+    """When a request or response of a dialect is late.
 
-    "asked": a request of this type must come within the limit after the message `after`. "answered": it must be
-    answered within it. "unanswered": no more than that many may stay so in a row.
+    "asked": a request of this type must come within the limit after the message `after`. "answered": a request of this
+    type must be answered within the limit. "unanswered": at most `limit` consecutive requests may stay unanswered. The
+    limit is in milliseconds for "asked" and "answered", or is the field of an earlier message that holds it.
     """
 
     rule: Literal["asked", "answered", "unanswered"]
@@ -114,7 +123,11 @@ class TimeRule:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dialect:
-    """`port`, where given, carries nothing else. `by_order` pairs without correlation ids."""
+    """A protocol with Kafka's framing.
+
+    The connections at `port`, if one is given, carry only this dialect. `by_order` says that responses are paired by
+    order, not by correlation id.
+    """
 
     name: str
     port: int | None
@@ -126,7 +139,7 @@ class Dialect:
     requests: Mapping[int, RequestType]
     rules: tuple[TimeRule, ...] = ()
     conditions: tuple[Condition, ...] = ()
-    """Conditions on earlier messages, in the order of `Exchange.truths`."""
+    """The conditions on earlier messages, in the order of the characters of `Exchange.truths`."""
 
     @property
     def among_kafka(self) -> dict[int, RequestType]:
@@ -134,10 +147,10 @@ class Dialect:
 
     @property
     def remembered(self) -> frozenset[EarlierField]:
-        """What must be kept of a connection's messages."""
+        """The fields of a connection's messages whose values must be remembered for later messages."""
         found = {condition.source for condition in self.conditions if isinstance(condition.source, EarlierField)}
         return frozenset(found | {rule.limit for rule in self.rules if isinstance(rule.limit, EarlierField)})
 
     def may_ask(self, side: Side, *, turned: bool) -> bool:
-        """Whether a side asks, once the roles have been `turned` an odd number of times."""
+        """Whether a side sends requests; `turned` says that the sides have changed roles an odd number of times."""
         return self.asks == "both" or ((self.asks == "client") == (side is Side.CLIENT)) != turned

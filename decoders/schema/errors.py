@@ -1,4 +1,4 @@
-"""Error codes and their names, those of earlier releases included."""
+"""Kafka's error codes and their names, including those of earlier releases."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from kproxy.decoders.schema.names import folded, lookup
 
 
 class KafkaError(NamedTuple):
-    """A row of Kafka's `Errors`; `exception` is the Java class that a client raises for it, None for NONE.
+    """A row of Kafka's `Errors`; `exception` is the Java class that a client raises for the code, None for NONE.
 
-    `refresh_metadata`: a client refreshes its metadata before it retries (the exception is an
+    `refresh_metadata` says that a client refreshes its metadata before it retries (the exception is an
     `InvalidMetadataException`).
     """
 
@@ -35,12 +35,15 @@ def name(code: int) -> str:
 
 
 def name_in(api_key: int, api_version: int, code: int) -> str:
-    """The name of a code in this API and version, which differs from `name` if it had another meaning there."""
+    """The name of an error code in this API and version.
+
+    It differs from `name` if the code had another meaning there.
+    """
     return irregular.error_meaning(api_key, api_version, code) or name(code)
 
 
 def retriable(code: int) -> bool:
-    """Whether Kafka's clients may retry; False for an unknown code."""
+    """Whether Kafka's clients may retry after this error; False for an unknown code."""
     error = all_errors().get(code)
     return error is not None and error.retriable
 
@@ -52,7 +55,7 @@ def refresh_metadata(code: int) -> bool:
 
 
 def older_names(code: int) -> tuple[str, ...]:
-    """Names of the error in earlier releases."""
+    """The names that the error had in earlier releases."""
     return history.ERRORS.get(code, ())
 
 

@@ -1,7 +1,7 @@
 """Facts that the newest definitions do not hold: the first and last release of each API, older names, API classes.
 
-Maintained by hand; the updater asks for a row if a new API has none. Sources: `ApiKeys`, `Errors` and the message
-definitions of each release; for 0.8, `RequestKeys` and `ErrorMapping` of its broker.
+The tables are maintained by hand; the updater (tools/schema) asks for a row if a new API has none. Sources: `ApiKeys`,
+`Errors` and the message definitions of each release; for 0.8, `RequestKeys` and `ErrorMapping` of its broker.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ Klass = Literal[
 
 
 class ApiHistory(NamedTuple):
-    """`first` and `last` are the first and last release whose brokers or controllers know the key (None: still do)."""
+    """The first and last release whose brokers or controllers know an API key.
+
+    `last` is None if the newest still does.
+    """
 
     klass: Klass
     first: str
@@ -137,4 +140,4 @@ ERRORS: Final[dict[int, tuple[str, ...]]] = {
     30: ("GroupAuthorization",),
     31: ("ClusterAuthorization",),
 }
-"""Names in earlier releases by error code; 0.8 names are without their suffix Code (`NotLeaderForPartitionCode`)."""
+"""The names that an error had in earlier releases, by code; names of 0.8 lack their suffix Code."""

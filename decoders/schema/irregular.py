@@ -1,4 +1,4 @@
-"""Exceptions that the message definitions do not state: one table with a reason for each row, and its look-ups."""
+"""Exceptions to Kafka's message definitions: a table with the reason for each row, and functions that look rows up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ Kind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Irregularity:
-    """One exception. `value` depends on the kind: a header version, an error code, acks, or 0 if it has no meaning."""
+    """One exception to the message definitions.
+
+    `value` depends on `kind`: a header version, an error code, a value of acks, or 0 if it has no meaning.
+    """
 
     kind: Kind
     api_key: int
@@ -25,7 +28,7 @@ class Irregularity:
     value: int
     reason: str
     name: str = ""
-    """The name of the field or error that the row is about, if any."""
+    """The name of the field or error that the row is about; "" if there is none."""
 
 
 IRREGULARITIES: Final = (
@@ -102,47 +105,56 @@ def _find(kind: Kind, api_key: int, version: int, value: int | None = None) -> I
 
 
 def request_header_version(api_key: int, version: int) -> int | None:
-    """The header version of a request that is an exception to the rule (flexible: 2, else 1), else None."""
+    """The version of the request header, if it is not the regular one (2 in flexible versions, else 1); else None."""
     row = _find("request header", api_key, version)
     return None if row is None else row.value
 
 
 def response_header_version(api_key: int, version: int) -> int | None:
-    """The header version of a response that is an exception to the rule (flexible: 1, else 0), else None."""
+    """The version of the response header, if it is not the regular one (1 in flexible versions, else 0); else None."""
     row = _find("response header", api_key, version)
     return None if row is None else row.value
 
 
 def expects_no_reply(api_key: int, version: int, acks: object) -> bool:
-    """Whether a request with this `acks` (None if its API has no such field) never gets a response."""
+    """Whether a request never gets a response; `acks` is the value of its field, None if its API has no such field."""
     row = _find("no reply", api_key, version)
     return row is not None and acks == row.value
 
 
 def may_expect_no_reply(api_key: int) -> bool:
-    """Whether some requests of this API never get a response, which depends on their body."""
+    """Whether some requests of this API never get a response, depending on their body."""
     return ("no reply", api_key) in _ROWS
 
 
 def bare_tokens_follow(api_key: int, version: int) -> bool:
-    """Whether the frames after this request's response are SASL tokens without a Kafka header."""
+    """Whether SASL tokens without a Kafka header follow the response to this request."""
     return _find("bare tokens", api_key, version) is not None
 
 
 def v0_answer_error(api_key: int) -> int | None:
-    """The error code with which a response has the layout of v0 whatever the request's version; None if none."""
+    """The error code with which a response of this API has the layout of v0, whatever version was requested.
+
+    None if there is no such error code.
+    """
     row = _find("v0 answer", api_key, 0)
     return None if row is None else row.value
 
 
 def error_meaning(api_key: int, version: int, code: int) -> str | None:
-    """The name of an error code that had another meaning in this API and version than now, else None."""
+    """The name of an error code in this API and version, if the code had another meaning there than today.
+
+    None for all other codes.
+    """
     row = _find("error meaning", api_key, version, code)
     return None if row is None else row.name
 
 
 def with_extra_field(message: Message, version: int) -> Message | None:
-    """The layout that some clients wrongly sent for the request `message`, else None; try it if that does not fit."""
+    """The layout that some clients sent by mistake for this request; None if there is none.
+
+    It is tried if the right layout does not fit.
+    """
     if message.kind != "request" or message.api_key is None:
         return None
     row = _find("extra field", message.api_key, version)

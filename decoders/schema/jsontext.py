@@ -1,4 +1,4 @@
-"""Parse JSON with `//` comments, the format of Kafka's definitions, into values that know their lines."""
+"""Parses JSON with `//` comments, the format of Kafka's definitions, into values that know their line numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 DEEPEST = 64
-"""Greatest nesting of objects and arrays."""
+"""Maximum depth to which objects and arrays may be nested."""
 
 _SKIP = re.compile(r"(?:[ \t\r\n]+|//[^\n]*)*")
 _SCALAR = re.compile(
@@ -20,7 +20,7 @@ _SCALAR = re.compile(
 class DefinitionError(ValueError):
     """A definition file is invalid.
 
-    `line` counts from 1; 0 means the file as a whole. `file` is its name, "" until it is known.
+    `line` counts from 1; 0 stands for the file as a whole. `file` is the file's name, "" until that is known.
     """
 
     def __init__(self, message: str, line: int, file: str = "") -> None:
@@ -47,9 +47,13 @@ class Element:
     # Each of these methods raises DefinitionError if the value has another type.
 
     def object(self, what: str, required: Collection[str] = (), optional: Collection[str] = ()) -> dict[str, Element]:
-        """The members of an object. Raises DefinitionError unless it has all `required` and only `optional` others."""
+        """The members of an object, by name.
+
+        Raises DefinitionError unless it is an object that has all `required` members and no others than `optional`
+        ones. `what` names the object in the error.
+        """
         if not isinstance(self.value, dict):
-            raise self.error(f"{what} is no object")
+            raise self.error(f"{what} must be an object")
         members: dict[str, Element] = self.value
         for name, element in members.items():
             if name not in required and name not in optional:
@@ -61,22 +65,22 @@ class Element:
 
     def items(self, what: str) -> list[Element]:
         if not isinstance(self.value, list):
-            raise self.error(f"{what} is no array")
+            raise self.error(f"{what} must be an array")
         return self.value
 
     def text(self, what: str) -> str:
         if not isinstance(self.value, str):
-            raise self.error(f"{what} is no text")
+            raise self.error(f"{what} must be a string")
         return self.value
 
     def whole(self, what: str, low: int, high: int) -> int:
         if type(self.value) is not int or not low <= self.value <= high:
-            raise self.error(f"{what} is no whole number from {low} to {high}")
+            raise self.error(f"{what} must be a whole number from {low} to {high}")
         return self.value
 
     def flag(self, what: str) -> bool:
         if type(self.value) is not bool:
-            raise self.error(f"{what} is neither true nor false")
+            raise self.error(f"{what} must be true or false")
         return self.value
 
     def choice(self, what: str, choices: Collection[str]) -> str:
@@ -94,7 +98,7 @@ class Element:
 
 
 class _Scan:
-    """A parser's state in a text."""
+    """A text and the position that the parser has reached in it."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -103,7 +107,7 @@ class _Scan:
         self.depth = 0
 
     def skip(self) -> str:
-        """Skip white space and comments; returns the next character, "" at the end."""
+        """Skip white space and comments; returns the next character, "" at the end of the text."""
         match = _SKIP.match(self.text, self.position)
         if match is not None:
             self.line += match[0].count("\n")
@@ -111,7 +115,7 @@ class _Scan:
         return self.text[self.position : self.position + 1]
 
     def error(self, message: str) -> DefinitionError:
-        return DefinitionError(f"no JSON: {message}", self.line)
+        return DefinitionError(f"not JSON: {message}", self.line)
 
     def unexpected(self, wanted: str) -> DefinitionError:
         next_one = self.skip()
@@ -130,7 +134,7 @@ class _Scan:
             self.position += 1
             self.depth += 1
             if self.depth > DEEPEST:
-                raise self.error(f"more than {DEEPEST} objects and arrays inside each other")
+                raise self.error(f"more than {DEEPEST} levels of objects and arrays")
             inside: Any = self.members() if next_one == "{" else self.elements()
             self.depth -= 1
             return Element(inside, line)
@@ -158,7 +162,7 @@ class _Scan:
                 raise self.unexpected("a name in quotes")
             name = self.scalar()
             if name in members:
-                raise DefinitionError(f"{name!r} stands twice in one object", self.line)
+                raise DefinitionError(f"{name!r} appears twice in one object", self.line)
             if not self.take(":"):
                 raise self.unexpected("a colon")
             members[name] = self.value()
@@ -184,5 +188,5 @@ def parse(text: str) -> Element:
     scan = _Scan(text.removeprefix("\ufeff"))
     element = scan.value()
     if scan.skip():
-        raise scan.error("there is more after the value")
+        raise scan.error("unexpected text after the value")
     return element

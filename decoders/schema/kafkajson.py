@@ -1,4 +1,4 @@
-"""Check and convert a message definition in Kafka's own JSON form: from an Element of a file to a `Message`.
+"""Checks a message definition in Kafka's own JSON form and converts it from an Element to a `Message`.
 
 Source: the message definition files of Apache Kafka and the rules of their generator (`apiKey`, `type`, `name`,
 `validVersions`, `flexibleVersions`, `fields`, `commonStructs`).
@@ -19,7 +19,7 @@ from kproxy.decoders.schema.reading import PRIMITIVES
 KINDS: Final = ("request", "response", "data")
 HIGHEST_KEY: Final = 32767
 MOST_FIELDS: Final = 5_000
-"""Most fields of a message; a struct's fields count at each use. Kafka's largest message has about 100."""
+"""Maximum number of fields of a message; a struct's fields count at each use. Kafka's largest message has about 100."""
 FIELD_REQUIRED: Final = frozenset({"name", "type", "versions"})
 FIELD_OPTIONAL: Final = frozenset(
     {
@@ -46,7 +46,7 @@ def message(element: Element) -> Message:
     name = identifier(members["name"], "a message's name")
     valid = versions(members["validVersions"], "validVersions")
     if not valid or valid.high == NO_VERSION:
-        raise members["validVersions"].error(f"validVersions of {name} is {valid}: it must begin and end")
+        raise members["validVersions"].error(f"validVersions of {name} is {valid}: it needs a first and a last version")
     key = None
     if kind != "data":
         if "apiKey" not in members:
@@ -54,9 +54,9 @@ def message(element: Element) -> Message:
         key = members["apiKey"].whole("apiKey", 0, HIGHEST_KEY)
         ending = kind.capitalize()
         if not name.endswith(ending) or name == ending:
-            raise members["name"].error(f"the name of a {kind} ends in {ending}, {name} does not")
+            raise members["name"].error(f"the name of a {kind} must end in {ending}: {name}")
     elif "apiKey" in members:
-        raise members["apiKey"].error(f"{name} is neither request nor response, it has no API key")
+        raise members["apiKey"].error(f"{name} is neither a request nor a response, so it cannot have an apiKey")
     unstable = "latestVersionUnstable" in members and members["latestVersionUnstable"].flag("latestVersionUnstable")
     reading = Fields(valid, versions(members["flexibleVersions"], "flexibleVersions"), members.get("commonStructs"))
     return Message(
@@ -77,12 +77,12 @@ def message(element: Element) -> Message:
 def identifier(element: Element, what: str) -> str:
     name = element.text(what)
     if not _NAME.fullmatch(name):
-        raise element.error(f"{what} {name!r} is no name: letters, digits and _ after a letter")
+        raise element.error(f"{what} {name!r} is not a name: a letter, then letters, digits and _")
     return name
 
 
 def versions(element: Element, what: str) -> Versions:
-    """Read "none", "3", "3+" or "3-5"."""
+    """Parse a range of versions: "none", "3", "3+" or "3-5". `what` names the range in the DefinitionError."""
     text = element.text(what)
     if not _VERSIONS.fullmatch(text):
         raise element.error(f'{what} is {text!r}, not "3", "3+", "3-5" or "none"')
@@ -93,7 +93,7 @@ def versions(element: Element, what: str) -> Versions:
 
 
 class Fields:
-    """Reads the fields and shared structs of one message, which has the versions `valid` and `flexible`."""
+    """Reads the fields and common structs of one message; `valid` and `flexible` are its versions."""
 
     required = FIELD_REQUIRED
     optional = FIELD_OPTIONAL
@@ -109,7 +109,7 @@ class Fields:
             members = one.object("a common struct", ("name", "versions", "fields"), ("about",))
             name = identifier(members["name"], "a struct's name")
             if name in self._shared or name in PRIMITIVES:
-                raise members["name"].error(f"a struct {name} is there already")
+                raise members["name"].error(f"the name {name} is already taken")
             self._shared[name] = members
         for name, members in self._shared.items():
             self._struct(name, members["fields"], versions(members["versions"], "versions"))
@@ -122,7 +122,7 @@ class Fields:
         for one in element.items("fields"):
             self._count += 1
             if self._count > MOST_FIELDS:
-                raise one.error(f"more than {MOST_FIELDS} fields, those of a struct counted wherever it is used")
+                raise one.error(f"more than {MOST_FIELDS} fields (those of a struct count at each use)")
             field = self.field(one, around)
             if field.name in names:
                 raise one.error(f"{owner} has two fields {field.name}")
@@ -140,7 +140,7 @@ class Fields:
         name = written[0].lower() + written[1:]
         present = self._versions(members, "versions", ALWAYS)
         if not present or present.low > around.high or present.high < around.low:
-            raise members["versions"].error(f"{name} is in versions {present}, what it belongs to in {around}")
+            raise members["versions"].error(f"{name} has versions {present}, but its message or struct has {around}")
         declared = members["type"].text("a field's type")
         kind, array = declared.removeprefix("[]"), declared.startswith("[]")
         struct = self._type(members, kind, present)
@@ -168,23 +168,23 @@ class Fields:
         return versions(members[name], name) if name in members else usual
 
     def _type(self, members: Mapping[str, Element], kind: str, present: Versions) -> Struct | None:
-        """The struct of a field; None if its type is primitive."""
+        """The struct that is the type of a field; None if the type is primitive."""
         element = members["type"]
         if kind in PRIMITIVES:
             if "fields" in members:
-                raise members["fields"].error(f"a {kind} has no fields")
+                raise members["fields"].error(f"the type {kind} cannot have fields")
             return None
         if not kind[:1].isupper():
             raise element.error(f"unknown type {kind!r}")
         if "fields" in members:
             if kind in self._shared:
-                raise members["fields"].error(f"{kind} is a common struct: its fields stand there")
+                raise members["fields"].error(f"{kind} is a common struct: define its fields in commonStructs only")
             return self._struct(kind, members["fields"], present)
         if kind not in self._shared:
-            raise element.error(f"unknown type {kind!r}: there is no struct of this name, and no fields beside it")
+            raise element.error(f"unknown type {kind!r}: it needs fields, or a common struct of this name")
         shared = self._shared[kind]
         if kind in self._open:
-            raise element.error(f"the struct {kind} holds itself")
+            raise element.error(f"the struct {kind} contains itself")
         return self._struct(kind, shared["fields"], versions(shared["versions"], "versions"))
 
     def _struct(self, name: str, fields: Element, present: Versions) -> Struct:
@@ -199,7 +199,7 @@ class Fields:
         tagged = field.tagged
         if bool(tagged) != (field.tag is not None):
             missing = "'tag'" if tagged else "'taggedVersions'"
-            raise members["name"].error(f"{field.name} has no {missing}: a tagged field has both")
+            raise members["name"].error(f"{field.name} has no {missing}: a tagged field needs both")
         low, high = max(tagged.low, self.valid.low), min(tagged.high, self.valid.high)
         if tagged and low <= high and (low not in self.flexible or high not in self.flexible):
             raise members["taggedVersions"].error(
@@ -212,13 +212,13 @@ def _flag(members: Mapping[str, Element], name: str) -> bool:
 
 
 def _default(element: Element, field: Field) -> str | bool | int:
-    """A default value in the form of `Field.default`. Raises DefinitionError."""
+    """The default value of a field in the form of `Field.default`. Raises DefinitionError."""
     value: Any = element.value
     if value == "null" or value is None:
         if not field.nullable:
-            raise element.error(f"the default of {field.name} is null, which it cannot be")
+            raise element.error(f"the default of {field.name} is null, but the field is not nullable")
         return "null"
-    wrong = element.error(f"{value!r} is no default for {field.name}, a {field.type}")
+    wrong = element.error(f"{value!r} is not a default for {field.name} of type {field.type}")
     if field.array or field.struct is not None or field.type in {"bytes", "records"}:
         raise wrong
     try:

@@ -16,11 +16,11 @@ from kproxy.decoders.schema.model import Field, Message
 T = TypeVar("T")
 
 UNKNOWN_TAGS = "_unknownTaggedFields"
-"""Key under which values keep the tagged fields that the definition does not know: [(tag, bytes)]."""
+"""Name in decoded values for tagged fields that the definition does not have: [(tag, bytes)]."""
 
 
 class Shape(Enum):
-    """The five ways in which a value is laid out."""
+    """The five ways in which a value is encoded."""
 
     FIXED = "fixed"
     STRING = "string"
@@ -40,7 +40,7 @@ FIXED = {
     "float64": ("d", 8),
     "uuid": ("16s", 16),
 }
-"""Format character (of the struct module) and size in bytes of each type that has one size."""
+"""Format character of the struct module and size in bytes, for each type of fixed size."""
 
 RANGES = {
     "int8": (-(1 << 7), (1 << 7) - 1),
@@ -54,9 +54,10 @@ RANGES = {
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One field as it stands in one version.
+    """The encoding of one field in one version.
 
-    `compact` says that its length is an unsigned varint of length + 1; `minimum` is the fewest bytes that it takes.
+    `compact` says that the field's length is an unsigned varint of length + 1; `minimum` is the smallest number of
+    bytes that the field takes.
     """
 
     name: str
@@ -68,19 +69,19 @@ class Slot:
     minimum: int
     format: str = ""
     count: str = "i"
-    """Format character of an array's count, where that is not compact."""
+    """Format character of the struct module for an array's count, if the count is not compact."""
     tag: int | None = None
     element: Slot | None = None
     layout: Layout | None = None
 
     @property
     def one(self) -> Slot:
-        """An array's element; of anything else, itself."""
+        """For an array, the slot of an element; for any other field, the slot itself."""
         return self if self.element is None else self.element
 
     @property
     def struct(self) -> Layout:
-        """The layout of a struct, or of an array's structs; raises TypeError where there is none."""
+        """The layout of the field's struct, or of an array's structs. Raises TypeError for other fields."""
         if self.layout is None:
             raise TypeError(f"{self.name} holds no struct")
         return self.layout
@@ -93,24 +94,24 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A struct's fields in one version: `slots` in wire order, then, where `flexible`, the `tagged` ones by tag."""
+    """The fields of a struct in one version: `slots` in wire order, then, if `flexible`, the `tagged` ones."""
 
     name: str
     slots: tuple[Slot, ...]
     tagged: dict[int, Slot]
     order: tuple[str, ...]
-    """Names of all fields, tagged ones included, in the order of the definition."""
+    """Names of all fields, including tagged ones, in the order of the definition."""
     flexible: bool
     minimum: int
 
     def every(self) -> list[Slot]:
-        """All slots in the order of the definition."""
+        """The slots of all fields, including tagged ones, in the order of the definition."""
         by_name = {slot.name: slot for slot in (*self.slots, *self.tagged.values())}
         return [by_name[name] for name in self.order]
 
 
 def per_version(build: Callable[[Message, int], T]) -> Callable[[Message, int], T]:
-    """Cache what `build` makes of a definition and version, by the definition's identity.
+    """Cache the result of `build` per definition and version, by the definition's identity.
 
     Hashing a definition by value would visit all of its fields at each call.
     """
@@ -173,5 +174,5 @@ def _layout(name: str, fields: tuple[Field, ...], version: int, *, flexible: boo
 
 @per_version
 def layout(message: Message, version: int) -> Layout:
-    """The message's fields in `version`; raises KeyError for a type that is not Kafka's."""
+    """The layout of a message in `version`. Raises KeyError for a type that Kafka does not have."""
     return _layout(message.name, message.fields, version, flexible=version in message.flexible)

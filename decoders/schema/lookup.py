@@ -1,4 +1,4 @@
-"""Find the definition of a message by API key and version, or by name and version."""
+"""Finds the definition of a message by API key and version, or by name and version."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class Definitions:
-    """All message definitions as one `release` has them.
+    """All message definitions, from the viewpoint of one `release`.
 
-    Definitions of `release` take precedence, then those of the newest release, then, for versions that it no longer
-    has, those of older releases. `additions` are definitions of users' files.
+    Definitions of `release` take precedence, then those of the newest release, then, for versions that the newest no
+    longer has, those of older releases. `additions` are definitions of users' files.
     """
 
     def __init__(self, release: str, additions: Additions | None = None) -> None:
@@ -41,7 +41,10 @@ class Definitions:
             for dialect in self.dialects.values()
             for number, request in dialect.among_kafka.items()
         }
-        """Request types of dialects that are sent among Kafka's own requests, by API key."""
+        """(dialect, request type) by number, for the dialects' requests that are sent among Kafka's own.
+
+        The number stands in place of the API key.
+        """
         self._newest = store.releases()[0]
         self._requests: dict[tuple[int, int], Definition] = {}
         self._responses: dict[tuple[int, int], Definition] = {}
@@ -99,28 +102,34 @@ class Definitions:
         return None if definition is None else definition.message
 
     def record(self, topic: str, kind: Kind, record_type: int, version: int) -> Message | None:
-        """The definition of a key, value or metadata record of an internal topic, by its record type's number."""
+        """The definition of a key, value or metadata record of an internal topic.
+
+        `record_type` is its number in that topic.
+        """
         definition = self._records.get((topic, kind, record_type), {}).get(version)
         return None if definition is None else definition.message
 
     def older(self, message_name: str, version: int) -> Message | None:
-        """The different layout that an older release had for the same version; None if `release` is that release."""
+        """The layout that an older release had for the same version, if it differs; else None."""
         definition = self._older.get((message_name, version))
         return None if definition is None else definition.message
 
     def quirk(self, message: Message, version: int) -> Message | None:
-        """The layout that some clients wrongly sent for this message; try it if the right one does not fit."""
+        """The layout that some clients sent by mistake for this message, to try if the right one does not fit.
+
+        None if there is no such layout.
+        """
         return irregular.with_extra_field(message, version)
 
     def versions(self, api_key: int) -> Versions:
-        """All versions that some release knows; empty for an unknown key."""
+        """All versions of an API that some release knows; empty for an unknown API key."""
         return self._versions.get(api_key, NEVER)
 
     def api(self, key: int) -> Api | None:
         return self.apis.get(key)
 
     def api_name(self, key: int, protocol: str | None = None) -> str | None:
-        """What is asked with an API key of Kafka, or with a request type of a dialect; None for an unknown one."""
+        """The name of a Kafka API, or of a request type of the dialect `protocol`; None if unknown."""
         if protocol is None:
             api = self.apis.get(key)
             return None if api is None else api.name
@@ -128,8 +137,12 @@ class Definitions:
         request = None if dialect is None else dialect.requests.get(key)
         return None if request is None else request.name
 
+    def shown_api_name(self, key: int, protocol: str | None = None) -> str:
+        """The name of an API or request type for people; "Key 32001" if it has no definition."""
+        return self.api_name(key, protocol) or f"Key {key}"
+
     def error_name(self, code: int, key: int | None, version: int | None, protocol: str | None = None) -> str:
-        """The name of an error code in responses of an API key and version, or of a dialect (`protocol`)."""
+        """The name of an error code in responses of an API key and version, or of the dialect `protocol`."""
         if protocol is not None:
             dialect = self.dialects.get(protocol)
             named = None if dialect is None else dialect.response_header.names.get(code)
@@ -137,23 +150,23 @@ class Definitions:
         return errors.name(code) if key is None or version is None else errors.name_in(key, version, code)
 
     def dialect_at(self, port: int) -> Dialect | None:
-        """The dialect whose port this is; None if no dialect has a port of its own here."""
+        """The dialect to which this port belongs; None if it belongs to none."""
         return next((one for one in self.dialects.values() if one.port == port), None)
 
     def nearest(self, api_key: int, version: int) -> int:
-        """The known version nearest to `version`. Raises KeyError for an unknown key."""
+        """The known version of an API nearest to `version`. Raises KeyError for an unknown API key."""
         known = self._versions[api_key]
         return min(max(version, known.low), known.high)
 
     def request_header_version(self, api_key: int, version: int) -> int:
-        """The request header's version; for an unknown version, that of the nearest; for an unknown key, 1.
+        """The version of the request header; for an unknown version that of the nearest, for an unknown API key 1.
 
-        The client id is readable with header version 1 in any case.
+        With header version 1 the client id can be read in any case.
         """
         return self._header_versions(api_key, version)[0]
 
     def response_header_version(self, api_key: int, version: int) -> int:
-        """The response header's version; for an unknown version, that of the nearest; for an unknown key, 0."""
+        """The version of the response header; for an unknown version that of the nearest, for an unknown API key 0."""
         return self._header_versions(api_key, version)[1]
 
     def _header_versions(self, api_key: int, version: int) -> tuple[int, int]:
@@ -174,7 +187,7 @@ class Definitions:
         return found
 
     def pairs(self, release: str | None = None) -> list[tuple[int, int]]:
-        """All (api key, version), or those that one release knows, in order."""
+        """All (API key, version) that are known, or those that `release` knows, in order."""
         if release is None:
             return sorted(self._requests)
         exact = resolve(release)
@@ -186,12 +199,15 @@ class Definitions:
         ]
 
     def messages(self) -> Iterator[Message]:
-        """Every definition; both if there are two for one version."""
+        """Every message definition; if there are two for one version, both."""
         return (definition.message for definition in self._all)
 
 
 def resolve(release: str | None) -> str:
-    """The full name of a release: None is the newest, "3.9" is "3.9.2". Raises ValueError if it is unknown."""
+    """The full name of a release: the newest for None, "3.9.2" for "3.9".
+
+    Raises ValueError if the release is unknown.
+    """
     known = store.releases()
     if release is None:
         return known[0]
@@ -207,5 +223,8 @@ def _definitions(exact: str) -> Definitions:
 
 
 def definitions(release: str | None = None) -> Definitions:
-    """All definitions as a release ("3.9", "4.4.0"; None for the newest) has them. Raises ValueError if unknown."""
+    """All definitions from the viewpoint of a release ("3.9", "4.4.0"; None for the newest).
+
+    Raises ValueError if unknown.
+    """
     return _definitions(resolve(release))

@@ -1,4 +1,4 @@
-"""The shape of a Kafka message definition, as data.
+"""The types of which a Kafka message definition consists, as data.
 
 A definition says for each field its type and the versions in which it is present, nullable, tagged and flexible.
 Source: the message definition files of Apache Kafka (`common/message/*.json` in the kafka-clients jar).
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 NO_VERSION = 32767
-"""Lower bound of a range that holds no version."""
+"""The value of `low` in a range that holds no version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """A closed range of versions; empty where `low > high`. "2+" has `high == 32767`."""
+    """A range of versions, both ends included; it is empty if `low > high`. "2+" has `high` 32767."""
 
     low: int
     high: int
@@ -28,7 +28,7 @@ class Versions:
 
     @classmethod
     def parse(cls, text: str) -> Versions:
-        """Read "none", "3", "3+" or "3-5". Raises ValueError on anything else."""
+        """Parse "none", "3", "3+" or "3-5". Raises ValueError for any other text."""
         if text == "none":
             return NEVER
         if text.endswith("+"):
@@ -67,22 +67,22 @@ class Field:
     tagged: Versions = NEVER
     tag: int | None = None
     flexible: Versions | None = None
-    """Overrides the message's flexible versions for this field alone (RequestHeader.clientId)."""
+    """The flexible versions of this field, where they differ from the message's (RequestHeader.clientId); else None."""
     default: str | bool | int | None = None
-    """As written in the definition (null is the string "null"); None if the definition has no default."""
+    """The default value as the definition writes it (null is the string "null"); None if there is none."""
     map_key: bool = False
     entity: str | None = None
     ignorable: bool = False
     struct: Struct | None = None
     count: Literal["int16", "int32"] = "int32"
-    """Type of an array's count if the array is not compact; always int32 in Kafka's definitions."""
+    """The type of an array's count if the array is not compact; always int32 in Kafka's definitions."""
     names: tuple[tuple[str | int, str], ...] = ()
-    """(value, name) of values that have names; empty in Kafka's definitions."""
+    """(value, name) for values that have names; empty in Kafka's definitions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Struct:
-    """A named list of fields, present in `versions`."""
+    """A named list of fields; the struct exists in `versions`."""
 
     name: str
     versions: Versions
@@ -91,7 +91,7 @@ class Struct:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A whole message of one release.
+    """The definition of a message in one release.
 
     `versions` are the versions that this definition is used for, `flexible` those with compact lengths and tagged
     fields (KIP-482). `release` is the Kafka release that the definition comes from ("4.4.0").
@@ -106,12 +106,12 @@ class Message:
     release: str
     listeners: tuple[str, ...] = ()
     unstable: Versions = NEVER
-    """Versions that the release does not serve unless `unstable.api.versions.enable` is set."""
+    """The versions that the release serves only with `unstable.api.versions.enable`."""
     topic: str | None = None
-    """For keys and values of records: the internal topic that holds them."""
+    """For keys and values of records: the internal topic that holds them; else None."""
     record_type: int | None = None
-    """The record type's number in that topic; Kafka's definition calls it `apiKey`."""
+    """For keys and values of records: the record type's number in that topic; Kafka's definition calls it `apiKey`."""
 
     def __hash__(self) -> int:
-        # Decoders are cached by message; walking all fields at each look-up would cost more than decoding.
+        # Decoders are cached by message; hashing all fields at each look-up would cost more than decoding.
         return hash((self.name, self.versions.low, self.release))

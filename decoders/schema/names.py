@@ -1,4 +1,4 @@
-"""Look up names in any spelling: `NotLeaderForPartition` and `NOT_LEADER_FOR_PARTITION` are the same."""
+"""Looks up names in any spelling: `NotLeaderForPartition` and `NOT_LEADER_FOR_PARTITION` are the same."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ def folded(name: str) -> str:
 
 
 def lookup(table: dict[str, int], name: str, endings: tuple[str, ...]) -> int | None:
-    """The number of a name in a table of folded names; tries the whole name, then the name without each ending."""
+    """The number for a name in a table of folded names; None if there is none.
+
+    The whole name is tried first, then the name without each of the `endings`.
+    """
     key = folded(name)
     if key in table:
         return table[key]

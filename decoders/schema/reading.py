@@ -1,9 +1,9 @@
-"""Parse a line of the data files into a `Message`.
+"""Parses a line of kproxy's data files of message definitions into a `Message`.
 
 A line is a JSON object: name, kind, key (requests and responses), topic and record (records of internal topics),
 release, versions, flexible, listeners, unstable, because (see `store.Definition`), fields, structs. A field has name,
-type, and the attributes of `Field` that differ from their defaults. An inline struct has its fields in the field, a
-shared one has them in structs.
+type, and the attributes of `Field` that differ from their defaults. The fields of an inline struct stand in the field,
+those of a shared struct in structs.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ PRIMITIVES = frozenset(
 
 
 def message(line: str | bytes) -> Message:
-    """The message in a line. Raises ValueError or KeyError if the line does not have the form above."""
+    """Parse a line. Raises ValueError or KeyError if the line does not have the form that this module describes."""
     return from_facts(json.loads(line))
 
 
 def from_facts(facts: dict[str, Any]) -> Message:
-    """The message in a parsed line."""
+    """The message that a parsed line of a data file defines."""
     shared: dict[str, Any] = {struct["name"]: struct for struct in facts.get("structs", ())}
     return Message(
         name=facts["name"],

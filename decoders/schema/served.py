@@ -1,7 +1,7 @@
-"""The request versions that each release of Kafka's brokers serves: the floors of KIP-896, and what is deprecated.
+"""The request versions that each release of Kafka's brokers serves: the lowest ones (KIP-896), and deprecated ones.
 
-Taken from the definitions of each release (`validVersions`), not from what brokers advertise: brokers of 4.x advertise
-Produce from version 0 on (KAFKA-18659) but close the connection on versions 0 to 2.
+They come from the definitions of each release (`validVersions`), not from what brokers advertise: brokers of 4.x
+advertise Produce from version 0 on (KAFKA-18659) but close the connection on versions 0 to 2.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ NEWEST = "newest"
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What brokers of one release, or of one cluster, serve, by API key.
+    """The versions that brokers of one release, or of one cluster, serve, by API key.
 
-    `unstable` versions are served only with `unstable.api.versions.enable`; `deprecated` ones are marked so.
+    `unstable` versions are served only with `unstable.api.versions.enable`; `deprecated` ones are marked as deprecated.
     """
 
     release: str
@@ -29,17 +29,20 @@ class Served:
     unstable: dict[int, Versions] = field(default_factory=dict, hash=False)
 
     def __contains__(self, pair: tuple[int, int]) -> bool:
-        """Whether it serves (API key, version), be it as early access."""
+        """Whether the brokers serve (API key, version), including early access."""
         key, version = pair
         return version in self.versions.get(key, NEVER)
 
     def stable(self, key: int) -> Versions:
-        """The versions of an API without those of early access."""
+        """The versions of an API that the brokers serve, without those of early access."""
         known = self.versions.get(key, NEVER)
         return Versions(known.low, known.high - 1) if known.high in self.unstable.get(key, NEVER) else known
 
     def refuses(self, key: int, version: int) -> bool:
-        """Whether it dropped a version that an earlier release served; false for APIs and versions newer than it."""
+        """Whether the brokers no longer serve a version that an earlier release served.
+
+        False for APIs and versions newer than the release.
+        """
         if key in self.versions:
             return version < self.versions[key].low
         return any(key in older.versions for older in all_served()[all_served().index(self) + 1 :])
@@ -47,7 +50,7 @@ class Served:
 
 @cache
 def all_served() -> tuple[Served, ...]:
-    """Every release whose definitions are known, newest first."""
+    """The versions that each release serves, for releases whose definitions kproxy has, newest first."""
     return tuple(
         Served(row["release"], *(_ranges(row[name]) for name in ("versions", "deprecated", "unstable")))
         for row in map(json.loads, store.read("served.jsonl").splitlines())
@@ -59,7 +62,7 @@ def _ranges(texts: dict[str, str]) -> dict[int, Versions]:
 
 
 def served(name: str = NEWEST) -> Served:
-    """A release: "4.0.1"; "4.0", the first one of its line that is known; or "newest".
+    """The versions served by a release: "4.0.1"; "4.0" for the first known release of its line; or "newest".
 
     Raises ValueError, with the known releases, for any other name.
     """
@@ -69,19 +72,19 @@ def served(name: str = NEWEST) -> Served:
         if one.release == name or one.release.rpartition(".")[0] == name:
             return one
     known = ", ".join(one.release for one in all_served())
-    raise ValueError(f"{name!r} is no release that kproxy knows; it knows {known}")
+    raise ValueError(f"{name!r} is not a release that kproxy knows; it knows {known}")
 
 
 def refused_by(key: int, version: int) -> tuple[str, ...]:
-    """The releases that dropped a version of an API, oldest first."""
+    """The releases that do not serve a version of an API that earlier ones served, oldest first."""
     return tuple(one.release for one in reversed(all_served()) if one.refuses(key, version))
 
 
 def produce_floor(offered: Versions) -> int:
-    """The lowest Produce version that a broker serves which advertises `offered`.
+    """The lowest Produce version that a broker serves if it advertises the range `offered`.
 
-    It is the floor of the releases that know the highest version: those that know version 12 serve none below 3,
-    whatever they advertise.
+    It is the lowest version of the releases that know the highest one offered: releases that know version 12 serve none
+    below 3, whatever they advertise.
     """
     high = min(offered.high, all_served()[0].versions[0].high)
     return max(offered.low, min(one.versions[0].low for one in all_served() if high <= one.versions[0].high))

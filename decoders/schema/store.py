@@ -1,4 +1,4 @@
-"""The data files, read once; the line of a message definition is parsed on first use."""
+"""Reads kproxy's data files once; the line of a message definition is parsed on first use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FIELDS: Final = b',"fields":'
 
 
 class Definition:
-    """A line of a messages file: its head is parsed at once, its fields on first use.
+    """A line of a data file with message definitions: its head is parsed at once, its fields on first use.
 
     `because` is the reason why an older release's definition is kept beside the newest one: "gone" (the newest does not
     have these versions), "layout" (the layout or field names differ) or "name" (only the message's name differs). It is
@@ -70,7 +70,7 @@ class Definition:
 
     @classmethod
     def given(cls, message: Message) -> Definition:
-        """The definition of a user's file, which takes precedence."""
+        """The definition of a message in a user's file, which takes precedence over Kafka's."""
         return cls(message.name, message.kind, message.api_key, message.release, message.versions, message=message)
 
     @property
@@ -92,7 +92,7 @@ def releases() -> tuple[str, ...]:
 
 @cache
 def definitions() -> dict[str, tuple[Definition, ...]]:
-    """Every definition, by release."""
+    """All definitions, by release."""
     return {
         release: tuple(
             Definition.of_line(line)

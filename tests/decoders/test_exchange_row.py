@@ -275,6 +275,6 @@ def test_what_a_row_says_of_bytes_that_are_gone() -> None:
 def test_reasons_are_counted_the_most_frequent_first() -> None:
     counts = {Why.TLS: 4, Why.SECRET: 1234, Why.GONE: 0, Why.ORPHAN: 4}
     assert reasons(counts) == "secret withheld (1,234), TLS (4), request not captured (4)"
-    assert left_out(counts) == f"1,242 exchanges left out, the filter cannot tell: {reasons(counts)}"
-    assert left_out({Why.TLS: 1}) == "1 exchange left out, the filter cannot tell: TLS (1)"
+    assert left_out(counts) == f"1,242 exchanges left out because the filter could not decide: {reasons(counts)}"
+    assert left_out({Why.TLS: 1}) == "1 exchange left out because the filter could not decide: TLS (1)"
     assert left_out({Why.TLS: 0}) is None

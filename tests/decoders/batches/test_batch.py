@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.decoders.batches.batch import crc_valid, first_whole, heads, parse
+from kproxy.decoders.batches.batch import corrupt, crc_valid, first_size, first_whole, heads, parse, sent
 from kproxy.decoders.message import decode_request
 from kproxy.decoders.problems import Code
 from kproxy.decoders.records.form import RecordsForm
@@ -148,6 +148,29 @@ def test_heads_are_the_headers_in_short(data: bytes) -> None:
     )  # fmt: skip
     headers = (one.header for one in parse(data, check=False).batches)
     assert heads(memoryview(data)) == [tuple(map(header.get, names)) for header in headers]
+
+
+@given(BATCHES)
+def test_a_batch_that_is_sent_is_its_header_in_short(data: bytes) -> None:
+    names = (
+        "sizeInBytes", "crc", "producerId", "producerEpoch", "baseSequence", "recordCount", "isTransactional",
+    )  # fmt: skip
+    headers = [one.header for one in parse(data, check=False).batches if one.header["magic"] == 2]
+    assert sent(memoryview(data)) == (tuple(map(headers[0].get, names)) if headers else None)
+
+
+@given(st.lists(BATCHES, max_size=4).map(b"".join), st.integers(0, 400))
+def test_corrupt_batches_are_those_whose_crc_does_not_match(data: bytes, flipped: int) -> None:
+    if flipped < len(data):
+        data = data[:flipped] + bytes([data[flipped] ^ 1]) + data[flipped + 1 :]
+    headers = [one.header for one in parse(data).batches]
+    expected = [(one.get("baseOffset"), one["crc"], one["sizeInBytes"]) for one in headers if not one["crcValid"]]
+    assert corrupt(memoryview(data)) == expected
+
+
+def test_the_size_of_a_batch_that_is_cut() -> None:
+    assert first_size(batch()) == first_size(batch()[:12]) == len(batch())
+    assert first_size(batch()[:11]) is None
 
 
 def produced(name: str) -> Iterator[Any]:

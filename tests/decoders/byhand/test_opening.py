@@ -177,7 +177,7 @@ def test_no_version_fits() -> None:
     data = response("MetadataResponse", 12).frame + b"\0"
     found = one(struct.pack(">i", len(data) - 4) + data[4:], Asked(3, None, Side.BROKER))
     assert (found.api_key, found.version) == (3, 13), "both read all but the last byte, and 13 may have that one"
-    assert "this one furthest" in found.guess
+    assert "this one reads furthest" in found.guess
     assert found.problems
 
 
@@ -405,7 +405,7 @@ def test_of_many_bytes_answers_with_records_are_guessed_and_no_others() -> None:
     listed = response_frame(3, 4, 1 << 30, topics=topics)
     (unknown,) = Opener(definitions(), Asked(), View()).open(listed)
     assert unknown.kind is Kind.UNKNOWN
-    assert f"of more than {MOST_GUESSED} no other is guessed" in unknown.problems[-1].message
+    assert f"others are tried up to {MOST_GUESSED} bytes only" in unknown.problems[-1].message
     (named,) = Opener(definitions(), Asked(api_key=3), View()).open(listed)
     assert named.message is not None
     assert named.message.name == "MetadataResponse"

@@ -103,7 +103,7 @@ def test_late_and_given_up(draft: Draft) -> None:
     lines = exported(coordinator.DATA / f"{draft.name}.pcap", draft)
     found = sorted(traffic.exchanges(lines), key=lambda line: int(line["exchange"]))[11:18]
     late = "no answer within 1000 ms"
-    given_up = "4 Ping requests in a row without an answer in time, 3 may be: the consumer is given up"
+    given_up = "4 Ping requests in a row without an answer in time; at most 3 are allowed: the consumer is given up"
     assert [told(line)[2:] for line in found] == [
         ("ok", {}, [], []),
         ("no_response", None, [], [late]),

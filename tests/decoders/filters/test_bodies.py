@@ -50,7 +50,7 @@ def test_types(name: str, kind: Type) -> None:
         ("response.body.topicz", "did you mean topics?", "topicz", False),
         ("response.body.topi", "no message has 'topi' in response.body", "topi", True),
         ("response.body.topi.x", "no message has 'topi' in response.body", "topi", False),
-        ("response.body.throttleTimeMs[]", "throttleTimeMs is no list; leave out []", "throttleTimeMs[]", False),
+        ("response.body.throttleTimeMs[]", "throttleTimeMs is not a list; leave out []", "throttleTimeMs[]", False),
         ("response.body.throttleTimeMs[12]", "leave out [12]", "throttleTimeMs[12]", False),
         ("response.body.throttleTimeMs.x", "response.body.throttleTimeMs has no fields of its own", "x", False),
         (
@@ -62,9 +62,9 @@ def test_types(name: str, kind: Type) -> None:
         ("response.body.", "a field's name is missing after the dot", "", True),
         ("response.body..x", "a field's name is missing after the dot", "", False),
         ("response.body.topics[", "this [ is not closed", "topics[", True),
-        ("response.body.topics[x]", "'topics[x]' is no field's name", "topics[x]", False),
+        ("response.body.topics[x]", "'topics[x]' is not a field's name", "topics[x]", False),
         ("response.body.topics[x.y", "this [ is not closed", "topics[x", False),
-        ("response.body.to-pics!", "'to-pics!' is no field's name", "to-pics!", True),
+        ("response.body.to-pics!", "'to-pics!' is not a field's name", "to-pics!", True),
     ],
 )
 def test_what_is_wrong_with_a_path(path: str, message: str, bad: str, partial: bool) -> None:

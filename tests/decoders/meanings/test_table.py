@@ -172,19 +172,19 @@ def test_an_error_tells_its_earlier_names() -> None:
         ("MetadataRequest", "topics", 1, None, "all topics"),
         ("MetadataRequest", "topics", 12, None, "every topic"),
         ("MetadataResponse", "topics[0].partitions[0].leaderId", 9, -1, "neither written nor read"),
-        ("MetadataResponse", "topics[0].topicAuthorizedOperations", 9, -(2**31), "not asked for"),
+        ("MetadataResponse", "topics[0].topicAuthorizedOperations", 9, -(2**31), "were not requested"),
         ("MetadataResponse", "topics[0].topicAuthorizedOperations", 9, 0b1_0000_1000, "May: read, describe"),
         ("OffsetFetchResponse", "topics[0].partitions[0].errorCode", 0, 3, "ZooKeeper"),
         ("OffsetFetchResponse", "topics[0].partitions[0].errorCode", 1, 3, "after new metadata"),
         ("OffsetFetchResponse", "groups[0].topics[0].partitions[0].committedOffset", 8, -1, "auto.offset.reset"),
         ("OffsetCommitRequest", "topics[0].partitions[0].commitTimestamp", 1, -1, "receives the commit"),
-        ("OffsetCommitRequest", "generationIdOrMemberEpoch", 2, -1, "no membership"),
+        ("OffsetCommitRequest", "generationIdOrMemberEpoch", 2, -1, "empty member id"),
         ("JoinGroupRequest", "memberId", 4, "", "a first join"),
         ("JoinGroupResponse", "members", 4, [], "a follower"),
         ("SyncGroupRequest", "assignments", 4, [], "a follower"),
         ("FindCoordinatorRequest", "keyType", 1, 1, "transactional id"),
         ("ShareFetchRequest", "topics[0].partitions[0].acknowledgementBatches[0].acknowledgeTypes[0]", 1, 3, "reject"),
-        ("MetadataRequest", "topics[0].topicId", 12, memoryview(bytes(16)), "the name counts"),
+        ("MetadataRequest", "topics[0].topicId", 12, memoryview(bytes(16)), "the name identifies the topic"),
         (BATCH, "attributes", 2, 4 | 16 | 32, "zstd, transactional, control"),
     ],
 )
@@ -212,7 +212,7 @@ def test_help_depends_on_the_version() -> None:
     before, after = field_help("MetadataRequest", "topics", 3), field_help("MetadataRequest", "topics", 4)
     assert before is not None
     assert after is not None
-    assert "always makes the missing" in before
+    assert "always creates missing" in before
     assert "allowAutoTopicCreation" in after
     assert "ZooKeeper" in (field_help("OffsetCommitRequest", "", 0) or "")
     assert field_help("OffsetCommitRequest", "", 1) is None
@@ -227,7 +227,7 @@ def test_nodes() -> None:
         (node,) = tree(message, 1, data, 0, len(data)).children
         text = node_meaning(node, 1)
         assert (text is None) if says is None else text is not None and says in text
-        assert "asked about" in (node_help(node, 1) or "")
+        assert "Topics to describe" in (node_help(node, 1) or "")
         assert [node_meaning(below, 1) for below in node.children] == [None] * (node.value or 0)
 
 

@@ -98,7 +98,7 @@ def test_text_stays_readable_without_its_schema() -> None:
 
 def test_bytes_that_the_schema_does_not_read() -> None:
     shown = look(FRAMED + b"x")
-    assert (shown.viewer, shown.error, shown.failed) == ("avro", "avro: 1 byte behind the value", True)
+    assert (shown.viewer, shown.error, shown.failed) == ("avro", "avro: 1 byte after the value", True)
     assert "decoded" not in shown.to_json(FRAMED + b"x")
 
 

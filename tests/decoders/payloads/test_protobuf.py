@@ -139,7 +139,7 @@ def test_messages_nest_only_so_deep(descriptors: bytes) -> None:
     data = b""
     for _ in range(3000):
         data = b"\x7a" + _varint(len(data)) + data
-    with pytest.raises(ViewError, match="the bytes are no zoo"):
+    with pytest.raises(ViewError, match="the bytes are not a zoo"):
         read(schema(descriptors, "Animal"), data)
 
 

@@ -95,7 +95,7 @@ def test_many_small_batches_come_to_no_more_than_one_may() -> None:
     assert [sum(found["records"] is not None for found in batches) for batches in fields] == [8, 1]
     assert [batches[-1]["records"][0]["value"] for batches in fields] == ["plain"] * 2
     assert {(problem["code"], problem["message"]) for problem in line["problems"]} == {
-        ("decompression_limit", f"the batches of the message come to more than {8 << 20} bytes: not opened")
+        ("decompression_limit", f"the batches of the message decompress to more than {8 << 20} bytes: not opened")
     }
     assert len(line["problems"]) == 93
 

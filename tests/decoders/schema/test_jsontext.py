@@ -35,7 +35,7 @@ def test_any_text_is_read_as_json_does_or_refused(text: str) -> None:
     found, expected = _read(parse, text), _read(json.loads, text)
     if isinstance(found, DefinitionError):
         assert 1 <= found.line <= text.count("\n") + 1
-        assert isinstance(expected, ValueError) or "stands twice" in found.message
+        assert isinstance(expected, ValueError) or "appears twice" in found.message
     elif "//" not in text:
         assert found.plain() == expected
 
@@ -56,11 +56,11 @@ def test_lines_and_comments() -> None:
         ('{"a": 1\n "b": 2}', 2, "a comma or } is missing before '\"'"),
         ("[1,\n2", 2, "a comma or ] is missing before the end"),
         ("[1,\n]", 2, "a value is missing before ']'"),
-        ('{"a": 1,\n"a": 2}', 2, "'a' stands twice in one object"),
-        ("{}\n{}", 2, "there is more after the value"),
+        ('{"a": 1,\n"a": 2}', 2, "'a' appears twice in one object"),
+        ("{}\n{}", 2, "unexpected text after the value"),
         ('"\\x"', 1, "Invalid \\escape"),
         ("01", 1, "a value is missing before '0'"),
-        ("[" * (DEEPEST + 1), 1, f"more than {DEEPEST} objects and arrays"),
+        ("[" * (DEEPEST + 1), 1, f"more than {DEEPEST} levels of objects and arrays"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_line(text: str, line: int, reason: str) -> None:

@@ -76,47 +76,47 @@ def test_kafkas_own_are_what_they_were() -> None:
 
 CASES = [
     ('"type": "request"', '"type": "reqest"', 4, "a message's type is \"reqest\", not one of request, response, data"),
-    ('"apiKey": 10000', '"apiKey": 3', 3, "API key 3 is Kafka's Metadata"),
-    ('"apiKey": 10000', '"apiKey": 70000', 3, "apiKey is no whole number from 0 to 32767"),
-    ('"apiKey": 10000', '"apiKey": "10000"', 3, "apiKey is no whole number from 0 to 32767"),
+    ('"apiKey": 10000', '"apiKey": 3', 3, "API key 3 belongs to Kafka's Metadata"),
+    ('"apiKey": 10000', '"apiKey": 70000', 3, "apiKey must be a whole number from 0 to 32767"),
+    ('"apiKey": 10000', '"apiKey": "10000"', 3, "apiKey must be a whole number from 0 to 32767"),
     ('"apiKey": 10000,', "", 2, "VendorThingRequest has no 'apiKey'"),
-    ('"name": "VendorThingRequest"', '"name": "VendorThing"', 6, "the name of a request ends in Request"),
-    ('"name": "VendorThingRequest"', '"name": "FetchRequest"', 6, "Kafka has a message FetchRequest"),
-    ('"name": "VendorThingRequest"', '"name": "Vendor Request"', 6, "is no name"),
+    ('"name": "VendorThingRequest"', '"name": "VendorThing"', 6, "the name of a request must end in Request"),
+    ('"name": "VendorThingRequest"', '"name": "FetchRequest"', 6, "FetchRequest is the name of a message of Kafka"),
+    ('"name": "VendorThingRequest"', '"name": "Vendor Request"', 6, "is not a name"),
     ('"name": "VendorThingRequest",', "", 2, "a message has no 'name'"),
-    ('"validVersions": "0-2"', '"validVersions": "0+"', 7, "validVersions of VendorThingRequest is 0+: it must begin"),
-    ('"validVersions": "0-2"', '"validVersions": "none"', 7, "is none: it must begin and end"),
+    ('"validVersions": "0-2"', '"validVersions": "0+"', 7, "validVersions of VendorThingRequest is 0+: it"),
+    ('"validVersions": "0-2"', '"validVersions": "none"', 7, "is none: it needs a first and a last version"),
     ('"validVersions": "0-2"', '"validVersions": "2-0"', 7, "'2-0': there are no such versions"),
     ('"validVersions": "0-2"', '"validVersions": "-1"', 7, 'is \'-1\', not "3", "3+"'),
-    ('"validVersions": "0-2"', '"validVersions": "0-3"', 7, "has versions 0-3, its response 0-2"),
+    ('"validVersions": "0-2"', '"validVersions": "0-3"', 7, "has versions 0-3, but its response 0-2"),
     ('"flexibleVersions": "2+",', "", 2, "a message has no 'flexibleVersions'"),
     ('"fields": [\n    { "name": "T', '"feilds": [\n    { "name": "T', 9, "a message has an unknown member 'feilds'"),
-    ('"listeners": ["broker"]', '"listeners": "broker"', 5, "listeners is no array"),
+    ('"listeners": ["broker"]', '"listeners": "broker"', 5, "listeners must be an array"),
     ('"TenantId", "type": "string"', '"TenantId", "type": "text"', 10, "unknown type 'text'"),
-    ('"TenantId", "type": "string"', '"TenantId", "type": "[]Tenant"', 10, "unknown type 'Tenant': there is no struct"),
-    ('"TenantId", "type": "string"', '"TenantId", "type": 3', 10, "a field's type is no text"),
+    ('"TenantId", "type": "string"', '"TenantId", "type": "[]Tenant"', 10, "unknown type 'Tenant': it needs fields"),
+    ('"TenantId", "type": "string"', '"TenantId", "type": 3', 10, "a field's type must be a string"),
     ('"TenantId", "type": "string", "versions": "0+"', '"TenantId", "type": "string"', 10, "has no 'versions'"),
-    ('"type": "int32", "versions": "1+"', '"type": "int32", "versions": "3+"', 12, "limit is in versions 3+"),
-    ('"type": "int32", "versions": "1+"', '"type": "int32", "versions": "none"', 12, "limit is in versions none"),
+    ('"type": "int32", "versions": "1+"', '"type": "int32", "versions": "3+"', 12, "limit has versions 3+"),
+    ('"type": "int32", "versions": "1+"', '"type": "int32", "versions": "none"', 12, "limit has versions none"),
     ('"name": "Limit"', '"name": "tenantId"', 12, "VendorThingRequest has two fields tenantId"),
-    ('"default": "-1"', '"default": "many"', 12, "'many' is no default for limit, a int32"),
-    ('"default": "-1"', '"default": "2147483648"', 12, "is no default for limit"),
-    ('"default": "-1"', '"default": "null"', 12, "the default of limit is null, which it cannot be"),
-    ('"ignorable": true', '"ignorable": "yes"', 12, "ignorable is neither true nor false"),
+    ('"default": "-1"', '"default": "many"', 12, "'many' is not a default for limit of type int32"),
+    ('"default": "-1"', '"default": "2147483648"', 12, "is not a default for limit"),
+    ('"default": "-1"', '"default": "null"', 12, "the default of limit is null, but the field is not nullable"),
+    ('"ignorable": true', '"ignorable": "yes"', 12, "ignorable must be true or false"),
     ('"ignorable": true', '"nullableVersions": "1+"', 12, "limit is int32, which cannot be null"),
     ('"ignorable": true', '"tag": 0, "taggedVersions": "1+"', 12, "tagged in versions 1+, which are not all flexible"),
     ('"ignorable": true', '"tag": 0, "taggedVersions": "2+"', 13, "VendorThingRequest has two fields with tag 0"),
     ('"taggedVersions": "2+", "tag": 0', '"tag": 0', 13, "note has no 'taggedVersions'"),
     ('"taggedVersions": "2+", "tag": 0', '"taggedVersions": "2+"', 13, "note has no 'tag'"),
-    ('"taggedVersions": "2+", "tag": 0', '"taggedVersions": "2+", "tag": -1', 13, "a tag is no whole number"),
-    ('"type": "[]Thing"', '"type": "[]Thing", "fields": []', 15, "Thing is a common struct: its fields stand there"),
+    ('"taggedVersions": "2+", "tag": 0', '"taggedVersions": "2+", "tag": -1', 13, "a tag must be a whole number"),
+    ('"type": "[]Thing"', '"type": "[]Thing", "fields": []', 15, "Thing is a common struct"),
     ('"type": "[]Thing"', '"type": "[]Other", "fields": []', 15, "the struct Other has no fields"),
-    ('"type": "[]Thing"', '"type": "int8", "fields": []', 15, "a int8 has no fields"),
-    ('"name": "Thing", "versions"', '"name": "int8", "versions"', 18, "a struct int8 is there already"),
-    ('"name": "Id", "type": "int64"', '"name": "Id", "type": "Thing"', 19, "the struct Thing holds itself"),
+    ('"type": "[]Thing"', '"type": "int8", "fields": []', 15, "the type int8 cannot have fields"),
+    ('"name": "Thing", "versions"', '"name": "int8", "versions"', 18, "the name int8 is already taken"),
+    ('"name": "Id", "type": "int64"', '"name": "Id", "type": "Thing"', 19, "the struct Thing contains itself"),
     ('"name": "Id", "type": "int64"', '"name": "Id", "type": "int64", "id": 1', 19, "has an unknown member 'id'"),
-    ('"mapKey": true', '"mapKey": 1', 19, "mapKey is neither true nor false"),
-    ('"mapKey": true }', '"mapKey": true', 20, "no JSON: a comma or } is missing before ']'"),
+    ('"mapKey": true', '"mapKey": 1', 19, "mapKey must be true or false"),
+    ('"mapKey": true }', '"mapKey": true', 20, "not JSON: a comma or } is missing before ']'"),
 ]  # fmt: skip
 
 
@@ -132,9 +132,11 @@ def test_what_is_wrong_is_refused_with_its_line(old: str, new: str, line: int, r
 def test_files_are_checked_against_each_other() -> None:
     assert "VendorThingRequest has no response" in str(refused(GOOD))
     assert "VendorThingResponse has no request" in str(refused(RESPONSE))
-    assert str(refused(GOOD, RESPONSE, GOOD)) == "2.json:6: VendorThingRequest is defined in 0.json too"
+    assert str(refused(GOOD, RESPONSE, GOOD)) == "2.json:6: VendorThingRequest is already defined in 0.json"
     other = GOOD.replace("VendorThingRequest", "VendorOtherRequest")
-    assert str(refused(GOOD, RESPONSE, other)) == "2.json:3: API key 10000 is that of VendorThingRequest too (0.json)"
+    assert (
+        str(refused(GOOD, RESPONSE, other)) == "2.json:3: API key 10000 is already used by VendorThingRequest (0.json)"
+    )
 
 
 def test_a_message_is_not_larger_than_anybody_needs() -> None:
@@ -151,7 +153,7 @@ def test_a_message_is_not_larger_than_anybody_needs() -> None:
 
 def test_a_number_of_very_many_digits() -> None:
     wrong = GOOD.replace("10000", "1" * 5000)
-    assert "0.json:3: no JSON: a number has too many digits" in str(refused(wrong, RESPONSE))
+    assert "0.json:3: not JSON: a number has too many digits" in str(refused(wrong, RESPONSE))
 
 
 def test_data_has_no_key() -> None:
@@ -159,4 +161,4 @@ def test_data_has_no_key() -> None:
     known = Definitions("4.4.0", read([("a", data)]))
     assert known.message("Vendor", 0) is not None
     with_key = data.replace('"type"', '"apiKey": 1, "type"')
-    assert "it has no API key" in str(refused(with_key))
+    assert "it cannot have an apiKey" in str(refused(with_key))

@@ -83,7 +83,7 @@ def test_early_access() -> None:
 def test_names_of_releases() -> None:
     assert served() is served(NEWEST) is all_served()[0]
     assert [served(name).release for name in ("4.0", "4.0.1", "4.4", "3.9")] == ["4.0.0", "4.0.1", "4.4.0", "3.9.2"]
-    with pytest.raises(ValueError, match=r"'4\.9' is no release that kproxy knows; it knows 4\.4\.0, "):
+    with pytest.raises(ValueError, match=r"'4\.9' is not a release that kproxy knows; it knows 4\.4\.0, "):
         served("4.9")
 
 
