@@ -1,7 +1,8 @@
 """The upgrade audit: which clients would be cut off by a release of Kafka or by another cluster, and who they are.
 
-A version is judged by the definitions of the release (`decoders.schema.served`), or by what the other cluster's
-ApiVersions responses offer. Not seen is not the same as not there: `watched` says how much was looked at.
+A version of an API is judged by what the release serves (`decoders.schema.served`), or by the other cluster's
+ApiVersions responses. A client that is not in the capture may still exist: `watched` says how long and how much was
+captured.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from kproxy.decoders.stream import Source
 
 MOST_CLIENTS: Final = 10_000
 MOST_USES: Final = 256
-"""Maximum number of versions of APIs of one client."""
+"""Maximum number of (API, version) pairs of one client."""
 MOST_USES_IN_ALL: Final = 200_000
 MOST_NAMES: Final = 100
 """Maximum number of groups, and of topics, of one client."""
@@ -47,8 +48,9 @@ NEWEST_MAGIC: Final = 2
 class Verdict(StrEnum):
     """What an upgrade does to a use of an API, worst first.
 
-    CUT_OFF: its version is refused. UNSURE: it is refused, but the client may be able to speak another. DEPRECATED: it
-    is served, but on its way out. BROKER: one of these, but sent by a broker, which is upgraded with the cluster.
+    CUT_OFF: the version is refused. UNSURE: the version is refused, but the client may be able to use another one.
+    DEPRECATED: the version is served, but deprecated. BROKER: one of these applies, but the sender is a broker, which
+    is upgraded with the cluster.
     """
 
     CUT_OFF = "cut-off"
@@ -80,7 +82,7 @@ LOSES: Final = {
     41: "listing delegation tokens",
     56: "changing in-sync replicas",
 }
-"""What a client loses with an API, by key; for others `LOSES_BY_CLASS`."""
+"""By API key, what a client can no longer do if the API is refused; `LOSES_BY_CLASS` has the other APIs."""
 LOSES_BY_CLASS: Final = {
     "core": "reading and writing",
     "group": "its groups",
@@ -94,14 +96,18 @@ LOSES_BY_CLASS: Final = {
     "telemetry": "client metrics",
 }
 BETWEEN_BROKERS: Final = frozenset({api_keys.WRITE_TXN_MARKERS, 52, 53, 54, api_keys.FETCH_SNAPSHOT, 82})
-"""Requests that only brokers and controllers send, beside those of the class "control"."""
+"""Keys of requests that only brokers and controllers send, in addition to those of the class "control"."""
 OF_CLIENTS: Final = frozenset({api_keys.PRODUCE, api_keys.OFFSET_COMMIT, api_keys.JOIN_GROUP})
-"""Requests that no broker sends: a client with one of them is none, whatever replica id it gives."""
+"""Keys of requests that no broker sends: the sender is a client, whatever replica id it gives."""
 
 
 @dataclass(slots=True, eq=False)
 class Use:
-    """A version of an API that a client speaks. `formats` counts batches in message formats 0 and 1."""
+    """The use of one version of an API by a client.
+
+    `first` and `last` are times in ns since the epoch, `exchange` is the first exchange's number. `formats` counts
+    batches in the old message formats 0 and 1, by format.
+    """
 
     count: int = 0
     first: int = 0
@@ -113,10 +119,11 @@ class Use:
 
 @dataclass(slots=True, eq=False)
 class Client:
-    """A client id at a host. `broker`: it sent a request of a broker (`judge` decides).
+    """A client id at a host.
 
-    `negotiates`: it asks brokers for their versions; `began`: a connection of its began in the capture, so that the
-    question would have been seen.
+    `broker` tells that it sent a request that only brokers send (`judge` decides whether it is one). `negotiates` tells
+    that it sent ApiVersions. `began` tells that one of its connections began in the capture, so that an ApiVersions
+    request would have been captured.
     """
 
     host: str
@@ -133,7 +140,7 @@ class Client:
 
 
 class Offers:
-    """What the brokers of a capture offer in their ApiVersions responses."""
+    """The versions that the brokers in a capture offer in their ApiVersions responses."""
 
     def __init__(self) -> None:
         self._brokers: dict[str, dict[int, Versions]] = {}
@@ -150,14 +157,15 @@ class Offers:
                     offered[one["apiKey"]] = versions
 
     def highest(self, brokers: Iterable[str], key: int) -> int | None:
-        """The highest version of an API that any of these brokers offers, None if nothing is known."""
+        """The highest version of an API that any of these brokers offers; None if no offer of them is known."""
         found = [self._brokers[one][key].high for one in brokers if key in self._brokers.get(one, ())]
         return max(found, default=None)
 
     def together(self, name: str) -> Served | None:
-        """What every broker of the cluster offers; None if no broker's offer was seen.
+        """The versions that all brokers of the cluster offer, under this name; None if no broker's offer was captured.
 
-        Answers without Metadata are those of controllers, or of brokers that refused the ApiVersions version.
+        Offers without Metadata are ignored: they come from controllers, or from brokers that refused the version of
+        ApiVersions.
         """
         brokers = [offered for offered in self._brokers.values() if api_keys.METADATA in offered]
         if not brokers:
@@ -174,7 +182,7 @@ class Offers:
 
 
 class Watched:
-    """How long and how much was watched."""
+    """How long, and how much of, the traffic was captured."""
 
     def __init__(self) -> None:
         self.first = self.last = 0
@@ -206,10 +214,10 @@ class Watched:
 
 
 class Audit:
-    """Collects clients and what they speak; memory is bounded, and what is left out is counted."""
+    """Collects clients and the versions that they use; memory is bounded, and what is left out is counted."""
 
     def __init__(self, source: Source, definitions: Definitions, health: Health | None = None) -> None:
-        """`health`, if present, counts undecodable frames."""
+        """`health`, if given, counts undecodable frames."""
         self.offers = Offers()
         self._watched = Watched()
         self._definitions = definitions
@@ -225,7 +233,7 @@ class Audit:
         return self._decoder.knowledge
 
     def learn(self, exchange: Exchange) -> None:
-        """Take from an exchange that is not judged what tells about others: versions offered, and negotiation."""
+        """Take the offered versions and the client's negotiation from an exchange that is not judged itself."""
         if exchange.api_key == api_keys.API_VERSIONS and exchange.protocol is None:
             seen = self._decoder.of(exchange)
             if seen is not None:
@@ -233,7 +241,7 @@ class Audit:
                 self._identify(seen)
 
     def add(self, exchange: Exchange) -> None:
-        """Process a complete exchange. Never raises on bad bytes."""
+        """Take a complete exchange into account. Never raises on bad bytes."""
         self._watched.add(exchange)
         bodies = Bodies(exchange, self._source, self._definitions)
         seen = self._decoder.of(exchange, bodies)
@@ -263,7 +271,7 @@ class Audit:
         self._name(client, client.topics, _topics(bodies, self.knowledge))
 
     def result(self, target: Served) -> dict[str, Any]:
-        """The object "kproxy.audit/1" but for its health, against a release or another cluster."""
+        """The JSON object "kproxy.audit/1", without its health; `target` is the release or the other cluster."""
         rows = sorted(self._rows(target), key=_rank)
         counts = Counter(row["verdict"] for row in rows)
         released = target in all_served()
@@ -306,7 +314,7 @@ class Audit:
             "principals": sorted(client.principals),
             "software": sorted(client.software),
             "negotiates": _negotiates(client),
-            "api": self._definitions.api_name(key) or f"Key {key}",
+            "api": self._definitions.shown_api_name(key),
             "api_key": key,
             "version": version,
             "served": str(target.versions[key]) if key in target.versions else None,
@@ -323,7 +331,9 @@ class Audit:
         }
 
     def _identify(self, seen: Seen) -> Client | None:
-        """The client of an exchange, with what the exchange tells of who it is; None beyond the maximum."""
+        """The client of an exchange, updated by what the exchange shows of it; None beyond the maximum number of
+        clients.
+        """
         exchange = seen.exchange
         number = exchange.connection.number
         if (
@@ -360,11 +370,11 @@ class Audit:
 def judge(
     client: Client, key: int, version: int, use: Use, target: Served, offered: int | None
 ) -> tuple[Verdict, str] | None:
-    """What the target does to a version of an API that a client speaks, and why; None if nothing.
+    """(verdict, reason) on a version of an API that a client uses; None if the target serves it as before.
 
-    `offered` is the highest version that the client's present brokers offer: a client that negotiates and speaks that
-    one may know higher ones; one that speaks less knows none. ApiVersions is never refused (KIP-511). Keys that are
-    none of Kafka's are not judged.
+    `offered` is the highest version that the client's present brokers offer: a client that negotiates and uses this
+    version may know higher ones; a client that uses a lower one knows none. ApiVersions is never refused (KIP-511).
+    Keys outside Kafka are not judged.
     """
     if key == api_keys.API_VERSIONS or key not in all_apis():
         return None
@@ -383,7 +393,7 @@ def _judge(
         return _served(client, key, version, use, target)
     if known is None:
         if _class(key) == "telemetry":
-            return None  # clients send it only where it is offered, and work without it
+            return None  # clients send these requests only where they are offered, and work without them
         return Verdict.CUT_OFF, f"{name} does not serve this API"
     negotiates = _negotiates(client)
     if version > known.high:
@@ -398,12 +408,12 @@ def _judge(
     if negotiates is None:
         return Verdict.UNSURE, f"{why}; no connection of the client began in the capture, so it may negotiate"
     if offered is None:
-        return Verdict.UNSURE, f"{why}; the client negotiates, but what its broker offers was not seen"
+        return Verdict.UNSURE, f"{why}; the client negotiates, but the capture does not show what its broker offers"
     return Verdict.UNSURE, f"{why}; the client negotiates, and its broker offers no version above {offered}"
 
 
 def _negotiates(client: Client) -> bool | None:
-    """Whether a client asks brokers for their versions; None if it may have done so before the capture."""
+    """Whether a client asks brokers for their versions; None if it may have done so before the capture began."""
     return True if client.negotiates else False if client.began else None
 
 
@@ -427,7 +437,7 @@ def _between(releases: tuple[str, ...]) -> str:
 
 
 def old_formats(seen: Seen) -> Iterator[int]:
-    """The message format of each batch of a Produce request or Fetch response that is not in the newest one."""
+    """The magics of those batches in a Produce request or Fetch response that have an old message format (0 or 1)."""
     if seen.key == api_keys.PRODUCE:
         topics, partitions = seen.request.get("topicData"), "partitionData"
     else:
@@ -439,7 +449,10 @@ def old_formats(seen: Seen) -> Iterator[int]:
 
 
 def _old_magics(records: Buffer) -> Iterator[int]:
-    """A batch has its length at byte 8 and its magic at byte 16, in every format."""
+    """The magics of those batches in a records field that are older than the newest format.
+
+    In every format, a batch has its length at byte 8 and its magic at byte 16.
+    """
     at = 0
     while at + 17 <= len(records):
         size, magic = int.from_bytes(records[at + 8 : at + 12]), records[at + 16]
@@ -477,7 +490,7 @@ def _groups(seen: Seen) -> Iterator[str]:
 
 
 def _topics(bodies: Bodies, knowledge: Knowledge) -> Iterator[str]:
-    """The topics that a request names; a response may name topics that the client does not use."""
+    """The topics that a request names, by name or id; a response may name topics that the client does not use."""
     decoded = bodies.request
     if decoded is None or decoded.body is None or decoded.message is None:
         return

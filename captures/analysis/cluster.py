@@ -24,13 +24,17 @@ MOST: Final = 200_000
 """Maximum number of partitions whose state is tracked."""
 NOBODY: Final = -1
 DELETED: Final = -2
-"""The leader in control requests while a topic is being deleted (LeaderAndIsr.LeaderDuringDelete)."""
+"""Leader of a partition whose topic is being deleted, in control requests (LeaderAndIsr.LeaderDuringDelete)."""
 _LEADERLESS: Final = {NOBODY: "has no leader", DELETED: "is being deleted"}
 
 
 @dataclass(slots=True, eq=False)
 class Event:
-    """One change; `about` is a topic, a topic-partition, a broker or "" for the cluster."""
+    """One change in the cluster.
+
+    `about` names a topic, a topic-partition or a broker; "" stands for the cluster. `source` is the message that shows
+    the change.
+    """
 
     time: int
     exchange: int
@@ -52,14 +56,14 @@ class Event:
 
 @dataclass(slots=True, eq=False)
 class Partition:
-    """The latest known state of a partition; None for a part that no message has named yet."""
+    """The latest known state of a partition; a member is None until a message has told it."""
 
     leader: int | None = None
     leader_epoch: int | None = None
     isr: tuple[int, ...] | None = None
     replicas: tuple[int, ...] | None = None
     moving: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
-    """Replicas that the reassignment adds, and those that it removes."""
+    """(replicas that the reassignment adds, replicas that it removes)."""
 
 
 @dataclass(slots=True, eq=False)
@@ -72,24 +76,24 @@ class Broker:
 
 
 class Cluster:
-    """Collects the control plane's state and events from exchanges."""
+    """Collects the state and the events of the control plane from exchanges."""
 
     def __init__(self) -> None:
         self.brokers: dict[int, Broker] = {}
         self.cluster_id: str | None = None
         self.controller: tuple[int, int] | None = None
-        """Id and epoch of the current controller; the epoch is -1 if only Metadata named it."""
+        """(id, epoch) of the current controller; the epoch is -1 if only Metadata named the controller."""
         self.events: list[Event] = []
         self.more_events = 0
         self.partitions: dict[tuple[str, int], Partition] = {}
         self._metadata_controller: int | None = None
         self._topics: set[str] = set()
         self._names: dict[str, str] = {}
-        """Names of topics by the ids in metadata records."""
+        """Names of topics by their ids, from metadata records."""
         self._read = -1
-        """Offset up to which the metadata log was read; several followers fetch the same records."""
+        """Offset up to which the metadata log was read. Several followers fetch the same records; each is used once."""
         self.fetches: Counter[str] = Counter()
-        """Number of Fetch requests by the sender's role: follower, consumer, debugging."""
+        """Number of Fetch requests by the sender's role: "follower", "consumer" or "debugging"."""
 
     def add(self, seen: Seen) -> None:
         match seen.key:
@@ -141,7 +145,7 @@ class Cluster:
         for one in seen.response.get("brokers") or ():
             self._broker(seen, one["nodeId"], f"{one['host']}:{one['port']}", one.get("rack"), "Metadata")
         controller = seen.response.get("controllerId", NOBODY)
-        # KRaft brokers name any broker as the controller; control requests, if there are any, name the true one.
+        # A KRaft broker names any broker as the controller in Metadata; control requests name the true one.
         if (
             controller >= 0
             and (self.controller is None or self.controller[1] < 0)
@@ -251,7 +255,7 @@ class Cluster:
                             self._record(seen, record)
 
     def _record(self, seen: Seen, record: Values) -> None:
-        """One record of the metadata log."""
+        """Take a record of the metadata log into account."""
         value = record.get("value")
         decoded = value.get("decoded") if isinstance(value, dict) else None
         if not isinstance(decoded, dict):
@@ -301,7 +305,7 @@ class Cluster:
         replicas: Any = None,
         moving: tuple[Any, Any] = (None, None),
     ) -> None:
-        """Update a partition's state; None means unchanged. State of an earlier epoch is ignored."""
+        """Update a partition's state; None stands for no change. Values of an earlier leader epoch are ignored."""
         about = f"{topic}-{number}"
         state = self.partitions.get((topic, number))
         if state is None:
@@ -343,7 +347,7 @@ class Cluster:
 
 
 def _refused(seen: Seen) -> dict[tuple[Any, int | None], int]:
-    """Error codes of the answer to an admin client by topic and partition (None: the whole topic)."""
+    """Error codes in the response to an admin client, by (topic, partition); the partition None is the whole topic."""
     found: dict[tuple[Any, int | None], int] = {}
     for topic in seen.response.get("topics") or seen.response.get("responses") or seen.response.get("results") or ():
         found[topic.get("name"), None] = topic.get("errorCode", 0)

@@ -1,4 +1,4 @@
-"""Connections, and how far each client came in its start-up."""
+"""Collects connections and the start-up of clients: how far each client came."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kproxy.decoders.sasl.session import Session
 from kproxy.decoders.schema import errors
 
 MOST: Final = 100_000
-"""Maximum number of connections, and of clients; later ones are only counted."""
+"""Maximum number of connections, and of clients; further ones are only counted."""
 LADDER: Final = {
     18: "ApiVersions",
     17: "SaslHandshake",
@@ -39,7 +39,7 @@ LADDER: Final = {
 
 @dataclass(slots=True, eq=False)
 class Step:
-    """A client's first request of an API that succeeded, or else its last attempt."""
+    """A step of a client's start-up: its first successful request of an API, or else its last attempt."""
 
     api: str
     time: int
@@ -63,7 +63,7 @@ class Step:
 
 @dataclass(slots=True, eq=False)
 class Link:
-    """A TCP connection; `in_flight` is the highest number of requests in flight."""
+    """A TCP connection and counts of its exchanges; `in_flight` is the maximum number of requests in flight."""
 
     number: int
     client: str
@@ -77,7 +77,7 @@ class Link:
     exchanges: int = 0
     errors: int = 0
     first_error: int | None = None
-    """The first exchange that was answered with an error."""
+    """Number of the first exchange whose response has an error code."""
     unanswered: int = 0
     request_bytes: int = 0
     response_bytes: int = 0
@@ -113,14 +113,14 @@ class Link:
 
 @dataclass(slots=True, eq=False)
 class Started:
-    """A client's start-up: its steps over all its connections, in time order."""
+    """The start-up of a client: its steps over all its connections, in the order of time."""
 
     client: Client
     steps: dict[int, Step] = field(default_factory=dict)
 
     @property
     def stopped_at(self) -> Step | None:
-        """The step that the client has not passed; None if every step that it tried succeeded."""
+        """The step at which the client is stuck; None if every step that it tried succeeded."""
         failed = [step for step in self.steps.values() if not step.done]
         return max(failed, key=lambda step: step.time) if failed else None
 
@@ -146,7 +146,7 @@ class Connections:
         self._clients: dict[Client, Started] = {}
 
     def note(self, exchange: Exchange) -> None:
-        """Count an exchange of any protocol."""
+        """Count an exchange of any protocol: Kafka, a dialect, a bare SASL token or TLS."""
         connection = exchange.connection
         link = self._links.get(connection.number)
         if link is None:
@@ -170,7 +170,7 @@ class Connections:
             link.response_bytes += exchange.response.size + 4
             link.last = max(link.last, exchange.response.time)
         if exchange.request is not None and exchange.response is not None:
-            # Exchanges come in the order of responses; requests sent before this one and answered later are in flight.
+            # Exchanges come in the order of responses: requests sent before this one and answered later are in flight.
             asked = exchange.request.time
             link.waiting = [time for time in link.waiting if time > asked]
             link.waiting.append(exchange.response.time)
@@ -190,7 +190,7 @@ class Connections:
         return sorted(self._links.values(), key=lambda one: one.number)
 
     def clients(self) -> list[Started]:
-        """The clients, in order of their first exchange."""
+        """The clients, in the order of their first exchanges."""
         return list(self._clients.values())
 
     def lines(self) -> Iterator[dict[str, Any]]:

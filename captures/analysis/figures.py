@@ -1,7 +1,7 @@
-"""The figures of the Stats screen: the counts of `kproxy stats` for each name, in windows of time.
+"""Counts the figures of the Stats screen: those of `kproxy stats` for each name, in windows of time.
 
-For each name and window: number of exchanges, rate, failures, latency percentiles, throttle time, and the same for each
-slice of the window.
+For each name and window: number of exchanges, failures, latency percentiles, throttle time, and the same for each slice
+of the window.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from kproxy.decoders.schema import Definitions
 
 SHARES: Final = (0.5, 0.9, 0.99)
 FILES: Final[Mapping[str, str]] = MappingProxyType({by: f"stats-{by}" for by in BY})
-"""The file name of the figures for each grouping."""
+"""By grouping, the name of the snapshot file with the figures."""
 ALL: Final = "all"
 NAMES: Final[tuple[str, ...]] = (*(str(window) for window in WINDOWS), ALL)
-"""The windows, by their seconds up to the newest exchange, and the whole capture."""
+"""Names of the windows: seconds up to the newest exchange, or ALL for the whole capture."""
 
 
 class Figures:
-    """Counts the exchanges of one reading under all their names."""
+    """Counts the exchanges of one reading, in every grouping."""
 
     def __init__(self, definitions: Definitions) -> None:
         self._definitions = definitions
@@ -43,7 +43,8 @@ class Figures:
             stats.take(measured)
 
     def to_json(self, by: str) -> dict[str, Any]:
-        """{"span": {window: {"from" (ns since the epoch), "slice" (ns), "seconds"}}, "lines": […]}.
+        """The figures in one grouping: {"span": {window: {"from" (ns since the epoch), "slice" (ns), "seconds"}},
+        "lines": […]}.
 
         A line is {"name", "long_poll", "filters": the tests that find its exchanges, "windows": {window: figures}};
         figures are {"count", "failed", "throttle_ms", "counts": one for each slice, and, if there was a response,
@@ -87,7 +88,7 @@ def _figures(whole: Slice, slices: list[Slice | None]) -> dict[str, Any]:
 
 
 def filters(by: str, name: str) -> list[str]:
-    """Display filters that select the exchanges counted under a name; [] if no filter can."""
+    """Display filters that select the exchanges counted under `name` in the grouping `by`; [] if no filter can."""
     if name == OTHERS:
         return []
     match by:

@@ -1,7 +1,8 @@
-"""Groups over time: members, generations, and the cause of each rebalance, as far as the messages show it.
+"""Collects groups over time: members, generations, and the cause of each rebalance, as far as the messages show it.
 
-Classic groups (JoinGroup, SyncGroup, Heartbeat, LeaveGroup), and those whose members only send heartbeats: consumer
-groups of KIP-848, share groups (KIP-932) and streams groups (KIP-1071), whose member epochs count as generations.
+There are classic groups (JoinGroup, SyncGroup, Heartbeat, LeaveGroup), and groups whose members only send heartbeats:
+consumer groups of KIP-848, share groups (KIP-932) and streams groups (KIP-1071). Their member epochs count as
+generations.
 """
 
 from __future__ import annotations
@@ -11,23 +12,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from kproxy.captures.analysis.offsets import lag_json
 from kproxy.captures.analysis.seen import Seen, Values
+from kproxy.captures.lag import Lag
 from kproxy.decoders.exchange_json import timestamp
 from kproxy.decoders.schema import api_keys
 
 EPOCH_HEARTBEATS: Final = {68: "consumer", 76: "share", 88: "streams"}
-"""Heartbeats that carry a member's epoch, and the type of their groups."""
+"""By API key of a heartbeat that carries a member's epoch, the type of its group."""
 MOST: Final = 100_000
 """Maximum number of groups."""
 GENERATIONS: Final = 1000
-"""Number of generations kept for each group, the newest."""
+"""Maximum number of generations that are kept for each group, the newest ones."""
 EVENTS: Final = 10_000
 """Maximum number of events of a group; later ones are only counted."""
 
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """A member of a group; `assignment` is its latest one: partitions by topic."""
+    """A member of a group; `assignment` is its latest assignment: partitions by topic."""
 
     member_id: str
     client_id: str = ""
@@ -41,7 +44,11 @@ class Member:
     assignment: dict[str, list[int]] = field(default_factory=dict)
     left: int = 0
     awaits_next: int = 0
-    """The epoch in which it joined a group whose partitions all belong to others, so that it waits for the next one."""
+    """The epoch in which the member joined and got no partition because all belonged to others; it waits for the next
+    epoch.
+
+    0 if the member does not wait.
+    """
 
     def line(self) -> dict[str, Any]:
         beats = self.heartbeats - 1
@@ -62,9 +69,9 @@ class Member:
 
 @dataclass(slots=True, eq=False)
 class Generation:
-    """One generation: its start, leader, members and cause.
+    """One generation of a group: its start, leader, members and cause.
 
-    `exchange` is the number of the first exchange of this generation; `members` are those that messages name.
+    `exchange` is the number of its first exchange; `members` are those that messages name.
     """
 
     number: int
@@ -85,13 +92,13 @@ class Generation:
             "protocol": self.protocol,
             "leader": self.leader,
             "members": sorted(self.members),
-            "why": self.causes or ["the capture does not tell"],
+            "why": self.causes or ["the capture does not show why"],
         }
 
 
 @dataclass(slots=True, eq=False)
 class Event:
-    """Something that happened to a group."""
+    """An event of a group, such as a join, an error or the end of a member."""
 
     time: int
     exchange: int
@@ -111,7 +118,7 @@ class Event:
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """One group; `kind` is classic, consumer, share or streams."""
+    """One group; `kind` is "classic", "consumer", "share" or "streams"."""
 
     group_id: str
     kind: str = "classic"
@@ -125,17 +132,17 @@ class Group:
     offsets: dict[str, dict[int, int]] = field(default_factory=dict)
     errors: Counter[int] = field(default_factory=Counter)
     error_exchanges: dict[int, int] = field(default_factory=dict)
-    """The first exchange with each error code."""
+    """By error code, the number of the first exchange with it."""
     first: int = 0
     last: int = 0
     pending: list[str] = field(default_factory=list)
-    """Events since the newest generation, which are the causes of the next one."""
+    """Events since the newest generation began; they are the causes of the next one."""
 
     @property
     def generation(self) -> Generation | None:
         return self.generations[-1] if self.generations else None
 
-    def line(self) -> dict[str, Any]:
+    def line(self, lag: Lag) -> dict[str, Any]:
         newest = self.generation
         return {
             "group": self.group_id,
@@ -151,6 +158,7 @@ class Group:
             "more_events": self.more_events,
             "commits": self.commits,
             "committed": {topic: dict(sorted(offsets.items())) for topic, offsets in sorted(self.offsets.items())},
+            "lag": lag_json(lag.of(self.group_id)),
             "errors": dict(sorted(self.errors.items())),
             "error_exchanges": dict(sorted(self.error_exchanges.items())),
             "first_exchange": self.first,
@@ -159,12 +167,14 @@ class Group:
 
 
 class Groups:
-    """Collects groups from exchanges."""
+    """Collects groups, their generations and events from exchanges."""
 
     def __init__(self) -> None:
         self._groups: dict[str, Group] = {}
+        self._lag = Lag()
 
     def add(self, seen: Seen) -> None:
+        self._lag = seen.lag
         take = {
             api_keys.JOIN_GROUP: self._join,
             api_keys.SYNC_GROUP: self._sync,
@@ -186,12 +196,12 @@ class Groups:
         take(group, seen)
 
     def result(self) -> list[Group]:
-        """The groups, those with the most rebalances first."""
+        """All groups; those with the most rebalances come first."""
         return sorted(self._groups.values(), key=lambda one: (-len(one.generations), one.group_id))
 
     def lines(self) -> Iterator[dict[str, Any]]:
         for group in self.result():
-            yield {"schema": "kproxy.group/1", **group.line()}
+            yield {"schema": "kproxy.group/1", **group.line(self._lag)}
 
     # --- classic groups ---
 
@@ -223,7 +233,7 @@ class Groups:
             if not (known and not before):
                 generation.causes.append(f"{name} joined")
         elif member.subscription not in {None, subscription}:
-            generation.causes.append(f"{name} changed what it subscribes to")
+            generation.causes.append(f"{name} changed its subscription")
         member.subscription = subscription
         _event(group, seen, "join", member_id, f"generation {generation.number}")
 
@@ -280,7 +290,7 @@ class Groups:
         subscription = _subscription(seen.request)
         if subscription is not None:
             if epoch > 0 and member.subscription not in {None, subscription}:
-                group.pending.append(f"{_name(member)} changed what it subscribes to")
+                group.pending.append(f"{_name(member)} changed its subscription")
             member.subscription = subscription
         member.left = 0
         assignment = seen.response.get("assignment")
@@ -288,7 +298,8 @@ class Groups:
         if isinstance(reached, int) and reached > 0:
             newest = group.generation
             if epoch == 0 and newest is not None and reached == newest.number:
-                # A join starts the next epoch; until its assignment is computed, members receive the previous one.
+                # A member's join begins the next epoch; until its assignment is computed, members receive the previous
+                # one.
                 member.awaits_next = reached
             if newest is None or reached >= newest.number:
                 generation = self._generation(group, reached, seen)
@@ -339,7 +350,7 @@ def _member(group: Group, member_id: str, seen: Seen) -> Member:
 
 
 def _gone(group: Group, generation: Generation) -> None:
-    """Members of the previous generation that are missing from this one and have not left."""
+    """Note the members of the previous generation that this one lacks although they did not leave."""
     if len(group.generations) < 2 or not group.generations[-2].whole:
         return
     for member_id in sorted(group.generations[-2].members - generation.members):
@@ -371,14 +382,14 @@ def _event(group: Group, seen: Seen, what: str, member_id: str, detail: str = ""
 
 
 def _name(member: Member) -> str:
-    """A member's name for people: its id, with the client id unless the id begins with it."""
+    """A member's name in texts: its id, with the client id unless the member id begins with it."""
     if not member.client_id or member.member_id.startswith(member.client_id):
         return member.member_id
     return f"{member.client_id} ({member.member_id})"
 
 
 def _subscription(asked: Values) -> Any:
-    """A member's subscription in a comparable form; None if the request has none."""
+    """The subscription in a member's request, in a form that can be compared; None if the request has none."""
     if "protocols" in asked:
         topics: set[str] = set()
         for protocol in asked["protocols"] or ():

@@ -1,7 +1,7 @@
 """A mergeable histogram of logarithmic buckets, with fixed memory and percentiles within 1 %.
 
-Values below 128 have a bucket each. Above, every octave has 64 buckets, so the width of a bucket is at most 1/64 of its
-values, and its middle differs by at most 1/128 (0.8 %) from any of them.
+Values below 128 have a bucket each. From 128 on, every octave (values from 2**n to 2**(n+1)) has 64 buckets. So the
+width of a bucket is at most 1/64 of its values, and its middle differs by at most 1/128 (0.8 %) from any of them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def middle_of(bucket: int) -> int:
 
 
 class Histogram:
-    """Counts of non-negative integers (nanoseconds, bytes); a negative one counts as 0, one above 2**63 as 2**63."""
+    """A histogram of integers (nanoseconds, bytes); a negative one counts as 0, one above 2**63 as 2**63."""
 
     __slots__ = ("_buckets", "count", "largest", "smallest", "total")
 
@@ -67,9 +67,9 @@ class Histogram:
         self.largest = other.largest if self.largest is None else max(self.largest, other.largest)
 
     def percentile(self, share: float) -> int | None:
-        """The smallest value that at least `share` (0 to 1) of all values do not exceed; None if nothing was counted.
+        """The smallest counted value that at least `share` (0 to 1) of all values do not exceed; None without values.
 
-        Exact at both ends, else within `RELATIVE_ERROR`.
+        Exact for the smallest and the largest value, otherwise within `RELATIVE_ERROR`.
         """
         if self.smallest is None or self.largest is None:
             return None

@@ -1,8 +1,8 @@
-"""Counts over time, in slices whose number and size stay small however long and busy a capture is.
+"""Counts exchanges over time in slices; their number and size stay small however long and busy a capture is.
 
-Each of the latest WINDOWS has slices of a tenth of it; older slices are dropped. The whole capture has at most SLICES
-slices of 2**n nanoseconds, which are merged in pairs as it grows. A slice counts latencies in the non-empty buckets of
-captures.analysis.histogram.
+Each of the latest WINDOWS has slices of a tenth of its length; older slices are dropped. The whole capture has at most
+SLICES slices of 2**n nanoseconds, which are merged in pairs as it grows. A slice counts latencies in the non-empty
+buckets of captures.analysis.histogram.
 """
 
 from __future__ import annotations
@@ -21,12 +21,16 @@ PARTS: Final = 10
 SLICES: Final = 60
 """Maximum number of slices of the whole capture."""
 FINEST: Final = 24
-"""Shortest slice of the whole capture: 2**24 ns (17 ms)."""
+"""Exponent of the shortest slice of the whole capture: 2**24 ns (17 ms)."""
 
 
 @dataclass(slots=True)
 class Slice:
-    """Counts of one slice; latencies by bucket, minimum and maximum in nanoseconds."""
+    """Counts of the exchanges in one slice.
+
+    `latencies` counts exchanges by bucket. `smallest` and `largest` are latencies in nanoseconds; `smallest` is None if
+    no exchange has a response.
+    """
 
     count: int = 0
     failed: int = 0
@@ -55,7 +59,9 @@ class Slice:
             self.latencies[bucket] = self.latencies.get(bucket, 0) + count
 
     def percentiles(self, shares: Iterable[float]) -> list[int | None]:
-        """`Histogram.percentile` for rising shares; None for each if there was no response."""
+        """The latencies (ns) at these shares, which must rise, as `Histogram.percentile`; each is None if no exchange
+        has a response.
+        """
         total = sum(self.latencies.values())
         if self.smallest is None:
             return [None for _ in shares]
@@ -76,7 +82,10 @@ class Slice:
 
 
 class Span:
-    """The time span that a reading has covered, in nanoseconds since the epoch; all its counts share it."""
+    """The time span that a reading has covered, in nanoseconds since the epoch.
+
+    All names that are counted over time share it. Slices of the whole capture have 2**shift nanoseconds.
+    """
 
     __slots__ = ("first", "last", "shift")
 
@@ -92,7 +101,10 @@ class Span:
             self.shift += 1
 
     def stretch(self, window: int | None) -> tuple[int, int, int]:
-        """(first slice, end slice, nanoseconds of a slice) of a window; None is the whole capture."""
+        """(number of the first slice, number after the last slice, nanoseconds of a slice) of a window in seconds.
+
+        Slices are numbered from the epoch. None as the window is the whole capture.
+        """
         if self.first is None:
             return 0, 0, SECOND
         if window is None:
@@ -102,7 +114,7 @@ class Span:
         return max(last - PARTS, self.first // width), last, width
 
     def seconds(self, window: int | None) -> float:
-        """The covered length of a window, or of the whole capture."""
+        """Seconds of a window that the reading has covered; None as the window is the whole capture."""
         if self.first is None:
             return 0.0
         start, _, width = self.stretch(window)
@@ -110,7 +122,7 @@ class Span:
 
 
 class OverTime:
-    """The slices of one name."""
+    """The slices in which the exchanges of one name are counted."""
 
     __slots__ = ("_shift", "_span", "_whole", "_windows")
 
@@ -121,7 +133,7 @@ class OverTime:
         self._windows: dict[int, dict[int, Slice]] = {window: {} for window in WINDOWS}
 
     def add(self, time: int, latency: int | None, *, failed: bool, throttle_ms: int) -> None:
-        """Count an exchange; the span must include `time` already."""
+        """Count an exchange at `time` (ns), which the span must include already."""
         self._fold()
         places = [(self._whole, time >> self._shift)]
         for window, slices in self._windows.items():
@@ -139,14 +151,14 @@ class OverTime:
             at.add(latency, failed=failed, throttle_ms=throttle_ms)
 
     def slices(self, window: int | None) -> list[Slice | None]:
-        """The slices of a window (None: the whole capture) in order, None for each empty one."""
+        """The slices of a window, in order, with None for each empty slice; None as the window is the whole capture."""
         self._fold()
         start, stop, _ = self._span.stretch(window)
         found = self._whole if window is None else self._windows[window]
         return [found.get(number) for number in range(start, stop)]
 
     def _fold(self) -> None:
-        """Merge slices until they have the span's length."""
+        """Merge slices of the whole capture until each is as long as the span demands."""
         by = self._span.shift - self._shift
         if not by:
             return
@@ -161,7 +173,7 @@ class OverTime:
 
 
 def together(slices: Iterable[Slice | None]) -> Slice:
-    """Merge several slices."""
+    """A slice with the sums of the counts of these slices; None elements are ignored."""
     whole = Slice()
     for one in slices:
         if one is not None:

@@ -1,4 +1,4 @@
-"""Exchanges whose bodies are decoded once for all views."""
+"""Decodes the bodies of each exchange once for all views."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from kproxy.captures.bodies import Bodies
 from kproxy.captures.index.labels import topic_name
+from kproxy.captures.lag import Lag
 from kproxy.decoders.embedded import Scope
 from kproxy.decoders.exchange import Exchange, Health
 from kproxy.decoders.frames import codes
@@ -20,7 +21,7 @@ from kproxy.decoders.stream import Source
 from kproxy.decoders.view import View
 
 MOST_CLIENTS = 100_000
-"""Maximum number of clients; a capture may name any number."""
+"""Maximum number of clients that are remembered: a capture may name any number."""
 
 Values = Mapping[str, Any]
 
@@ -33,15 +34,15 @@ class Client:
     host: str
     software: str = ""
     groups: set[str] = field(default_factory=set)
-    """Groups in which it is or was a member."""
+    """Groups of which the client is or was a member."""
 
 
 @dataclass(slots=True, eq=False)
 class Seen:
-    """An exchange of Kafka's protocol; a missing or unreadable body is {}.
+    """A decoded exchange of Kafka's protocol; a body that is missing or undecodable is {}.
 
-    `time` is the time of the request's last byte (of the response's if there is no request) and `answered_at` that of
-    the response's, in nanoseconds since the epoch. `shown` has the bodies' JSON forms, with decoded bytes fields.
+    `time` is the time of the request's last byte (of the response's, if the request is missing), `answered_at` that of
+    the response's last byte, both in nanoseconds since the epoch.
     """
 
     exchange: Exchange
@@ -50,6 +51,10 @@ class Seen:
     response: Values
     errors: list[int]
     knowledge: Knowledge
+    definitions: Definitions
+    """Kafka's and the user's definitions, which give the names of APIs and errors."""
+    lag: Lag
+    """The consumer lag of all groups so far (see `captures.analysis.offsets`)."""
     _decoded: tuple[Decoded | None, Decoded | None]
 
     @property
@@ -62,6 +67,11 @@ class Seen:
         return -1 if self.exchange.api_key is None else self.exchange.api_key
 
     @property
+    def api(self) -> str:
+        """The name of the API; "Key 32001" for an API without a definition."""
+        return self.definitions.shown_api_name(self.key)
+
+    @property
     def time(self) -> int:
         frame = self.exchange.request or self.exchange.response
         return 0 if frame is None else frame.time
@@ -72,18 +82,22 @@ class Seen:
 
     @property
     def error(self) -> int:
-        """The response's top-level error code, 0 if none; for an undecodable response the first code that was read."""
+        """The response's top-level error code, 0 if there is none; of an undecodable response the first code that was
+        read.
+        """
         if not self.response:
             return self.errors[0] if self.errors else 0
         code = self.response.get("errorCode")
         return code if isinstance(code, int) else 0
 
     def topic(self, element: Values) -> str:
-        """The topic name in a struct of a body."""
+        """The name of the topic that an element of a body's list names, by name or by id."""
         return topic_name(element, self.knowledge)
 
     def shown(self, *, records: bool = False) -> tuple[Values, Values]:
-        """Request and response in the form of the exchange JSON; batches have records only with `records`."""
+        """(request, response) as in the exchange JSON, with decoded bytes fields; only with `records`, batches include
+        records.
+        """
         view = View(open_batches=records, knowledge=self.knowledge)
         asked, answered = self._decoded
         return _shown(asked, view, None), _shown(answered, view, self.request or None)
@@ -97,19 +111,21 @@ def _shown(decoded: Decoded | None, view: View, asked: Values | None) -> Values:
 
 
 class Decoder:
-    """Decodes the exchanges of one reading in order, and keeps track of its clients."""
+    """Decodes the exchanges of one reading in order, and keeps track of clients, topic names and consumer lag."""
 
     def __init__(self, source: Source, definitions: Definitions, health: Health | None = None) -> None:
         self._source = source
         self._definitions = definitions
         self._health = health or Health()
         self.knowledge = Knowledge()
+        self.lag = Lag()
         self._clients: dict[tuple[str, str], Client] = {}
 
     def of(self, exchange: Exchange, bodies: Bodies | None = None) -> Seen | None:
-        """The decoded exchange; None for other protocols (a dialect, bare SASL tokens, TLS). Never raises on bad bytes.
+        """The exchange, decoded; None for other protocols (a dialect, bare SASL tokens, TLS). Never raises on bad
+        bytes.
 
-        `bodies` are the exchange's decoded bodies, if the caller has them.
+        `bodies` are the decoded bodies, if the caller has them already.
         """
         bodies = bodies or Bodies(exchange, self._source, self._definitions)
         self._health.undecoded += bodies.undecoded
@@ -123,7 +139,9 @@ class Decoder:
         if exchange.api_key == api_keys.API_VERSIONS and request.get("clientSoftwareName"):
             client.software = f"{request['clientSoftwareName']} {request.get('clientSoftwareVersion', '')}".strip()
         found = [] if answered is None else codes(answered, exchange, self._definitions)
-        return Seen(exchange, client, request, response, found, self.knowledge, (asked, answered))
+        return Seen(
+            exchange, client, request, response, found, self.knowledge, self._definitions, self.lag, (asked, answered)
+        )
 
     def _client(self, exchange: Exchange) -> Client:
         host = exchange.connection.client.rpartition(":")[0]

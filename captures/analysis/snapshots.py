@@ -1,14 +1,19 @@
 """The process that makes the views of an indexed capture: python -m captures.analysis.snapshots INDEX_DIR.
 
 It reads the captures that the index's meta.json names, and follows them while they grow. Each view is a file
-INDEX_DIR/views/NAME.json, replaced whole: {"state": "reading" | "following" | "complete" | "stopped" | "failed",
-"exchanges", "bytes_read", "bytes_total", "renumbered", "left_out", "error", "blocks", "timelines"}. A block is one
-thing, such as a group, with its details: {"key": its identity across snapshots, "lines": texts as in
-captures.analysis.display, by the local clock, "filters": for each line the display filters that select
-its exchanges, "timeline": a key of "timelines", or null}. Timelines are those of captures.analysis.timelines; a
-connection has that of its client's start-up. The figures of captures.analysis.figures are such files too, with the
-result of `Figures.to_json` in place of the blocks. `renumbered`: the beginning of a ring had been deleted when
-this reading began, so its exchange numbers differ from the index's. `left_out` counts things beyond MOST_LINES.
+INDEX_DIR/views/NAME.json, replaced as a whole: {"state": "reading" | "following" | "complete" | "stopped" | "failed",
+"exchanges", "bytes_read", "bytes_total", "renumbered", "left_out", "error", "blocks", "timelines"}. "renumbered" tells
+that the beginning of a ring had been deleted when this reading began, so that its exchange numbers differ from the
+index's. "left_out" counts blocks beyond MOST_LINES.
+
+A block is one thing, such as a group, with its details: {"key": its identity across snapshots, "lines": texts as in
+captures.analysis.display, by the local clock, "filters": for each line the display filters that select its exchanges,
+"timeline": a key of "timelines", or null}. Timelines are those of captures.analysis.timelines; a connection has that of
+its client's start-up.
+
+The figures of captures.analysis.figures are such files too, with the result of `Figures.to_json` in place of the
+blocks. The file EVIDENCE has "findings" instead: for each finding its "id", "rule", "severity", "parent" and
+"evidence", a list of {"exchange", "note", "path"}.
 """
 
 from __future__ import annotations
@@ -29,6 +34,9 @@ from kproxy.captures.analysis.timelines import timeline
 from kproxy.captures.analysis.views import Views, view_text
 from kproxy.captures.bodies import Bodies
 from kproxy.captures.errors import CaptureError
+from kproxy.captures.findings.making import in_order
+from kproxy.captures.findings.model import finding_json
+from kproxy.captures.findings.reading import Findings
 from kproxy.captures.index import indexer
 from kproxy.captures.index.format import META
 from kproxy.captures.index.format import VIEWS as FOLDER
@@ -37,13 +45,15 @@ from kproxy.captures.index.summary import Summary
 from kproxy.captures.processes import name_process
 from kproxy.captures.reader import Reader
 from kproxy.captures.text import local
-from kproxy.captures.views import VIEWS
-from kproxy.decoders.exchange import Exchange
+from kproxy.captures.views import FINDINGS, VIEWS
+from kproxy.decoders.exchange import Exchange, StreamProblem
 
 WRITE_SECONDS: Final = 1.0
-"""Shortest interval between snapshots; it is also at least ten times the time that writing them takes."""
+"""Minimum seconds between snapshots; the interval is also at least ten times as long as writing them takes."""
 MOST_LINES: Final = 5_000
 """Maximum number of lines in a snapshot."""
+EVIDENCE: Final = "evidence"
+"""Name of the snapshot that lists the findings with the exchanges that are their evidence."""
 BEGIN_SECONDS: Final = 0.1
 NO_FIGURES: Final[dict[str, Any]] = {"span": {}, "lines": []}
 
@@ -54,7 +64,7 @@ Line = Mapping[str, Any]
 
 
 def block(view: str, line: Line) -> dict[str, Any]:
-    """A line of a view as a block of text (see above)."""
+    """A JSON object of a view as a block of text, in the form that the module's docstring describes."""
     kind = VIEWS[view].kinds[line["schema"]]
     texts = list(view_text(view, [line], local))
     found = list(kind.filters(line))
@@ -65,7 +75,9 @@ def block(view: str, line: Line) -> dict[str, Any]:
 
 
 def blocks(view: str, lines: Iterable[Line]) -> dict[str, Any]:
-    """The blocks that fit into MOST_LINES, their timelines, and the number of blocks left out."""
+    """{"left_out", "blocks", "timelines"} of a view: as many blocks as fit into MOST_LINES, their timelines, and the
+    number of blocks left out.
+    """
     shown: list[dict[str, Any]] = []
     timelines: dict[str, dict[str, Any]] = {}
     room, left_out = MOST_LINES, 0
@@ -81,7 +93,7 @@ def blocks(view: str, lines: Iterable[Line]) -> dict[str, Any]:
             del made[member][room:]
         room -= len(made["lines"])
         if shown and made["lines"][0].startswith(" "):
-            # an event of the thing above
+            # indented: an event that belongs to the block above
             for member in ("lines", "filters"):
                 shown[-1][member] += made[member]
         else:
@@ -93,16 +105,17 @@ def blocks(view: str, lines: Iterable[Line]) -> dict[str, Any]:
 
 
 class Snapshots:
-    """Feeds complete exchanges to the views, and writes these at intervals."""
+    """Passes complete exchanges to the views, and writes these at intervals; the indexer calls it after every step."""
 
     def __init__(self, directory: Path, stopping: threading.Event, *, following: bool) -> None:
-        """Sets `stopping` when the followed capture has ended."""
+        """`directory` is the index's. `stopping` is set when the reading must end."""
         self._directory = directory / FOLDER
         self._index = directory
         self._stopping = stopping
         self._state = "following" if following else "reading"
         self._views: Views | None = None
         self._figures: Figures | None = None
+        self._findings: Findings | None = None
         self._renumbered = False
         self._position, self._size = 0, 0
         self._exchanges = 0
@@ -110,16 +123,20 @@ class Snapshots:
         self._next = 0.0
         self._last: dict[str, bytes] = {}
 
-    def __call__(self, done: Sequence[tuple[Exchange, Summary]], reader: Reader) -> None:
-        """Process the exchanges that became complete since the last call."""
-        if self._views is None or self._figures is None:
+    def __call__(
+        self, done: Sequence[tuple[Exchange, Summary]], problems: Sequence[StreamProblem], reader: Reader
+    ) -> None:
+        """Process the exchanges that became complete since the last call, and the problems of streams."""
+        if self._views is None or self._figures is None or self._findings is None:
             self._views = Views(reader.source, reader.definitions)
             self._figures = Figures(reader.definitions)
+            self._findings = Findings(reader.source, reader.definitions)
             self._renumbered = _beginning_is_gone(self._index)
         for exchange, _ in done:
             bodies = Bodies(exchange, reader.source, reader.definitions)
             self._views.add(exchange, bodies)
             self._figures.add(exchange, bodies)
+        self._findings.add(in_order([exchange for exchange, _ in done], problems), reader.closings)
         self._exchanges += len(done)
         self._position, self._size = reader.position, reader.source.written()
         if time.monotonic() >= self._next:
@@ -127,7 +144,10 @@ class Snapshots:
             self._stop_with(meta_of(self._index) or {})
 
     def _stop_with(self, meta: dict[str, Any]) -> None:
-        """Limit reading to the index's extent if the indexer has ended or was stopped."""
+        """Set `stopping` if `meta`, the index's meta.json, says that the indexer has ended.
+
+        If the indexer was stopped, the reading goes on up to the place where the index ends.
+        """
         if self._state == "following" and meta.get("state") in {"complete", "failed"}:
             self._stopping.set()
         elif meta.get("state") == indexer.STOPPED and self._position >= meta["bytes_read"]:
@@ -135,24 +155,35 @@ class Snapshots:
             self._stopping.set()
 
     def end(self, error: CaptureError | None) -> None:
-        """Finish after the end of the reading."""
+        """Write the last snapshots when the reading has ended; `error` is why it ended early."""
         if self._state != indexer.STOPPED:
             self._state = "complete" if error is None else "failed"
         self.write(error)
 
     def write(self, error: CaptureError | None = None) -> None:
-        """Write the views that have changed."""
+        """Write all snapshots that have changed."""
         began = time.monotonic()
         if self._written != (self._exchanges, self._position, self._state):
             self._written = (self._exchanges, self._position, self._state)
             private.folder(self._directory)
+            found = self._found()
             for view in VIEWS:
-                lines = () if self._views is None else self._views[view].lines()
-                self._write(view, blocks(view, lines), error)
+                self._write(view, blocks(view, found if view == FINDINGS else self._lines(view)), error)
+            self._write(EVIDENCE, {"findings": list(map(_evidence, found[:MOST_LINES]))}, error)
             for by, name in FILES.items():
                 self._write(name, NO_FIGURES if self._figures is None else self._figures.to_json(by), error)
         now = time.monotonic()
         self._next = now + max(WRITE_SECONDS, 10 * (now - began))
+
+    def _lines(self, view: str) -> Iterable[Line]:
+        return () if self._views is None else self._views[view].lines()
+
+    def _found(self) -> list[Line]:
+        """The findings so far as JSON objects; some are found only once the capture was read to its end."""
+        if self._findings is None:
+            return []
+        over = self._state in {"complete", "failed"}
+        return [finding_json(one) for one in (self._findings.finish() if over else self._findings.result())]
 
     def _write(self, view: str, content: dict[str, Any], error: CaptureError | None) -> None:
         snapshot = {
@@ -173,6 +204,16 @@ class Snapshots:
         private.replace(path, data)
 
 
+def _evidence(finding: Line) -> dict[str, Any]:
+    """The members of a finding that the snapshot EVIDENCE has."""
+    proofs = [
+        {member: proof[member] for member in ("exchange", "note", "path")}
+        for proof in finding["evidence"]
+        if proof["exchange"]
+    ]
+    return {member: finding[member] for member in ("id", "rule", "severity", "parent")} | {"evidence": proofs}
+
+
 def _beginning_is_gone(directory: Path) -> bool:
     try:
         with IndexReader(directory) as index:
@@ -182,7 +223,7 @@ def _beginning_is_gone(directory: Path) -> bool:
 
 
 def meta_of(directory: Path) -> dict[str, Any] | None:
-    """The content of an index's meta.json; None before it is written."""
+    """The content of meta.json in an index directory; None before the file is written."""
     try:
         meta: dict[str, Any] = json.loads((directory / META).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -191,7 +232,7 @@ def meta_of(directory: Path) -> dict[str, Any] | None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The process's command line; returns its exit code."""
+    """Run the process with these command-line arguments; returns its exit code."""
     parser = argparse.ArgumentParser(prog="kproxy.captures.analysis.snapshots", description=__doc__)
     parser.add_argument("directory", metavar="INDEX_DIR", type=Path)
     parser.add_argument("--parent", type=int, metavar="PID", help="end when this process, which started it, ends")
@@ -203,7 +244,7 @@ def main(arguments: list[str] | None = None) -> int:
             return 0
     following = meta["state"] == "following"
     snapshots = Snapshots(options.directory, stopping, following=following)
-    # the interface and the relay have priority
+    # lower priority than the interface and the relay
     os.nice(5)
     try:
         error = indexer.run(

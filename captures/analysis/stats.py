@@ -1,6 +1,6 @@
-"""Statistics of a reading's exchanges: number, failures, latency, size; by API, client, broker or topic.
+"""Statistics of a reading's exchanges by API, client, broker or topic: number, failures, latency, size.
 
-A Fetch that the broker held until its max wait was over (a long poll) says nothing about speed, so long polls have
+A Fetch that the broker held until its maximum wait was over (a long poll) says nothing about speed, so long polls have
 lines of their own.
 """
 
@@ -25,9 +25,9 @@ from kproxy.decoders.schema import Definitions, api_keys
 from kproxy.decoders.stream import Side, Source
 
 NANOSECONDS: Final = 1_000_000
-"""Nanoseconds in a millisecond, the unit of the output."""
+"""Nanoseconds in a millisecond, the output's unit of latencies."""
 MOST: Final = 512
-"""Maximum number of names with counts of their own; damaged traffic may contain thousands."""
+"""Maximum number of names with counts of their own; damaged traffic may contain thousands of names."""
 MOST_OVER_TIME: Final = 128
 """Maximum number of names that are also counted over time."""
 OTHERS: Final = "(others)"
@@ -37,9 +37,9 @@ _FETCHES: Final = frozenset({api_keys.FETCH, api_keys.SHARE_FETCH})
 
 @dataclass(slots=True)
 class Line:
-    """Counts of one name, of its long polls or of all its other exchanges; over time too, if wanted.
+    """Counts of one name: of its long polls, or of all its other exchanges; also over time if wanted.
 
-    `errors` counts exchanges whose response names an error; `codes` counts each code. Bytes are those of whole
+    `errors` counts exchanges whose response has an error code; `codes` counts each code. Bytes are those of whole
     frames, their length fields included. `undecodable` counts undecodable responses.
     """
 
@@ -58,7 +58,7 @@ class Line:
     over_time: OverTime | None = None
 
     def to_json(self, by: str) -> dict[str, Any]:
-        """The object "kproxy.stats/1"; latencies are milliseconds, null without a response."""
+        """The JSON object "kproxy.stats/1"; latencies are in milliseconds, null without a response."""
         shares = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99}
         return {
             "schema": "kproxy.stats/1",
@@ -84,7 +84,7 @@ def _milliseconds(value: int | None) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The contribution of an exchange to each of its lines; `errors` are names."""
+    """The values of an exchange that `Stats.take` counts; `errors` are names of error codes."""
 
     exchange: Exchange
     bodies: Bodies
@@ -95,26 +95,26 @@ class Measured:
 
 
 def measure(exchange: Exchange, bodies: Bodies, definitions: Definitions) -> Measured:
-    """Measure a complete exchange."""
+    """The values of a complete exchange that `Stats.take` counts."""
     asked, answered = bodies.asked or {}, bodies.answered or {}
     waited = exchange.api_key in _FETCHES and wait_over(asked.get("maxWaitMs"), exchange.latency_ns)
     answer = bodies.response
     found = [] if answer is None else codes(answer, exchange, definitions)
     key, version, protocol = exchange.api_key, exchange.api_version, exchange.protocol
     names = [definitions.error_name(code, key, version, protocol) for code in found]
-    # Trailing bytes show that the body was read by a wrong layout, so its numbers are meaningless.
+    # Trailing bytes show that the body was read in a wrong layout, so its numbers are meaningless.
     sound = answer is not None and not answer.problems and protocol is None
     throttle = answered.get("throttleTimeMs") if sound else None
     return Measured(exchange, bodies, waited, _undecodable(exchange, bodies), names, max(0, throttle or 0))
 
 
 class Stats:
-    """Counts exchanges; memory depends only on the number of names."""
+    """Counts exchanges by name; memory grows only with the number of names."""
 
     def __init__(
         self, definitions: Definitions, by: str = "api", health: Health | None = None, *, span: Span | None = None
     ) -> None:
-        """`by` is one of BY; `health`, if present, counts undecodable frames.
+        """`by` is the grouping, a key of BY; `health`, if given, counts undecodable frames.
 
         With a `span`, which the caller extends, lines are also counted over time.
         """
@@ -132,7 +132,7 @@ class Stats:
         self.take(measure(exchange, bodies, self._definitions))
 
     def take(self, measured: Measured) -> None:
-        """Count one exchange by its measures."""
+        """Count an exchange from the result of `measure`."""
         exchange = measured.exchange
         for name in self._names(self, exchange, measured.bodies):
             line = self._line(name, long_poll=measured.long_poll)
@@ -147,19 +147,19 @@ class Stats:
                 line.over_time.add(time_of(exchange), exchange.latency_ns, failed=failed, throttle_ms=throttle_ms)
 
     def lines(self) -> list[Line]:
-        """The most frequent name first."""
+        """The lines of all names, the most frequent name first."""
         return sorted(self._lines.values(), key=lambda line: (-line.count, line.name, line.long_poll))
 
     def api(self, exchange: Exchange) -> str:
-        """The API as the exchange JSON names it; "Key 31000" for an unknown one, "(unmatched)" for an orphan."""
+        """The API's name as in the exchange JSON; "Key 31000" for an unknown key, "(unmatched)" for an orphan."""
         if exchange.token:
             return "SaslToken"
         if exchange.api_key is None:
             return "(tls)" if exchange.status is Status.TLS else "(unmatched)"
-        return self._definitions.api_name(exchange.api_key, exchange.protocol) or f"Key {exchange.api_key}"
+        return self._definitions.shown_api_name(exchange.api_key, exchange.protocol)
 
     def topics(self, exchange: Exchange, bodies: Bodies) -> Iterable[str]:
-        """The topics that an exchange names, each once; `NO_TOPIC` if there are none."""
+        """The topics that an exchange names, each once; `NO_TOPIC` alone if it names none."""
         found: dict[str, None] = {}
         if exchange.protocol is None:
             learn_both(bodies.request, bodies.response, self._knowledge)
@@ -204,7 +204,7 @@ def _undecodable(exchange: Exchange, bodies: Bodies) -> bool:
 
 
 def _client(exchange: Exchange) -> str:
-    """The client id; the client's address if there is none, or if a broker sent the request."""
+    """The client id; the client's address if there is no id, or if a broker sent the request."""
     host = exchange.connection.client.rpartition(":")[0]
     return (exchange.client_id if exchange.asked_by is Side.CLIENT else None) or host
 
@@ -215,4 +215,4 @@ BY: Final[dict[str, Callable[[Stats, Exchange, Bodies], Iterable[str]]]] = {
     "broker": lambda _stats, exchange, _bodies: (exchange.connection.broker,),
     "topic": lambda stats, exchange, bodies: stats.topics(exchange, bodies),
 }
-"""The groupings, each with the function that gives an exchange's names."""
+"""By grouping, the function that gives the names under which an exchange is counted."""

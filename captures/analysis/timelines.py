@@ -1,8 +1,8 @@
-"""Groups, transactions and clients' start-ups as rows over time, with spans and marks.
+"""Draws groups, transactions and clients' start-ups as rows over time, with spans and marks.
 
-A timeline is {"title", "from", "to", "rows", "more"}: nanoseconds since the epoch, rows of {"name", "spans": [[from,
-to, how]], "marks": [[time, letter]]}, and the number of rows left out. "how" is "ok" or "failed"; LEGEND explains the
-letters.
+A timeline is {"title", "from", "to", "rows", "more"}: "from" and "to" are nanoseconds since the epoch, "rows" are
+{"name", "spans": [[from, to, how]], "marks": [[time, letter]]}, and "more" is the number of rows left out. "how" is
+"ok" or "failed"; LEGEND explains the letters.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Row = dict[str, Any]
 
 MOST_ROWS: Final = 40
 MOST_MARKS: Final = 500
-"""Maximum number of marks of a row, the latest."""
+"""Maximum number of marks in a row; the latest are kept."""
 OK, FAILED = "ok", "failed"
 LEGEND: Final[Mapping[str, str]] = MappingProxyType({
     "G": "generation", "J": "join", "S": "sync", "A": "assigned", "X": "left or aborted",
@@ -27,7 +27,7 @@ _EVENTS: Final = {"join": "J", "sync": "S", "assigned": "A", "leave": "X"}
 
 
 def timeline(line: Line) -> dict[str, Any] | None:
-    """The timeline of a line of a view; None if it has none."""
+    """The timeline of a view's JSON object; None if its kind has none."""
     if line["schema"] not in _KINDS:
         return None
     title, make = _KINDS[line["schema"]]
@@ -46,7 +46,7 @@ def timeline(line: Line) -> dict[str, Any] | None:
 
 
 def nanoseconds(time: str) -> int:
-    """An RFC 3339 time with nine decimals, as lines have it, as nanoseconds since the epoch."""
+    """Nanoseconds since the epoch of an RFC 3339 time with nine decimals, as views write times."""
     whole, _, rest = time.removesuffix("Z").partition(".")
     return int(datetime.fromisoformat(f"{whole}+00:00").timestamp()) * 1_000_000_000 + int(rest.ljust(9, "0")[:9] or 0)
 
@@ -113,4 +113,4 @@ _KINDS: Final[Mapping[str, tuple[str, Callable[[Line], list[Row]]]]] = MappingPr
     "kproxy.transaction/1": ("{transactional_id} {state}", _transaction),
     "kproxy.client/1": ("start-up of {client_id}", _client),
 })  # fmt: skip
-"""For each kind of line, the title and the function that makes its rows."""
+"""By the "schema" of a view's JSON object: (title of its timeline, function that makes the rows)."""

@@ -1,30 +1,34 @@
-"""Producers and consumers of each topic, with their settings as far as messages show them."""
+"""Collects the producers and consumers of each topic, with their settings as far as messages show them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kproxy.captures.analysis.partitioner import Keys
+from kproxy.captures.analysis.offsets import lag_json
 from kproxy.captures.analysis.seen import Client, Seen, Values
 from kproxy.captures.index.labels import id_text, topic_id
+from kproxy.captures.lag import Lag, PartitionLag
+from kproxy.captures.partitioner import Keys
 from kproxy.decoders.batches.batch import Batch, parse
 from kproxy.decoders.batches.opening import open_batch
 from kproxy.decoders.records.counting import record_count
 from kproxy.decoders.schema import api_keys
 
 MOST: Final = 100_000
-"""Maximum number of topics, and of users of each."""
+"""Maximum number of topics, and of users of all topics together."""
 TRIED: Final = 1 << 20
-"""Largest batch in bytes whose keys are used to infer the partitioner; larger ones cost too much."""
+"""Maximum size in bytes of a batch whose keys are used to infer the partitioner; larger ones cost too much time."""
 FOLLOWER, CONSUMER, DEBUGGING, SHARE = "follower", "consumer", "debugging", "share consumer"
 
 
 @dataclass(slots=True, eq=False)
 class User:
-    """The common part of all users of a topic; exchange numbers are those of the first and the last exchange."""
+    """What producers and consumers of a topic have in common; exchange numbers are those of the first and last
+    exchange.
+    """
 
     client: Client
     first: int
@@ -35,10 +39,10 @@ class User:
     versions: set[int] = field(default_factory=set)
     errors: Counter[int] = field(default_factory=Counter)
     error_exchanges: dict[int, int] = field(default_factory=dict)
-    """The first exchange with each error code."""
+    """By error code, the number of the first exchange with it."""
 
     def failed(self, code: int, exchange: int) -> None:
-        """Count an error of an exchange."""
+        """Count an error code in an exchange."""
         self.errors[code] += 1
         self.error_exchanges.setdefault(code, exchange)
 
@@ -60,7 +64,7 @@ class User:
 
 @dataclass(slots=True, eq=False)
 class Producer(User):
-    """A producer; `bytes` and `records` count its batches as sent, compressed."""
+    """A client that produces to a topic; `bytes` and `records` count its batches as they were sent, compressed."""
 
     batches: int = 0
     acks: set[int] = field(default_factory=set)
@@ -86,7 +90,9 @@ class Producer(User):
 
 @dataclass(slots=True, eq=False)
 class Consumer(User):
-    """A fetcher: a consumer, a follower (with its broker id), or a debugging tool (replica id -2)."""
+    """A client that fetches from a topic: a consumer, a follower (with its broker id), or a debugging tool (replica id
+    -2).
+    """
 
     role: str = CONSUMER
     replica: int = -1
@@ -103,7 +109,7 @@ class Consumer(User):
 
 @dataclass(slots=True, eq=False)
 class Topic:
-    """One topic. `partitions` are those that Metadata lists or that were used."""
+    """One topic; `partitions` are those that Metadata lists or that exchanges use."""
 
     name: str
     topic_id: str | None = None
@@ -111,7 +117,8 @@ class Topic:
     producers: dict[Client, Producer] = field(default_factory=dict)
     consumers: dict[tuple[Client, int], Consumer] = field(default_factory=dict)
 
-    def line(self) -> dict[str, Any]:
+    def line(self, lag: Mapping[str, list[PartitionLag]]) -> dict[str, Any]:
+        """The JSON object of the topic; `lag` has the lag of each group that committed offsets of the topic."""
         return {
             "topic": self.name,
             "topic_id": self.topic_id,
@@ -122,16 +129,19 @@ class Topic:
             "bytes_out": sum(one.bytes for one in self.consumers.values()),
             "producers": [one.line() for one in self.producers.values()],
             "consumers": [one.line() for one in self.consumers.values()],
+            "groups": [{"group": group, "lag": lag_json(found)} for group, found in sorted(lag.items())],
         }
 
 
 class Topics:
-    """Collects topics from exchanges; memory depends on the number of topics and users."""
+    """Collects topics from exchanges; memory grows only with the number of topics and users."""
 
     def __init__(self) -> None:
         self._topics: dict[str, Topic] = {}
+        self._lag = Lag()
 
     def add(self, seen: Seen) -> None:
+        self._lag = seen.lag
         match seen.key:
             case 0:
                 self._produce(seen)
@@ -141,7 +151,9 @@ class Topics:
                 self._metadata(seen)
 
     def result(self) -> list[Topic]:
-        """The used topics, those with the most bytes first, with the partitioners of their producers."""
+        """The topics that were used, those with the most bytes first, with the partitioners inferred for their
+        producers.
+        """
         used = [one for one in self._topics.values() if one.producers or one.consumers]
         for topic in used:
             for producer in topic.producers.values():
@@ -149,8 +161,9 @@ class Topics:
         return sorted(used, key=lambda one: (-_bytes(one), one.name))
 
     def lines(self) -> Iterator[dict[str, Any]]:
+        lag = self._lag.by_topic()
         for topic in self.result():
-            yield {"schema": "kproxy.topic/1", **topic.line()}
+            yield {"schema": "kproxy.topic/1", **topic.line(lag.get(topic.name, {}))}
 
     # --- one function for each message ---
 
@@ -210,7 +223,10 @@ class Topics:
 
 
 def fetch_role(seen: Seen) -> tuple[str, int]:
-    """The fetcher's role and replica id (moved by KIP-903): a follower's broker id, a debugging tool's -2."""
+    """(role, replica id) of the sender of a Fetch request: a follower's id is its broker's, a debugging tool's is -2.
+
+    KIP-903 moved the replica id to another field.
+    """
     if seen.key == api_keys.SHARE_FETCH:
         return SHARE, -1
     state = seen.request.get("replicaState") or {}
@@ -240,7 +256,7 @@ def _count(records: Any, batch: Batch) -> int:
 
 
 def _codes(seen: Seen, partitions: str, index: str) -> dict[tuple[str, int], int]:
-    """Error codes by topic and partition."""
+    """Error codes in a response by (topic, partition); `partitions` and `index` name the fields."""
     return {
         (seen.topic(element), one[index]): one["errorCode"]
         for element in seen.response.get("responses") or ()

@@ -1,4 +1,4 @@
-"""Transactions over time, by transactional id, producer id and epoch (KIP-98, KIP-890)."""
+"""Collects transactions over time, by transactional id, producer id and epoch (KIP-98, KIP-890)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kproxy.decoders.plurals import counted
 from kproxy.decoders.schema import errors
 
 FENCED: Final = frozenset({47, 90})
-"""INVALID_PRODUCER_EPOCH and PRODUCER_FENCED: another producer uses the transactional id."""
+"""Error codes INVALID_PRODUCER_EPOCH and PRODUCER_FENCED: another producer uses the transactional id."""
 MOST: Final = 100_000
 """Maximum number of transactions; later ones are only counted."""
 READERS: Final = 1000
-"""Maximum number of exchanges kept for an aborted transaction."""
+"""Maximum number of Fetch exchanges that are kept for an aborted transaction."""
 DEFAULT_TIMEOUT_MS: Final = 60_000
 """Assumed `transaction.timeout.ms` if InitProducerId was not captured."""
 
@@ -28,7 +28,7 @@ Step = tuple[int, int, str]
 
 
 class State(StrEnum):
-    """A transaction's outcome; HANGING is open for longer than its timeout."""
+    """The outcome of a transaction; HANGING tells that it was open for longer than its timeout."""
 
     OPEN = "open"
     COMMITTED = "committed"
@@ -39,14 +39,14 @@ class State(StrEnum):
 
 @dataclass(slots=True, eq=False)
 class Aborted:
-    """An aborted transaction from a Fetch response with read_committed (KIP-98)."""
+    """An aborted transaction that Fetch responses list for isolation level read_committed (KIP-98)."""
 
     topic: str
     partition: int
     producer_id: int
     first_offset: int
     exchanges: list[int] = field(default_factory=list)
-    """The Fetch exchanges that named it."""
+    """Numbers of the Fetch exchanges that list it."""
 
     def line(self) -> dict[str, Any]:
         return {
@@ -60,9 +60,10 @@ class Aborted:
 
 @dataclass(slots=True, eq=False)
 class Transaction:
-    """One transaction: times are nanoseconds since the epoch, `ended` None while it is open.
+    """One transaction. Times are nanoseconds since the epoch; `ended` is None while the transaction is open.
 
-    `client` is its producer; None if only brokers that act for it were captured.
+    `first` and `last` are numbers of exchanges. `client` is its producer; None if the capture has only brokers that act
+    for the producer.
     """
 
     transactional_id: str
@@ -81,9 +82,9 @@ class Transaction:
     records: int = 0
     bytes: int = 0
     steps: list[Step] = field(default_factory=list)
-    """Every step except Produce, in the order of the responses."""
+    """All steps except Produce, in the order of the responses."""
     produced: Step | None = None
-    """The Produce that was sent first."""
+    """The first Produce of the transaction."""
     failure: str | None = None
     by_producer: bool = False
     """Whether `client` is certain, because the producer's own requests were captured."""
@@ -125,7 +126,7 @@ class Transactions:
         self._open: dict[str, Transaction] = {}
         self._timeouts: dict[str, int] = {}
         self._producers: dict[str, Client] = {}
-        """The client that last received a producer id for each transactional id."""
+        """By transactional id, the client that received a producer id last."""
         self._aborted: dict[tuple[str, int, int, int], Aborted] = {}
         self._now = 0
 
@@ -155,7 +156,7 @@ class Transactions:
         return self._all
 
     def aborted(self) -> list[Aborted]:
-        """The aborted transactions in Fetch responses, in order."""
+        """The aborted transactions that Fetch responses list, in the order of their first listing."""
         return list(self._aborted.values())
 
     def lines(self) -> Iterator[dict[str, Any]]:
@@ -181,7 +182,7 @@ class Transactions:
 
     def _add_partitions(self, seen: Seen) -> None:
         body = seen.request
-        # From v4 on a partition's leader sends it on behalf of a producer (KIP-890).
+        # From v4 on, the leader of a partition sends it on behalf of a producer (KIP-890).
         by_producer = bool(body.get("v3AndBelowTransactionalId"))
         if by_producer:
             added = [(
@@ -247,9 +248,10 @@ class Transactions:
             self._open.pop(one.transactional_id, None)
 
     def _step(self, seen: Seen, who: Values, what: str = "", *, by_producer: bool = True) -> Transaction | None:
-        """Add an exchange to its transaction; this begins a transaction if none is open.
+        """Add an exchange to the open transaction of its transactional id, which is begun if there is none.
 
-        With `what`, it is also one of the transaction's steps.
+        `who` names the transactional id and the producer. With `what`, the exchange is also a step of the transaction.
+        Returns None without a transactional id or beyond the maximum number.
         """
         name = who.get("transactionalId")
         if not isinstance(name, str) or not name:

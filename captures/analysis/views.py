@@ -1,10 +1,11 @@
-"""Collects all views of a reading, and makes text of them."""
+"""Collects all views of a reading, and formats them as text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Protocol, runtime_checkable
 
+from kproxy.captures.analysis.offsets import follow_offsets
 from kproxy.captures.analysis.seen import Decoder
 from kproxy.captures.bodies import Bodies
 from kproxy.captures.text import utc
@@ -17,7 +18,7 @@ from kproxy.decoders.stream import Source
 
 @runtime_checkable
 class Counter(Protocol):
-    """A collector that also counts exchanges that cannot be decoded; `note` takes every exchange."""
+    """A collector that also counts exchanges of other protocols; `note` takes every exchange."""
 
     def note(self, exchange: Exchange) -> None: ...
 
@@ -26,8 +27,8 @@ class Views:
     """All views of one reading; each exchange is decoded once."""
 
     def __init__(self, source: Source, definitions: Definitions, health: Health | None = None) -> None:
-        """`health`, if present, counts undecodable frames."""
-        self._collectors = {name: view.collect() for name, view in VIEWS.items()}
+        """`health`, if given, counts undecodable frames."""
+        self._collectors = {name: view.collect() for name, view in VIEWS.items() if view.collector}
         self._counters = [one for one in self._collectors.values() if isinstance(one, Counter)]
         self._decoder = Decoder(source, definitions, health)
 
@@ -35,15 +36,19 @@ class Views:
         return self._collectors[view]
 
     def add(self, exchange: Exchange, bodies: Bodies | None = None) -> None:
-        """Process a complete exchange; `bodies` are its decoded bodies, if there are any. Never raises on bad bytes."""
+        """Pass a complete exchange to all views; `bodies` are its decoded bodies, if the caller has them.
+
+        Never raises on bad bytes.
+        """
         for counter in self._counters:
             counter.note(exchange)
         seen = self._decoder.of(exchange, bodies)
         if seen is not None:
+            follow_offsets(seen)
             for collector in self._collectors.values():
                 collector.add(seen)
 
 
 def view_text(view: str, lines: Iterable[Line], clock: Clock = utc) -> Iterator[str]:
-    """A view as lines of text, with control characters escaped; `clock` writes its times."""
+    """A view's JSON objects as lines of text, with control characters escaped; `clock` formats times."""
     return map(escape, VIEWS[view].text(lines, clock))

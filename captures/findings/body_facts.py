@@ -13,14 +13,25 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from kproxy.captures.findings import facts
 from kproxy.captures.findings.facts import At, Fact
-from kproxy.captures.index.labels import topic_name
-from kproxy.decoders.batches.batch import heads
+from kproxy.captures.findings.metadata_log import MetadataLog
+from kproxy.captures.index.labels import id_text, topic_id, topic_name
+from kproxy.decoders.batches.batch import corrupt, first_size, heads, sent
 from kproxy.decoders.knowledge import Knowledge
 from kproxy.decoders.schema import api_keys
 
 Values: TypeAlias = Mapping[str, Any]
+OVERDUE_MS: Final = 100
+"""A Fetch may be answered so much later than its longest wait."""
+MILLISECOND: Final = 1_000_000
+WEAK_ACKS: Final = frozenset({0, 1})
+TINY_RECORDS: Final = 2
+"""Most records of a tiny Produce request."""
+TINY_BYTES: Final = 1024
+"""A tiny Produce request has fewer bytes of records."""
 LONGEST: Final = 64
 """Most characters of what identifies a subscription."""
+WHOLE_RECORDS: Final = 3
+"""From this version on Fetch returns at least one whole batch, whatever its limits (KIP-74)."""
 _EPOCHS: Final = {68: "consumer", 76: "share", 88: "streams"}
 _COORDINATORS: Final = {0: "group", 1: "transaction", 2: "share"}
 _SUBSCRIPTION: Final = struct.Struct(">hi")
@@ -36,6 +47,15 @@ class Said(NamedTuple):
     answered: bool
     known: Knowledge
     errors: list[int]
+    wanted: frozenset[type[Fact]]
+    """The kinds of facts that somebody wants."""
+    log: MetadataLog
+    idle: bool = False
+    """Whether nobody wants facts PartitionIO without an error."""
+    size: int = 0
+    """Bytes of the response's frame."""
+    sound: bool = True
+    """Whether the frames are whole and were read in the layout of their version."""
 
     @property
     def error(self) -> int:
@@ -73,19 +93,50 @@ def _produce(said: Said) -> Iterator[Fact]:
         for topic in _listed(said.response, "responses")
         for one in _listed(topic, "partitionResponses")
     }
+    total = size = together = 0
+    owner = None
     for topic in _listed(said.request, "topicData"):
         name = said.topic(topic)
         for one in _listed(topic, "partitionData"):
             index, records = one.get("index", 0), one.get("records") or b""
             answer = answers.get((name, index), {})
-            yield facts.PartitionIO(
-                said.at, name, index, answer.get("errorCode", 0), _known(answer.get("baseOffset")), None, None,
-                _known(answer.get("logStartOffset")), None, len(records), None, acks,
-            )  # fmt: skip
-            yield from _batches(said.at, name, index, records)
+            error, offset = answer.get("errorCode", 0), _known(answer.get("baseOffset"))
+            if error or not said.idle:
+                yield facts.PartitionIO(
+                    said.at, name, index, error, offset, None, None, _known(answer.get("logStartOffset")), None,
+                    len(records), None, acks,
+                )  # fmt: skip
+            batch = sent(records)
+            if batch is not None and facts.Append in said.wanted:
+                length, crc, producer, epoch, sequence, count, transactional = batch
+                answered = acks == 0 or bool(answer)
+                yield facts.Append(
+                    said.at, name, index, error, offset, acks, answered, length, count, crc, _known(producer),
+                    _known(epoch), _known(sequence), transactional,
+                )  # fmt: skip
+            if facts.Batch in said.wanted:
+                yield from _batches(said.at, name, index, records)
+            if batch is not None and batch[-1]:
+                owner = _known(batch[2])
+                together += max(0, batch[-2])
+            whole = batch is not None and batch[0] == len(records) and not batch[-1]
+            total += batch[-2] if batch is not None and whole else TINY_RECORDS + 1 if records else 0
+            yield from _corrupt(said, name, index, records)
+            size += len(records)
+    if acks in WEAK_ACKS:
+        yield facts.WeakAcks(said.at, acks, size)
+        if acks == 0:
+            yield facts.Unacknowledged(said.at, size)
+    if 0 < total <= TINY_RECORDS and size < TINY_BYTES:
+        yield facts.TinyProduce(said.at, total, size)
+    if owner is not None:
+        yield facts.TransactionalProduce(said.at, owner, together)
 
 
 def _fetch(said: Said) -> Iterator[Fact]:
+    wait = said.request.get("maxWaitMs", 0)
+    if said.at.latency > (wait + OVERDUE_MS) * MILLISECOND and said.answered:
+        yield facts.Overdue(said.at, wait)
     state = said.request.get("replicaState") or {}
     replica = _known(said.request.get("replicaId", -1))
     replica = _known(state.get("replicaId", -1)) if replica is None else replica
@@ -105,10 +156,33 @@ def _fetch(said: Said) -> Iterator[Fact]:
                 _known(one.get("logStartOffset")), _known(from_request.get("currentLeaderEpoch")), len(records),
                 replica, None,
             )  # fmt: skip
-            yield from _batches(said.at, name, index, records)
+            if records and said.at.version < WHOLE_RECORDS:
+                size = first_size(records)
+                if size is None or size > len(records):
+                    offset, most = (
+                        _known(from_request.get("fetchOffset")),
+                        _known(from_request.get("partitionMaxBytes")),
+                    )
+                    yield facts.CutRecord(said.at, name, index, offset, size, most)
+            end = one.get("divergingEpoch")
+            if end and end.get("endOffset", -1) >= 0:
+                yield facts.EpochEnd(
+                    said.at, name, index, _known(end.get("epoch")), end["endOffset"],
+                    _known(from_request.get("fetchOffset")), replica, one.get("errorCode", 0),
+                )  # fmt: skip
+            if facts.Batch in said.wanted:
+                yield from _batches(said.at, name, index, records)
+            yield from _corrupt(said, name, index, records)
 
 
-def _batches(at: At, topic: str, partition: int, records: Any) -> Iterator[Fact]:
+def _corrupt(said: Said, topic: str, partition: int, records: Any) -> Iterator[Fact]:
+    """The batches of a partition whose CRC is wrong."""
+    if facts.Corrupt in said.wanted:
+        for offset, crc, size in corrupt(records):
+            yield facts.Corrupt(said.at, topic, partition, offset, crc, size)
+
+
+def _batches(at: At, topic: str, partition: int, records: Any) -> Iterator[facts.Batch]:
     for offset, size, count, magic, codec, producer, epoch, sequence, transactional, control in heads(records):
         yield facts.Batch(
             at, topic, partition, offset, size, count, magic, codec, _known(producer), _known(epoch), _known(sequence),
@@ -131,6 +205,23 @@ def _list_offsets(said: Said) -> Iterator[Fact]:
             )
 
 
+def _epoch_ends(said: Said) -> Iterator[Fact]:
+    asked = {
+        (said.topic(topic), one.get("partition")): one.get("leaderEpoch")
+        for topic in _listed(said.request, "topics")
+        for one in _listed(topic, "partitions")
+    }
+    replica = _known(said.request.get("replicaId", -1))
+    for topic in _listed(said.response, "topics"):
+        name = said.topic(topic)
+        for one in _listed(topic, "partitions"):
+            index = one.get("partition", 0)
+            yield facts.EpochEnd(
+                said.at, name, index, _known(asked.get((name, index))), _known(one.get("endOffset")), None, replica,
+                one.get("errorCode", 0),
+            )  # fmt: skip
+
+
 # --- cluster ---
 
 
@@ -145,11 +236,17 @@ def _api_versions(said: Said) -> Iterator[Fact]:
 
 def _metadata(said: Said) -> Iterator[Fact]:
     automatic = bool(said.request.get("allowAutoTopicCreation", True)) and said.request.get("topics") is not None
-    for one in _listed(said.response, "brokers"):
+    brokers, topics = _listed(said.response, "brokers"), _listed(said.response, "topics")
+    if said.answered:
+        controller = _known(said.response.get("controllerId"))
+        yield facts.ClusterView(said.at, said.response.get("clusterId"), len(brokers), len(topics), controller)
+    for one in brokers:
         yield facts.Broker(said.at, one.get("nodeId", -1), one.get("host") or "", one.get("port", 0), one.get("rack"))
-    for topic in _listed(said.response, "topics"):
+    for topic in topics:
         name, partitions = said.topic(topic), _listed(topic, "partitions")
-        yield facts.TopicView(said.at, name, topic.get("errorCode", 0), len(partitions), automatic)
+        raw = topic_id(topic.get("topicId"))
+        known = None if raw is None else id_text(raw)
+        yield facts.TopicView(said.at, name, topic.get("errorCode", 0), len(partitions), automatic, known)
         for one in partitions:
             yield facts.PartitionView(
                 said.at, name, one.get("partitionIndex", 0), one.get("errorCode", 0), _known(one.get("leaderId")),
@@ -320,14 +417,39 @@ def _end(said: Said) -> Iterator[Fact]:
     yield from _txn(said, "end", committed=bool(said.request.get("committed")))
 
 
+# --- secrets ---
+
+
+def _token_made(said: Said) -> Iterator[Fact]:
+    if said.response.get("hmac"):
+        yield facts.Secret(said.at, "the HMAC of a delegation token")
+
+
+def _scram_changed(said: Said) -> Iterator[Fact]:
+    if _listed(said.request, "upsertions"):
+        yield facts.Secret(said.at, "a salted SCRAM password")
+
+
 _MEMBER = frozenset({facts.Member})
+_SECRET = frozenset({facts.Secret})
 _DATA = frozenset({facts.PartitionIO, facts.Batch})
+_PRODUCED = _DATA | {
+    facts.Append,
+    facts.Corrupt,
+    facts.WeakAcks,
+    facts.Unacknowledged,
+    facts.TinyProduce,
+    facts.TransactionalProduce,
+}
+_FETCHED = _DATA | {facts.EpochEnd, facts.Corrupt, facts.CutRecord, facts.Overdue}
 _TXN = frozenset({facts.Txn})
 READERS: Final[dict[int, Reading]] = {
-    api_keys.PRODUCE: Reading(_DATA, _produce),
-    api_keys.FETCH: Reading(_DATA, _fetch),
+    api_keys.PRODUCE: Reading(_PRODUCED, _produce),
+    api_keys.FETCH: Reading(_FETCHED, _fetch),
     2: Reading(frozenset({facts.OffsetLookup}), _list_offsets),
-    api_keys.METADATA: Reading(frozenset({facts.Broker, facts.TopicView, facts.PartitionView}), _metadata),
+    api_keys.METADATA: Reading(
+        frozenset({facts.Broker, facts.ClusterView, facts.TopicView, facts.PartitionView}), _metadata
+    ),
     api_keys.OFFSET_COMMIT: Reading(frozenset({facts.Member, facts.Commit}), _commit),
     9: Reading(frozenset({facts.Committed}), _offset_fetch),
     10: Reading(frozenset({facts.Coordinator}), _find_coordinator),
@@ -336,9 +458,12 @@ READERS: Final[dict[int, Reading]] = {
     api_keys.LEAVE_GROUP: Reading(_MEMBER, _leave),
     api_keys.SYNC_GROUP: Reading(_MEMBER, _sync),
     api_keys.API_VERSIONS: Reading(frozenset({facts.Offered}), _api_versions),
+    23: Reading(frozenset({facts.EpochEnd}), _epoch_ends),
     22: Reading(_TXN, _init),
     24: Reading(_TXN, _add_partitions),
     25: Reading(_TXN, _add_offsets),
     26: Reading(_TXN, _end),
+    38: Reading(_SECRET, _token_made),
+    51: Reading(_SECRET, _scram_changed),
     **dict.fromkeys(_EPOCHS, Reading(_MEMBER, _epoch_heartbeat)),
 }

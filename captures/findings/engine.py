@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from heapq import heappop, heappush
 from itertools import count
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from kproxy.captures.findings.analyzer import Analysis, Analyzer
-from kproxy.captures.findings.facts import Closed, Fact, Trouble
+from kproxy.captures.findings.analyzer import Analysis, Analyzer, Key
+from kproxy.captures.findings.facts import Closed, Exchange, Fact, Member, PartitionIO, Trouble
 from kproxy.captures.findings.model import (
     Actor,
     Confidence,
@@ -22,7 +22,9 @@ from kproxy.captures.findings.model import (
     finding_id,
 )
 from kproxy.captures.findings.rule import Rule
+from kproxy.decoders.exchange import Status
 from kproxy.decoders.problems import Code
+from kproxy.decoders.schema import api_keys
 
 FINDINGS: Final = 10_000
 """Most findings; later ones are only counted."""
@@ -32,6 +34,8 @@ DAMAGE: Final = frozenset(
     {Code.GAP, Code.RESYNC, Code.CUT_BY_SNAPLEN, Code.ONE_SIDED, Code.LATE, Code.OVERLAP, Code.EVICTED, Code.TRUNCATED}
 )
 """Problems after which something of a connection is missing."""
+DATA: Final = (api_keys.PRODUCE, api_keys.FETCH)
+"""The APIs of facts PartitionIO."""
 LEARNT: Final = frozenset({Closed, Trouble})
 """The facts that `Views` learns from."""
 _NEVER: Final = 1 << 63
@@ -57,22 +61,20 @@ class Views:
         return connection not in self._damaged
 
 
-def _keep(kept: OrderedDict[int, Any], key: int, value: Any) -> None:
+def _keep(kept: dict[int, Any], key: int, value: Any) -> None:
     kept[key] = value
     if len(kept) > CONNECTIONS:
-        kept.popitem(last=False)
+        del kept[next(iter(kept))]
 
 
 class Cell:
     """An analyzer's state for one key, and its `Context`."""
 
-    __slots__ = ("_analysis", "_engine", "alarm", "analyzer", "closed", "key", "whole")
+    __slots__ = ("_analysis", "_engine", "alarm", "analyzer", "key")
 
     def __init__(self, engine: Engine, analysis: Analysis, key: Hashable) -> None:
         self.key = key
         self.alarm = _NEVER
-        self.closed = engine.views.closed
-        self.whole = engine.views.whole
         self._engine = engine
         self._analysis = analysis
         self.analyzer: Analyzer = analysis.new(self)
@@ -80,6 +82,12 @@ class Cell:
     @property
     def now(self) -> int:
         return self._engine.now
+
+    def closed(self, connection: int) -> Closed | None:
+        return self._engine.views.closed(connection)
+
+    def whole(self, connection: int) -> bool:
+        return self._engine.views.whole(connection)
 
     def limit(self, rule: str, name: str) -> float:
         return self._engine.limits[f"{rule}.{name}"]
@@ -122,11 +130,29 @@ class Cell:
 
 
 class Route(NamedTuple):
-    """Where facts of a kind go: to which analysis, its cells by key, and how a fact gives the key."""
+    """An analysis that takes facts of a kind: its place among those with the same kind of key, and its errors."""
 
+    place: int
     analysis: Analysis
-    cells: OrderedDict[Hashable, Cell]
-    key_of: Callable[[Any], Hashable]
+    errors: frozenset[int] | None
+
+
+class Keyed:
+    """The analyses with one kind of key: for each key, the cells of the analyses that had a fact of it."""
+
+    __slots__ = ("analyses", "half", "kind", "rows")
+
+    def __init__(self, kind: Key) -> None:
+        self.kind = kind
+        self.half = kind.most // 2
+        """Up to this number of keys their order does not matter, because eviction is far away."""
+        self.analyses: list[Analysis] = []
+        self.rows: OrderedDict[Hashable, list[Cell | None]] = OrderedDict()
+        """The cells of each key; beyond `half` keys in the order of their latest facts."""
+
+
+Plan: TypeAlias = tuple[tuple[Keyed, Callable[[Any], Hashable], tuple[Route, ...]], ...]
+"""Where facts go: kinds of keys, each with how a fact gives the key, and the analyses that take such facts."""
 
 
 class Engine:
@@ -145,23 +171,49 @@ class Engine:
         """Number of keys whose state was dropped, by the kind of key: findings about them may be missing."""
         self.uncounted = 0
         """Number of findings beyond the maximum."""
-        self._cells: list[OrderedDict[Hashable, Cell]] = []
-        self._routes: dict[type[Fact], list[Route]] = {}
+        self._keyed = {kind: Keyed(kind) for kind in Key}
+        taken: dict[Hashable, list[tuple[Key, Route]]] = {}
         for analysis in analyses:
-            cells: OrderedDict[Hashable, Cell] = OrderedDict()
-            self._cells.append(cells)
-            for kind in analysis.facts:
-                self._routes.setdefault(kind, []).append(Route(analysis, cells, analysis.key.getter))
+            keyed = self._keyed[analysis.key]
+            route = Route(len(keyed.analyses), analysis, analysis.errors)
+            keyed.analyses.append(analysis)
+            for sort in _sorts(analysis):
+                taken.setdefault(sort, []).append((analysis.key, route))
+        self._plans: dict[Hashable, Plan] = {sort: self._plan(routes) for sort, routes in taken.items()}
+        """Where facts go, by their sort (see `_sorts`)."""
+        self._busy = {
+            api: sum(
+                route.errors is None for _, _, routes in self._plans.get((PartitionIO, api), ()) for route in routes
+            )
+            for api in DATA
+        }
+        """For each API of PartitionIO, the number of analyses without `errors`, and of cells of the others."""
+        self._beats: dict[int, tuple[str, str, int | None]] = {}
+        """For each connection whose latest fact Member is a heartbeat without error: its group, member, generation."""
         self._findings: dict[tuple[str, Scope, Hashable], Finding] = {}
+        self._touched: dict[str, Finding] = {}
         self._alarms: list[tuple[int, int, Cell]] = []
         self._turn = count()
+
+    def _plan(self, routes: list[tuple[Key, Route]]) -> Plan:
+        return tuple(
+            (self._keyed[kind], kind.getter, tuple(route for one, route in routes if one is kind))
+            for kind in dict.fromkeys(kind for kind, _ in routes)
+        )
 
     @property
     def wanted(self) -> frozenset[type[Fact]]:
         """The kinds of facts that some analyzer takes."""
-        return frozenset(self._routes) | LEARNT
+        return (
+            frozenset(fact for keyed in self._keyed.values() for one in keyed.analyses for fact in one.facts) | LEARNT
+        )
 
-    def feed(self, fact: Fact) -> None:
+    def is_idle(self, api: int) -> bool:
+        """Whether no analyzer would now take a fact PartitionIO of this API (Produce or Fetch) without an error."""
+        return not self._busy[api]
+
+    def feed(self, fact: Any) -> None:
+        """The next fact."""
         time = fact.at.time
         if time > self.now:
             self.now = time
@@ -170,28 +222,84 @@ class Engine:
         kind = type(fact)
         if kind in LEARNT:
             self.views.learn(fact)
-        for analysis, cells, key_of in self._routes.get(kind, ()):
+            if kind is Closed:
+                self._beats.pop(fact.at.connection, None)
+        sort: Any = kind
+        if kind is Exchange:
+            sort = fact.status
+        elif kind is PartitionIO:
+            sort = kind, fact.at.key
+        elif kind is Member:
+            sort = kind, self._is_repeated(fact)
+        for keyed, key_of, routes in self._plans.get(sort, ()):
             key = key_of(fact)
-            cell = cells.get(key)
-            if cell is None:
-                cell = cells[key] = Cell(self, analysis, key)
-                if len(cells) > analysis.key.most:
-                    self._evict(analysis, cells)
-            else:
-                cells.move_to_end(key)
-            cell.analyzer.feed(fact)
+            row = keyed.rows.get(key)
+            if row is None:
+                if all(one.errors is not None and fact.error not in one.errors for one in routes):
+                    continue
+                row = self._row(keyed, key)
+            elif len(keyed.rows) > keyed.half:
+                keyed.rows.move_to_end(key)
+            for place, analysis, errors in routes:
+                cell = row[place]
+                if cell is None:
+                    if errors is not None and fact.error not in errors:
+                        continue
+                    cell = row[place] = Cell(self, analysis, key)
+                    self._count(analysis, 1)
+                cell.analyzer.feed(fact)
+
+    def _row(self, keyed: Keyed, key: Hashable) -> list[Cell | None]:
+        """Make room for the cells of a key; the key that had no fact for the longest time gives way."""
+        if len(keyed.rows) >= keyed.kind.most:
+            self._evict(keyed)
+        row = keyed.rows[key] = [None] * len(keyed.analyses)
+        return row
+
+    def _count(self, analysis: Analysis, more: int) -> None:
+        """Count the cells of an analysis of PartitionIO that takes only errors until it has a cell."""
+        if analysis.errors is None or PartitionIO not in analysis.facts:
+            return
+        for api in self._busy if analysis.partition_api is None else (analysis.partition_api,):
+            self._busy[api] += more
+
+    def _is_repeated(self, fact: Member) -> bool:
+        """Whether a heartbeat says the same as the latest fact Member of its connection."""
+        number, beat = fact.at.connection, (fact.group, fact.member, fact.generation)
+        before = self._beats.get(number)
+        if fact.what != "heartbeat" or fact.error or not fact.answered:
+            if before is not None:
+                del self._beats[number]
+            return False
+        if before == beat:
+            return True
+        _keep(self._beats, number, beat)
+        return False
 
     def finish(self) -> None:
         """The capture ends: analyzers report what they still hold."""
-        for cells in self._cells:
-            for cell in cells.values():
-                cell.analyzer.close()
-            cells.clear()
+        for keyed in self._keyed.values():
+            for row in keyed.rows.values():
+                for cell in row:
+                    if cell is not None:
+                        cell.analyzer.close()
+            keyed.rows.clear()
         self._alarms.clear()
 
     def findings(self) -> list[Finding]:
         """The findings so far, in the order in which they were opened."""
         return list(self._findings.values())
+
+    def take_touched(self) -> list[Finding]:
+        """The findings that were opened or got evidence since the last call."""
+        touched = list(self._touched.values())
+        self._touched.clear()
+        return touched
+
+    def forget(self, ids: Iterable[str]) -> None:
+        """Drop findings, so that others have room; further evidence opens them again under other ids."""
+        gone = set(ids)
+        self._findings = {key: one for key, one in self._findings.items() if one.id not in gone}
 
     def finding(self, rule: str, scope: Scope, episode: Hashable, evidence: tuple[Evidence, ...]) -> Finding | None:
         """The finding of an episode, opened if it is new, with more evidence; None beyond the maximum."""
@@ -221,6 +329,7 @@ class Engine:
         for one in evidence:
             finding.prove(one)
             finding.last_time = max(finding.last_time, one.time)
+        self._touched[finding.id] = finding
         return finding
 
     def wake(self, cell: Cell, time: int) -> None:
@@ -237,9 +346,32 @@ class Engine:
                 cell.alarm = _NEVER
                 cell.analyzer.tick()
 
-    def _evict(self, analysis: Analysis, cells: OrderedDict[Hashable, Cell]) -> None:
-        _, cell = cells.popitem(last=False)
-        cell.alarm = _NEVER
-        cell.analyzer.close()
-        kind = analysis.key.value[0]
+    def _evict(self, keyed: Keyed) -> None:
+        """Drop the state of the key that had no fact for the longest time."""
+        _, row = keyed.rows.popitem(last=False)
+        for place, cell in enumerate(row):
+            if cell is not None:
+                cell.alarm = _NEVER
+                cell.analyzer.close()
+                self._count(keyed.analyses[place], -1)
+        kind = keyed.kind.value[0]
         self.evicted[kind] = self.evicted.get(kind, 0) + 1
+
+
+def _sorts(analysis: Analysis) -> Iterator[Any]:
+    """The sorts of facts that an analysis takes: mostly their type.
+
+    An Exchange is sorted by its status, a PartitionIO by its API, a Member by whether it repeats a heartbeat.
+    """
+    for kind in analysis.facts:
+        if kind is Exchange:
+            yield from Status if analysis.status is None else (analysis.status,)
+        elif kind is PartitionIO:
+            api = analysis.partition_api
+            yield from ((kind, one) for one in (DATA if api is None else (api,)))
+        elif kind is Member:
+            yield kind, False
+            if analysis.every_heartbeat:
+                yield kind, True
+        else:
+            yield kind

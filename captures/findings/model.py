@@ -44,7 +44,8 @@ class Evidence(NamedTuple):
     """An exchange that proves something; `role` is trigger, culprit, symptom or baseline.
 
     `exchange` is 0 where the proof is no exchange: the end of a connection, or a silence. `path` is the field to look
-    at in the exchange JSON. `weight` decides which evidence is kept where there is much.
+    at: side and name, with its value if other fields have the same name ("request.reason", "response.errorCode=25").
+    `weight` decides which evidence is kept where there is much.
     """
 
     exchange: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kproxy.captures.findings.correlator import correlate
 from kproxy.captures.findings.engine import Engine
@@ -31,7 +31,7 @@ class Findings:
     ) -> None:
         """`health`, if present, counts undecodable frames; `limits` replaces thresholds by "rule.name"."""
         self.engine = Engine(ANALYSES, RULES, limits)
-        self._maker = FactMaker(source, definitions, self.engine.wanted, health)
+        self._maker = FactMaker(source, definitions, self.engine.wanted, health, self.engine.is_idle)
 
     def add(self, items: Iterable[Item], closings: Iterable[Closing] = ()) -> None:
         """The next batch of a reader, and `Reader.closings`. Never raises on bad bytes."""
@@ -41,9 +41,36 @@ class Findings:
 
     def finish(self) -> list[Finding]:
         """The capture ends; all findings, symptoms below their causes, the most costly first."""
-        self.engine.finish()
+        self.end()
         return self.result()
+
+    def end(self) -> None:
+        """The capture ends: make the facts, and the findings, that waited for it."""
+        for fact in self._maker.finish():
+            self.engine.feed(fact)
+        self.engine.finish()
 
     def result(self) -> list[Finding]:
         """The findings so far, in the same order."""
         return correlate(self.engine.findings(), RULES, self.engine.views.whole)
+
+
+def by_exchange(findings: Iterable[Finding]) -> dict[int, list[dict[str, Any]]]:
+    """For each exchange that is evidence, references to its findings: id, rule, severity, role, path."""
+    found: dict[int, list[dict[str, Any]]] = {}
+    for one in findings:
+        for proof in one.evidence:
+            if proof.exchange:
+                found.setdefault(proof.exchange, []).append({
+                    "id": one.id,
+                    "rule": one.rule,
+                    "severity": one.severity.name.lower(),
+                    "role": proof.role,
+                    "path": proof.path,
+                })  # fmt: skip
+    return found
+
+
+def named(findings: Iterable[Finding], name: str) -> list[Finding]:
+    """The findings of the rule `name`, or those whose id begins with it."""
+    return [one for one in findings if one.rule == name or one.id.startswith(name)]

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
+from kproxy.captures.findings.model import finding_json
 from kproxy.captures.findings.rule import Rule
 from kproxy.decoders.escaping import escape
 from kproxy.decoders.plurals import counted
+
+if TYPE_CHECKING:
+    from kproxy.captures.findings.live import News
+
+SHORT_ID: Final = 8
+"""Characters of a finding's id that are shown; `kproxy export --finding` takes any beginning of an id."""
 
 
 def findings_text(lines: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -21,19 +29,14 @@ def findings_text(lines: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _finding(one: Mapping[str, Any]) -> Iterator[str]:
-    times = f" ({one['occurrences']}x)" if one["occurrences"] > 1 else ""
-    yield f"{one['severity'].upper():<5} {one['rule']}  {escape(one['summary'])}{times}"
+    summary = f"{escape(one['summary'])}{times_text(one)} [{one['id'][:SHORT_ID]}]"
+    yield f"{one['severity'].upper():<5} {one['rule']}  {summary}"
     sure = "" if one["confidence"] == "proven" else f" ({one['confidence']})"
     yield f"      cause{sure}: {escape(one['cause'])}"
     for proof in one["evidence"]:
-        number = f"#{proof['exchange']}" if proof["exchange"] else f"connection {proof['connection'] or '?'}"
-        yield f"      {proof['time'][11:23]} {number:<8} {escape(proof['note'])}"
+        yield f"      {proof['time'][11:23]} {evidence_place(proof):<8} {escape(proof['note'])}"
     for fix in one["fixes"]:
-        advice = {"Java": fix["java"], "librdkafka": fix["librdkafka"]}
-        given = [f"{name}: {text}" for name, text in advice.items() if text]
-        if fix["java"] == fix["librdkafka"] and fix["java"]:
-            given = [fix["java"]]
-        yield f"      fix ({fix['side']}): {'; '.join([*given, fix['why']])}"
+        yield f"      fix ({fix['side']}): {fix_text(fix)}"
     yield f"      verify: {one['verify']}"
     for text in one["unknown"]:
         yield f"      unknown: {text}"
@@ -41,9 +44,37 @@ def _finding(one: Mapping[str, Any]) -> Iterator[str]:
         yield f"      less sure: {number} {what}"
 
 
+def news_line(news: News, *, as_json: bool = False) -> str:
+    """A change of a finding while a capture grows as one line: its object in JSON, or "FINDING opened WARN …"."""
+    one = finding_json(news.finding)
+    if as_json:
+        return json.dumps(one)
+    severity, summary = one["severity"].upper(), escape(one["summary"])
+    return f"FINDING {news.change} {severity} {one['rule']}  {summary} [{one['id'][:SHORT_ID]}]"
+
+
+def times_text(one: Mapping[str, Any]) -> str:
+    """How often a finding was made, if more than once: " (3x)"."""
+    return f" ({one['occurrences']}x)" if one["occurrences"] > 1 else ""
+
+
+def evidence_place(proof: Mapping[str, Any]) -> str:
+    """Where a piece of evidence is: "#12" for an exchange, else "connection 3"."""
+    return f"#{proof['exchange']}" if proof["exchange"] else f"connection {proof['connection'] or '?'}"
+
+
+def fix_text(fix: Mapping[str, Any]) -> str:
+    """A fix for the Java client and for librdkafka, and why it helps."""
+    advice = {"Java": fix["java"], "librdkafka": fix["librdkafka"]}
+    settings = [f"{name}: {text}" for name, text in advice.items() if text]
+    if fix["java"] == fix["librdkafka"] and fix["java"]:
+        settings = [fix["java"]]
+    return "; ".join([*settings, fix["why"]])
+
+
 def closing_line(found: int, hidden: int) -> str:
     """How many findings there are, and how many of them are not shown."""
-    return counted(found, "finding") + (f", {hidden} below the severity that is shown" if hidden else "")
+    return counted(found, "finding") + (f", {hidden} not shown" if hidden else "")
 
 
 def rule_text(rule: Rule, limits: Mapping[str, float] | None = None) -> Iterator[str]:

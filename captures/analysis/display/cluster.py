@@ -1,4 +1,4 @@
-"""The control plane as lines of text."""
+"""Formats the view of the control plane as lines of text."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def text(lines: Iterable[Line], clock: Clock) -> Iterator[str]:
         if one["schema"] == "kproxy.cluster/1":
             controller = one["controller"]
             epoch = "" if one["controller_epoch"] is None else f" at epoch {one['controller_epoch']}"
-            who = "not told" if controller is None else f"{controller}{epoch}"
-            yield f"cluster {one['cluster_id'] or '(id not told)'}  controller {who}"
+            who = "unknown" if controller is None else f"{controller}{epoch}"
+            yield f"cluster {one['cluster_id'] or '(id unknown)'}  controller {who}"
             for broker in one["brokers"]:
                 yield f"  broker {broker['node_id']}  {broker['address']}" + (
                     f"  rack {broker['rack']}" if broker["rack"] else ""

@@ -1,4 +1,4 @@
-"""Connections and the start-up of clients as lines of text."""
+"""Formats connections and the start-up of clients as lines of text."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def text(lines: Iterable[Line], clock: Clock) -> Iterator[str]:
             "tls" if one["tls"] else None,
             _authentication(one["sasl"]),
             counted(one["exchanges"], "exchange"),
-            "which alone shows that this is Kafka" if one["exchanges"] == 1 else None,
+            "the only sign that this is Kafka" if one["exchanges"] == 1 else None,
             f"{size_text(one['request_bytes'])}B > < {size_text(one['response_bytes'])}B",
             f"{one['in_flight_most']} in flight at most" if one["in_flight_most"] else None,
             f"{counted(one['errors'], 'error')} from #{one['first_error']} on" if one["errors"] else None,

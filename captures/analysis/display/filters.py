@@ -1,4 +1,4 @@
-"""Display filters that select the exchanges of a line of text."""
+"""Makes the display filters that select the exchanges of a line of text."""
 
 from __future__ import annotations
 

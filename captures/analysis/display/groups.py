@@ -1,4 +1,4 @@
-"""Groups as lines of text."""
+"""Formats groups as lines of text."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from kproxy.captures.analysis.display.filters import own
-from kproxy.captures.analysis.display.parts import error_lines, joined
+from kproxy.captures.analysis.display.parts import error_lines, joined, lag_lines, lag_text
 from kproxy.captures.views import Clock, Kind, Line
 from kproxy.decoders.plurals import counted
 
 SHOWN_EVENTS: Final = 40
-"""Maximum number of a group's events in the text; --json has all that were kept."""
+"""Maximum number of events of a group in the text; --json has all that were kept."""
 
 
 def text(lines: Iterable[Line], clock: Clock) -> Iterator[str]:
@@ -24,9 +24,11 @@ def text(lines: Iterable[Line], clock: Clock) -> Iterator[str]:
             counted(one["rebalances"], "rebalance"),
             f"coordinator {one['coordinator']}",
             counted(one["commits"], "commit"),
+            lag_text(one["lag"]) if one["lag"] else None,
         ]  # fmt: skip
         yield f"{one['group']}  {joined(facts)}"
         yield from error_lines(one)
+        yield from lag_lines(one["lag"])
         for generation in one["generations"]:
             leader = f", led by {generation['leader']}" if generation["leader"] else ""
             members = counted(len(generation["members"]), "member")

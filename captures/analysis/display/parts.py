@@ -1,11 +1,16 @@
-"""Parts of lines of text that several views share."""
+"""Formats parts of lines that several views share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from kproxy.captures.views import Line
+from kproxy.decoders.plurals import counted
 from kproxy.decoders.schema import errors
+
+MOST_LAGS: Final = 20
+"""Maximum number of partitions whose lag is listed; --json has all."""
 
 
 def joined(facts: Iterable[str | None]) -> str:
@@ -18,8 +23,38 @@ def user_text(user: Line) -> str:
     )
 
 
+def lag_text(lags: Sequence[Line]) -> str:
+    """The lag of a group in records and seconds: "lag 1,200 records  12.3 s".
+
+    The records are the sum over all partitions, the seconds those of the slowest. "lag unknown" if no partition's end
+    is known.
+    """
+    known = [one for one in lags if one["records"] is not None]
+    if not known:
+        return "lag unknown"
+    records = counted(sum(one["records"] for one in known), "record", ",")
+    seconds = max(one["seconds"] for one in known)
+    return f"lag {records}" + (f"  {seconds:,.1f} s" if seconds else "")
+
+
+def lag_lines(lags: Sequence[Line]) -> Iterator[str]:
+    """A line for each partition with lag; the largest lag comes first."""
+    behind = [one for one in lags if one["records"]]
+    for one in behind[:MOST_LAGS]:
+        facts = [
+            f"lag {counted(one['records'], 'record', ',')}",
+            f"{one['seconds']:,.1f} s",
+            f"committed {one['committed']}",
+            f"end {one['end']}",
+            one["state"],
+        ]
+        yield f"  {one['topic']}-{one['partition']}  {joined(facts)}"
+    if len(behind) > MOST_LAGS:
+        yield f"  {counted(len(behind) - MOST_LAGS, 'more partition')} with lag (--json has them)"
+
+
 def error_lines(one: Line) -> Iterator[str]:
-    """A line for each error code, with its first exchange."""
+    """A line for each error code with its first exchange."""
     for code, count in one["errors"].items():
         yield f"    {count} {errors.name(code)}  #{one['error_exchanges'][code]}"
 

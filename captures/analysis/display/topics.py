@@ -1,4 +1,4 @@
-"""Topics as lines of text."""
+"""Formats topics as lines of text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from kproxy.captures.analysis.display.filters import equal
-from kproxy.captures.analysis.display.parts import error_lines, first_exchange, joined, user_text
+from kproxy.captures.analysis.display.parts import error_lines, first_exchange, joined, lag_lines, lag_text, user_text
 from kproxy.captures.text import size_text
 from kproxy.captures.views import Clock, Kind, Line
 from kproxy.decoders.plurals import counted
@@ -45,10 +45,13 @@ def text(lines: Iterable[Line], _clock: Clock) -> Iterator[str]:
             ]
             yield f"  {role.ljust(9)} " + joined(facts)
             yield from error_lines(user)
+        for user in one["groups"]:
+            yield f"  group     {user['group']}  {lag_text(user['lag'])}"
+            yield from (f"  {line}" for line in lag_lines(user["lag"]))
 
 
 def _users(users: Iterable[Line], own: Sequence[str]) -> Iterator[list[str]]:
-    """Filters for each user, and for each of its error codes."""
+    """Display filters for each user of a topic, then for each of the user's error codes."""
     for user in users:
         found = [*own, *([equal("client.id", user["client_id"])] if user["client_id"] else [])]
         yield found

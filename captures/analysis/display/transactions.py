@@ -1,4 +1,4 @@
-"""Transactions as lines of text."""
+"""Formats transactions as lines of text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kproxy.decoders.plurals import counted
 def text(lines: Iterable[Line], clock: Clock) -> Iterator[str]:
     for one in lines:
         if one["schema"] == "kproxy.aborted_transaction/1":
-            fetches = f"as {counted(len(one['exchanges']), 'Fetch')} told  #{one['exchanges'][0]}"
+            fetches = f"listed by {counted(len(one['exchanges']), 'Fetch')}  #{one['exchanges'][0]}"
             aborted = f"producer {one['producer_id']} from offset {one['first_offset']} on"
             yield f"{one['topic']}-{one['partition']}  aborted: {aborted}, {fetches}"
             continue
@@ -32,7 +32,9 @@ def text(lines: Iterable[Line], clock: Clock) -> Iterator[str]:
 
 
 def _filters(line: Line) -> Iterator[list[str]]:
-    """The range from its first exchange to the one that ended it, because one id has many transactions."""
+    """Display filter that selects a transaction's exchanges: its transactional id, which has other transactions, and a
+    range.
+    """
     ended = [] if line["ended"] is None else [f"exchange <= {line['last_exchange']}"]
     yield [equal("txn", line["transactional_id"]), f"exchange >= {line['first_exchange']}", *ended]
 

@@ -13,7 +13,7 @@ from kproxy.decoders.problems import Code
 HEALTH = "capture.health"
 MISSING = frozenset({Code.GAP, Code.CUT_BY_SNAPLEN, Code.ONE_SIDED, Code.RESYNC})
 MOST = 20_000
-"""Most connections that are counted one by one."""
+"""Maximum number of connections that are counted individually."""
 
 
 class CaptureHealth(Analyzer):

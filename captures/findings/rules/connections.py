@@ -67,7 +67,11 @@ class WrongProtocol(Analyzer):
     def close(self) -> None:
         """Brokers that answered nobody: several silent closes mean that they expect TLS, or SASL."""
         ends = ((one, self._context.closed(one.at.connection)) for one in self._silent.values())
-        silent = [one for one, end in ends if end is not None and _quick(end, self._limit)]
+        silent = [
+            one
+            for one, end in ends
+            if end is not None and _quick(end, self._limit) and self._context.whole(one.at.connection)
+        ]
         if self._answers or len(silent) < self._context.limit(WRONG_PROTOCOL, "silent"):
             return
         at = silent[0].at
@@ -174,11 +178,18 @@ class Order(Analyzer):
             self._evidence.append(evidence)
 
     def _end(self, end: facts.Closed) -> None:
+        last, self._last = self._last, None
         for one in self._unanswered:
-            if self._last is not None and one.at.exchange < self._last.at.exchange:
-                self._note(at_evidence(one.at, "trigger", f"never answered, though {self._last.at.exchange} was"))
+            if last is not None and one.at.exchange < last.at.exchange:
+                self._note(at_evidence(one.at, "trigger", f"never answered, though {last.at.exchange} was"))
         if not self._evidence or not end.opened or not self._context.whole(end.at.connection):
             return
+        if last is None and not self._unanswered:
+            return  # the capture lacks the client's side, of which the reader reports only after the connection's end
+        if self._troubles == 1 and last is not None and self._evidence[0].exchange > last.at.exchange:
+            return  # the capture may lack the last request: nothing after it shows the gap
+        if not end.by_peers and self._troubles == 1:
+            return  # the reader reports a lost request of a connection that goes on only after the capture's end
         self._context.report(
             DESYNC,
             *self._evidence,
@@ -188,7 +199,7 @@ class Order(Analyzer):
                 "first": self._evidence[0].note,
             },
             impact=Impact("requests", self._troubles),
-            actors=(Actor("culprit", end.at.peer, None if self._last is None else self._last.at.client_id),),
+            actors=(Actor("culprit", end.at.peer, None if last is None else last.at.client_id),),
         )
         self._evidence.clear()
 

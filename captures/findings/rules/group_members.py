@@ -13,6 +13,7 @@ from kproxy.captures.findings.analyzer import (
     Context,
     Key,
     at_evidence,
+    error_field,
     remember,
 )
 from kproxy.captures.findings.model import Actor, Confidence, Impact, Severity
@@ -32,12 +33,16 @@ ILLEGAL: Final = frozenset({22, 25, 82, 110, 111, 113})
 class PollGap(Analyzer):
     """One group: members that left by themselves, and came back on the same connection."""
 
-    __slots__ = ("_context", "_counts", "_interval", "_left", "_polled")
+    __slots__ = ("_committed", "_context", "_counts", "_interval", "_joined", "_left", "_polled")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._polled: dict[str, int] = {}
-        """When each member last sent what only poll() makes it send: JoinGroup, SyncGroup, OffsetCommit."""
+        """When each member last sent what poll() makes it send: JoinGroup, SyncGroup, or an OffsetCommit of its own."""
+        self._joined: dict[str, int] = {}
+        """When each member last sent JoinGroup or SyncGroup, which nothing but poll() sends."""
+        self._committed: dict[str, int] = {}
+        """When each member last committed, be it automatically."""
         self._interval: dict[str, int] = {}
         self._left: dict[int, facts.Member] = {}
         """Members that left without a reason, by connection."""
@@ -56,8 +61,13 @@ class PollGap(Analyzer):
                 if left is not None and (fact.fresh or fact.kind != "classic"):
                     self._came_back(left, at)
                 remember(self._polled, member, at.time)
-            case "sync" | "commit":
+                remember(self._joined, member, at.time)
+            case "sync":
                 remember(self._polled, member, max(at.time, self._polled.get(member, 0)))
+                remember(self._joined, member, max(at.time, self._joined.get(member, 0)))
+            case "commit":
+                remember(self._polled, member, max(at.time, self._polled.get(member, 0)))
+                remember(self._committed, member, at.time)
         if fact.rebalance_ms is not None:
             remember(self._interval, member, fact.rebalance_ms)
 
@@ -68,10 +78,18 @@ class PollGap(Analyzer):
         interval, polled = self._interval.get(left.member), self._polled.get(left.member)
         if interval is None or polled is None or joined.asked - left.at.asked < close:
             return
+        if end is not None and end.at.time <= left.at.asked + close:
+            return
         # The client leaves when the interval is over; unsubscribe() comes at any time.
-        due = polled + interval * MILLISECOND * 95 // 100
-        if left.at.asked >= due and not (end is not None and end.at.time <= left.at.asked + close):
+        patience = interval * MILLISECOND * 95 // 100
+        if left.at.asked >= polled + patience:
             self._report(left, joined.asked, Confidence.STRONG, joined)
+        elif (
+            left.at.asked >= self._joined.get(left.member, left.at.asked) + patience
+            and left.at.asked - self._committed.get(left.member, left.at.asked) >= close
+        ):
+            # the commits may be automatic; unsubscribe() would have committed just before
+            self._report(left, joined.asked, Confidence.INFERRED, joined)
 
     def _report(self, left: facts.Member, until: int, sure: Confidence, joined: facts.At | None = None) -> None:
         at, client = left.at, left.at.client
@@ -81,7 +99,9 @@ class PollGap(Analyzer):
         interval = self._interval.get(left.member)
         polled = self._polled.get(left.member)
         stalled = max(until - polled if polled is not None else 0, (interval or 0) * MILLISECOND)
-        evidence = [at_evidence(at, "trigger", f"leaves the group: {left.reason or 'no reason given'}")]
+        evidence = [
+            at_evidence(at, "trigger", f"leaves the group: {left.reason or 'no reason given'}", path="request.reason")
+        ]
         if joined is not None:
             evidence.append(at_evidence(joined, "symptom", "joins again on the same connection, so it was not closed"))
         often = times >= self._context.limit(POLL_GAP, "repeats")
@@ -94,7 +114,7 @@ class PollGap(Analyzer):
             },
             impact=Impact("ms_lost", away / MILLISECOND),
             episode=client,
-            severity=Severity.ERROR if often else None,
+            severity=Severity.NOTE if sure is Confidence.INFERRED and times == 1 else Severity.ERROR if often else None,
             confidence=sure,
             actors=(Actor("culprit", at.peer, at.client_id or None, left.member),),
         )  # fmt: skip
@@ -163,7 +183,7 @@ class Vanished(Analyzer):
         self._context.report(
             VANISHED,
             at_evidence(at, "culprit", f"last heard of {at.client}"),
-            at_evidence(told.at, "symptom", f"{told.at.client} learns that the group rebalances"),
+            at_evidence(told.at, "symptom", f"{told.at.client} learns that the group rebalances", path=error_field(27)),
             numbers={
                 "client": at.client, "group": group, "silent_s": silent / SECOND, "session_ms": one.session_ms,
                 "how": how,
@@ -206,9 +226,20 @@ class StaticClash(Analyzer):
         other = others[-1] if others else None
         end = None if other is None else self._context.closed(other.connection)
         restart = other is not None and other.peer == at.peer and end is not None
-        evidence = [at_evidence(at, "symptom", f"{errors.name(fact.error)} for instance id {fact.instance}")]
+        evidence = [
+            at_evidence(
+                at,
+                "symptom",
+                f"{errors.name(fact.error)} for instance id {fact.instance}",
+                path=error_field(fact.error),
+            )
+        ]
         if other is not None:
-            evidence.append(at_evidence(other, "culprit", f"{other.client} uses the same instance id"))
+            evidence.append(
+                at_evidence(
+                    other, "culprit", f"{other.client} uses the same instance id", path="request.groupInstanceId"
+                )
+            )
         self._context.report(
             CLASH,
             *evidence,
@@ -226,7 +257,7 @@ class StaticClash(Analyzer):
 
 _FACTS: Final = (facts.Member,)
 ANALYSES = (
-    Analysis(frozenset({POLL_GAP}), Key.GROUP, _FACTS, PollGap),
+    Analysis(frozenset({POLL_GAP}), Key.GROUP, _FACTS, PollGap, every_heartbeat=False),
     Analysis(frozenset({VANISHED}), Key.GROUP, _FACTS, Vanished),
-    Analysis(frozenset({CLASH}), Key.GROUP, _FACTS, StaticClash),
+    Analysis(frozenset({CLASH}), Key.GROUP, _FACTS, StaticClash, every_heartbeat=False),
 )

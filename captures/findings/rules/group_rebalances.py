@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from typing import Final, NamedTuple
 
 from kproxy.captures.findings import facts
@@ -13,7 +13,9 @@ from kproxy.captures.findings.analyzer import (
     Analyzer,
     Context,
     Key,
+    append,
     at_evidence,
+    error_field,
     remember,
 )
 from kproxy.captures.findings.model import Actor, Confidence, Evidence, Impact, Severity
@@ -48,12 +50,12 @@ class Rebalances(Analyzer):
         self._generation: int | None = None
         self._known: dict[str, str | None] = {}
         """The subscriptions of members."""
-        self._events: deque[Event] = deque(maxlen=EVENTS)
+        self._events: list[Event] = []
         self._settling: facts.Member | None = None
         """The first answer of the new generation, until it is judged."""
         self._longest = 0
         self._causes: Counter[str] = Counter()
-        self._unplanned: deque[int] = deque(maxlen=EVENTS)
+        self._unplanned: list[int] = []
 
     def feed(self, fact: facts.Member) -> None:
         if fact.what == "leave":
@@ -91,7 +93,7 @@ class Rebalances(Analyzer):
         before = self._known.get(fact.member)
         if (text := self._news(fact, before)) is not None:
             self._event(fact, f"{fact.at.client} {text}", planned=True)
-        if fact.kind == "classic" and self._generation is not None:
+        if fact.kind == "classic" and fact.answered and self._generation is not None:
             self._longest = max(self._longest, fact.at.latency)
         remember(self._known, fact.member, fact.subscription or before)
 
@@ -108,7 +110,8 @@ class Rebalances(Analyzer):
         return None
 
     def _event(self, fact: facts.Member, text: str, *, planned: bool) -> None:
-        self._events.append(Event(fact.at.asked, text, planned, at_evidence(fact.at, "trigger", text)))
+        event = Event(fact.at.asked, text, planned, at_evidence(fact.at, "trigger", text))
+        append(self._events, event, EVENTS)
 
     def _judge(self) -> None:
         """The generation that began SETTLED ago: what came first?"""
@@ -116,15 +119,14 @@ class Rebalances(Analyzer):
         if began is None:
             return
         events = [one for one in self._events if one.time <= began.at.time]
-        for _ in events:
-            self._events.popleft()
+        del self._events[: len(events)]
         first = min(events, default=None, key=lambda one: (one.planned, one.time))
         kind = "unknown" if first is None else first.text
         if kind not in self._causes and len(self._causes) >= EVENTS:
             kind = "others"
         self._causes[kind] += 1
         if first is not None and not first.planned:
-            self._unplanned.append(began.at.time)
+            append(self._unplanned, began.at.time, EVENTS)
         note = f"generation {began.generation}: " + (first.text if first else "its cause is outside the capture")
         lately = sum(1 for time in self._unplanned if time >= began.at.time - RECENT)
         many = lately >= self._context.limit(CAUSE, "often")
@@ -213,7 +215,9 @@ class SlowRejoin(Analyzer):
         if late:
             evidence.append(at_evidence(last.at, "culprit", f"{culprit} joins last"))
             if (told := self._told.get(last.member)) is not None:
-                evidence.append(at_evidence(told, "culprit", f"{culprit} was told of the rebalance here"))
+                evidence.append(
+                    at_evidence(told, "culprit", f"{culprit} was told of the rebalance here", path=error_field(27))
+                )
         much = longest.at.latency >= self._context.limit(SLOW, "error_ms") * MILLISECOND
         self._context.report(
             SLOW,
@@ -233,6 +237,6 @@ class SlowRejoin(Analyzer):
 
 _FACTS: Final = (facts.Member,)
 ANALYSES = (
-    Analysis(frozenset({CAUSE}), Key.GROUP, _FACTS, Rebalances),
-    Analysis(frozenset({SLOW}), Key.GROUP, _FACTS, SlowRejoin),
+    Analysis(frozenset({CAUSE}), Key.GROUP, _FACTS, Rebalances, every_heartbeat=False),
+    Analysis(frozenset({SLOW}), Key.GROUP, _FACTS, SlowRejoin, every_heartbeat=False),
 )

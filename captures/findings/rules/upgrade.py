@@ -1,24 +1,52 @@
-"""Clients whose requests a Kafka 4 broker does not answer, or would not (KIP-896)."""
+"""Versions: of clients that are old, or cut off by Kafka 4 (KIP-896), and of brokers in the middle of an upgrade."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import cache
-from typing import Any, Final
+from functools import cache, lru_cache
+from typing import Any, Final, NamedTuple
 
 from kproxy.captures.findings import facts
-from kproxy.captures.findings.analyzer import MILLISECOND, Analysis, Analyzer, Context, Key, at_evidence
+from kproxy.captures.findings.analyzer import (
+    MILLISECOND,
+    SECOND,
+    Analysis,
+    Analyzer,
+    Context,
+    Key,
+    api_name,
+    at_evidence,
+    remember,
+)
 from kproxy.captures.findings.model import Actor, Confidence, Evidence, Impact, Scope, Severity
 from kproxy.decoders.exchange import Status
 from kproxy.decoders.plurals import counted
 from kproxy.decoders.schema import api_keys, store
-from kproxy.decoders.schema.apis import all_apis
 
 CUTOFF = "upgrade.cutoff"
 REFUSED = "upgrade.refused"
+OUTDATED = "client.outdated"
+DEPRECATED = "deprecated.use"
+CLUSTER = "upgrade.cluster"
+VERSION: Final = "request.requestApiVersion"
+"""The path of evidence for the version of a request."""
+NONE: Final[frozenset[int]] = frozenset()
 WAITING: Final = 64
 """Most unanswered requests that wait for the broker's versions."""
+CONNECTIONS: Final = 64
+"""Most connections of a client that asked for no versions."""
+BROKERS: Final = 2_000
+ALTER_CONFIGS: Final = 33
+ZOOKEEPER: Final = frozenset({4, 5, 6, 7})
+"""APIs by which a controller commands brokers in ZooKeeper mode, which Kafka 4 lacks."""
+LIBRARIES: Final = {
+    "java": re.compile(r"apache-kafka-java (\d{1,4})\.(\d{1,2})"),
+    "librdkafka": re.compile(r"rdkafka[- ]v?(\d{1,4})\.(\d{1,2})"),
+}
+"""Software names of libraries, by the threshold from which on they are not old: major and minor version."""
+FEATURES: Final = frozenset({"metadata.version", "transaction.version", "group.version"})
+"""Features that follow an upgrade; an administrator may leave off others."""
 _BETWEEN_BROKERS: Final = frozenset({4, 5, 6, 7, 27, 56})
 _BROKER_ID: Final = re.compile(r"broker-\d+-|ReplicaFetcher|raft-client-|\d+$")
 """Client ids of brokers: of their followers' fetchers, and of a controller (its node id)."""
@@ -36,9 +64,10 @@ def floors(release: str | None = None) -> Mapping[int, int]:
     }
 
 
-def _api(key: int) -> str:
-    api = all_apis(store.releases()[0]).get(key)
-    return f"key {key}" if api is None else api.name
+@lru_cache(maxsize=64)
+def highest(ranges: tuple[tuple[int, int, int], ...]) -> Mapping[int, int]:
+    """The highest version of each API in a response of ApiVersions; clients of one cluster share the mapping."""
+    return {api: high for api, _, high in ranges}
 
 
 class _Use:
@@ -46,26 +75,35 @@ class _Use:
 
     __slots__ = ("count", "first", "last", "version")
 
-    def __init__(self, fact: facts.Exchange) -> None:
+    def __init__(self, fact: facts.Exchange | facts.Replaced) -> None:
         self.first = self.last = fact.at
         self.version = fact.at.version
         self.count = 0
 
-    def add(self, fact: facts.Exchange) -> None:
+    def add(self, fact: facts.Exchange | facts.Replaced) -> None:
         self.count += 1
         self.last = fact.at
         self.version = max(self.version, fact.at.version)
 
 
+@lru_cache(maxsize=1024)
+def _with(apis: frozenset[int], key: int) -> frozenset[int]:
+    """The set with one more API; clients that use the same APIs share it."""
+    return apis | {key}
+
+
 class Cutoff(Analyzer):
     """One client: the highest version that it used of each API, and what it was offered."""
 
-    __slots__ = ("_among_brokers", "_asked", "_context", "_offered", "_software", "_used")
+    __slots__ = ("_among_brokers", "_asked", "_context", "_fit", "_offered", "_software", "_used")
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._fit: frozenset[int] = NONE
+        """APIs of which the client used a version that the newest release answers."""
         self._used: dict[int, _Use] = {}
-        self._offered: dict[int, int] = {}
+        """The other APIs that it used."""
+        self._offered: Mapping[int, int] = {}
         self._asked = False
         self._software = ""
         self._among_brokers = bool(_BROKER_ID.match(context.key[0]))
@@ -75,20 +113,33 @@ class Cutoff(Analyzer):
         if isinstance(fact, facts.Offered):
             self._asked = True
             self._software = fact.software or self._software
-            self._offered |= {api: high for api, _, high in fact.ranges if high > self._offered.get(api, -1)}
+            offered = highest(fact.ranges)
+            if not self._offered:
+                self._offered = offered
+            elif offered != self._offered:
+                both = offered.keys() | self._offered.keys()
+                self._offered = {api: max(offered.get(api, -1), self._offered.get(api, -1)) for api in both}
+            return
+        if key in self._fit:
             return
         if key in _BETWEEN_BROKERS:
             self._among_brokers = True
-        if key in floors():
-            use = self._used.get(key)
-            if use is None:
-                use = self._used[key] = _Use(fact)
-            use.add(fact)
+        lowest = floors().get(key)
+        if lowest is None:
+            return
+        if fact.at.version >= lowest:
+            self._used.pop(key, None)
+            self._fit = _with(self._fit, key)
+            return
+        use = self._used.get(key)
+        if use is None:
+            use = self._used[key] = _Use(fact)
+        use.add(fact)
 
     def close(self) -> None:
         if self._among_brokers:
             return
-        low = {key: use for key, use in self._used.items() if 0 <= use.version < floors()[key]}
+        low = {key: use for key, use in self._used.items() if use.version >= 0}
         # Who was offered no newer version than it used may know newer ones.
         low = {key: use for key, use in low.items() if not self._asked or self._offered.get(key, -1) >= floors()[key]}
         if not low:
@@ -99,12 +150,12 @@ class Cutoff(Analyzer):
         sure = self._asked or all(end is not None and end.opened for end in ends)
         self._context.report(
             CUTOFF,
-            *(self._proof(key, use) for key, use in uses),
+            *(self.proof(key, use) for key, use in uses),
             numbers={
-                "client": f"{client_id or '(no client id)'}@{peer}",
+                "client": facts.client_name(client_id, peer),
                 "software": self._software or "software unknown",
-                "worst": ", ".join(f"{_api(key)} v{use.version}" for key, use in uses),
-                "needed": ", ".join(f"{_api(key)} v{floors()[key]}" for key, _ in uses),
+                "worst": ", ".join(f"{api_name(key)} v{use.version}" for key, use in uses),
+                "needed": ", ".join(f"{api_name(key)} v{floors()[key]}" for key, _ in uses),
                 "target": store.releases()[0],
                 "requests": requests,
             },
@@ -115,9 +166,9 @@ class Cutoff(Analyzer):
         )
 
     @staticmethod
-    def _proof(key: int, use: _Use) -> Evidence:
-        note = f"{_api(key)} v{use.version}, {counted(use.count, 'request')} up to exchange {use.last.exchange}"
-        return at_evidence(use.first, "trigger", note, weight=use.count)
+    def proof(key: int, use: _Use) -> Evidence:
+        note = f"{api_name(key)} v{use.version}, {counted(use.count, 'request')} up to exchange {use.last.exchange}"
+        return at_evidence(use.first, "trigger", note, path=VERSION, weight=use.count)
 
 
 class Refused(Analyzer):
@@ -158,9 +209,9 @@ class Refused(Analyzer):
             return
         self._context.report(
             REFUSED,
-            at_evidence(at, "trigger", f"{_api(at.key)} v{at.version}, closed without an answer"),
+            at_evidence(at, "trigger", f"{api_name(at.key)} v{at.version}, closed without an answer", path=VERSION),
             numbers={
-                "client": at.client, "api": _api(at.key), "version": at.version, "broker": at.broker, "low": low,
+                "client": at.client, "api": api_name(at.key), "version": at.version, "broker": at.broker, "low": low,
                 "high": high, "closed_ms": closed_ms,
             },
             impact=Impact("requests", 1),
@@ -170,7 +221,201 @@ class Refused(Analyzer):
         )  # fmt: skip
 
 
+class Outdated(Analyzer):
+    """One client: whether its library says that it is old, or never asks for versions."""
+
+    __slots__ = ("_context", "_first", "_silent")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._first: facts.At | None = None
+        """The client's first work."""
+        self._silent: set[int] | None = None if _BROKER_ID.match(context.key[0]) else set()
+        """Connections on which it worked, as long as it has not asked."""
+
+    def feed(self, fact: Any) -> None:
+        at = fact.at
+        if isinstance(fact, facts.Offered) or at.key == api_keys.API_VERSIONS:
+            self._silent = self._first = None
+            if isinstance(fact, facts.Offered) and any(self._is_old(name, fact.software) for name in LIBRARIES):
+                self._report(at, f"uses {fact.software}", "request.clientSoftwareVersion")
+        elif at.key in _BETWEEN_BROKERS:
+            self._silent = self._first = None
+        elif self._silent is not None and fact.work and len(self._silent) < CONNECTIONS:
+            self._first = self._first or at
+            self._silent.add(at.connection)
+
+    def _is_old(self, name: str, software: str) -> bool:
+        found = LIBRARIES[name].search(software)
+        return found is not None and int(found[1]) + int(found[2]) / 100 < self._context.limit(OUTDATED, name)
+
+    def close(self) -> None:
+        if self._first is None or not self._silent:
+            return
+        ends = [self._context.closed(one) for one in self._silent]
+        if all(end is not None and end.opened and self._context.whole(end.at.connection) for end in ends):
+            what = f"works over {counted(len(ends), 'connection')} and never asked for versions"
+            self._report(self._first, what, None, Severity.INFO, Confidence.INFERRED)
+
+    def _report(
+        self, at: facts.At, what: str, path: str | None, severity: Severity | None = None,
+        confidence: Confidence | None = None,
+    ) -> None:  # fmt: skip
+        self._context.report(
+            OUTDATED,
+            at_evidence(at, "trigger", what, path=path),
+            numbers={"client": at.client, "what": what},
+            impact=Impact("requests", 1),
+            severity=severity,
+            confidence=confidence,
+            actors=(Actor("culprit", at.peer, at.client_id or None),),
+        )
+
+
+class Deprecated(Analyzer):
+    """One client: its requests that something better has replaced."""
+
+    __slots__ = ("_context", "_used")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._used: dict[int, _Use] = {}
+        """By API; fewer than ten."""
+
+    def feed(self, fact: facts.Replaced) -> None:
+        at = fact.at
+        use = self._used.get(at.key)
+        if use is None:
+            if at.key not in ZOOKEEPER and _BROKER_ID.match(at.client_id):
+                return
+            use = self._used[at.key] = _Use(fact)
+            use.add(fact)
+            self._report()
+        else:
+            use.add(fact)
+
+    def close(self) -> None:
+        if self._used:
+            self._report()
+
+    def _report(self) -> None:
+        client_id, peer = self._context.key
+        count = sum(use.count for use in self._used.values())
+        if count < self._context.limit(DEPRECATED, "requests"):
+            return
+        what = [f"{api_name(key)} v{use.version}" for key, use in self._used.items() if key not in ZOOKEEPER]
+        commands = ", ".join(api_name(key) for key in self._used if key in ZOOKEEPER)
+        if commands:
+            what.append(f"{commands} (of ZooKeeper mode, which Kafka 4 lacks)")
+        self._context.report(
+            DEPRECATED,
+            *(Cutoff.proof(key, use) for key, use in self._used.items()),
+            numbers={"client": facts.client_name(client_id, peer), "what": ", ".join(what), "count": count},
+            impact=Impact("requests", count),
+            severity=None if commands or ALTER_CONFIGS in self._used else Severity.INFO,
+            actors=(Actor("culprit", peer, client_id or None),),
+        )
+
+
+class _Broker(NamedTuple):
+    """What a broker offers, and when it last said so."""
+
+    at: facts.At
+    ranges: tuple[tuple[int, int, int], ...]
+
+
+class Cluster(Analyzer):
+    """All brokers: whether they are of one release, and whether its features are in use."""
+
+    __slots__ = ("_brokers", "_context", "_ids", "_mixed")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._brokers: dict[str, _Broker] = {}
+        self._ids: set[str] = set()
+        """Ids of clusters, two at most."""
+        self._mixed: tuple[facts.At, int] | None = None
+        """The first and the latest answer while brokers differ."""
+
+    def feed(self, fact: Any) -> None:
+        if isinstance(fact, facts.ClusterView):
+            if fact.cluster and len(self._ids) < 2:
+                self._ids.add(fact.cluster)
+        elif len(self._ids) > 1 or fact.at.key != api_keys.API_VERSIONS:
+            return
+        elif isinstance(fact, facts.Features):
+            self._features(fact)
+        elif not fact.error and any(key == api_keys.PRODUCE for key, _, _ in fact.ranges):
+            self._offers(fact)
+
+    def _offers(self, fact: facts.Offered) -> None:
+        at, fresh = fact.at, self._context.limit(CLUSTER, "fresh_ms") * MILLISECOND
+        same = self._brokers.get(at.broker)
+        ranges = same.ranges if same is not None and same.ranges == fact.ranges else fact.ranges
+        remember(self._brokers, at.broker, _Broker(at, ranges), BROKERS)
+        others = (one for one in self._brokers.values() if one.ranges is not ranges and at.time - one.at.time <= fresh)
+        found = next(((one, apis) for one in others if (apis := _differing(one.ranges, ranges))), None)
+        if found is None:
+            return
+        other, apis = found
+        first, latest = self._mixed or (at, at.time)
+        if at.time - latest > fresh:
+            first = at
+        self._mixed = first, at.time
+        self._mix(at, other.at, apis, first)
+
+    def _mix(self, at: facts.At, other: facts.At, apis: dict[int, tuple[int, int]], first: facts.At) -> None:
+        lasted = at.time - first.time
+        key, (theirs, ours) = next(iter(apis.items()))
+        old, new = (at.broker, other.broker) if ours < theirs else (other.broker, at.broker)
+        severity = Severity.INFO
+        if lasted >= self._context.limit(CLUSTER, "mixed_ms") * MILLISECOND:
+            severity = Severity.NOTE
+        if lasted >= self._context.limit(CLUSTER, "stuck_ms") * MILLISECOND:
+            severity = Severity.WARN
+        what = (
+            f"{old} answers {api_name(key)} up to v{min(theirs, ours)}, {new} up to v{max(theirs, ours)}: "
+            f"they differ in {counted(len(apis), 'API')}, for {lasted / SECOND:.0f} s"
+        )
+        self._context.report(
+            CLUSTER,
+            at_evidence(other, "baseline", f"{api_name(key)} up to v{theirs}", path="response.maxVersion"),
+            at_evidence(at, "trigger", f"{api_name(key)} up to v{ours}", path="response.maxVersion"),
+            numbers={"what": what, "old": old, "new": new, "apis": len(apis), "lasted_s": lasted / SECOND},
+            impact=Impact("requests", len(apis)),
+            episode="brokers",
+            severity=severity,
+        )
+
+    def _features(self, fact: facts.Features) -> None:
+        behind = [
+            f"{name} is finalized at {finalized}, and the broker supports {high}"
+            for name, high, finalized in fact.levels
+            if name in FEATURES and 0 <= finalized < high
+        ]
+        # A broker that has no finalized features is a controller, or in ZooKeeper mode.
+        if behind and any(finalized > 0 for _, _, finalized in fact.levels):
+            self._context.report(
+                CLUSTER,
+                at_evidence(fact.at, "trigger", "; ".join(behind), path="response.finalizedFeatures"),
+                numbers={"what": "; ".join(behind), "broker": fact.at.broker},
+                impact=Impact("requests", len(behind)),
+                episode="features",
+                severity=Severity.INFO if self._mixed else None,
+                confidence=Confidence.PROVEN,
+            )
+
+
+def _differing(theirs: tuple[tuple[int, int, int], ...], ours: tuple[tuple[int, int, int], ...]) -> dict[int, Any]:
+    """The highest versions of the APIs that both offer, where they differ."""
+    highs = {key: high for key, _, high in ours}
+    return {key: (high, highs[key]) for key, _, high in theirs if highs.get(key, high) != high}
+
+
 ANALYSES = (
+    Analysis(frozenset({OUTDATED}), Key.CLIENT, (facts.Offered, facts.Beginning), Outdated),
+    Analysis(frozenset({DEPRECATED}), Key.CLIENT, (facts.Replaced,), Deprecated),
+    Analysis(frozenset({CLUSTER}), Key.CLUSTER, (facts.Offered, facts.Features, facts.ClusterView), Cluster),
     Analysis(frozenset({CUTOFF}), Key.CLIENT, (facts.Exchange, facts.Offered), Cutoff),
-    Analysis(frozenset({REFUSED}), Key.BROKER, (facts.Exchange, facts.Offered), Refused),
+    Analysis(frozenset({REFUSED}), Key.BROKER, (facts.Exchange, facts.Offered), Refused, status=Status.NO_RESPONSE),
 )

@@ -14,14 +14,15 @@ ROWS = (
         confidence=Confidence.PROVEN,
         vantage="this client's traffic",
         meaning="A client spoke TLS, HTTP, SSH or the PROXY protocol to a listener that expects Kafka without TLS, or "
-        "spoke without TLS to a listener that expects TLS. The broker closes such a connection without a word.",
+        "spoke without TLS to a listener that expects TLS. The broker closes such a connection without an answer.",
         text="{peer} sent {what} to {broker} (connections: {connections}); it closed after {broker_bytes} bytes",
         cause="The client's security.protocol does not fit the listener, or something else connects to its port.",
         guards=(
-            "Only from a connection's first byte on, with its handshake in the capture.",
-            "Only at addresses where Kafka without TLS is spoken as well: other ports may speak what they want.",
-            "A connection that is opened and closed without a byte is a health check.",
+            "Only the first bytes of a connection count, with its handshake in the capture.",
+            "Only addresses where Kafka without TLS is spoken as well count: other ports may have other protocols.",
+            "A connection that is opened and closed without a byte does not count: health checks do that.",
             "ApiVersions requests without an answer count only if no other request at that address was answered.",
+            "Connections count only if the capture has both directions.",
         ),
         thresholds=(
             Threshold("silent", 3, "connections", "closed without a byte after an ApiVersions request"),
@@ -55,12 +56,20 @@ ROWS = (
         guards=(
             "Produce with acks=0 has no response.",
             "Nothing is reported of a connection whose first packet is missing, or that has gaps or cut packets.",
+            "Nothing is reported of a connection of which the capture lacks the client's side.",
+            "One response without a request at the end of a connection does not count: the request may be lost.",
             "A request that is unanswered when its connection ends is no fault of order.",
+            "One response to no request, on a connection that goes on when the capture ends, may be to a lost request.",
         ),
         thresholds=(),
         fixes=(
-            Fix("client", "update the client", "update librdkafka", "known faults of clients that share a connection"),
-            Fix("other", None, None, "take proxies and load balancers out of the way, and see whether it remains"),
+            Fix(
+                "client",
+                "update the client",
+                "update librdkafka",
+                "some versions mix up requests of threads that share a connection",
+            ),
+            Fix("other", None, None, "take proxies and load balancers out of the way: does the fault remain?"),
         ),
         verify="Another capture of the same client has no response without a request.",
         unknown=("Which side altered the stream: a capture at the other end tells.",),

@@ -19,8 +19,9 @@ ROWS = (
         "{interval_ms}",
         cause="Processing what one poll() returned took longer than max.poll.interval.ms.",
         guards=(
-            "close(): the connection ends within 1 s of LeaveGroup.",
-            "unsubscribe(): the member had joined or committed within max.poll.interval.ms.",
+            "After close() the connection ends within 1 s of LeaveGroup: that does not count.",
+            "After unsubscribe() the member had joined or committed within max.poll.interval.ms: that does not count.",
+            "Commits may be automatic: if one came well before LeaveGroup, the finding is inferred, and first a NOTE.",
             "A static member of the Java client leaves without a word: see `group.member_vanished`.",
             "A gap between Fetch requests proves nothing: clients fetch in the background.",
         ),
@@ -52,9 +53,9 @@ ROWS = (
         "timeout {session_ms} ms): {how}",
         cause="The member crashed, was killed or stopped, or its network failed.",
         guards=(
-            "The member sent no LeaveGroup and got no error before.",
-            "Another member learns of the rebalance when this one's session ends, not at some other time.",
-            "Only the first to learn of a rebalance counts: after that the others wait in JoinGroup, and are silent.",
+            "The member must have sent no LeaveGroup and got no error before.",
+            "Another member must learn of the rebalance just when this member's session ends.",
+            "Only the first member to learn of a rebalance counts: the others then wait in JoinGroup, and are silent.",
             "Nothing is reported of a connection with gaps.",
             "A static member that comes back with its instance id does not count.",
         ),
@@ -62,8 +63,8 @@ ROWS = (
         fixes=(
             Fix(
                 "client",
-                "look for its exit code or OOM kill, long GC pauses, CPU limits",
-                "look for its exit code or OOM kill, CPU limits",
+                "look for the process's exit code or OOM kill, long GC pauses, CPU limits",
+                "look for the process's exit code or OOM kill, CPU limits",
                 "lower session.timeout.ms only if crashes are common: it shortens the time in which nobody reads",
             ),
         ),
@@ -95,6 +96,6 @@ ROWS = (
             ),
         ),
         verify="No FENCED_INSTANCE_ID and no UNRELEASED_INSTANCE_ID comes in the group.",
-        unknown=("The other owner, where only one is named: a capture at the coordinator has both.",),
+        unknown=("The other owner, where only one is named: a capture at the coordinator shows both.",),
     ),
 )

@@ -20,7 +20,7 @@ ROWS = (
         guards=(
             "The first generation in the capture is no rebalance.",
             "JoinGroup requests of one generation count once; the first one of a new member is always refused.",
-            "Members that join, or leave by close(), are deployments: they count for no WARN.",
+            "Members that join, or leave by close(), are deployments: they do not count for a WARN.",
         ),
         thresholds=(
             Threshold("often", 3, "rebalances", "within 5 min that no deployment explains, for a WARN"),
@@ -31,12 +31,12 @@ ROWS = (
                 "client",
                 "group.instance.id, partition.assignment.strategy=cooperative-sticky, or group.protocol=consumer",
                 "group.instance.id, partition.assignment.strategy=cooperative-sticky, or group.protocol=consumer",
-                "static members may restart without a rebalance; the others stop nobody who keeps its partitions",
+                "static members may restart without a rebalance; the other settings let members read on meanwhile",
             ),
         ),
         verify="The group keeps its generation between deployments.",
-        unknown=("Members outside this capture: a capture at the coordinator has all.",),
-        under=("group.poll_gap", "group.member_vanished", "group.slow_rejoin"),
+        unknown=("Members outside this capture: a capture at the coordinator shows all.",),
+        under=("group.poll_gap", "group.member_vanished", "group.slow_rejoin", "coord.moved"),
     ),
     Rule(
         id="group.slow_rejoin",
@@ -45,8 +45,8 @@ ROWS = (
         severity=Severity.WARN,
         confidence=Confidence.STRONG,
         vantage="all members of the group, at their coordinator",
-        meaning="JoinGroup is answered once every member of the last generation has sent it, or its time is over. So "
-        "one member that rejoins late holds up all.",
+        meaning="JoinGroup is answered once every member of the last generation has sent it, or the rebalance "
+        "timeout is over. So one member that rejoins late holds up all.",
         text="{waiters} members of group {group} waited up to {longest_s:.1f} s for {culprit}",
         cause="The late member rejoins only when it calls poll(): it was processing.",
         guards=(
@@ -61,13 +61,13 @@ ROWS = (
         fixes=(
             Fix(
                 "client",
-                "of the late member: lower max.poll.records or max.poll.interval.ms, which bounds the wait",
-                "of the late member: poll() more often, or lower max.poll.interval.ms, which bounds the wait",
+                "lower the late member's max.poll.records, or its max.poll.interval.ms, which bounds the wait",
+                "let the late member poll() more often, or lower its max.poll.interval.ms, which bounds the wait",
                 "with cooperative-sticky or group.protocol=consumer the others go on meanwhile",
             ),
         ),
         verify="JoinGroup of all members is answered within a heartbeat interval (3 s).",
-        unknown=("A late member outside this capture: a capture at the coordinator has it.",),
+        unknown=("A late member outside this capture: a capture at the coordinator shows it.",),
         under=("group.poll_gap", "group.member_vanished"),
     ),
 )

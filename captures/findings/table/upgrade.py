@@ -33,7 +33,7 @@ ROWS = (
             ),
         ),
         verify="After the update, requests of this client have the versions named, or newer.",
-        unknown=("Clients that were silent during the capture: watch for as long as the rarest job takes to come.",),
+        unknown=("Clients that were silent during the capture: capture until the rarest job has run.",),
     ),
     Rule(
         id="upgrade.refused",
@@ -56,4 +56,89 @@ ROWS = (
         fixes=(Fix("client", "kafka-clients 2.1 or newer", "librdkafka 2.11.1 or newer", "as for `upgrade.cutoff`"),),
         verify="The client's requests of this API are answered.",
     ),
-)
+    Rule(
+        id="client.outdated",
+        number=56,
+        title="Client library is old",
+        severity=Severity.NOTE,
+        confidence=Confidence.STRONG,
+        vantage="this client's traffic",
+        meaning="The client says that its library is years old, or it sends requests without ever asking the broker "
+        "for its versions, as libraries from before 2016 do (KIP-35). Old libraries lack years of corrections.",
+        text="{client} {what}",
+        cause="The library was not updated.",
+        guards=(
+            "Only software whose names and versions are known: those of Apache Kafka's Java client and of librdkafka.",
+            "That a client never asks is an INFO, as some new libraries do without.",
+            "It counts only if all connections of the client are in the capture from their beginning.",
+            "Brokers talk to each other without asking.",
+        ),
+        thresholds=(
+            Threshold("java", 3.0, "version", "of kafka-clients from which on it is not old; 2.08 is 2.8"),
+            Threshold("librdkafka", 2.0, "version", "of librdkafka from which on it is not old"),
+        ),
+        fixes=(
+            Fix("client", "the latest kafka-clients", "the latest librdkafka", "any 4.x client works with brokers of "
+                "2.1 and newer"),
+        ),
+        verify="ApiVersions requests of this client name a newer version.",
+        unknown=("The version of a library that does not name itself: its program tells.",),
+        under=("upgrade.refused", "upgrade.cutoff"),
+    ),
+    Rule(
+        id="deprecated.use",
+        number=64,
+        title="Client uses what Kafka has replaced",
+        severity=Severity.NOTE,
+        confidence=Confidence.PROVEN,
+        vantage="this client's traffic",
+        meaning="Kafka still answers these requests, and has better ones: AlterConfigs replaces a whole configuration "
+        "where IncrementalAlterConfigs changes one entry, and first versions lack errors, ids and throttle times.",
+        text="{client} uses {what}",
+        cause="The tool or library is old.",
+        guards=(
+            "First versions of Metadata and FindCoordinator are an INFO: they work.",
+            "Brokers use what their release uses, but for the commands of ZooKeeper mode.",
+        ),
+        thresholds=(Threshold("requests", 1, "requests", "of this kind"),),
+        fixes=(
+            Fix("client", "incrementalAlterConfigs()", "IncrementalAlterConfigs (librdkafka 2.2)",
+                "AlterConfigs deletes each entry that it does not name"),
+            Fix("client", "a newer kafka-clients", "a newer librdkafka", "for old versions of requests"),
+            Fix("broker", None, None, "for commands of ZooKeeper mode: migrate to KRaft, with 3.9 at the latest"),
+        ),
+        verify="Requests of this client have none of these.",
+        under=("upgrade.refused", "upgrade.cutoff"),
+    ),
+    Rule(
+        id="upgrade.cluster",
+        number=55,
+        title="Cluster's upgrade is not finished",
+        severity=Severity.NOTE,
+        confidence=Confidence.STRONG,
+        vantage="clients that ask several brokers for their versions",
+        meaning="Brokers of one cluster answer different versions of requests, so they are of different releases; or "
+        "all are updated, and the cluster still works in the way of the older release, because the new level of a "
+        "feature was not finalized.",
+        text="{what}",
+        cause="A rolling upgrade is under way, or was not finished.",
+        guards=(
+            "Only APIs that both brokers offer count: some depend on plugins, listeners and settings.",
+            "Only brokers that answer Produce: controllers have other APIs.",
+            "Nothing is compared as soon as two cluster ids are in the capture.",
+            "Both kinds of brokers must have been seen within `fresh_ms`.",
+            "A short mix is an INFO: rolling upgrades take a while.",
+            "Features that an administrator may leave off on purpose are not told.",
+        ),
+        thresholds=(
+            Threshold("fresh_ms", 600000, "ms", "in which brokers of both kinds answer"),
+            Threshold("mixed_ms", 600000, "ms", "of a mix, for a NOTE"),
+            Threshold("stuck_ms", 86400000, "ms", "of a mix, for a WARN"),
+        ),
+        fixes=(
+            Fix("broker", None, None, "update all brokers, then kafka-features.sh upgrade --release-version"),
+        ),
+        verify="All brokers answer the same ranges, and finalized features have the highest supported level.",
+        unknown=("Brokers that no client asked.", "Whether a level is kept low so that a downgrade stays possible."),
+    ),
+)  # fmt: skip

@@ -343,7 +343,7 @@ def test_memory_is_bounded_and_what_is_left_out_is_counted(tmp_path: Path, monke
     assert result["left_out"] == {"clients": 4, "versions": 3, "names": 3}
     row = chosen(result, client_id="app")
     assert (row["topics"], row["more_names"]) == (["t2", "t3"], True)
-    assert "Left out beyond the limits: 4 x clients." in list(notes(result))
+    assert "Left out, because the audit has limits: 4 clients." in list(notes(result))
 
 
 def test_memory_is_bounded_over_all_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ def test_what_is_no_step_of_a_start_up() -> None:
 def test_a_connection_that_fitted_once_says_so(count: int) -> None:
     found = views(*[(3, 12, {}, {})] * count)["connections"].lines()
     (line, *_) = view_text("connections", found)
-    assert ("1 exchange  which alone shows that this is Kafka" in line) == (count == 1)
+    assert ("1 exchange  the only sign that this is Kafka" in line) == (count == 1)
 
 
 def test_a_connection() -> None:

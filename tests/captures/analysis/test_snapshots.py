@@ -16,9 +16,14 @@ import pytest
 
 from kproxy.captures.analysis import snapshots
 from kproxy.captures.analysis.snapshots import blocks
+from kproxy.captures.analysis.views import view_text
+from kproxy.captures.findings.model import finding_json
+from kproxy.captures.findings.reading import Findings
 from kproxy.captures.index.format import ROWS, ROWS_HEADER
 from kproxy.captures.index.indexer import run
-from kproxy.captures.views import VIEWS
+from kproxy.captures.reader import read
+from kproxy.captures.views import FINDINGS, VIEWS
+from kproxy.decoders.filters import parse
 from tests.captures.analysis.support import views
 
 CAPTURE = Path(__file__).parents[2] / "data" / "captures" / "kafka-4.4.0-librdkafka.pcap"
@@ -53,7 +58,7 @@ def index(tmp_path: Path) -> Path:
     return tmp_path / "index"
 
 
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("view", [view for view in VIEWS if view != FINDINGS])
 def test_a_snapshot_says_what_the_command_prints(index: Path, view: str) -> None:
     subprocess.run([*COMMAND, str(index)], check=True, timeout=60, env={**os.environ, "TZ": "UTC"})
     found = snapshot(index, view)
@@ -74,6 +79,24 @@ def test_a_snapshot_says_what_the_command_prints(index: Path, view: str) -> None
     assert all(len(one["filters"]) == len(one["lines"]) for one in found["blocks"])
 
 
+def test_findings_are_those_of_the_command(index: Path) -> None:
+    subprocess.run([*COMMAND, str(index)], check=True, timeout=60, env={**os.environ, "TZ": "UTC"})
+    reader = read([CAPTURE])
+    findings = Findings(reader.source, reader.definitions)
+    for batch in reader.batches():
+        findings.add(batch, reader.closings)
+    reader.close()
+    objects = [finding_json(one) for one in findings.finish()]
+    blocks = snapshot(index, FINDINGS)["blocks"]
+    assert [line for block in blocks for line in block["lines"]] == list(view_text(FINDINGS, objects))
+    for block, one in zip(blocks, objects, strict=True):
+        assert block["key"] == ["kproxy.finding/1", one["id"]]
+        numbers = [proof["exchange"] for proof in one["evidence"]]
+        assert block["filters"][0] == [f"exchange in ({', '.join(map(str, numbers))})"]
+        assert parse(block["filters"][0][0]).expression is not None
+        assert [int(line.rpartition("#")[2]) for line in block["lines"] if "#" in line] == numbers
+
+
 def test_times_are_those_of_the_local_clock(index: Path) -> None:
     subprocess.run([*COMMAND, str(index)], check=True, timeout=60, env={**os.environ, "TZ": "XST-03:30"})
     text = json.dumps(snapshot(index, "transactions"))
@@ -85,7 +108,7 @@ def test_what_is_too_much_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshots, "MOST_LINES", 3)
     topic: dict[str, Any] = {
         "schema": "kproxy.topic/1", "topic_id": None, "partitions": 1, "records_in": 0, "bytes_in": 0, "records_out": 0,
-        "bytes_out": 0, "producers": [], "consumers": [],
+        "bytes_out": 0, "producers": [], "consumers": [], "groups": [],
     }  # fmt: skip
     told = blocks("topics", [{**topic, "topic": f"t{number}"} for number in range(5)])
     shown, left_out = told["blocks"], told["left_out"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kproxy.captures.analysis import topics
-from kproxy.captures.analysis.partitioner import murmur2
+from kproxy.captures.partitioner import murmur2
 from tests.captures.analysis.support import Exchanged, views
 from tests.decoders.batches.support import batch, message, record
 
@@ -68,6 +68,7 @@ def test_producers() -> None:
             "bytes_out": 0,
             "producers": [{**user(3, 4, 2, 5, 226, [3, 8]), **failed, **produced, **who}],
             "consumers": [],
+            "groups": [],
         },
         {
             "schema": "kproxy.topic/1",
@@ -80,6 +81,7 @@ def test_producers() -> None:
             "bytes_out": 0,
             "producers": [{**user(5, 5, 1, 1, 36, [2]), **of_old, **nobody}],
             "consumers": [],
+            "groups": [],
         },
     ]
 

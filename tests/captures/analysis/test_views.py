@@ -233,7 +233,7 @@ def test_how_far_clients_came() -> None:
 
 @pytest.mark.parametrize("name", [OLDEST, OLD, NEW, "golden-4.4.0", "golden-3.9.2"])
 def test_every_view_has_a_text_for_all_that_it_tells(name: str) -> None:
-    for view in VIEWS:
+    for view in (one.name for one in VIEWS.values() if one.collector):
         lines = lines_of(name, view)
         json.dumps(lines)
         shown = list(view_text(view, lines))

@@ -13,6 +13,8 @@ from tests.captures import files, traffic
 from tests.support.facts import told
 
 DATA = Path(__file__).parents[2] / "data"
+OLD = "INFO deprecated.use {0}@127.0.0.1;INFO client.outdated {0}@127.0.0.1"
+"""What is told, below that it is cut off, of a client that knows first versions only and never asks for others."""
 
 
 def findings(reader: Reader) -> list[Finding]:
@@ -25,20 +27,81 @@ def findings(reader: Reader) -> list[Finding]:
 @pytest.mark.parametrize(
     ("capture", "expected"),
     [
-        # Clients of 0.8 use what Kafka 4 removed, and never ask for versions.
+        # Clients of 0.8 use what Kafka 4 removed, and never ask for versions. The brokers are in ZooKeeper mode.
         (
             "captures/kafka-0.8.2.2.pcap",
             [
                 "WARN upgrade.cutoff console-producer@127.0.0.1",
+                *OLD.format("console-producer").split(";"),
                 "WARN upgrade.cutoff SimpleConsumerShell@127.0.0.1",
+                *OLD.format("SimpleConsumerShell").split(";"),
+                "NOTE deprecated.use id_1-host_127.0.0.1-port_21001@127.0.0.1",
+                "NOTE deprecated.use @127.0.0.1",
+                "NOTE deprecated.use id_2-host_127.0.0.1-port_21002@127.0.0.1",
+                "INFO deprecated.use GetOffsetShell@127.0.0.1",
+                "INFO controller.failover controller",
+                # clients that try a broker that starts
+                "INFO tcp.pressure 127.0.0.1",
             ],
         ),
         # Clients ask for versions here, and use the newest that this broker offers.
-        ("captures/kafka-1.1.1.pcap", ["INFO group.rebalance_cause grp"]),
-        ("captures/kafka-4.4.0-librdkafka.pcap", ["INFO group.rebalance_cause shop-consumer"]),
-        ("captures/bench-base.pcap.xz", []),
-        ("golden/golden-3.9.2.pcap", []),
-        ("golden/golden-4.4.0.pcap", []),
+        # The brokers are in ZooKeeper mode, and kafka-python is told the release of its brokers.
+        (
+            "captures/kafka-1.1.1.pcap",
+            [
+                *[f"NOTE deprecated.use {node}@127.0.0.1" for node in (2, 1)],
+                "INFO group.rebalance_cause grp",
+                *[f"INFO deprecated.use {name}@127.0.0.1" for name in ("adm", "c1")],
+                *[f"INFO topic.lifecycle {name}" for name in ("t-none", "t-gzip", "t-snappy", "t-lz4")],
+                "INFO topic.lifecycle __consumer_offsets",
+                "INFO deprecated.use c2@127.0.0.1",
+                "INFO topic.lifecycle adm-t",
+                "INFO admin.destructive adm@127.0.0.1",
+                "INFO topic.lifecycle adm-t",
+                "INFO tcp.pressure 127.0.0.1",
+                *[f"INFO client.outdated kp-{codec}@127.0.0.1" for codec in ("None", "gzip", "snappy", "lz4")],
+                *[f"INFO client.outdated {name}@127.0.0.1" for name in ("c1", "c2")],
+            ],
+        ),
+        # One of the groups uses the classic protocol, and the broker offers the newer one.
+        (
+            "captures/kafka-4.4.0-librdkafka.pcap",
+            ["INFO group.rebalance_cause shop-consumer", "INFO group.protocol_upgrade shop-classic"],
+        ),
+        (
+            "captures/bench-base.pcap.xz",
+            [
+                *[f"NOTE producer.weak_acks bench-b-{name}@10.99.0.2" for name in ("small", "plain", "gzip")],
+                # Megabytes of text without compression.
+                "NOTE producer.uncompressed bench-b-plain@10.99.0.2",
+                "INFO deprecated.use bench-c@10.99.0.2",
+                *[f"INFO client.outdated bench-b-{name}@10.99.0.2" for name in ("plain", "gzip", "small")],
+                "INFO client.outdated bench-c@10.99.0.2",
+            ],
+        ),
+        # Random values, throttle times, topics and replicas among them, over a connection for each version.
+        (
+            "golden/golden-3.9.2.pcap",
+            [
+                *["NOTE deprecated.use probe@10.0.0.1", "NOTE deprecated.use @10.0.0.1"],
+                "NOTE client.conn_pool probe@10.0.0.1",
+                *["NOTE sec.cleartext probe@10.0.0.1"] * 2,
+                *["INFO latency.throttled probe@10.0.0.1"] * 3,
+                *["INFO admin.destructive probe@10.0.0.1"] * 8,
+                "INFO topic.lifecycle SQRrvfXAFBqjPsXpd_Jb",
+            ],
+        ),
+        (
+            "golden/golden-4.4.0.pcap",
+            [
+                "NOTE deprecated.use probe@10.0.0.1",
+                "NOTE client.conn_pool probe@10.0.0.1",
+                *["NOTE sec.cleartext probe@10.0.0.1"] * 2,
+                *["INFO latency.throttled probe@10.0.0.1"] * 3,
+                *["INFO admin.destructive probe@10.0.0.1"] * 8,
+                "INFO partition.reassign RjG6C",
+            ],
+        ),
     ],
 )
 def test_healthy_traffic_gets_no_warning_that_is_false(capture: str, expected: list[str]) -> None:
@@ -70,7 +133,7 @@ def test_lost_packets_blame_the_capture_and_nobody_else(name: str, tmp_path: Pat
     lossy = files.write(tmp_path / "lossy.pcap", files.pcap(kept))
     found = {one.rule for one in findings(read(lossy)) if one.severity >= Severity.NOTE}
     assert "capture.health" in found
-    assert found <= {"capture.health", "upgrade.cutoff"}
+    assert found <= {"capture.health", "upgrade.cutoff", "deprecated.use"}
 
 
 def test_bytes_of_other_protocols_on_a_port_of_kafka(tmp_path: Path) -> None:

@@ -73,6 +73,15 @@ def test_the_end_of_the_capture_closes_nothing() -> None:
     Story().exchange("app").tls("stranger").closes("stranger", "end of capture", got=0).is_quiet()
 
 
+def test_a_capture_without_the_broker_s_side_is_quiet() -> None:
+    story = Story()
+    for number in (1, 2, 3):
+        story.exchange("stranger", "ApiVersions", Status.NO_RESPONSE, connection=number)
+        story.closes("stranger", connection=number, got=0)
+        story.trouble("stranger", Code.ONE_SIDED, connection=number)
+    story.tells("WARN capture.health ")
+
+
 def test_two_unanswered_first_requests_are_quiet() -> None:
     story = Story()
     for number in (1, 2):
@@ -87,7 +96,22 @@ DESYNC = "ERROR proto.desync 1"
 
 
 def test_a_response_to_no_request() -> None:
-    Story().exchange("app").at(1).exchange("app", status=Status.ORPHAN_RESPONSE).at(2).closes("app").tells(DESYNC)
+    story = Story().exchange("app").at(1).exchange("app", status=Status.ORPHAN_RESPONSE)
+    story.at(2).exchange("app").at(3).closes("app").tells(DESYNC)
+
+
+def test_one_response_to_no_request_at_the_end_is_quiet() -> None:
+    """Its request may have been lost: no later packet of the client shows the gap."""
+    story = Story().exchange("app").at(1).exchange("app", status=Status.ORPHAN_RESPONSE)
+    story.at(2).closes("app").is_quiet()
+
+
+def test_one_response_to_no_request_when_the_capture_ends_is_quiet() -> None:
+    """The reader tells of the request's lost packet after the end; two of them are no accident."""
+    story = Story().exchange("app").at(1).exchange("app", status=Status.ORPHAN_RESPONSE)
+    story.at(2).closes("app", "end of capture").is_quiet()
+    story = Story().exchange("app").at(1).exchange("app", status=Status.ORPHAN_RESPONSE, number=2)
+    story.at(2).closes("app", "end of capture").tells(DESYNC)
 
 
 def test_two_responses_in_the_wrong_order() -> None:
@@ -113,6 +137,11 @@ def test_produce_without_acks_is_quiet() -> None:
 def test_a_connection_with_a_gap_is_the_capture_s_fault() -> None:
     story = Story().exchange("app").trouble("app", Code.GAP).exchange("app", status=Status.ORPHAN_RESPONSE)
     story.closes("app").tells("NOTE capture.health ")
+
+
+def test_responses_without_any_request_are_those_of_a_capture_of_one_direction() -> None:
+    story = Story().exchange("app", status=Status.ORPHAN_RESPONSE).at(1).exchange("app", status=Status.ORPHAN_RESPONSE)
+    story.at(2).closes("app").is_quiet()
 
 
 def test_a_connection_whose_beginning_is_missing_is_quiet() -> None:

@@ -54,6 +54,37 @@ def feed(engine: Engine, story: Story) -> list[str]:
     return [one.summary for one in engine.findings()]
 
 
+class Echo(Analyzer):
+    """Reports every fact."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    def feed(self, fact: Any) -> None:
+        evidence = at_evidence(fact.at, "trigger", "fact")
+        self.context.report(
+            "test.silence", evidence, numbers={"key": f"{fact.topic} {fact.error}"}, impact=Impact("ms_lost", 5),
+            episode=fact.at.exchange,
+        )  # fmt: skip
+
+
+def echoed(story: Story, **said: Any) -> list[str]:
+    analysis = Analysis(frozenset({"test.silence"}), Key.TOPIC, (facts.PartitionIO, facts.Append), Echo, **said)
+    return feed(Engine((analysis,), {RULE.id: RULE}), story)
+
+
+def test_facts_without_an_error_wait_for_one_with() -> None:
+    story = Story().partition_io("p").partition_io("p", error=6).partition_io("p").partition_io("p", topic="u")
+    assert echoed(story, errors=frozenset({6})) == ["t 6 was silent", "t 0 was silent"]
+    assert len(echoed(story)) == 4
+
+
+def test_facts_of_partitions_of_one_api() -> None:
+    story = Story().partition_io("p", "Produce").partition_io("c", "Fetch", error=1)
+    assert echoed(story, partition_api=1) == ["t 1 was silent"]
+    assert len(echoed(Story().produce("p"), partition_api=1)) == 1, "other facts are taken of all APIs"
+
+
 def test_time_is_that_of_facts() -> None:
     story = Story().exchange("a").at(1).exchange("b").at(4).exchange("b")
     assert feed(quiet(), story) == [], "nobody was silent for 5 s yet"

@@ -60,6 +60,22 @@ def test_unsubscribe_is_quiet() -> None:
     stalled(left=4).at(10).join("c", fresh=True).is_quiet()
 
 
+def test_commits_in_the_background_hide_no_stall() -> None:
+    """librdkafka commits every 5 s whether the program polls or not."""
+    story = Story().join("c", poll=6).at(1).member("sync", "c")
+    for turn in range(2):
+        at = 10 * turn
+        story.at(at + 5).member("commit", "c").at(at + 7.1).leave("c").at(at + 9).join("c", poll=6, fresh=True)
+        story.at(at + 9.1).member("sync", "c")
+        (finding,) = story.tells("NOTE group.poll_gap g" if turn == 0 else GAP)
+        assert finding.confidence is Confidence.INFERRED
+
+
+def test_unsubscribe_commits_first_and_is_quiet() -> None:
+    story = Story().join("c", poll=6).at(1).member("sync", "c").at(20).member("commit", "c").at(20.1).leave("c")
+    story.at(30).join("c", poll=6, fresh=True).is_quiet()
+
+
 def test_a_member_whose_interval_is_unknown_is_quiet() -> None:
     story = Story().join("c", rebalance_ms=None).at(8).leave("c").at(10)
     story.join("c", rebalance_ms=None, fresh=True).is_quiet()

@@ -50,6 +50,12 @@ def test_deployments_are_quiet() -> None:
     story.is_quiet()
 
 
+def test_a_join_whose_answer_is_missing_tells_no_duration() -> None:
+    story = Story().join("a").at(20).join("b", None, took=60, answered=False).heartbeat("a", generation=2)
+    (finding,) = story.tells(CAUSE, at_least="INFO")
+    assert finding.numbers["longest_s"] == 0
+
+
 # --- group.slow_rejoin ---
 
 SLOW = "WARN group.slow_rejoin g"

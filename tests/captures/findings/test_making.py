@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from kproxy.captures.bodies import Bodies
-from kproxy.captures.findings import facts, making
-from kproxy.captures.findings.body_facts import READERS
+from kproxy.captures.findings import facts, fetch_facts, making
 from kproxy.captures.findings.making import FactMaker
 from kproxy.captures.reader import read
 from kproxy.decoders.exchange import Exchange
 from kproxy.decoders.schema import Definitions, store
 from kproxy.decoders.stream import Source
+from tests.decoders.batches.support import batch, record
 from tests.support.scripts import Script, eyes, play, request, response
 
 CAPTURES = Path(__file__).parents[2] / "data" / "captures"
@@ -23,8 +23,8 @@ CAPTURES = Path(__file__).parents[2] / "data" / "captures"
 def made(capture: str, *wanted: type[facts.Fact]) -> Iterator[facts.Fact]:
     reader = read(CAPTURES / capture)
     maker = FactMaker(reader.source, reader.definitions, wanted or facts.KINDS)
-    for batch in reader.batches():
-        yield from maker.make(batch, reader.closings)
+    for items in reader.batches():
+        yield from maker.make(items, reader.closings)
 
 
 def test_every_connection_ends_once() -> None:
@@ -62,6 +62,23 @@ def test_sentinels_are_none() -> None:
     assert -1 not in offsets
 
 
+def test_heartbeats_that_repeat_each_other_are_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And give the same facts as if each was decoded."""
+    capture = "../findings/group.slow_rejoin.pcap.xz"
+    decoded: list[int | None] = []
+
+    def bodies(exchange: Exchange, source: Source, definitions: Definitions) -> Bodies:
+        decoded.append(exchange.api_key)
+        return Bodies(exchange, source, definitions)
+
+    monkeypatch.setattr(making, "Bodies", bodies)
+    quick, few = list(made(capture)), decoded.count(12)
+    monkeypatch.setattr(making, "REPEATED", frozenset())
+    decoded.clear()
+    assert list(made(capture)) == quick
+    assert few < decoded.count(12) / 2
+
+
 def test_only_what_is_wanted_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     decoded: set[int | None] = set()
 
@@ -88,7 +105,64 @@ def test_a_leave_of_two_members_is_two_facts() -> None:
     ]
 
 
-@pytest.mark.parametrize("key", sorted(READERS))
+def test_ends_of_epochs() -> None:
+    """As somebody asks for them, and as a Fetch says that its position is beyond."""
+    asked = {"topic": "t", "partitions": [{"partition": 3, "currentLeaderEpoch": 6, "leaderEpoch": 5}]}
+    ends = {"topic": "t", "partitions": [{"partition": 3, "leaderEpoch": 5, "endOffset": 100, "errorCode": 0}]}
+    fetched = {"topic": "t", "partitions": [{"partition": 3, "fetchOffset": 120}]}
+    diverged = {"partitionIndex": 3, "divergingEpoch": {"epoch": 4, "endOffset": 90}}
+    script = Script().client(request(23, 4, 1, "app", replicaId=-1, topics=[asked]))
+    script.broker(response(23, 4, 1, topics=[ends])).client(request(1, 12, 2, "app", topics=[fetched]))
+    same = {"partitionIndex": 4}
+    played = play(script.broker(response(1, 12, 2, responses=[{"topic": "t", "partitions": [diverged, same]}])).end())
+    maker = FactMaker(played.tape, eyes(), (facts.EpochEnd,))
+    found = [one for one in maker.make(played.exchanges) if isinstance(one, facts.EpochEnd)]
+    assert [(one.partition, one.epoch, one.end_offset, one.position, one.replica) for one in found] == [
+        (3, 5, 100, None, None),
+        (3, 4, 90, 120, None),
+    ]
+
+
+def test_batches_of_producers() -> None:
+    """A transactional producer, and one without an id: what makes their batches known again."""
+    found = [one for one in made("kafka-4.4.0-librdkafka.pcap", facts.Append) if isinstance(one, facts.Append)]
+    assert found
+    assert {one.acks for one in found} == {-1}
+    assert all(one.answered and one.offset is not None and one.size > 60 for one in found)
+    within = [one for one in found if one.transactional]
+    assert {one.topic for one in within} == {"shop-payments"}
+    assert {one.producer_id is not None and one.base_sequence is not None for one in within} == {True}
+    assert len({(one.crc, one.topic, one.partition) for one in found}) == len(found), "nothing is sent twice"
+
+
+def test_a_produce_without_answer() -> None:
+    topic = {"name": "t", "partitionData": [{"index": 0, "records": batch(record(0, None, b"v"), 1)}]}
+    script = Script()
+    for acks in (1, 0):
+        script.client(request(0, 8, acks + 1, "app", acks=acks, topicData=[topic]))
+    played = play(script.end())
+    maker = FactMaker(played.tape, eyes(), (facts.Append,))
+    found = [one for one in maker.make(played.exchanges) if isinstance(one, facts.Append)]
+    assert sorted((one.acks, one.answered) for one in found) == [(0, True), (1, False)]
+
+
+def test_topic_ids() -> None:
+    views = [one for one in made("kafka-4.4.0-librdkafka.pcap") if isinstance(one, facts.TopicView) and not one.error]
+    assert views
+    assert all(one.topic_id is not None and len(one.topic_id) == 22 for one in views)
+    older = [one for one in made("kafka-1.1.1.pcap") if isinstance(one, facts.TopicView)]
+    assert {one.topic_id for one in older} == {None}
+
+
+TABLES = (*making.READERS, fetch_facts.readers())
+MADE = {
+    key: frozenset[type[facts.Fact]]().union(*(table[key].makes for table in TABLES if key in table))
+    for key in {key for table in TABLES for key in table}
+}
+"""For each API the kinds of facts that its bodies give."""
+
+
+@pytest.mark.parametrize("key", sorted(MADE))
 def test_empty_bodies_of_every_version_give_facts_or_none(key: int) -> None:
     """Bodies with all fields at their defaults, in every version that we know."""
     known = {
@@ -107,4 +181,16 @@ def test_empty_bodies_of_every_version_give_facts_or_none(key: int) -> None:
     assert len(played.exchanges) == len(versions)
     maker = FactMaker(played.tape, eyes(), facts.KINDS)
     kinds = {type(one) for one in maker.make(played.exchanges)}
-    assert kinds <= READERS[key].makes | {facts.Exchange, facts.Answer, facts.Trouble}
+    assert kinds <= MADE[key] | {
+        facts.Exchange, facts.Beginning, facts.Answer, facts.Trouble, facts.Replaced
+    }  # fmt: skip
+
+
+def test_a_connection_begins_and_then_begins_to_work() -> None:
+    script = Script()
+    for number, key in enumerate((18, 3, 8, 8), 1):
+        script.client(request(key, 2, number, "app")).broker(response(key, 2, number))
+    played = play(script.end())
+    found = list(FactMaker(played.tape, eyes(), (facts.Beginning,)).make(played.exchanges))
+    begun = [(one.at.key, one.work) for one in found if isinstance(one, facts.Beginning)]
+    assert begun == [(18, False), (8, True)]

@@ -8,7 +8,7 @@ from confluent_kafka import Message, Producer
 from hypothesis import given
 from hypothesis import strategies as some
 
-from kproxy.captures.analysis.partitioner import KEYS, PARTITIONERS, Keys, fnv1a, hash_code, murmur2
+from kproxy.captures.partitioner import KEYS, PARTITIONERS, Keys, fnv1a, hash_code, murmur2
 
 PARTITIONS = 4  # of each topic in librdkafka's mock cluster
 WORDS = [f"key-{number}".encode() for number in range(40)] + [b"", b"\xff\x80\x00", b"a" * 301]

@@ -1,4 +1,4 @@
-"""Infer a producer's partitioner from its keys and their partitions."""
+"""Infers a producer's partitioner from its keys and their partitions."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from types import MappingProxyType
 from typing import Final
 
 KEYS: Final = 64
-"""Maximum number of distinct keys tested for a producer and topic."""
+"""Maximum number of distinct keys that are tested for a producer and topic."""
 SURE: Final = 0.01
-"""Highest accepted probability of a match by chance."""
+"""Maximum probability that a partitioner fits the keys by chance; a less certain partitioner is not reported."""
 _WORD: Final = 0xFFFFFFFF
 
 
 def murmur2(key: bytes) -> int:
-    """Kafka's `Utils.murmur2`, made positive: the Java client's, kafka-python's and aiokafka's default."""
+    """Kafka's hash `Utils.murmur2`, made positive: the default of the Java client, kafka-python and aiokafka."""
     multiplier = 0x5BD1E995
     value = 0x9747B28C ^ len(key)
     whole = len(key) & ~3
@@ -32,12 +32,12 @@ def murmur2(key: bytes) -> int:
 
 
 def crc32(key: bytes) -> int:
-    """Librdkafka's `consistent`, its default for keys."""
+    """CRC-32: librdkafka's partitioner `consistent`, its default for keys."""
     return zlib.crc32(key)
 
 
 def fnv1a(key: bytes) -> int:
-    """FNV-1a of 32 bits as a signed number's magnitude: Sarama's default, librdkafka's `fnv1a`."""
+    """The absolute value of the signed 32-bit FNV-1a: Sarama's default, librdkafka's `fnv1a`."""
     value = reduce(lambda value, byte: (value ^ byte) * 0x01000193 & _WORD, key, 0x811C9DC5)
     return value if value < 1 << 31 else (1 << 32) - value
 
@@ -54,11 +54,11 @@ PARTITIONERS: Final[Mapping[str, Callable[[bytes], int]]] = MappingProxyType(
 
 @dataclass(slots=True)
 class Keys:
-    """Hashes of the keys that one producer sent to one topic, each with its partition."""
+    """The keys that one producer sent to one topic: their hashes, and the partition of each."""
 
     hashes: dict[tuple[int, ...], int] = field(default_factory=dict)
     moved: bool = False
-    """A key went to two partitions: the partitioner uses more than keys, or the topic has grown."""
+    """Whether a key went to two partitions: the partitioner uses more than keys, or the topic got more partitions."""
 
     @property
     def full(self) -> bool:
@@ -72,15 +72,19 @@ class Keys:
             self.moved = True
 
     def fits(self, partitions: int) -> str | None:
-        """The one partitioner that fits all keys of a topic with so many partitions.
+        """The name of the only partitioner that fits all keys, if the topic has this number of partitions.
 
-        None if there is none, if several fit, or if chance could explain it.
+        None if no partitioner fits, if several fit, or if chance could explain the fit.
         """
+        fitting = self.fitting(partitions)
+        return fitting[0] if len(fitting) == 1 else None
+
+    def fitting(self, partitions: int) -> list[str]:
+        """All partitioners that fit; none if chance could explain it."""
         if self.moved or partitions < 2 or partitions ** -len(self.hashes) > SURE:
-            return None
-        fitting = [
+            return []
+        return [
             name
             for place, name in enumerate(PARTITIONERS)
             if all(hashed[place] % partitions == partition for hashed, partition in self.hashes.items())
         ]
-        return fitting[0] if len(fitting) == 1 else None

@@ -1,0 +1,100 @@
+"""Facts of requests by which an administrator deletes something or changes who may do what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+from kproxy.captures.findings import facts
+from kproxy.captures.findings.body_facts import Reading, Said
+from kproxy.captures.findings.facts import Fact
+
+UNCLEAN: Final = 1
+"""The election type of ElectLeaders that accepts the loss of records."""
+RESOURCES: Final = {2: "topic", 4: "broker", 8: "logger", 16: "client metrics", 32: "group"}
+"""Types of resources with a configuration, by Kafka's `ConfigResource.Type`."""
+NAMES: Final = 20
+"""Most names of a fact."""
+
+
+class Change(NamedTuple):
+    """What an API does, in words, and the names in its request that it does it to; none for a harmless request."""
+
+    what: str
+    names: Callable[[Said], Iterable[str]]
+
+
+def _listed(said: Said, name: str) -> list[Any]:
+    found = said.request.get(name)
+    return found if isinstance(found, list) else []
+
+
+def _deleted_topics(said: Said) -> Iterator[str]:
+    yield from map(str, _listed(said, "topicNames"))
+    yield from (one.get("name") or said.topic(one) for one in _listed(said, "topics"))
+
+
+def _deleted_records(said: Said) -> Iterator[str]:
+    for topic in _listed(said, "topics"):
+        for one in topic.get("partitions") or ():
+            offset = one.get("offset", -1)
+            yield f"{topic.get('name')}-{one.get('partitionIndex')} up to {'the end' if offset < 0 else offset}"
+
+
+def _configs(said: Said) -> Iterator[str]:
+    if said.request.get("validateOnly"):
+        return
+    for one in _listed(said, "resources"):
+        names = ", ".join(config.get("name") or "" for config in one.get("configs") or ())
+        yield f"{RESOURCES.get(one.get('resourceType', 0), 'resource')} {one.get('resourceName')}: {names}"
+
+
+def _unclean(said: Said) -> Iterator[str]:
+    if said.request.get("electionType") == UNCLEAN:
+        chosen = _listed(said, "topicPartitions")
+        yield from (str(one.get("topic")) for one in chosen)
+        if not chosen:
+            yield "all partitions without a leader"
+
+
+def _acls(member: str, resource: str) -> Callable[[Said], Iterator[str]]:
+    def names(said: Said) -> Iterator[str]:
+        for one in _listed(said, member):
+            who = one.get("principal", one.get("principalFilter"))
+            yield f"{one.get(resource) or 'any resource'} for {who or 'anybody'}"
+
+    return names
+
+
+def _quotas(said: Said) -> Iterator[str]:
+    if said.request.get("validateOnly"):
+        return
+    for one in _listed(said, "entries"):
+        entity = ", ".join(f"{part.get('entityType')} {part.get('entityName')}" for part in one.get("entity") or ())
+        yield f"{entity}: {', '.join(str(op.get('key')) for op in one.get('ops') or ())}"
+
+
+CHANGES: Final = {
+    20: Change("deleted topics", _deleted_topics),
+    21: Change("deleted records", _deleted_records),
+    30: Change("created ACLs", _acls("creations", "resourceName")),
+    31: Change("deleted ACLs", _acls("filters", "resourceNameFilter")),
+    33: Change("replaced configurations", _configs),
+    42: Change("deleted groups", lambda said: map(str, _listed(said, "groupsNames"))),
+    43: Change("elected leaders that may lack records", _unclean),
+    44: Change("changed configurations", _configs),
+    47: Change("deleted committed offsets", lambda said: [str(said.request.get("groupId"))]),
+    49: Change("changed quotas", _quotas),
+}
+"""What an administrator changes, by API key."""
+
+
+def _read(said: Said) -> Iterator[Fact]:
+    change = CHANGES[said.at.key]
+    names = tuple(change.names(said))
+    if names and said.answered:
+        error = said.error or next(iter(said.errors), 0)
+        yield facts.Administration(said.at, change.what, names[:NAMES], len(names), error)
+
+
+READERS: Final = dict.fromkeys(CHANGES, Reading(frozenset({facts.Administration}), _read))

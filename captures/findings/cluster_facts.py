@@ -1,0 +1,322 @@
+"""Facts of what brokers and controllers say to each other: states of partitions and brokers, elections, replication."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, TypeAlias
+
+from kproxy.captures.findings import facts, metadata_log
+from kproxy.captures.findings.body_facts import Reading, Said
+from kproxy.captures.findings.facts import Fact, PartitionState
+from kproxy.captures.index.labels import topic_id
+from kproxy.decoders.schema import api_keys
+
+Values: TypeAlias = Mapping[str, Any]
+NOBODY: Final = -1
+DELETED: Final = -2
+"""The leader in control requests while a topic is being deleted (LeaderAndIsr.LeaderDuringDelete)."""
+SAME: Final = -2
+"""The leader in a PartitionChangeRecord that does not change it."""
+RECOVERING: Final = {0: False, 1: True}
+"""Values of leaderRecoveryState; others say nothing."""
+BEHIND: Final = 1_000
+"""Most partitions of a ReplicaFetch."""
+CHANGED: Final = {1: True, -1: False}
+"""Values of changes in a BrokerRegistrationChangeRecord; 0 is no change."""
+ALTER_PARTITION_REASSIGNMENTS: Final = 45
+LIST_PARTITION_REASSIGNMENTS: Final = 46
+VOTE, BEGIN_QUORUM, END_QUORUM, ALTER_PARTITION, REGISTRATION, HEARTBEAT = 52, 53, 54, 56, 62, 63
+
+
+def _listed(values: Values, name: str) -> list[Any]:
+    """The elements of a list; [] if it is null or missing."""
+    found = values.get(name)
+    return found if isinstance(found, list) else []
+
+
+def _nodes(values: Values, name: str) -> tuple[int, ...] | None:
+    """Ids of nodes; None if they are missing, or nonsense."""
+    found = values.get(name)
+    return tuple(found) if isinstance(found, list) and all(one >= 0 for one in found) else None
+
+
+def _moved(values: Values, name: str) -> tuple[int, ...] | None:
+    """The replicas that a reassignment adds or removes: until it is over they are replicas."""
+    found, replicas = _nodes(values, name), _nodes(values, "replicas")
+    return None if found is None or replicas is None or not set(found) <= set(replicas) else found
+
+
+def _known(value: Any) -> int | None:
+    return value if isinstance(value, int) and value >= 0 else None
+
+
+def _state(said: Said, topic: str, values: Values, **more: Any) -> PartitionState:
+    """What a struct with the usual names of fields says about a partition."""
+    leader = values.get("leader", values.get("leaderId"))
+    controlled = said.at.key in {api_keys.LEADER_AND_ISR, api_keys.UPDATE_METADATA}
+    return PartitionState(
+        said.at,
+        topic,
+        values.get("partitionIndex", values.get("partitionId", 0)),
+        _known(leader),
+        leader == NOBODY,
+        controlled and leader == DELETED,
+        _known(values.get("leaderEpoch")),
+        _nodes(values, "replicas"),
+        _nodes(values, "isr"),
+        _moved(values, "addingReplicas"),
+        _moved(values, "removingReplicas"),
+        _known(values.get("partitionEpoch", values.get("zkVersion"))),
+        more.get("recovering", RECOVERING.get(values.get("leaderRecoveryState", -1))),
+        bool(values.get("isNew")),
+        more.get("past", False),
+    )
+
+
+# --- ZooKeeper mode ---
+
+
+def _control(said: Said) -> Iterator[Fact]:
+    if said.answered:
+        controller, epoch = said.request.get("controllerId", NOBODY), said.request.get("controllerEpoch", -1)
+        yield facts.ControlRequest(said.at, controller, epoch, said.error)
+
+
+def _states(said: Said) -> Iterator[Fact]:
+    """LeaderAndIsr and UpdateMetadata."""
+    yield from _control(said)
+    if said.error:
+        return
+    groups = [(one, [one]) for one in _listed(said.request, "ungroupedPartitionStates")]
+    groups += [(one, _listed(one, "partitionStates")) for one in _listed(said.request, "topicStates")]
+    # Before version 6 LeaderAndIsr has no field leaderRecoveryState, and UpdateMetadata never has it.
+    tells = said.at.key == api_keys.LEADER_AND_ISR and said.at.version >= 6
+    more = {} if tells else {"recovering": None}
+    for topic, partitions in groups:
+        name = said.topic(topic)
+        for one in partitions:
+            yield _state(said, name, one, **more)
+
+
+def _stop_replica(said: Said) -> Iterator[Fact]:
+    yield from _control(said)
+    every = bool(said.request.get("deletePartitions"))
+    deleted = {said.topic(one) for one in _listed(said.request, "ungroupedPartitions") if every}
+    deleted |= {said.topic(one) for one in _listed(said.request, "topics") if every}
+    deleted |= {
+        said.topic(one)
+        for one in _listed(said.request, "topicStates")
+        if any(part.get("deletePartition") for part in _listed(one, "partitionStates"))
+    }
+    if not said.error:
+        for name in sorted(deleted):
+            yield facts.TopicChange(said.at, name, False, False)
+
+
+def _controlled_shutdown(said: Said) -> Iterator[Fact]:
+    yield facts.Leaving(said.at, said.request.get("brokerId", NOBODY))
+
+
+# --- both modes ---
+
+
+def _altered(said: Said) -> Iterator[Fact]:
+    """AlterPartition: what the controller makes of a leader's wish."""
+    for topic in _listed(said.response, "topics"):
+        name = said.topic(topic)
+        for one in _listed(topic, "partitions"):
+            if not one.get("errorCode"):
+                more = {} if said.at.version >= 1 else {"recovering": None}
+                yield _state(said, name, one, **more)
+
+
+def _reassigned(said: Said) -> Iterator[Fact]:
+    answers = {
+        (topic.get("name"), one.get("partitionIndex")): one.get("errorCode", 0)
+        for topic in _listed(said.response, "responses")
+        for one in _listed(topic, "partitions")
+    }
+    for topic in _listed(said.request, "topics"):
+        name = said.topic(topic)
+        for one in _listed(topic, "partitions"):
+            index = one.get("partitionIndex", 0)
+            error = said.error or answers.get((name, index), 0)
+            if said.answered:
+                yield facts.Reassignment(said.at, name, index, _nodes(one, "replicas"), error)
+
+
+def _reassigning(said: Said) -> Iterator[Fact]:
+    for topic in _listed(said.response, "topics"):
+        name = said.topic(topic)
+        for one in _listed(topic, "partitions"):
+            yield _state(said, name, one, recovering=None)
+
+
+# --- replication, and the metadata log ---
+
+
+def _fetch(said: Said) -> Iterator[Fact]:
+    state = said.request.get("replicaState") or {}
+    replica = _known(said.request.get("replicaId", NOBODY))
+    replica = _known(state.get("replicaId", NOBODY)) if replica is None else replica
+    if replica is None:
+        return
+    topics = _listed(said.request, "topics")
+    if topics and said.topic(topics[0]) == metadata_log.TOPIC:
+        for one in _listed(topics[0], "partitions")[:1]:
+            yield from _metadata_fetch(said, replica, one)
+    elif said.answered and not said.error:
+        yield facts.ReplicaFetch(said.at, replica, _behind(said, topics))
+
+
+def _behind(said: Said, topics: list[Any]) -> tuple[tuple[str, int, int], ...]:
+    """The partitions whose fetch offset is below the high watermark: (topic, partition, offsets between)."""
+    responses = _listed(said.response, "responses")
+    if not responses:
+        return ()
+    offsets = {
+        (_key(topic), one.get("partition")): one.get("fetchOffset", -1)
+        for topic in topics
+        for one in _listed(topic, "partitions")
+    }
+    behind: list[tuple[str, int, int]] = []
+    for topic in responses:
+        key = _key(topic)
+        for one in _listed(topic, "partitions"):
+            index, mark = one.get("partitionIndex", 0), one.get("highWatermark", -1)
+            offset = offsets.get((key, index), -1)
+            if 0 <= offset < mark and not one.get("errorCode") and len(behind) < BEHIND:
+                behind.append((said.topic(topic), index, mark - offset))
+    return tuple(behind)
+
+
+def _key(topic: Values) -> Any:
+    """A topic's name or id, whichever the version of Fetch has."""
+    return topic.get("topicId") or topic.get("topic")
+
+
+def _metadata_fetch(said: Said, replica: int, asked: Values) -> Iterator[Fact]:
+    cluster = said.request.get("clusterId") or ""
+    answers = [one for topic in _listed(said.response, "responses") for one in _listed(topic, "partitions")]
+    answer = answers[0] if answers else {}
+    error = said.error or answer.get("errorCode", 0)
+    yield facts.QuorumStep(
+        said.at, cluster, "fetch", replica, asked.get("currentLeaderEpoch", -1), error, bool(answers)
+    )
+    records = answer.get("records")
+    if records and not error:
+        for one in said.log.read(cluster or said.at.broker, records, said.at.time):
+            make = RECORDS.get(one.name)
+            if make is not None:
+                yield from make(said, one.values, one.past)
+
+
+def _topic_record(said: Said, values: Values, past: bool) -> Iterator[Fact]:
+    raw = topic_id(values.get("topicId"))
+    if raw is not None:
+        said.known.learn_topic(raw, values.get("name") or "")
+    yield facts.TopicChange(said.at, values.get("name") or "", True, past)
+
+
+def _removed_topic(said: Said, values: Values, past: bool) -> Iterator[Fact]:
+    yield facts.TopicChange(said.at, said.topic(values), False, past)
+
+
+def _partition_record(said: Said, values: Values, past: bool) -> Iterator[Fact]:
+    yield _state(said, said.topic(values), values, past=past)
+
+
+def _broker_record(said: Said, values: Values, past: bool) -> Iterator[Fact]:
+    """FenceBrokerRecord and UnfenceBrokerRecord have "id" and "epoch"; the others "brokerId" and "brokerEpoch"."""
+    fenced, leaving = values.get("fenced", 0), values.get("inControlledShutdown", 0)
+    registered = isinstance(fenced, bool)
+    yield facts.BrokerState(
+        said.at,
+        values.get("brokerId", NOBODY),
+        _known(values.get("brokerEpoch")),
+        fenced if isinstance(fenced, bool) else CHANGED.get(fenced),
+        leaving if isinstance(leaving, bool) else CHANGED.get(leaving),
+        registered,
+        past,
+    )
+
+
+def _fence_record(fenced: bool) -> Any:
+    def make(said: Said, values: Values, past: bool) -> Iterator[Fact]:
+        epoch = _known(values.get("epoch"))
+        yield facts.BrokerState(said.at, values.get("id", NOBODY), epoch, fenced, None, False, past)
+
+    return make
+
+
+RECORDS: Final[dict[str, Any]] = {
+    "TopicRecord": _topic_record,
+    "RemoveTopicRecord": _removed_topic,
+    "PartitionRecord": _partition_record,
+    "PartitionChangeRecord": _partition_record,
+    "RegisterBrokerRecord": _broker_record,
+    "BrokerRegistrationChangeRecord": _broker_record,
+    "FenceBrokerRecord": _fence_record(True),
+    "UnfenceBrokerRecord": _fence_record(False),
+}
+"""What makes facts of the records of the metadata log, by their names."""
+
+
+# --- KRaft ---
+
+
+def _quorum(said: Said) -> Iterator[Fact]:
+    """Vote, BeginQuorumEpoch, EndQuorumEpoch."""
+    asked = [one for topic in _listed(said.request, "topics") for one in _listed(topic, "partitions")]
+    answers = [one for topic in _listed(said.response, "topics") for one in _listed(topic, "partitions")]
+    if not asked:
+        return
+    one, error = asked[0], said.error or (answers[0].get("errorCode", 0) if answers else 0)
+    if said.at.key == VOTE:
+        what = "pre-vote" if one.get("preVote") else "vote"
+        node, epoch = one.get("replicaId", NOBODY), one.get("replicaEpoch", -1)
+    else:
+        what = "begin" if said.at.key == BEGIN_QUORUM else "end"
+        node, epoch = one.get("leaderId", NOBODY), one.get("leaderEpoch", -1)
+    yield facts.QuorumStep(said.at, said.request.get("clusterId") or "", what, node, epoch, error, said.answered)
+
+
+def _heartbeat(said: Said) -> Iterator[Fact]:
+    asked, answered = said.request, said.response
+    yield facts.BrokerHeartbeat(
+        said.at,
+        asked.get("brokerId", NOBODY),
+        asked.get("brokerEpoch", -1),
+        _known(asked.get("currentMetadataOffset")),
+        bool(asked.get("wantFence")),
+        bool(asked.get("wantShutDown")),
+        bool(answered.get("isFenced")) if said.answered and not said.error else None,
+        len(_listed(asked, "offlineLogDirs")),
+        said.error,
+        said.answered,
+    )
+
+
+def _registration(said: Said) -> Iterator[Fact]:
+    if said.answered:
+        yield facts.BrokerRegistration(said.at, said.request.get("brokerId", NOBODY), said.error)
+
+
+_STATES = frozenset({facts.ControlRequest, PartitionState})
+_LOG = frozenset({facts.QuorumStep, PartitionState, facts.TopicChange, facts.BrokerState})
+_QUORUM = Reading(frozenset({facts.QuorumStep}), _quorum)
+READERS: Final[dict[int, Reading]] = {
+    api_keys.FETCH: Reading(_LOG | {facts.ReplicaFetch}, _fetch),
+    api_keys.LEADER_AND_ISR: Reading(_STATES, _states),
+    api_keys.STOP_REPLICA: Reading(frozenset({facts.ControlRequest, facts.TopicChange}), _stop_replica),
+    api_keys.UPDATE_METADATA: Reading(_STATES, _states),
+    api_keys.CONTROLLED_SHUTDOWN: Reading(frozenset({facts.Leaving}), _controlled_shutdown),
+    ALTER_PARTITION_REASSIGNMENTS: Reading(frozenset({facts.Reassignment}), _reassigned),
+    LIST_PARTITION_REASSIGNMENTS: Reading(frozenset({PartitionState}), _reassigning),
+    VOTE: _QUORUM,
+    BEGIN_QUORUM: _QUORUM,
+    END_QUORUM: _QUORUM,
+    ALTER_PARTITION: Reading(frozenset({PartitionState}), _altered),
+    REGISTRATION: Reading(frozenset({facts.BrokerRegistration}), _registration),
+    HEARTBEAT: Reading(frozenset({facts.BrokerHeartbeat}), _heartbeat),
+}

@@ -1,0 +1,165 @@
+"""Facts of consumers' Fetch requests as a whole, with what fetch sessions leave out (KIP-227).
+
+A request in a session names only partitions that are new or whose position changed, and the answer only those with
+something new. So for each session the positions are kept here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from kproxy.captures.findings import facts
+from kproxy.captures.findings.analyzer import remember
+from kproxy.captures.findings.body_facts import Reading, Said
+from kproxy.captures.findings.facts import Fact
+from kproxy.decoders.schema import api_keys
+
+Values: TypeAlias = Mapping[str, Any]
+FULL: Final = 0
+"""The epoch of a request that asks for a new session."""
+LAST: Final = -1
+"""The epoch of a request that ends its session, or wants none."""
+REFUSED: Final = frozenset({70, 71, 106})
+"""FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR."""
+CONNECTIONS: Final = 20_000
+"""Most connections whose latest answer is remembered."""
+PLACES: Final = 200_000
+"""Most partitions that all sessions together hold."""
+SESSIONS: Final = 10_000
+
+
+class Position(NamedTuple):
+    """Where a consumer reads a partition, and its limit in bytes; None where the request does not tell."""
+
+    offset: int | None
+    most: int | None
+
+
+Positions: TypeAlias = dict[tuple[str, int], Position]
+NOWHERE: Final = Position(None, None)
+
+
+class Sessions:
+    """The positions of each fetch session, by broker and session id; the oldest sessions give way."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, int], Positions] = {}
+        self._places = 0
+
+    def begin(self, broker: str, session: int, positions: Positions) -> None:
+        self.end(broker, session)
+        self._kept[broker, session] = positions
+        self._places += len(positions)
+        self._bound()
+
+    def end(self, broker: str, session: int) -> None:
+        self._places -= len(self._kept.pop((broker, session), ()))
+
+    def change(self, broker: str, session: int, asked: Positions, forgotten: list[tuple[str, int]]) -> Positions:
+        """Take what an incremental request names, and return all positions of its session."""
+        kept = self._kept.get((broker, session))
+        if kept is None:
+            kept = self._kept[broker, session] = {}  # its beginning is not in the capture
+        before = len(kept)
+        for place in forgotten:
+            kept.pop(place, None)
+        kept.update(asked)
+        self._places += len(kept) - before
+        self._bound()
+        return kept
+
+    def _bound(self) -> None:
+        while len(self._kept) > SESSIONS or (self._places > PLACES and self._kept):
+            self.end(*next(iter(self._kept)))
+
+
+class Fetches:
+    """Reads Fetch requests of consumers one after the other."""
+
+    def __init__(self) -> None:
+        self._sessions = Sessions()
+        self._answered: dict[int, int] = {}
+        """When each connection's latest answer of Fetch came."""
+
+    def read(self, said: Said) -> Iterator[Fact]:
+        if not said.answered or _is_replica(said.request):
+            return
+        at = said.at
+        positions = self._positions(said)
+        before = self._answered.get(at.connection)
+        remember(self._answered, at.connection, at.time, CONNECTIONS)
+        epoch = said.request.get("sessionEpoch", LAST)
+        if epoch == FULL or said.error in REFUSED:
+            fact = self._asked(said)
+            if fact is not None:
+                yield fact
+        parts = tuple(_parts(said, positions))
+        if parts:
+            yield facts.Fetched(
+                at, sum(one.size for one in parts), said.request.get("minBytes", 0), said.request.get("maxBytes"),
+                None if before is None else max(0, at.asked - before), parts,
+            )  # fmt: skip
+
+    def _positions(self, said: Said) -> Positions:
+        """The positions of a request, with those that it leaves out."""
+        asked, broker, sessions = said.request, said.at.broker, self._sessions
+        session, epoch = asked.get("sessionId", 0), asked.get("sessionEpoch", LAST)
+        positions = {
+            (said.topic(topic), one.get("partition", 0)): Position(_known(one.get("fetchOffset")), _limit(one))
+            for topic in asked.get("topics") or ()
+            for one in topic.get("partitions") or ()
+        }
+        granted = said.response.get("sessionId", 0)
+        if said.error:
+            sessions.end(broker, session)
+        elif epoch > FULL:
+            forgotten = [
+                (said.topic(topic), number)
+                for topic in asked.get("forgottenTopicsData") or ()
+                for number in topic.get("partitions") or ()
+            ]
+            return sessions.change(broker, session, positions, forgotten)
+        elif session:
+            sessions.end(broker, session)
+        if epoch == FULL and granted and not said.error:
+            sessions.begin(broker, granted, positions)
+        return positions
+
+    def _asked(self, said: Said) -> facts.FetchSession | None:
+        partitions = sum(len(topic.get("partitions") or ()) for topic in said.request.get("topics") or ())
+        if said.response.get("throttleTimeMs") or (not said.error and not partitions):
+            return None
+        return facts.FetchSession(said.at, said.response.get("sessionId", 0), said.error, partitions)
+
+
+def _parts(said: Said, positions: Positions) -> Iterator[facts.FetchedPartition]:
+    for topic in said.response.get("responses") or ():
+        for one in topic.get("partitions") or ():
+            size = len(one.get("records") or b"")
+            high, stable = _known(one.get("highWatermark")), _known(one.get("lastStableOffset"))
+            held = high is not None and stable is not None and stable < high
+            if one.get("errorCode") or not (size or held):
+                continue
+            name, number = said.topic(topic), one.get("partitionIndex", 0)
+            offset, most = positions.get((name, number), NOWHERE)
+            yield facts.FetchedPartition(name, number, offset, size, high, stable, most)
+
+
+def _is_replica(asked: Values) -> bool:
+    state = asked.get("replicaState") or {}
+    return bool(asked.get("replicaId", -1) >= 0 or state.get("replicaId", -1) >= 0)
+
+
+def _known(value: Any) -> int | None:
+    return value if isinstance(value, int) and value >= 0 else None
+
+
+def _limit(one: Values) -> int | None:
+    most = one.get("partitionMaxBytes")
+    return most if isinstance(most, int) and most > 0 else None
+
+
+def readers() -> dict[int, Reading]:
+    """What reads Fetch in one reading: it keeps the sessions."""
+    return {api_keys.FETCH: Reading(frozenset({facts.Fetched, facts.FetchSession}), Fetches().read)}

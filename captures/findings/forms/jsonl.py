@@ -1,0 +1,14 @@
+"""Findings as JSON lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from kproxy.captures.findings.forms import Report
+
+
+def lines(report: Report) -> Iterator[str]:
+    """One object "kproxy.finding/1" a line, and the reading's health last."""
+    for one in (*report.findings, report.health):
+        yield json.dumps(one)

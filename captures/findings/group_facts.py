@@ -1,0 +1,94 @@
+"""Facts about what members of groups of consumers are assigned, and which features a cluster has finalized."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any, Final
+
+from kproxy.captures.findings import facts
+from kproxy.captures.findings.body_facts import Reading, Said
+from kproxy.captures.findings.facts import Fact
+from kproxy.decoders.schema import api_keys
+
+CONSUMERS: Final = "consumer"
+"""The protocol type of groups of consumers; those of Kafka Connect, "connect", are assigned no partitions."""
+MEMBERS: Final = 1_000
+"""Most members of an assignment that become facts."""
+PARTITIONS: Final = 1_000_000
+"""A member with more partitions than this is nonsense."""
+_HEAD: Final = struct.Struct(">hi")
+"""The version of a ConsumerProtocolAssignment and the number of its topics, which follow."""
+_SIZE: Final = struct.Struct(">h")
+_COUNT: Final = struct.Struct(">i")
+
+
+def _sync(said: Said) -> Iterator[Fact]:
+    """The leader's SyncGroup has the assignment of every member; those of the others have none."""
+    asked, group = said.request, said.request.get("groupId") or ""
+    plan = asked.get("assignments") or ()
+    kind = asked.get("protocolType") or said.known.protocol_type(group)
+    if not plan or said.error or not said.answered or kind not in {CONSUMERS, None}:
+        return
+    protocol = asked.get("protocolName") or said.known.protocol(group)
+    counted = [
+        (one.get("memberId") or "", number_of_partitions(one.get("assignment") or b"")) for one in plan[:MEMBERS]
+    ]
+    if any(number is None for _, number in counted):
+        return
+    for member, number in counted:
+        yield facts.Assigned(
+            said.at, group, "classic", member, asked.get("generationId"), number or 0, protocol, len(plan)
+        )
+
+
+def number_of_partitions(assignment: Any) -> int | None:
+    """The number of partitions in a ConsumerProtocolAssignment, None if it is none; no bytes are no partitions."""
+    data = bytes(assignment)
+    if not data:
+        return 0
+    if len(data) < _HEAD.size:
+        return None
+    version, topics = _HEAD.unpack_from(data)
+    if not 0 <= version <= 9 or topics < 0:
+        return None
+    at = _HEAD.size
+    found = 0
+    for _ in range(topics):
+        if at + _SIZE.size > len(data):
+            return None
+        (size,) = _SIZE.unpack_from(data, at)
+        at += _SIZE.size + size
+        if size < 0 or at + _COUNT.size > len(data):
+            return None
+        (number,) = _COUNT.unpack_from(data, at)
+        at += _COUNT.size + 4 * number
+        if number < 0 or at > len(data):
+            return None
+        found += number
+    return found if found <= PARTITIONS else None
+
+
+def _heartbeat(said: Said) -> Iterator[Fact]:
+    """A member in the protocol of KIP-848 is told its assignment whenever that changes."""
+    assignment, asked = said.response.get("assignment"), said.request
+    if assignment is None or said.error or asked.get("memberEpoch", 0) < 0:
+        return
+    number = sum(len(one.get("partitions") or ()) for one in assignment.get("topicPartitions") or ())
+    member = asked.get("memberId") or said.response.get("memberId") or ""
+    yield facts.Assigned(
+        said.at, asked.get("groupId") or "", "consumer", member, said.response.get("memberEpoch"), number, None, None
+    )
+
+
+def _features(said: Said) -> Iterator[Fact]:
+    for one in said.response.get("finalizedFeatures") or ():
+        yield facts.Finalized(said.at, one.get("name") or "", one.get("maxVersionLevel", 0))
+
+
+_ASSIGNED: Final = frozenset({facts.Assigned})
+READERS: Final = {
+    api_keys.SYNC_GROUP: Reading(_ASSIGNED, _sync),
+    68: Reading(_ASSIGNED, _heartbeat),
+    api_keys.API_VERSIONS: Reading(frozenset({facts.Finalized}), _features),
+}

@@ -1,0 +1,119 @@
+"""Findings of a capture while it grows: which opened, which became worse, and which are resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kproxy.captures.findings.analyzer import SECOND
+from kproxy.captures.findings.correlator import correlate
+from kproxy.captures.findings.engine import FINDINGS, Engine
+from kproxy.captures.findings.model import Finding, Severity
+from kproxy.captures.findings.reading import Findings
+from kproxy.captures.findings.table import RULES
+from kproxy.decoders.exchange import Health
+from kproxy.decoders.schema import Definitions
+from kproxy.decoders.stream import Source
+
+if TYPE_CHECKING:
+    from kproxy.captures.reader import Closing, Item
+
+QUIET_SECONDS: Final = 300
+"""A finding is resolved once its last evidence is so many seconds old, by the times of the capture."""
+KEPT: Final = FINDINGS // 2
+"""Most findings that are kept; beyond it the oldest resolved ones are forgotten, and would open under another id."""
+
+
+class Change(StrEnum):
+    """What happened to a finding. One that was resolved opens again with further evidence."""
+
+    OPENED = "opened"
+    WORSE = "worse"
+    """Its severity rose."""
+    RESOLVED = "resolved"
+
+
+class News(NamedTuple):
+    """A change of a finding, with the finding as it is now."""
+
+    change: Change
+    finding: Finding
+
+
+class LiveFindings:
+    """Findings of a reader that follows a capture; rules, ids and numbers are those of `kproxy findings`."""
+
+    def __init__(
+        self,
+        source: Source,
+        definitions: Definitions,
+        health: Health | None = None,
+        limits: Mapping[str, float] | None = None,
+    ) -> None:
+        """The arguments are those of `Findings`."""
+        self._findings = Findings(source, definitions, health, limits)
+        self.ledger = Ledger(self._findings.engine)
+
+    def add(self, items: Iterable[Item], closings: Iterable[Closing] = ()) -> list[News]:
+        """Add the reader's next batch and `Reader.closings`; returns the changes. Never raises on bad bytes."""
+        self._findings.add(items, closings)
+        return self.ledger.news()
+
+    def finish(self) -> list[News]:
+        """The capture ends; returns the changes that its end brings. Findings that are open stay open."""
+        self._findings.end()
+        return self.ledger.news()
+
+
+class Ledger:
+    """Tells the changes of an engine's findings, and drops findings that were resolved long ago."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.open: dict[str, Finding] = {}
+        """The open findings by id."""
+        self._engine = engine
+        self._severities: dict[str, Severity] = {}
+        """Severity of each open finding at its latest news, by id."""
+        self._resolved: dict[str, None] = {}
+        """Ids of resolved findings that the engine still keeps, the oldest first."""
+        self._next_look = 0
+        """Capture time before which no open finding can be resolved."""
+
+    def news(self) -> list[News]:
+        """The changes since the last call, findings that opened first."""
+        engine = self._engine
+        changes: dict[str, Change] = {}
+        for one in engine.take_touched():
+            before = self._severities.get(one.id)
+            if before is None:
+                changes[one.id] = Change.OPENED
+                self._resolved.pop(one.id, None)
+            elif one.severity > before:
+                changes[one.id] = Change.WORSE
+            self.open[one.id] = one
+            self._severities[one.id] = one.severity
+        news = []
+        if changes:
+            # the correlator needs all findings to tell which one is the cause of a new one
+            found = correlate(engine.findings(), RULES, engine.views.whole)
+            news = [News(changes[one.id], one) for one in found if one.id in changes]
+        if engine.now >= self._next_look:
+            news += self._quiet(engine.now - QUIET_SECONDS * SECOND)
+        return news
+
+    def _quiet(self, before: int) -> list[News]:
+        """Resolve the open findings without evidence since `before`, and forget the oldest if too many are kept."""
+        over = [one for one in self.open.values() if one.last_time < before]
+        for one in over:
+            del self.open[one.id], self._severities[one.id]
+            self._resolved[one.id] = None
+        oldest = min((one.last_time for one in self.open.values()), default=before)
+        self._next_look = oldest + QUIET_SECONDS * SECOND
+        extra = list(self._resolved)[: max(0, len(self.open) + len(self._resolved) - KEPT)]
+        if extra:
+            self._engine.forget(extra)
+            for name in extra:
+                del self._resolved[name]
+        return [News(Change.RESOLVED, replace(one, state="resolved")) for one in over]

@@ -1,0 +1,130 @@
+"""Facts of whole responses: what they lack of what was asked for, and from which rack records come."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+from kproxy.captures.findings import facts
+from kproxy.captures.findings.body_facts import Reading, Said
+from kproxy.captures.findings.facts import Fact
+from kproxy.decoders.schema import api_keys
+
+FULL: Final = frozenset({0, -1})
+"""Epochs of a fetch session with which the answer has all partitions of the request (KIP-227)."""
+POSSIBLE: Final = 1 << 20
+"""A topic has fewer partitions; who asks for another one asks for nonsense."""
+PARTS: Final = 1_000
+"""Most partitions of a fact."""
+
+
+def _listed(values: Any, name: str) -> list[Any]:
+    found = values.get(name)
+    return found if isinstance(found, list) else []
+
+
+class Lists(NamedTuple):
+    """Where request and response of an API list the same things: topics with partitions, and their fields."""
+
+    asked: tuple[str, str, str]
+    answered: tuple[str, str, str]
+
+
+PARTITIONS: Final = {
+    api_keys.PRODUCE: Lists(("topicData", "partitionData", "index"), ("responses", "partitionResponses", "index")),
+    api_keys.FETCH: Lists(("topics", "partitions", "partition"), ("responses", "partitions", "partitionIndex")),
+    2: Lists(("topics", "partitions", "partitionIndex"), ("topics", "partitions", "partitionIndex")),
+    api_keys.OFFSET_COMMIT: Lists(
+        ("topics", "partitions", "partitionIndex"), ("topics", "partitions", "partitionIndex")
+    ),
+    23: Lists(("topics", "partitions", "partition"), ("topics", "partitions", "partition")),
+}
+"""APIs whose answer has each partition of the request."""
+
+
+def _pairs(said: Said, values: Any, names: tuple[str, str, str]) -> list[tuple[str, Any]]:
+    """(topic, partition) of all entries of a body."""
+    topics, partitions, number = names
+    return [
+        (said.topic(topic), one.get(number)) for topic in _listed(values, topics) for one in _listed(topic, partitions)
+    ]
+
+
+def _number(values: Any, names: tuple[str, str, str]) -> int:
+    return sum(len(_listed(topic, names[1])) for topic in _listed(values, names[0]))
+
+
+def _partitions(said: Said) -> Iterator[Fact]:
+    """A response in which partitions are missing or stand twice.
+
+    The numbers are compared first, which is cheap: a response that has one twice for one that is missing passes.
+    """
+    lists = PARTITIONS[said.at.key]
+    if not said.sound or not said.answered or said.error:
+        return
+    if _number(said.request, lists.asked) == _number(said.response, lists.answered):
+        return
+    asked, answered = _pairs(said, said.request, lists.asked), _pairs(said, said.response, lists.answered)
+    if all(name and isinstance(number, int) and 0 <= number < POSSIBLE for name, number in asked):
+        yield from _compared(said, asked, answered, lambda one: f"{one[0]}-{one[1]}")
+
+
+def _compared(
+    said: Said, asked: Iterable[Any], answered: Iterable[Any], name: Callable[[Any], str] = str
+) -> Iterator[Fact]:
+    wanted, counts = dict.fromkeys(asked), Counter(answered)
+    if counts and not wanted.keys() & counts.keys():
+        # nothing in common: the bodies do not belong together, or name topics in two ways
+        return
+    for twice, found in (
+        (False, [one for one in wanted if one not in counts]),
+        (True, [one for one, count in counts.items() if count > 1]),
+    ):
+        if found:
+            yield facts.Incomplete(said.at, name(found[0]), len(found), len(wanted), counts.total(), twice)
+
+
+def _produce(said: Said) -> Iterator[Fact]:
+    if said.request.get("acks"):
+        yield from _partitions(said)
+
+
+def _fetch(said: Said) -> Iterator[Fact]:
+    throttled = said.response.get("throttleTimeMs", 0) > 0 and not _listed(said.response, "responses")
+    if said.request.get("sessionEpoch", -1) in FULL and not throttled and facts.Incomplete in said.wanted:
+        yield from _partitions(said)
+    if facts.FetchedFrom in said.wanted and said.answered:
+        yield from _fetched_from(said)
+
+
+def _fetched_from(said: Said) -> Iterator[Fact]:
+    if (said.request.get("replicaState") or {}).get("replicaId", -1) >= 0 or said.request.get("replicaId", -1) >= 0:
+        return
+    sizes: list[tuple[str, int, int]] = []
+    preferred = False
+    for topic in _listed(said.response, "responses"):
+        name = ""
+        for one in _listed(topic, "partitions"):
+            preferred |= one.get("preferredReadReplica", -1) >= 0
+            records = one.get("records")
+            if records and len(sizes) < PARTS:
+                name = name or said.topic(topic)
+                sizes.append((name, one.get("partitionIndex", 0), len(records)))
+    if sizes or preferred:
+        yield facts.FetchedFrom(said.at, said.request.get("rackId") or "", preferred, tuple(sizes))
+
+
+def _metadata(said: Said) -> Iterator[Fact]:
+    topics = said.request.get("topics")
+    if said.sound and said.answered and not said.error and topics and all(one.get("name") for one in topics):
+        found: list[Hashable] = [one.get("name") for one in _listed(said.response, "topics")]
+        yield from _compared(said, (one["name"] for one in topics), found)
+
+
+_INCOMPLETE: Final = frozenset({facts.Incomplete})
+READERS: Final = {key: Reading(_INCOMPLETE, _partitions) for key in PARTITIONS} | {
+    api_keys.PRODUCE: Reading(_INCOMPLETE, _produce),
+    api_keys.FETCH: Reading(_INCOMPLETE | {facts.FetchedFrom}, _fetch),
+    api_keys.METADATA: Reading(_INCOMPLETE, _metadata),
+}

@@ -1,0 +1,401 @@
+"""How clients use connections, commits, acknowledgements and quotas."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, NamedTuple
+
+from kproxy.captures.findings import facts
+from kproxy.captures.findings.analyzer import (
+    MILLISECOND,
+    SECOND,
+    Analysis,
+    Analyzer,
+    Context,
+    Key,
+    append,
+    at_evidence,
+    remember,
+)
+from kproxy.captures.findings.model import Actor, Impact, Scope, Severity
+
+LEAK = "client.leak"
+POOL = "client.conn_pool"
+STORM = "consumer.commit_storm"
+WEAK = "producer.weak_acks"
+TINY = "producer.tiny_batches"
+ID_RETRY = "join.id_retry"
+LOST_ID = "group.abandoned_member_id"
+MINUTE: Final = 60 * SECOND
+TOGETHER: Final = 2 * SECOND
+"""A client opens its connections within so many nanoseconds."""
+SHARE: Final = 3
+"""Connections to one broker that one client opens at its start: bootstrap, data, coordinator."""
+ENDED: Final = 1_000
+"""Most short-lived clients of one name within a minute that are counted."""
+CONNECTIONS: Final = 20_000
+NAMES: Final = 5_000
+"""Most names of clients that are remembered."""
+EVERY: Final = 100
+"""Requests between two reports of one finding, as reports cost time."""
+COMMITTERS: Final = 500
+"""Most members of a group whose commits are counted."""
+PARTITIONS: Final = 1_000
+"""Most partitions of a member whose last commit is remembered."""
+ISSUED: Final = 500
+"""Most member ids of a group that wait for their first use."""
+MEMBER_ID_REQUIRED: Final = 79
+_DIGITS: Final = re.compile(r"[0-9a-fA-F]{8,}|\d+")
+_COMMON: Final = re.compile(
+    r"|rdkafka|sarama|kgo|kafkajs|kafka-go.*|kafka-python.*|console-.*|(adminclient|producer)-\d+|consumer-.*-\d+"
+)
+"""Client ids that programs have unless somebody names them: several programs of a host may share one."""
+
+
+class Instance:
+    """One producer, consumer or admin client, from its first connection until all are closed."""
+
+    __slots__ = ("began", "brokers", "connections", "first", "name", "partial", "work")
+
+    def __init__(self, name: tuple[str, str], first: facts.At) -> None:
+        self.name = name
+        self.first = first
+        self.began = first.asked
+        self.connections = 0
+        """Open ones."""
+        self.brokers: dict[str, int] = {}
+        """Number of connections to each broker so far."""
+        self.work = False
+        self.partial = False
+        """Something of it is not in the capture."""
+
+
+class Ended(NamedTuple):
+    time: int
+    life: int
+    connections: int
+
+
+class Instances(Analyzer):
+    """All clients: how many come and go, and how many connections they hold."""
+
+    __slots__ = ("_busy", "_connections", "_context", "_ended", "_newest", "_working")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._connections: dict[int, Instance] = {}
+        self._newest: dict[tuple[str, str], Instance] = {}
+        """For each client id without its digits and host, the instance that began last."""
+        self._ended: dict[tuple[str, str], list[Ended]] = {}
+        self._working: dict[int, tuple[str, str, str]] = {}
+        """Client id, host and broker of each open connection that does work."""
+        self._busy: dict[tuple[str, str, str], int] = {}
+        """Number of such connections."""
+
+    def feed(self, fact: Any) -> None:
+        at = fact.at
+        if isinstance(fact, facts.Closed):
+            self._closed(fact)
+            return
+        instance = self._connections.get(at.connection)
+        if instance is None:
+            instance = self._opened(at)
+        if fact.work:
+            instance.work = True
+            if at.connection not in self._working:
+                self._works(at)
+
+    def _opened(self, at: facts.At) -> Instance:
+        name = _DIGITS.sub("#", at.client_id), at.peer
+        instance = self._newest.get(name)
+        if instance is None or at.asked - instance.began >= TOGETHER or instance.brokers.get(at.broker, 0) >= SHARE:
+            instance = Instance(name, at)
+            remember(self._newest, name, instance, NAMES)
+        instance.brokers[at.broker] = instance.brokers.get(at.broker, 0) + 1
+        instance.connections += 1
+        remember(self._connections, at.connection, instance, CONNECTIONS)
+        return instance
+
+    def _closed(self, fact: facts.Closed) -> None:
+        number = fact.at.connection
+        pool = self._working.pop(number, None)
+        if pool is not None:
+            self._busy[pool] = self._busy.get(pool, 1) - 1
+            if self._busy[pool] <= 0:
+                del self._busy[pool]
+        instance = self._connections.pop(number, None)
+        if instance is None:
+            return
+        instance.connections -= 1
+        instance.partial |= not fact.opened or not fact.by_peers or not self._context.whole(number)
+        if instance.connections > 0 or instance.partial or not instance.work:
+            return
+        if self._newest.get(instance.name) is instance:
+            del self._newest[instance.name]
+        self._end(instance, fact.at.time)
+
+    def _end(self, instance: Instance, time: int) -> None:
+        ended = [one for one in self._ended.get(instance.name, ()) if one.time >= time - MINUTE]
+        append(ended, Ended(time, time - instance.began, sum(instance.brokers.values())), ENDED)
+        remember(self._ended, instance.name, ended, NAMES)
+        if len(ended) < self._context.limit(LEAK, "instances"):
+            return
+        life = sorted(one.life for one in ended)[len(ended) // 2]
+        if life >= self._context.limit(LEAK, "life_s") * SECOND:
+            return
+        at, last, connections = instance.first, ended[-1], sum(one.connections for one in ended)
+        name = facts.client_name(instance.name[0], at.peer)
+        self._context.report(
+            LEAK,
+            at_evidence(at, "trigger", f"a client that lived {last.life / SECOND:.1f} s"),
+            numbers={
+                "client": name, "broker": at.broker, "count": len(ended), "life_s": life / SECOND,
+                "connections": connections,
+            },
+            impact=Impact("requests", connections),
+            scope=Scope("client", name),
+            severity=Severity.ERROR if len(ended) >= self._context.limit(LEAK, "many") else None,
+            actors=(Actor("culprit", at.peer, at.client_id or None),),
+        )  # fmt: skip
+
+    def _works(self, at: facts.At) -> None:
+        pool = at.client_id, at.peer, at.broker
+        if len(self._working) >= CONNECTIONS:
+            return
+        self._working[at.connection] = pool
+        self._busy[pool] = count = self._busy.get(pool, 0) + 1
+        if count < self._context.limit(POOL, "connections") or _COMMON.fullmatch(at.client_id):
+            return
+        self._context.report(
+            POOL,
+            at_evidence(at, "trigger", f"connection {at.connection} makes {count} at once"),
+            numbers={"client": at.client, "broker": at.broker, "count": count},
+            impact=Impact("requests", count),
+            episode=at.broker,
+            scope=Key.CLIENT.scope((at.client_id, at.peer)),
+            actors=(Actor("culprit", at.peer, at.client_id or None),),
+        )
+
+
+class Committing:
+    """Commits of a member within a minute."""
+
+    __slots__ = ("advance", "began", "count", "exchange", "offsets")
+
+    def __init__(self) -> None:
+        self.began = 0
+        self.count = 0
+        self.advance = 0
+        self.exchange = 0
+        self.offsets: dict[tuple[str, int], int] = {}
+
+    def restart(self, time: int) -> None:
+        self.began, self.count, self.advance = time, 0, 0
+
+
+class CommitStorm(Analyzer):
+    """One group: members that commit nearly every record."""
+
+    __slots__ = ("_context", "_members")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._members: dict[tuple[str, str], Committing] = {}
+
+    def feed(self, fact: facts.Commit) -> None:
+        at = fact.at
+        name = fact.member, at.client
+        member = self._members.get(name)
+        if member is None:
+            member = Committing()
+            member.restart(at.time)
+            remember(self._members, name, member, COMMITTERS)
+        if at.exchange != member.exchange:
+            if at.time - member.began >= MINUTE:
+                self._judge(fact, member)
+                member.restart(at.time)
+            member.exchange = at.exchange
+            member.count += 1
+        if fact.offset is not None and not fact.error:
+            place = fact.topic, fact.partition
+            before = member.offsets.get(place, fact.offset)
+            member.advance += max(0, fact.offset - before)
+            remember(member.offsets, place, fact.offset, PARTITIONS)
+
+    def _judge(self, fact: facts.Commit, member: Committing) -> None:
+        at = fact.at
+        rate = member.count * SECOND / (at.time - member.began)
+        advance = member.advance / max(1, member.count)
+        if rate < self._context.limit(STORM, "rate") or advance > self._context.limit(STORM, "advance"):
+            return
+        self._context.report(
+            STORM,
+            at_evidence(at, "trigger", f"{member.count} commits in a minute, {member.advance} offsets", weight=rate),
+            numbers={
+                "group": fact.group, "client": at.client, "rate": rate, "advance": advance, "count": member.count,
+            },
+            impact=Impact("requests", member.count),
+            episode=at.client,
+            severity=Severity.WARN if rate >= self._context.limit(STORM, "much") else None,
+            actors=(Actor("culprit", at.peer, at.client_id or None, fact.member or None),),
+        )  # fmt: skip
+
+
+class WeakAcks(Analyzer):
+    """One client: Produce requests that do not wait for all in-sync replicas."""
+
+    __slots__ = ("_context", "_counts", "_first", "_latest", "_many")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._first, self._many = context.limit(WEAK, "requests"), context.limit(WEAK, "many")
+        self._counts: dict[int, tuple[int, int]] = {}
+        """For each value of acks, requests and bytes."""
+        self._latest: dict[int, facts.At] = {}
+
+    def feed(self, fact: facts.WeakAcks) -> None:
+        at = fact.at
+        count, size = self._counts.get(fact.acks, (0, 0))
+        self._counts[fact.acks] = count, size = count + 1, size + fact.size
+        self._latest[fact.acks] = at
+        if count == self._first or (count > self._first and (count == self._many or count % EVERY == 0)):
+            self._report(fact.acks)
+
+    def close(self) -> None:
+        for acks, (count, _) in self._counts.items():
+            if count >= self._first:
+                self._report(acks)
+
+    def _report(self, acks: int) -> None:
+        at, (count, size) = self._latest[acks], self._counts[acks]
+        what = "no acknowledgement" if acks == 0 else "the leader's acknowledgement alone"
+        self._context.report(
+            WEAK,
+            at_evidence(at, "trigger", f"acks={acks}", path="request.acks"),
+            numbers={"client": at.client, "acks": acks, "what": what, "count": count, "bytes": size},
+            impact=Impact("requests", count),
+            episode=acks,
+            severity=Severity.WARN if acks == 0 and count >= self._many else None,
+            actors=(Actor("culprit", at.peer, at.client_id or None),),
+        )
+
+
+class TinyBatches(Analyzer):
+    """One client: many Produce requests with next to nothing in them."""
+
+    __slots__ = ("_began", "_context", "_count", "_records", "_size")
+
+    WINDOW: Final = 10 * SECOND
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._restart(0)
+
+    def _restart(self, time: int) -> None:
+        self._began = time
+        self._count = self._records = self._size = 0
+
+    def feed(self, fact: facts.TinyProduce) -> None:
+        at = fact.at
+        if at.time - self._began >= self.WINDOW:
+            self._judge(at)
+            self._restart(at.time)
+        self._count += 1
+        self._records += fact.records
+        self._size += fact.size
+
+    def _judge(self, at: facts.At) -> None:
+        rate = self._count * SECOND / max(1, at.time - self._began)
+        if self._count < self._context.limit(TINY, "least") or rate < self._context.limit(TINY, "rate"):
+            return
+        records = self._records / self._count
+        self._context.report(
+            TINY,
+            at_evidence(at, "trigger", f"{rate:.0f} such requests a second, of {records:.1f} records", weight=rate),
+            numbers={"client": at.client, "rate": rate, "records": records, "bytes": self._size // self._count},
+            impact=Impact("requests", self._count),
+            severity=Severity.WARN if rate >= self._context.limit(TINY, "much") else None,
+            actors=(Actor("culprit", at.peer, at.client_id or None),),
+        )
+
+
+class MemberIds(Analyzer):
+    """One group: member ids that the coordinator issues, and what clients do with them (KIP-394)."""
+
+    __slots__ = ("_asks", "_context", "_issued", "_joined")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._asks: dict[int, tuple[int, facts.At]] = {}
+        """For each connection, how often in a row it joined without the id that it was given, and the first time."""
+        self._issued: dict[str, facts.At] = {}
+        """For each member id that is not used yet, the response that issued it."""
+        self._joined: dict[int, tuple[facts.At, str]] = {}
+        """The latest successful join of each connection, and its member id."""
+
+    def feed(self, fact: facts.Member) -> None:
+        at = fact.at
+        if fact.what != "join" or not fact.fresh:
+            self._issued.pop(fact.member, None)
+        if fact.what != "join" or fact.kind != "classic" or not fact.answered:
+            return
+        if fact.error == MEMBER_ID_REQUIRED:
+            if fact.fresh and fact.member:
+                self._give(fact)
+            return
+        self._asks.pop(at.connection, None)
+        if not fact.error:
+            remember(self._joined, at.connection, (at, fact.member), ISSUED)
+            if self._issued:
+                self._context.wake(at.time + self._grace)
+
+    def tick(self) -> None:
+        now, due = self._context.now, self._grace
+        for member, at in list(self._issued.items()):
+            joined, other = self._joined.get(at.connection, (None, ""))
+            if joined is None or joined.time < at.time:
+                continue
+            if now < joined.time + due:
+                self._context.wake(joined.time + due)
+                continue
+            del self._issued[member]
+            self._context.report(
+                LOST_ID,
+                at_evidence(at, "trigger", f"MEMBER_ID_REQUIRED with the id {member}"),
+                at_evidence(joined, "symptom", f"joined as {other} instead"),
+                numbers={"group": self._context.key, "client": at.client, "member": member, "other": other},
+                impact=Impact("requests", 1),
+                episode=member,
+                actors=(Actor("culprit", at.peer, at.client_id or None, other),),
+            )
+
+    @property
+    def _grace(self) -> int:
+        return round(self._context.limit(LOST_ID, "grace_ms") * MILLISECOND)
+
+    def _give(self, fact: facts.Member) -> None:
+        at = fact.at
+        remember(self._issued, fact.member, at, ISSUED)
+        count, first = self._asks.get(at.connection, (0, at))
+        count += 1
+        remember(self._asks, at.connection, (count, first), ISSUED)
+        if count < self._context.limit(ID_RETRY, "joins"):
+            return
+        self._context.report(
+            ID_RETRY,
+            at_evidence(first, "baseline", "JoinGroup without a member id, as the first one is"),
+            at_evidence(at, "trigger", f"JoinGroup without a member id, {count} times in a row"),
+            numbers={"group": fact.group, "client": at.client, "count": count},
+            impact=Impact("requests", count),
+            episode=at.connection,
+            actors=(Actor("culprit", at.peer, at.client_id or None),),
+        )
+
+
+ANALYSES = (
+    Analysis(frozenset({LEAK, POOL}), Key.CLUSTER, (facts.Beginning, facts.Closed), Instances),
+    Analysis(frozenset({STORM}), Key.GROUP, (facts.Commit,), CommitStorm),
+    Analysis(frozenset({WEAK}), Key.CLIENT, (facts.WeakAcks,), WeakAcks),
+    Analysis(frozenset({TINY}), Key.CLIENT, (facts.TinyProduce,), TinyBatches),
+    Analysis(frozenset({ID_RETRY, LOST_ID}), Key.GROUP, (facts.Member,), MemberIds, every_heartbeat=False),
+)

@@ -1,0 +1,170 @@
+"""The controller of ZooKeeper mode: who it is, and how often that changes."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kproxy.captures.findings import facts
+from kproxy.captures.findings.analyzer import (
+    MILLISECOND,
+    SECOND,
+    Analysis,
+    Analyzer,
+    Context,
+    Key,
+    at_evidence,
+    error_field,
+    remember,
+)
+from kproxy.captures.findings.model import Confidence, Impact, Scope, Severity
+from kproxy.decoders.schema import api_keys
+
+CHURN, FAILOVER = "controller.churn", "controller.failover"
+STALE: Final = 11
+"""STALE_CONTROLLER_EPOCH."""
+BROKERS: Final = 5_000
+CHANGES: Final = 100
+"""Most changes that are remembered."""
+LEAVING: Final = 1_000
+SCOPE: Final = Scope("cluster", "controller")
+
+
+class Seen:
+    """The controller that one broker names in Metadata: the present one, and a new one until it is confirmed."""
+
+    __slots__ = ("controller", "new")
+
+    def __init__(self, controller: int) -> None:
+        self.controller = controller
+        self.new: int | None = None
+
+
+class Controllers(Analyzer):
+    """The cluster: changes of the controller."""
+
+    __slots__ = ("_changes", "_context", "_latest", "_leaving", "_refused", "_seen", "_told", "_views", "_zookeeper")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._latest: dict[str, facts.ControlRequest] = {}
+        """For each broker the first request of the controller with the newest epoch."""
+        self._told: dict[int, None] = {}
+        """Epochs whose beginning was reported: each controller tells all brokers."""
+        self._changes: list[facts.At] = []
+        """Changes that nobody asked for."""
+        self._leaving: dict[int, int] = {}
+        """When brokers asked for a controlled shutdown."""
+        self._refused: dict[tuple[int, int], list[facts.At]] = {}
+        """The first and the latest refusal of each controller and epoch."""
+        self._zookeeper: dict[str, None] = {}
+        """Brokers of ZooKeeper mode: their ApiVersions offer LeaderAndIsr."""
+        self._seen: dict[str, Seen] = {}
+        self._views: list[facts.At] = []
+        """Changes in Metadata."""
+
+    def feed(self, fact: Any) -> None:
+        if isinstance(fact, facts.ControlRequest):
+            self._control(fact)
+        elif isinstance(fact, facts.ClusterView):
+            if fact.controller is not None and fact.at.broker in self._zookeeper:
+                self._view(fact.at, fact.controller)
+        elif isinstance(fact, facts.Offered):
+            if any(key == api_keys.LEADER_AND_ISR for key, _, _ in fact.ranges):
+                remember(self._zookeeper, fact.at.broker, None, BROKERS)
+        else:
+            remember(self._leaving, fact.node, fact.at.time, LEAVING)
+
+    def _control(self, fact: facts.ControlRequest) -> None:
+        if fact.error == STALE:
+            self._refuse(fact)
+            return
+        before = self._latest.setdefault(fact.at.broker, fact)
+        old, new = sorted((before, fact), key=lambda one: one.epoch)
+        remember(self._latest, fact.at.broker, new, BROKERS)
+        # What a connection says whose beginning is not in the capture may come late.
+        if old.epoch < new.epoch and old.at.time < new.at.time and new.epoch not in self._told:
+            remember(self._told, new.epoch, None, CHANGES)
+            self._change(old.controller, new)
+
+    def _change(self, before: int, fact: facts.ControlRequest) -> None:
+        """A controller of a newer epoch speaks to a broker."""
+        left = self._leaving.get(before, 0)
+        planned = left > 0 and fact.at.time - left <= self._context.limit(CHURN, "planned_ms") * MILLISECOND
+        how = f"node {before} {'is shut down' if planned else 'failed, or lost its session with ZooKeeper'}"
+        what = f"node {fact.controller} is the controller since epoch {fact.epoch}; {how}"
+        self._context.report(
+            FAILOVER,
+            at_evidence(fact.at, "trigger", f"controller {fact.controller}, epoch {fact.epoch}"),
+            numbers={"what": what},
+            impact=Impact("requests", 1),
+            episode=fact.epoch,
+            scope=SCOPE,
+        )
+        if not planned:
+            self._changes = self._count(self._changes, fact.at, Severity.WARN, "the controller changed")
+
+    def _refuse(self, fact: facts.ControlRequest) -> None:
+        """A broker refuses a controller that has a successor."""
+        key = fact.controller, fact.epoch
+        refused = self._refused.get(key, [])
+        refused.append(fact.at)
+        remember(self._refused, key, refused[-CHANGES:], CHANGES)
+        grave = len(refused) >= self._context.limit(FAILOVER, "refused")
+        what = f"node {fact.controller} still acts as controller of epoch {fact.epoch}, and brokers refuse it"
+        self._context.report(
+            FAILOVER,
+            at_evidence(fact.at, "trigger", "STALE_CONTROLLER_EPOCH", path=error_field(STALE)),
+            numbers={"what": f"{what} ({len(refused)} times)"},
+            impact=Impact("requests", len(refused)),
+            episode=("deposed", *key),
+            scope=SCOPE,
+            severity=Severity.WARN if grave else Severity.NOTE,
+            cause=DEPOSED,
+        )
+
+    def _view(self, at: facts.At, controller: int) -> None:
+        """A broker of ZooKeeper mode names the controller; a new one counts when it is named twice."""
+        seen = self._seen.get(at.broker)
+        if seen is None:
+            remember(self._seen, at.broker, Seen(controller), BROKERS)
+        elif controller == seen.controller:
+            seen.new = None
+        elif controller != seen.new:
+            seen.new = controller
+        else:
+            seen.controller, seen.new = controller, None
+            if not self._views or at.broker == self._views[-1].broker:
+                # Other brokers tell of the same changes.
+                self._views = self._count(self._views, at, Severity.NOTE, "Metadata names another controller")
+
+    def _count(self, changes: list[facts.At], at: facts.At, severity: Severity, note: str) -> list[facts.At]:
+        window = self._context.limit(CHURN, "window_ms") * MILLISECOND
+        changes = [*(one for one in changes[-CHANGES:] if at.time - one.time <= window), at]
+        if len(changes) >= self._context.limit(CHURN, "changes"):
+            lasted = at.time - changes[0].time
+            self._context.report(
+                CHURN,
+                *(at_evidence(one, "symptom", note) for one in changes),
+                numbers={"count": len(changes), "seconds": lasted / SECOND},
+                impact=Impact("requests", len(changes)),
+                episode=note,
+                scope=SCOPE,
+                severity=severity,
+                confidence=Confidence.STRONG if severity is Severity.WARN else Confidence.INFERRED,
+            )
+        return changes
+
+
+DEPOSED = (
+    "The node did not notice that another controller was elected: it stood still (garbage collection), or lost its "
+    "session with ZooKeeper."
+)
+
+ANALYSES = (
+    Analysis(
+        frozenset({CHURN, FAILOVER}),
+        Key.CLUSTER,
+        (facts.ControlRequest, facts.Leaving, facts.ClusterView, facts.Offered),
+        Controllers,
+    ),
+)

@@ -1,0 +1,208 @@
+"""Groups and transactions whose coordinator moves or does not answer."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, Final, TypeAlias
+
+from kproxy.captures.findings import facts
+from kproxy.captures.findings.analyzer import (
+    MILLISECOND,
+    SECOND,
+    Analysis,
+    Analyzer,
+    Context,
+    Key,
+    append,
+    at_evidence,
+    remember,
+)
+from kproxy.captures.findings.model import Impact, Scope, Severity
+from kproxy.decoders.plurals import counted
+
+MOVED = "coord.moved"
+OUTAGES: Final = 1_000
+LOADING: Final = 14
+NOT_AVAILABLE: Final = 15
+NOT_COORDINATOR: Final = 16
+SAME_MOVE: Final = 60 * SECOND
+"""NOT_COORDINATOR, and a new answer of FindCoordinator within this time, are one move."""
+MOVES: Final = 64
+"""Most moves of one coordinator that are remembered."""
+WINDOW: Final = 600 * SECOND
+NAMES: Final = 10_000
+"""Most groups and transactional ids that are remembered."""
+Subject: TypeAlias = tuple[str, str]
+"""The kind of a coordinator (group, transaction, share), and the name of the group or transactional id."""
+
+
+class Seat:
+    """What is known of one group's, or transactional id's, coordinator."""
+
+    __slots__ = ("address", "broker", "loading", "missing", "moved", "moves", "node", "since")
+
+    def __init__(self) -> None:
+        self.broker = ""
+        """Who answered as the coordinator last, since when."""
+        self.since = 0
+        self.node: int | None = None
+        """What FindCoordinator answered last."""
+        self.address = ""
+        self.moved: int | None = None
+        """When NOT_COORDINATOR told of a move, until FindCoordinator answers another node."""
+        self.moves: list[int] = []
+        self.loading: facts.At | None = None
+        self.missing: facts.At | None = None
+        """The first answer of an unbroken row with this error."""
+
+
+class Exodus:
+    """Coordinators that left a broker, or wait for it, at about the same time."""
+
+    __slots__ = ("begun", "last", "names")
+
+    def __init__(self, begun: facts.At) -> None:
+        self.begun = begun
+        self.last = begun.time
+        self.names: dict[Subject, None] = {}
+
+
+class Coordinators(Analyzer):
+    """The cluster: coordinators of groups and transactional ids that move, load, or are not there."""
+
+    __slots__ = ("_context", "_exoduses", "_seats")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._seats: dict[Subject, Seat] = {}
+        self._exoduses: dict[tuple[str, str], Exodus] = {}
+        """By what happened, and the broker's address."""
+
+    def feed(self, fact: Any) -> None:
+        if isinstance(fact, facts.Coordinator):
+            if fact.name:
+                self._found((fact.kind, fact.name), fact)
+        elif isinstance(fact, facts.Member):
+            if fact.group and (fact.answered or fact.error):
+                self._answered(("group", fact.group), fact.at, fact.error)
+        else:
+            self._answered(("transaction", fact.transactional_id), fact.at, fact.error)
+
+    def _seat(self, subject: Subject) -> Seat:
+        seat = self._seats.get(subject) or Seat()
+        remember(self._seats, subject, seat, NAMES)
+        return seat
+
+    def _found(self, subject: Subject, fact: facts.Coordinator) -> None:
+        seat = self._seat(subject)
+        if fact.error == NOT_AVAILABLE:
+            self._miss(subject, seat, fact.at)
+        if fact.error or fact.node is None:
+            return
+        seat.missing = None
+        if seat.node is not None and seat.node != fact.node:
+            told = seat.moved is not None and fact.at.time - seat.moved < SAME_MOVE
+            if not told:
+                self._move(subject, seat, fact.at, seat.address, f"FindCoordinator answers {fact.address}")
+            seat.moved = None
+        seat.node, seat.address = fact.node, fact.address
+
+    def _answered(self, subject: Subject, at: facts.At, error: int) -> None:
+        seat = self._seat(subject)
+        if error == LOADING:
+            self._load(subject, seat, at)
+        elif error == NOT_AVAILABLE:
+            self._miss(subject, seat, at)
+        elif error == NOT_COORDINATOR:
+            stable = self._context.limit(MOVED, "stable_ms") * MILLISECOND
+            if seat.broker == at.broker and at.time - seat.since >= stable:
+                self._move(subject, seat, at, seat.address or at.broker, f"NOT_COORDINATOR from {at.broker}")
+                seat.moved = at.time
+            if seat.broker == at.broker:
+                seat.broker = ""
+        else:
+            seat.loading = seat.missing = None
+            if seat.broker != at.broker:
+                seat.broker, seat.since = at.broker, at.time
+
+    def _move(self, subject: Subject, seat: Seat, at: facts.At, left: str, note: str) -> None:
+        append(seat.moves, at.time, MOVES)
+        exodus = self._exodus("moved", left, subject, at)
+        what = f"{counted(len(exodus.names), 'coordinator')} moved away from {left}"
+        note = f"{_named(subject)}: {note}"
+        self._report("moved", at, note, Scope("broker", left), exodus.begun.time, Severity.INFO, what, exodus)
+        lately = [time for time in seat.moves if time >= at.time - WINDOW]
+        if len(lately) >= self._context.limit(MOVED, "often"):
+            what = f"the coordinator of {_named(subject)} moved {len(lately)} times within 10 minutes"
+            scope = Scope(_SCOPES.get(subject[0], "group"), subject[1])
+            self._report("often", at, note, scope, "often", Severity.WARN, what, None)
+
+    def _load(self, subject: Subject, seat: Seat, at: facts.At) -> None:
+        seat.loading = seat.loading or at
+        if at.time - seat.loading.time < self._context.limit(MOVED, "loading_ms") * MILLISECOND:
+            return
+        exodus = self._exodus("loading", at.broker, subject, seat.loading)
+        seconds = (at.time - exodus.begun.time) / SECOND
+        what = f"{at.broker} has been loading for {seconds:.0f} s (groups and ids: {len(exodus.names)})"
+        scope, note = Scope("broker", at.broker), f"{_named(subject)}: COORDINATOR_LOAD_IN_PROGRESS"
+        self._report("loading", at, note, scope, ("loading", exodus.begun.time), Severity.WARN, what, exodus)
+
+    def _miss(self, subject: Subject, seat: Seat, at: facts.At) -> None:
+        seat.missing = seat.missing or at
+        lasted = at.time - seat.missing.time
+        if lasted >= self._context.limit(MOVED, "missing_ms") * MILLISECOND:
+            what = f"{_named(subject)} has had no coordinator for {lasted / SECOND:.0f} s"
+            scope = Scope(_SCOPES.get(subject[0], "group"), subject[1])
+            note = f"{_named(subject)}: COORDINATOR_NOT_AVAILABLE"
+            self._report("missing", at, note, scope, ("missing", seat.missing.time), Severity.WARN, what, None)
+
+    def _exodus(self, kind: str, broker: str, subject: Subject, at: facts.At) -> Exodus:
+        exodus = self._exoduses.get((kind, broker))
+        if exodus is None or at.time - exodus.last > SAME_MOVE:
+            exodus = Exodus(at)
+        remember(self._exoduses, (kind, broker), exodus, OUTAGES)
+        exodus.last = max(exodus.last, at.time)
+        remember(exodus.names, subject, None, NAMES)
+        return exodus
+
+    def _report(
+        self, kind: str, at: facts.At, note: str, scope: Scope, episode: Hashable, severity: Severity, what: str,
+        exodus: Exodus | None,
+    ) -> None:  # fmt: skip
+        begun = at if exodus is None else exodus.begun
+        count = 1 if exodus is None else len(exodus.names)
+        self._context.report(
+            MOVED,
+            at_evidence(at, "trigger", note),
+            numbers={"what": what, "count": count, "example": note},
+            impact=Impact("ms_lost", (at.time - begun.time) / MILLISECOND),
+            episode=episode,
+            scope=scope,
+            severity=severity,
+            cause=COORDINATOR_CAUSES.get(kind),
+        )
+
+
+def _named(subject: Subject) -> str:
+    return f"{'transactional id' if subject[0] == 'transaction' else 'group'} {subject[1]}"
+
+
+_SCOPES: Final = {"transaction": "transaction"}
+COORDINATOR_CAUSES: Final = {
+    "loading": "The new coordinator reads its partition of __consumer_offsets or __transaction_state, which is large "
+    "or on a slow disk.",
+    "missing": "The partition of __consumer_offsets or __transaction_state has no leader, or the topic cannot be "
+    "created (offsets.topic.replication.factor above the number of brokers).",
+}
+"""The cause, by what happened; else it is the table's."""
+
+
+ANALYSES = (
+    Analysis(
+        frozenset({MOVED}),
+        Key.CLUSTER,
+        (facts.Coordinator, facts.Member, facts.Txn),
+        Coordinators,
+        every_heartbeat=False,
+    ),
+)

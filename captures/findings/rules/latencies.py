@@ -1,0 +1,397 @@
+"""Latency of requests, split into what the client, quotas, long polls and the broker cause."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import log2
+from typing import Any, Final, NamedTuple
+
+from kproxy.captures.findings import facts
+from kproxy.captures.findings.analyzer import (
+    MILLISECOND,
+    SECOND,
+    Analysis,
+    Analyzer,
+    Context,
+    Key,
+    api_name,
+    at_evidence,
+    remember,
+)
+from kproxy.captures.findings.body_facts import OVERDUE_MS
+from kproxy.captures.findings.model import Actor, Impact, Scope, Severity
+from kproxy.decoders.exchange import Status
+from kproxy.decoders.schema import api_keys
+
+SLOW = "latency.broker_slow"
+BLOCKED = "latency.hol"
+IMPATIENT = "client.ignores_throttle"
+WINDOW: Final = 60 * SECOND
+CONNECTIONS: Final = 20_000
+"""Most connections whose last response is remembered."""
+WINDOWS: Final = 10_000
+"""Most pairs of broker and API that are counted in one window."""
+FAST: Final = 10 * MILLISECOND
+"""Nanoseconds below which a request is only counted, as this is most of the traffic."""
+WORST: Final = 6
+"""Most slow exchanges of a window that become evidence."""
+LARGE: Final = 65_536
+"""Size of a response from which its last byte may be late because the client does not read: it tells nothing."""
+WAITING: Final = frozenset({api_keys.JOIN_GROUP, api_keys.SYNC_GROUP, 36, 58, 78})
+"""APIs that wait for others: members of a group, a login service, a controller, new records."""
+LENGTHY: Final = frozenset({4, 5, 6, 7, 19, 20, 21, 22, 26, 34, 35, 37, 43, 45})
+"""APIs that do long work: topics, leaders, replicas and the end of transactions."""
+SLOW_BY_NATURE: Final = WAITING | LENGTHY
+HASTY: Final = frozenset({api_keys.PRODUCE, api_keys.OFFSET_COMMIT, api_keys.HEARTBEAT, 26, 28, 68, 76, 88})
+"""APIs whose callers wait for them, or have a deadline."""
+HOLDING: Final = frozenset({api_keys.FETCH, api_keys.JOIN_GROUP, api_keys.SYNC_GROUP, 78})
+"""APIs that hold their connection on purpose."""
+THROTTLED_FIRST: Final = {api_keys.PRODUCE: 6, api_keys.FETCH: 8}
+"""The first version in which the broker answers at once and delays the next request instead (KIP-219)."""
+
+
+class Split(NamedTuple):
+    """Where the latency of an exchange comes from, in nanoseconds."""
+
+    at: facts.At
+    queue: int
+    throttle: int
+    wait: int
+    broker: int
+
+    def __str__(self) -> str:
+        parts = ", ".join(
+            f"{name} {value // MILLISECOND} ms"
+            for name, value in (
+                ("queue", self.queue), ("throttle", self.throttle), ("wait", self.wait), ("broker", self.broker)
+            )
+        )  # fmt: skip
+        return f"{self.at.latency // MILLISECOND} ms: {parts}"
+
+
+class Window:
+    """Requests of one API to one broker, within a minute; the histogram has four buckets an octave."""
+
+    __slots__ = ("_least", "count", "histogram", "slow", "worst")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._least = 0
+        """Time of the fastest of the worst requests."""
+        self.slow = 0
+        self.histogram: Counter[int] = Counter()
+        self.worst: list[Split] = []
+
+    def add(self, split: Split, slow: float) -> None:
+        self.count += 1
+        self.histogram[_bucket(split.broker)] += 1
+        if split.broker >= slow:
+            self.slow += 1
+        if len(self.worst) < WORST or split.broker > self._least:
+            self.worst.append(split)
+            if len(self.worst) > WORST:
+                self.worst.remove(min(self.worst, key=lambda one: one.broker))
+            self._least = min(one.broker for one in self.worst)
+
+    @property
+    def median(self) -> int:
+        """Half of the requests took the broker about so many nanoseconds, or less."""
+        left = (self.count + 1) // 2
+        for bucket in sorted(self.histogram):
+            left -= self.histogram[bucket]
+            if left <= 0:
+                return int(2 ** ((bucket + 0.5) / 4)) * 1000
+        return 0
+
+
+def _bucket(nanoseconds: int) -> int:
+    return int(4 * log2(max(1, nanoseconds // 1000)))
+
+
+class Latencies(Analyzer):
+    """All brokers: time that they need themselves, and requests that wait behind others on their connection."""
+
+    __slots__ = (
+        "_blocked",
+        "_context",
+        "_early_ones",
+        "_end",
+        "_fast",
+        "_held",
+        "_last",
+        "_muted",
+        "_single_slow",
+        "_slow",
+        "_windows",
+    )
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._last: dict[int, facts.At] = {}
+        """The last response of each connection."""
+        self._muted: dict[int, int] = {}
+        """For each throttled connection, until when the broker reads nothing from it."""
+        self._windows: dict[tuple[str, int], Window] = {}
+        self._end = 0
+        """End of the window."""
+        self._slow = MILLISECOND * context.limit(SLOW, "slow_ms")
+        self._single_slow = MILLISECOND * context.limit(SLOW, "single_ms")
+        self._fast = min(FAST, self._slow, MILLISECOND * context.limit(SLOW, "median_ms"))
+        self._held: tuple[Split, int] | None = None
+        """The latest exchange, which later facts may explain, and its size."""
+        self._blocked: dict[tuple[str, str, str, int], tuple[int, int, int]] = {}
+        """For client id, host, broker and API: how often, nanoseconds in all, the longest."""
+        self._early_ones: dict[int, tuple[int, int]] = {}
+        """For each connection, how many requests came while it was throttled, and nanoseconds in all."""
+
+    def feed(self, fact: Any) -> None:
+        if isinstance(fact, facts.Exchange):
+            if fact.at.key >= 0:
+                if self._held is not None:
+                    self._flush()
+                self._exchange(fact)
+        elif isinstance(fact, facts.Closed):
+            self._last.pop(fact.at.connection, None)
+            self._muted.pop(fact.at.connection, None)
+        elif isinstance(fact, facts.Throttle):
+            self._throttle(fact)
+        elif self._held is not None and self._held[0].at.exchange == fact.at.exchange:
+            split, size = self._held
+            rest = split.wait + split.broker
+            wait = min(rest, max(0, fact.wait_ms) * MILLISECOND)
+            self._held = split._replace(wait=wait, broker=rest - wait), size
+
+    def tick(self) -> None:
+        self._flush()
+        self._judge()
+        self._end = 0
+
+    def close(self) -> None:
+        self._flush()
+        self._judge()
+
+    def _exchange(self, fact: facts.Exchange) -> None:
+        at = fact.at
+        number, asked, key = at.connection, at.asked, at.key
+        last = self._last.get(number)
+        self._last[number] = at
+        if last is None:
+            if len(self._last) > CONNECTIONS:
+                del self._last[next(iter(self._last))]
+            return  # what the first request of a connection waits for, such as a login, is not in sight
+        queue = last.time - asked if last.time > asked else 0
+        start = asked + queue
+        left = at.time - start if at.time > start else 0
+        throttle = 0
+        if self._muted and (muted := self._muted.pop(number, None)) is not None:
+            throttle = max(0, min(muted - start, left))
+            if muted > asked > last.time and last.key in THROTTLED_FIRST:
+                self._early(at, last, muted)
+        if queue and key in HASTY and last.key in HOLDING:
+            self._behind(at, last, queue)
+        rest = left - throttle
+        if rest < self._fast:
+            if key not in SLOW_BY_NATURE:
+                window = self._windows.get((at.broker, key)) or self._window(at)
+                if window is not None:
+                    window.count += 1
+                    window.histogram[0 if key == api_keys.FETCH else _bucket(rest)] += 1
+            return
+        waits = key == api_keys.FETCH or key in WAITING
+        split = Split(at, queue, throttle, rest if waits else 0, 0 if waits else rest)
+        self._held = split, fact.response_bytes
+
+    def _throttle(self, fact: facts.Throttle) -> None:
+        at, held = fact.at, self._held
+        if held is None or held[0].at.exchange != at.exchange:
+            last = self._last.get(at.connection)
+            if last is None or last.exchange != at.exchange:
+                return
+        if at.version < THROTTLED_FIRST.get(at.key, 0):
+            if held is not None and held[0].at.exchange == at.exchange:
+                lost = min(held[0].broker, fact.ms * MILLISECOND)
+                split = held[0]._replace(broker=held[0].broker - lost, throttle=held[0].throttle + lost)
+                self._held = split, held[1]
+        else:
+            remember(self._muted, at.connection, at.time + fact.ms * MILLISECOND, CONNECTIONS)
+
+    # --- slow brokers ---
+
+    def _flush(self) -> None:
+        """Count the exchange that was held."""
+        if self._held is None:
+            return
+        split, size = self._held
+        self._held = None
+        at = split.at
+        if at.key in WAITING or size >= LARGE or not self._context.whole(at.connection):
+            return
+        if at.key == api_keys.FETCH and split.broker < OVERDUE_MS * MILLISECOND:
+            split = split._replace(broker=0)
+        if split.broker >= self._single_slow:
+            self._single(split)
+        if at.key in LENGTHY:
+            return
+        window = self._window(at)
+        if window is not None:
+            window.add(split, self._slow)
+
+    def _window(self, at: facts.At) -> Window | None:
+        window = self._windows.get((at.broker, at.key))
+        if window is None and len(self._windows) < WINDOWS:
+            window = self._windows[at.broker, at.key] = Window()
+            if not self._end:
+                self._end = at.time + WINDOW
+                self._context.wake(self._end)
+        return window
+
+    def _single(self, split: Split) -> None:
+        at, api = split.at, api_name(split.at.key)
+        severity = Severity.WARN
+        if at.key in LENGTHY:
+            severity = Severity.NOTE
+        elif split.broker >= self._context.limit(SLOW, "long_ms") * MILLISECOND:
+            severity = Severity.ERROR
+        self._report("single", at.broker, at.key, [split], severity, f"{api} took the broker {_ms(split.broker)} ms")
+
+    def _judge(self) -> None:
+        windows, self._windows = self._windows, {}
+        least = self._context.limit(SLOW, "least")
+        for (broker, key), window in windows.items():
+            if window.count < least:
+                continue
+            needed = max(self._context.limit(SLOW, "several"), window.count * self._context.limit(SLOW, "share"))
+            if window.slow >= needed:
+                limit = self._context.limit(SLOW, "slow_ms")
+                slow = [one for one in window.worst if one.broker >= limit * MILLISECOND]
+                text = (
+                    f"{window.slow} of {window.count} {api_name(key)} requests within a minute took the broker "
+                    f"{limit:.0f} ms or more, up to {_ms(max((one.broker for one in slow), default=0))} ms"
+                )
+                self._report("often", broker, key, slow, None, text, _cause(windows, broker, key))
+            elif key != api_keys.FETCH:
+                self._compare(windows, broker, key)
+
+    def _compare(self, windows: dict[tuple[str, int], Window], broker: str, key: int) -> None:
+        """Report a broker whose median is far above that of the others."""
+        least, mine = self._context.limit(SLOW, "least"), windows[broker, key].median
+        others = sorted(
+            one.median for (name, api), one in windows.items() if api == key and name != broker and one.count >= least
+        )
+        if len(others) < 2 or mine < self._context.limit(SLOW, "median_ms") * MILLISECOND:
+            return
+        usual = others[len(others) // 2]
+        if mine >= usual * self._context.limit(SLOW, "times"):
+            text = (
+                f"half of the {api_name(key)} requests within a minute took this broker {_ms(mine)} ms or more, "
+                f"and {len(others)} other brokers {_ms(usual)} ms"
+            )
+            worst = windows[broker, key].worst
+            self._report("peers", broker, key, worst, Severity.NOTE, text, _cause(windows, broker, key))
+
+    def _report(
+        self, kind: str, broker: str, key: int, slow: list[Split], severity: Severity | None, text: str,
+        cause: str | None = None,
+    ) -> None:  # fmt: skip
+        self._context.report(
+            SLOW,
+            *(at_evidence(one.at, "trigger", str(one), weight=one.broker) for one in slow),
+            numbers={
+                "broker": broker, "api": api_name(key), "text": text,
+                "slowest_ms": max((_ms(one.broker) for one in slow), default=0),
+            },
+            impact=Impact("ms_lost", sum(one.broker for one in slow) / MILLISECOND),
+            episode=(key, kind),
+            scope=Scope("broker", broker),
+            severity=severity,
+            actors=_victims(slow),
+            cause=cause,
+        )  # fmt: skip
+
+    # --- requests behind others ---
+
+    def _behind(self, at: facts.At, before: facts.At, queue: int) -> None:
+        if queue < self._context.limit(BLOCKED, "queue_ms") * MILLISECOND or queue < at.latency / 2:
+            return
+        key = at.client_id, at.peer, at.broker, at.key
+        count, lost, longest = self._blocked.get(key, (0, 0, 0))
+        count, lost, longest = count + 1, lost + queue, max(longest, queue)
+        remember(self._blocked, key, (count, lost, longest))
+        if count < self._context.limit(BLOCKED, "several"):
+            return
+        self._context.report(
+            BLOCKED,
+            at_evidence(before, "culprit", f"{api_name(before.key)}, answered after {_ms(before.latency)} ms"),
+            at_evidence(at, "symptom", f"waited {_ms(queue)} of {_ms(at.latency)} ms behind it", weight=queue),
+            numbers={
+                "client": at.client, "broker": at.broker, "api": api_name(at.key), "before": api_name(before.key),
+                "count": count, "lost_s": lost / SECOND, "longest_ms": _ms(longest),
+            },
+            impact=Impact("ms_lost", lost / MILLISECOND),
+            episode=(at.broker, at.key),
+            scope=Key.CLIENT.scope((at.client_id, at.peer)),
+            actors=(Actor("victim", at.peer, at.client_id or None),),
+        )  # fmt: skip
+
+    # --- requests of throttled clients ---
+
+    def _early(self, at: facts.At, last: facts.At, muted: int) -> None:
+        slack = self._context.limit(IMPATIENT, "slack_ms") * MILLISECOND
+        if not last.time + slack < at.asked < muted - slack:
+            return
+        count, lost = self._early_ones.get(at.connection, (0, 0))
+        count, lost = count + 1, lost + muted - at.asked
+        remember(self._early_ones, at.connection, (count, lost))
+        if count < self._context.limit(IMPATIENT, "requests"):
+            return
+        early = _ms(muted - at.asked)
+        self._context.report(
+            IMPATIENT,
+            at_evidence(last, "trigger", f"throttled for {_ms(muted - last.time)} ms"),
+            at_evidence(at, "symptom", f"sent {early} ms before the throttle time was over", weight=early),
+            numbers={
+                "client": at.client, "broker": at.broker, "count": count, "lost_s": lost / SECOND,
+                "connection": at.connection,
+            },
+            impact=Impact("ms_lost", lost / MILLISECOND),
+            scope=Scope("connection", str(at.connection)),
+            actors=(Actor("culprit", at.peer, at.client_id or None),),
+        )  # fmt: skip
+
+
+def _cause(windows: dict[tuple[str, int], Window], broker: str, key: int) -> str | None:
+    """What the other APIs of the broker say of the cause, if they are used."""
+    others = {
+        api: one.median
+        for (name, api), one in windows.items()
+        if name == broker and api not in {key, api_keys.FETCH} and one.count >= 10
+    }
+    if not others:
+        return None
+    quick = [api for api, median in others.items() if median < 100 * MILLISECOND]
+    if not quick:
+        return "Other APIs of this broker are slow as well: its request threads, garbage collection, or the network."
+    named = ", ".join(api_name(api) for api in sorted(quick)[:3])
+    if key == api_keys.PRODUCE:
+        return f"{named} is answered fast by this broker: with acks=all the in-sync followers are slow, else its disk."
+    return f"{named} is answered fast by this broker, so the work of {api_name(key)} itself is slow."
+
+
+def _victims(slow: list[Split]) -> tuple[Actor, ...]:
+    found = dict.fromkeys((one.at.peer, one.at.client_id or None) for one in slow)
+    return tuple(Actor("victim", *one) for one in found)
+
+
+def _ms(nanoseconds: int) -> int:
+    return nanoseconds // MILLISECOND
+
+
+ANALYSES = (
+    Analysis(
+        frozenset({SLOW, BLOCKED, IMPATIENT}),
+        Key.CLUSTER,
+        (facts.Exchange, facts.Throttle, facts.Overdue, facts.Closed),
+        Latencies,
+        status=Status.OK,
+    ),
+)

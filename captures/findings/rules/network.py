@@ -1,0 +1,131 @@
+"""What TCP tells of sides that do not read, of lost segments, and of brokers that do not answer."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kproxy.captures.findings import facts
+from kproxy.captures.findings.analyzer import (
+    MILLISECOND,
+    SECOND,
+    Analysis,
+    Analyzer,
+    Context,
+    Key,
+    at_evidence,
+    remember,
+)
+from kproxy.captures.findings.model import Confidence, Impact, Scope, Severity
+from kproxy.decoders.plurals import counted
+
+PRESSURE = "tcp.pressure"
+PAIRS: Final = 5_000
+"""Most pairs of client host and broker."""
+BROKERS: Final = 10_000
+WINDOW: Final = 300 * SECOND
+"""Connections that a broker does not accept are in a row if they are at most so many nanoseconds apart."""
+
+
+class Pressure(Analyzer):
+    """All connections, by client host and broker."""
+
+    __slots__ = ("_brokers", "_closed", "_context", "_knocks", "_sent")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._brokers: dict[str, int] = {}
+        """Addresses of brokers that answered, or are advertised, and when a connection was last seen to work."""
+        self._sent: dict[tuple[str, str], tuple[int, int]] = {}
+        """Segments with data, and retransmitted ones, on connections with such."""
+        self._closed: dict[tuple[str, str, str], tuple[int, int, int]] = {}
+        """How often and how long windows of a side were closed: times, milliseconds in all and at most."""
+        self._knocks: dict[tuple[str, str], tuple[facts.At, int, int]] = {}
+        """Connections in a row that a broker did not accept: the first, the time of the latest, and their number."""
+
+    def feed(self, fact: Any) -> None:
+        if isinstance(fact, facts.Pressure):
+            self._pressed(fact)
+        elif isinstance(fact, facts.Unanswered):
+            self._knocked(fact)
+        elif isinstance(fact, facts.Broker):
+            self._brokers.setdefault(f"{fact.host}:{fact.port}", 0)
+            if len(self._brokers) > BROKERS:
+                del self._brokers[next(iter(self._brokers))]
+        else:
+            remember(self._brokers, fact.at.broker, fact.at.time, BROKERS)
+
+    def _pressed(self, fact: facts.Pressure) -> None:
+        at = fact.at
+        if not self._context.whole(at.connection):
+            return
+        for side, window in (("client", fact.client), ("broker", fact.broker)):
+            self._shut(at, side, window)
+        pair = at.peer, at.broker
+        segments, again = self._sent.get(pair, (0, 0))
+        segments, again = segments + fact.segments, again + fact.retransmitted
+        remember(self._sent, pair, (segments, again), PAIRS)
+        least = max(self._context.limit(PRESSURE, "segments"), self._context.limit(PRESSURE, "share") * segments)
+        if fact.retransmitted and again >= least:
+            what = f"{again} of {segments} segments were sent again ({again / max(1, segments):.1%})"
+            self._report(at, "retransmissions", what, Impact("requests", again), "the network loses packets")
+
+    def _shut(self, at: facts.At, side: str, window: tuple[int, int, int]) -> None:
+        times, total, longest = window
+        if longest < self._context.limit(PRESSURE, "closed_ms") or total < self._context.limit(PRESSURE, "total_ms"):
+            return
+        place = at.peer, at.broker, side
+        before = self._closed.get(place, (0, 0, 0))
+        times, total, longest = times + before[0], total + before[1], max(longest, before[2])
+        remember(self._closed, place, (times, total, longest), PAIRS)
+        what = f"the {side}'s receive window was closed {counted(times, 'time')}, {total} ms in all, {longest} at once"
+        self._report(
+            at, side, what, Impact("ms_lost", total), f"the {side} does not read what it is sent",
+            Severity.NOTE if side == "client" else None,
+        )  # fmt: skip
+
+    def _knocked(self, fact: facts.Unanswered) -> None:
+        at, pair = fact.at, (fact.at.peer, fact.at.broker)
+        if at.broker not in self._brokers or (fact.times < 2 and not fact.refused):
+            return
+        first, latest, count = self._knocks.get(pair, (at, at.time, 0))
+        if at.time - latest >= WINDOW or first.time < self._brokers[at.broker]:
+            first, count = at, 0
+        count += 1
+        remember(self._knocks, pair, (first, at.time, count), PAIRS)
+        how, lasted = "refused" if fact.refused else "left unanswered", at.time - first.time
+        few = count < self._context.limit(PRESSURE, "knocks")
+        few |= lasted < self._context.limit(PRESSURE, "down_ms") * MILLISECOND
+        what = (
+            f"{counted(count, 'connection')} in a row {'was' if count == 1 else 'were'} {how}, "
+            f"over {lasted / SECOND:.0f} s"
+        )
+        self._report(
+            at, how, what, Impact("requests", count),
+            "the broker's process is down" if fact.refused else "the broker's host is down, or a firewall drops SYNs",
+            Severity.INFO if few else None,
+        )  # fmt: skip
+
+    def _report(
+        self, at: facts.At, kind: str, what: str, impact: Impact, cause: str, severity: Severity | None = None
+    ) -> None:
+        self._context.report(
+            PRESSURE,
+            at_evidence(at, "trigger", what, weight=impact.value),
+            numbers={"client": at.peer, "broker": at.broker, "what": what},
+            impact=impact,
+            scope=Scope("client", at.peer),
+            episode=(at.broker, kind),
+            severity=severity,
+            confidence=Confidence.STRONG,
+            cause=f"{cause[0].upper()}{cause[1:]}.",
+        )
+
+
+ANALYSES = (
+    Analysis(
+        frozenset({PRESSURE}),
+        Key.CLUSTER,
+        (facts.Pressure, facts.Unanswered, facts.Beginning, facts.Broker),
+        Pressure,
+    ),
+)

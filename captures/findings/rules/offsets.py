@@ -1,0 +1,349 @@
+"""Offsets: where consumers go on reading, and what they leave out."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from kproxy.captures.findings import facts
+from kproxy.captures.findings.analyzer import (
+    MILLISECOND,
+    SECOND,
+    Analysis,
+    Analyzer,
+    Context,
+    Key,
+    at_evidence,
+    remember,
+)
+from kproxy.captures.findings.model import Actor, Evidence, Impact, Severity
+from kproxy.captures.lag import LATEST
+from kproxy.decoders.plurals import counted
+from kproxy.decoders.schema import api_keys
+
+SKIP = "consumer.offset_skip"
+POISON = "consumer.poison"
+SPLIT = "offsets.storage_split"
+OUT_OF_RANGE: Final = 1
+"""OFFSET_OUT_OF_RANGE."""
+EARLIEST: Final = -2
+RESETS: Final = {LATEST: "the latest offset", EARLIEST: "the earliest offset"}
+PLACES: Final = 10_000
+"""Most partitions that a client's analyzer remembers."""
+CLIENTS: Final = 1_000
+"""Most clients of a group that are remembered."""
+Place: TypeAlias = tuple[str, int]
+
+
+class OutOfRange(NamedTuple):
+    """A position that the broker does not have; `held`: the client has read there, or its group committed it."""
+
+    at: facts.At
+    offset: int
+    held: bool
+
+
+class Uncommitted(NamedTuple):
+    """A partition without a committed offset; `earlier`: the group had one before."""
+
+    at: facts.At
+    group: str
+    earlier: bool
+
+
+class Position:
+    """Where a client reads a partition, and how often it got records there."""
+
+    __slots__ = ("connection", "first", "offset", "times")
+
+    def __init__(self, at: facts.At, offset: int) -> None:
+        self.move(at, offset)
+
+    def move(self, at: facts.At, offset: int) -> None:
+        """The client reads elsewhere now."""
+        self.offset = offset
+        self.connection = at.connection
+        self.first = at
+        self.times = 0
+
+
+class Start:
+    """A committed offset from which a client began to read, once or more often."""
+
+    __slots__ = ("first", "group", "offset", "read", "times")
+
+    def __init__(self, fact: facts.Committed, offset: int) -> None:
+        self.group = fact.group
+        self.offset = offset
+        self.first = fact.at
+        self.times = 0
+        """How often the client began here again after it had got records."""
+        self.read = False
+        """The client got records at this offset since it began the last time."""
+
+
+class Positions(Analyzer):
+    """One client: its positions after the broker refused one, or the group had none, and those that never move."""
+
+    __slots__ = (
+        "_amounts",
+        "_committed",
+        "_context",
+        "_lookups",
+        "_lost",
+        "_often",
+        "_read",
+        "_starts",
+        "_uncommitted",
+    )
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._often = context.limit(POISON, "fetches")
+        self._read: dict[Place, Position] = {}
+        """The latest fetch offset that succeeded."""
+        self._starts: dict[Place, Start] = {}
+        self._committed: dict[Place, tuple[str, int]] = {}
+        """Group and committed offset."""
+        self._lost: dict[Place, OutOfRange] = {}
+        self._uncommitted: dict[Place, Uncommitted] = {}
+        self._lookups: dict[Place, facts.OffsetLookup] = {}
+        """The latest answer of ListOffsets."""
+        self._amounts: dict[tuple[str, str], dict[int, int]] = {}
+        """By topic and what happened: number of offsets of each partition."""
+
+    def feed(self, fact: Any) -> None:
+        if isinstance(fact, facts.PartitionIO):
+            if fact.replica is None:
+                self._fetched(fact)
+        elif fact.error:
+            return
+        elif isinstance(fact, facts.OffsetLookup):
+            remember(self._lookups, (fact.topic, fact.partition), fact, PLACES)
+        elif isinstance(fact, facts.Committed) and fact.offset is None:
+            place = fact.topic, fact.partition
+            group, _ = self._committed.get(place, (None, 0))
+            remember(self._uncommitted, place, Uncommitted(fact.at, fact.group, group == fact.group), PLACES)
+        elif fact.offset is not None:
+            place = fact.topic, fact.partition
+            self._uncommitted.pop(place, None)
+            remember(self._committed, place, (fact.group, fact.offset), PLACES)
+            if isinstance(fact, facts.Committed):
+                self._start(place, fact, fact.offset)
+            elif place in self._starts and self._starts[place].offset != fact.offset:
+                del self._starts[place]
+
+    def _fetched(self, fact: facts.PartitionIO) -> None:
+        place, offset = (fact.topic, fact.partition), fact.offset
+        if fact.error == OUT_OF_RANGE:
+            known = self._read.get(place)
+            position = offset if offset is not None or known is None else known.offset
+            if position is not None and place not in self._lost:
+                held = place in self._read or self._committed.get(place, ("", -1))[1] == position
+                remember(self._lost, place, OutOfRange(fact.at, position, held), PLACES)
+        elif not fact.error:
+            if offset is not None:
+                if self._lost and place in self._lost:
+                    self._go_on(place, fact, offset)
+                if self._uncommitted and place in self._uncommitted:
+                    self._begin(place, fact, offset)
+            self._note(place, fact, offset)
+
+    def _note(self, place: Place, fact: facts.PartitionIO, offset: int | None) -> None:
+        """Note the position of a good fetch; None says that it is the same as in the last request."""
+        position = self._read.get(place)
+        if position is None:
+            if offset is None:
+                return
+            position = Position(fact.at, offset)
+            remember(self._read, place, position, PLACES)
+        elif (offset is not None and offset != position.offset) or position.connection != fact.at.connection:
+            position.move(fact.at, position.offset if offset is None else offset)
+        if fact.size:
+            position.times += 1
+            if position.times >= self._often:
+                self._stay(place, fact, position)
+            if self._starts and (start := self._starts.get(place)) is not None and start.offset == position.offset:
+                start.read = True
+
+    def _stay(self, place: Place, fact: facts.PartitionIO, position: Position) -> None:
+        """A client got records at the same offset many times."""
+        lasted = fact.at.time - position.first.time
+        if lasted < self._context.limit(POISON, "lasts_ms") * MILLISECOND:
+            return
+        what = f"fetched offset {position.offset} of {place[0]}-{place[1]} again and again"
+        evidence = (
+            at_evidence(position.first, "trigger", f"records at offset {position.offset}"),
+            at_evidence(fact.at, "symptom", f"the same for the {position.times}th time"),
+        )
+        self._stuck(place, position.offset, what, position.times, lasted, Severity.NOTE, evidence)
+
+    def _start(self, place: Place, fact: facts.Committed, offset: int) -> None:
+        """A client learns from where it is to read: is it the same offset as the last time?"""
+        start = self._starts.get(place)
+        if start is None or start.offset != offset or start.group != fact.group:
+            remember(self._starts, place, Start(fact, offset), PLACES)
+            return
+        if not start.read:
+            return  # others ask for commits too, and do not read
+        start.read = False
+        start.times += 1
+        lasted = fact.at.time - start.first.time
+        enough = lasted >= self._context.limit(POISON, "lasts_ms") * MILLISECOND
+        if start.times < self._context.limit(POISON, "starts") or not enough:
+            return
+        what = f"began again at offset {offset} of {place[0]}-{place[1]}, the commit of group {start.group}"
+        evidence = (
+            at_evidence(start.first, "trigger", f"committed offset {offset}"),
+            at_evidence(fact.at, "symptom", f"still {offset}, after records were read from there"),
+        )
+        self._stuck(place, offset, what, start.times, lasted, Severity.WARN, evidence)
+
+    def _stuck(
+        self, place: Place, offset: int, what: str, times: int, lasted: int, severity: Severity,
+        evidence: tuple[Evidence, Evidence],
+    ) -> None:  # fmt: skip
+        name, peer = self._context.key
+        self._context.report(
+            POISON,
+            *evidence,
+            numbers={
+                "client": facts.client_name(name, peer), "what": what, "times": times,
+                "seconds": lasted / SECOND,
+            },
+            impact=Impact("ms_lost", lasted / MILLISECOND),
+            episode=(place, offset),
+            severity=severity,
+            actors=(Actor("victim", peer, name or None),),
+        )  # fmt: skip
+
+    def _go_on(self, place: Place, fact: facts.PartitionIO, offset: int) -> None:
+        """Report what a client skips or reads again by its first successful fetch after a refused position."""
+        lost = self._lost[place]
+        old = fact.at.time - lost.at.time > self._context.limit(SKIP, "within_ms") * MILLISECOND
+        if old or offset == lost.offset:
+            del self._lost[place]  # only a follower lacked the offset, or the application went elsewhere later
+            return
+        if fact.at.connection != lost.at.connection:
+            return  # another consumer may have the same client id
+        del self._lost[place]
+        lookup = self._lookup(place, lost.at, offset)
+        how = "an offset of the application's choice" if lookup is None else RESETS.get(lookup.timestamp or 0, "a time")
+        example = f"{place[0]}-{place[1]}: {lost.offset} was out of range, went on at {offset}, {how}"
+        evidence = [at_evidence(lost.at, "trigger", f"OFFSET_OUT_OF_RANGE at {lost.offset}")]
+        if lookup is not None:
+            evidence.append(at_evidence(lookup.at, "culprit", f"ListOffsets answered {offset}, {how}"))
+        amount = abs(offset - lost.offset)
+        evidence.append(at_evidence(fact.at, "symptom", f"goes on at {offset}", weight=amount))
+        if offset > lost.offset:
+            severity, what = Severity.ERROR if lost.held else Severity.WARN, "skipped"
+        elif lookup is not None and lookup.timestamp == LATEST:
+            severity, what = Severity.WARN, "was beyond the end by"
+        else:
+            severity, what = Severity.WARN, "reads again"
+        self._report(what, place, amount, example, evidence, severity, fact.at)
+
+    def _begin(self, place: Place, fact: facts.PartitionIO, offset: int) -> None:
+        """Report what a client leaves out by its first successful fetch of a partition without a committed offset."""
+        missing = self._uncommitted.pop(place)
+        lookup = self._lookup(place, missing.at, offset)
+        if lookup is None or lookup.timestamp != LATEST or fact.log_start is None or offset <= fact.log_start:
+            return
+        amount = offset - fact.log_start
+        how = "its earlier commit is gone" if missing.earlier else "it has no commit"
+        example = f"{place[0]}-{place[1]}: group {missing.group} begins at {offset} of {fact.log_start}.., as {how}"
+        evidence = [
+            at_evidence(missing.at, "trigger", f"no committed offset of group {missing.group}"),
+            at_evidence(lookup.at, "culprit", f"ListOffsets answered {offset}, the latest offset"),
+            at_evidence(fact.at, "symptom", f"begins at {offset}", weight=amount),
+        ]
+        severity = Severity.WARN if missing.earlier else Severity.NOTE
+        self._report("never reads", place, amount, example, evidence, severity, fact.at)
+
+    def _lookup(self, place: Place, since: facts.At, offset: int) -> facts.OffsetLookup | None:
+        """The answer of ListOffsets from which an offset comes."""
+        found = self._lookups.get(place)
+        return found if found is not None and found.at.time >= since.time and found.offset == offset else None
+
+    def _report(
+        self, what: str, place: Place, amount: int, example: str, evidence: list[Evidence], severity: Severity,
+        at: facts.At,
+    ) -> None:  # fmt: skip
+        key = place[0], what
+        amounts = self._amounts.get(key, {})
+        remember(amounts, place[1], amounts.get(place[1], 0) + amount, PLACES)
+        remember(self._amounts, key, amounts)
+        total = sum(amounts.values())
+        self._context.report(
+            SKIP,
+            *evidence,
+            numbers={
+                "client": at.client, "what": f"{what} up to {counted(total, 'offset')}", "topic": place[0],
+                "partitions": len(amounts), "offsets": total, "example": example,
+            },
+            impact=Impact("records_at_risk", total),
+            episode=key,
+            severity=severity,
+            actors=(Actor("victim", at.peer, at.client_id or None),),
+            cause=CAUSES.get(what),
+        )  # fmt: skip
+
+
+class Storage(Analyzer):
+    """One group: clients whose commits go to ZooKeeper and are looked for in Kafka, or the reverse."""
+
+    __slots__ = ("_committed", "_context", "_fetched")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._committed: dict[str, dict[bool, facts.At]] = {}
+        """For each client its first commit in ZooKeeper (False: version 0) and in Kafka (True)."""
+        self._fetched: dict[str, dict[bool, facts.At]] = {}
+
+    def feed(self, fact: facts.Commit | facts.Committed) -> None:
+        if fact.error or fact.at.version < 0:
+            return
+        kept = self._committed if isinstance(fact, facts.Commit) else self._fetched
+        client, in_kafka = fact.at.client, fact.at.version > 0
+        if client not in kept:
+            remember(kept, client, {}, CLIENTS)
+        first = kept[client].setdefault(in_kafka, fact.at)
+        if isinstance(fact, facts.Commit) and fact.at.exchange != first.exchange:
+            self._judge(fact.group, client)
+
+    def _judge(self, group: str, client: str) -> None:
+        committed, fetched = self._committed.get(client, {}), self._fetched.get(client, {})
+        if len(committed) != 1 or len(fetched) != 1 or committed.keys() == fetched.keys():
+            return
+        ((in_kafka, commit),) = committed.items()
+        ((_, fetch),) = fetched.items()
+        to, source = ("Kafka", "ZooKeeper") if in_kafka else ("ZooKeeper", "Kafka")
+        self._context.report(
+            SPLIT,
+            at_evidence(commit, "culprit", f"OffsetCommit v{commit.version} writes to {to}"),
+            at_evidence(fetch, "culprit", f"OffsetFetch v{fetch.version} reads from {source}"),
+            numbers={"group": group, "client": client, "to": to, "source": source},
+            impact=Impact("requests", 2),
+            episode=client,
+            actors=(Actor("culprit", commit.peer, commit.client_id or None),),
+        )
+
+
+CAUSES: Final = {
+    "never reads": "The group has no committed offset, and auto.offset.reset is latest: it begins behind all records "
+    "that are there already.",
+    "was beyond the end by": "The log ends before the consumer's position: records were lost with a leader (unclean "
+    "election), or the topic was created anew.",
+    "reads again": "The consumer's position is not in the log any more, and auto.offset.reset is earliest.",
+}
+"""The cause, by what happened; else it is the table's."""
+
+ANALYSES = (
+    Analysis(
+        frozenset({SKIP, POISON}),
+        Key.CLIENT,
+        (facts.PartitionIO, facts.OffsetLookup, facts.Committed, facts.Commit),
+        Positions,
+        partition_api=api_keys.FETCH,
+    ),
+    Analysis(frozenset({SPLIT}), Key.GROUP, (facts.Commit, facts.Committed), Storage),
+)

@@ -1,0 +1,259 @@
+"""Partitions without replicas or a leader."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+from kproxy.captures.findings import facts
+from kproxy.captures.findings.analyzer import (
+    MILLISECOND,
+    SECOND,
+    Analysis,
+    Analyzer,
+    Context,
+    Key,
+    at_evidence,
+    remember,
+)
+from kproxy.captures.findings.model import Impact, Scope, Severity
+from kproxy.decoders.schema import api_keys, errors
+
+SHRUNK = "isr.shrunk"
+REFUSED: Final = frozenset({19, 20})
+"""NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
+ALL: Final = -1
+"""The acks of producers that wait for all replicas in sync; others are not refused."""
+LEADERLESS: Final = frozenset({0, 5, 9})
+"""Errors of a partition without leader in Metadata; others (LISTENER_NOT_FOUND) say that there is one."""
+PLACES: Final = 20_000
+"""Most partitions that are remembered."""
+OUTAGES: Final = 1_000
+Place: TypeAlias = tuple[str, int]
+
+
+class Outage:
+    """A broker, or a topic, some of whose partitions lack something."""
+
+    __slots__ = ("begun", "exchange", "now", "places")
+
+    def __init__(self, begun: facts.At) -> None:
+        self.begun = begun
+        self.places: dict[Place, None] = {}
+        """All partitions."""
+        self.now: dict[Place, None] = {}
+        """Those that still lack it."""
+        self.exchange = 0
+        """The exchange that was evidence last: others of its partitions need no further report."""
+
+
+class Outages:
+    """Outages that go on, and reports of them."""
+
+    __slots__ = ("_context", "_outages")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._outages: dict[tuple[str, str], Outage] = {}
+        """By what lacks, and the name of the broker or topic."""
+
+    def unusable(self, lasted: int) -> Severity | None:
+        """How grave it is that a partition cannot be used for so many nanoseconds."""
+        if lasted < self._context.limit(SHRUNK, "unusable_ms") * MILLISECOND:
+            return None
+        return Severity.ERROR if lasted >= self._context.limit(SHRUNK, "error_ms") * MILLISECOND else Severity.WARN
+
+    def recover(self, kind: str, name: str, place: Place) -> None:
+        """A partition of a broker or topic is well again."""
+        outage = self._outages.get((kind, name))
+        if outage is not None:
+            outage.now.pop(place, None)
+            if not outage.now:
+                del self._outages[kind, name]
+
+    def report(
+        self, kind: str, name: str, place: Place, since: facts.At, at: facts.At, severity: Severity, what: str,
+        note: str,
+    ) -> None:  # fmt: skip
+        """Add a partition to the outage of a broker or topic."""
+        outage = self._outages.get((kind, name)) or Outage(since)
+        remember(self._outages, (kind, name), outage, OUTAGES)
+        if place in outage.now and outage.exchange == at.exchange:
+            return
+        outage.exchange = at.exchange
+        remember(outage.places, place, None, PLACES)
+        remember(outage.now, place, None, PLACES)
+        lasted = at.time - outage.begun.time
+        self._context.report(
+            SHRUNK,
+            at_evidence(since, "trigger", f"{place[0]}-{place[1]}: the first of such answers"),
+            at_evidence(at, "symptom", note, weight=lasted),
+            numbers={
+                "what": what, "seconds": lasted / SECOND, "partitions": len(outage.places), "example": note,
+            },
+            impact=Impact("ms_lost", lasted / MILLISECOND),
+            episode=(kind, outage.begun.time),
+            scope=Scope("broker" if kind == "short" else "topic", name),
+            severity=severity,
+            cause=CAUSES.get(kind),
+        )  # fmt: skip
+
+
+class Replicas(Analyzer):
+    """The cluster: partitions whose replicas are not in sync, or that have no leader.
+
+    Clients ask for Metadata again and again; the controller says once that a partition has no leader, and once that it
+    has one again.
+    """
+
+    __slots__ = ("_context", "_in_sync", "_leaderless", "_outages", "_short", "_told")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._short: dict[Place, dict[int, facts.At]] = {}
+        """For each partition, the nodes that are out of its ISR, since when."""
+        self._in_sync: dict[Place, tuple[int, ...]] = {}
+        """The latest ISR of each partition that had all its replicas."""
+        self._leaderless: dict[Place, facts.At] = {}
+        self._told: dict[Place, facts.PartitionState] = {}
+        """Partitions of which the controller said that they have no leader, in the order of time."""
+        self._outages = Outages(context)
+
+    def feed(self, fact: Any) -> None:
+        place = fact.topic, fact.partition
+        if isinstance(fact, facts.PartitionState):
+            self._hear(place, fact)
+            return
+        self._look_for_leader(place, fact)
+        self._look_at_replicas(place, fact)
+
+    def _look_at_replicas(self, place: Place, fact: facts.PartitionView) -> None:
+        before = self._short.get(place) if self._short else None
+        if before is None and len(fact.isr) >= len(fact.replicas):
+            if self._in_sync.get(place) != fact.isr:
+                remember(self._in_sync, place, fact.isr, PLACES)
+            return
+        missing = {node: (before or {}).get(node, fact.at) for node in fact.replicas if node not in fact.isr}
+        for node in before or {}:
+            if node not in missing:
+                self._outages.recover("short", f"node {node}", place)
+        if not missing:
+            self._short.pop(place, None)
+            return
+        remember(self._short, place, missing, PLACES)
+        for node, since in missing.items():
+            lasted = fact.at.time - since.time
+            if lasted < self._context.limit(SHRUNK, "short_ms") * MILLISECOND:
+                continue
+            severity = Severity.INFO
+            if lasted >= self._context.limit(SHRUNK, "long_ms") * MILLISECOND:
+                lost = node in fact.offline or node in self._in_sync.get(place, ())
+                severity = Severity.WARN if lost else Severity.NOTE
+            note = f"{place[0]}-{place[1]}: replicas {_nodes(fact.replicas)}, ISR {_nodes(fact.isr)}"
+            what = f"node {node} is missing in ISRs"
+            self._outages.report("short", f"node {node}", place, since, fact.at, severity, what, note)
+
+    def _look_for_leader(self, place: Place, fact: facts.PartitionView) -> None:
+        if fact.leader is not None or fact.error not in LEADERLESS:
+            self._lead(place)
+            return
+        since = self._leaderless.get(place, fact.at)
+        remember(self._leaderless, place, since, PLACES)
+        severity = self._outages.unusable(fact.at.time - since.time)
+        if severity is not None:
+            note = f"{place[0]}-{place[1]}: no leader, ISR {_nodes(fact.isr)}, offline {_nodes(fact.offline)}"
+            what = f"topic {fact.topic} has partitions without leader"
+            self._outages.report("leaderless", fact.topic, place, since, fact.at, severity, what, note)
+
+    def _lead(self, place: Place) -> None:
+        """A partition has a leader."""
+        if self._leaderless and self._leaderless.pop(place, None) is not None:
+            self._outages.recover("leaderless", place[0], place)
+
+    def _hear(self, place: Place, fact: facts.PartitionState) -> None:
+        """The controller's word."""
+        if fact.leaderless and not fact.past:
+            if place not in self._told:
+                remember(self._told, place, fact, PLACES)
+                self._leaderless.setdefault(place, fact.at)
+                self._context.wake(fact.at.time + self._limit("unusable_ms"))
+        elif fact.leader is not None or fact.deleting or fact.leaderless:
+            self._told.pop(place, None)
+            self._lead(place)
+
+    def tick(self) -> None:
+        """Partitions that the controller left without leader, so that nobody speaks of them."""
+        now = self._context.now
+        for place, state in list(self._told.items()):
+            since = self._leaderless.get(place)
+            if since is None or not self._context.whole(state.at.connection):
+                del self._told[place]
+                continue
+            lasted = now - state.at.time
+            if lasted < self._limit("unusable_ms"):
+                self._context.wake(state.at.time + self._limit("unusable_ms"))
+                break
+            if lasted < self._limit("error_ms"):
+                self._context.wake(state.at.time + self._limit("error_ms"))
+            else:
+                del self._told[place]
+            severity = self._outages.unusable(now - since.time)
+            if severity is not None:
+                isr = "" if state.isr is None else f", ISR {_nodes(state.isr)}"
+                note = f"{place[0]}-{place[1]}: the controller finds no leader{isr}"
+                still = state.at._replace(time=now, exchange=0)
+                what = f"topic {place[0]} has partitions without leader"
+                self._outages.report("leaderless", place[0], place, since, still, severity, what, note)
+
+    def _limit(self, name: str) -> int:
+        return int(self._context.limit(SHRUNK, name)) * MILLISECOND
+
+
+class Refused(Analyzer):
+    """One topic: partitions that refuse records for want of replicas."""
+
+    __slots__ = ("_context", "_outages", "_refused")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._outages = Outages(context)
+        self._refused: dict[int, tuple[facts.At, int]] = {}
+        """For each partition the first answer with the error since the last success, and the number of such answers."""
+
+    def feed(self, fact: facts.PartitionIO) -> None:
+        place = fact.topic, fact.partition
+        if fact.error not in REFUSED:
+            if fact.acks == ALL and not fact.error and self._refused.pop(fact.partition, None) is not None:
+                self._outages.recover("refused", fact.topic, place)
+            return
+        since, count = self._refused.get(fact.partition, (fact.at, 0))
+        remember(self._refused, fact.partition, (since, count + 1), PLACES)
+        severity = self._outages.unusable(fact.at.time - since.time)
+        if severity is not None and count + 1 >= self._context.limit(SHRUNK, "refused"):
+            error = errors.name(fact.error)
+            note = f"{place[0]}-{place[1]}: {error} for {fact.at.client}"
+            what = f"topic {fact.topic} refuses records with {error}"
+            self._outages.report("refused", fact.topic, place, since, fact.at, severity, what, note)
+
+
+def _nodes(nodes: tuple[int, ...]) -> str:
+    return ", ".join(map(str, nodes)) or "none"
+
+
+CAUSES: Final = {
+    "leaderless": "All replicas in the ISR are down, and no other may lead (unclean.leader.election.enable is false).",
+    "refused": "Fewer replicas are in sync than min.insync.replicas: brokers are down or slow.",
+}
+"""The cause, by what lacks; else it is the table's."""
+
+
+ANALYSES = (
+    Analysis(frozenset({SHRUNK}), Key.CLUSTER, (facts.PartitionView, facts.PartitionState), Replicas),
+    Analysis(
+        frozenset({SHRUNK}),
+        Key.TOPIC,
+        (facts.PartitionIO,),
+        Refused,
+        errors=REFUSED,
+        partition_api=api_keys.PRODUCE,
+    ),
+)

@@ -1,0 +1,310 @@
+"""Requests that brokers refuse: unknown topics, records, commits, settings, credentials, rights."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Any, Final
+
+from kproxy.captures.findings import facts
+from kproxy.captures.findings.analyzer import (
+    MILLISECOND,
+    SECOND,
+    Analysis,
+    Analyzer,
+    Context,
+    Key,
+    at_evidence,
+    error_field,
+    error_streak,
+    remember,
+)
+from kproxy.captures.findings.model import Actor, Impact, Severity
+from kproxy.decoders.schema import errors
+
+TOPIC_MISSING = "meta.topic_missing"
+REJECTED = "producer.rejected"
+COMMIT = "commit.rejected"
+SETTINGS = "group.config_rejected"
+ASSIGNORS = "group.assignor_clash"
+SASL = "auth.sasl"
+DENIED = "auth.denied"
+MISSING_CODES: Final = frozenset({3, 17})
+CONTENT_CODES: Final = {
+    2: "The batch's checksum does not fit its bytes: they changed on the way, or the records are broken.",
+    10: "The batch is larger than max.message.bytes of the topic (message.max.bytes of the broker).",
+    18: "The batch is larger than a segment of the topic (segment.bytes).",
+    32: "A record's timestamp is outside of message.timestamp.before.max.ms or message.timestamp.after.max.ms.",
+    44: "The broker's create topic or record policy refuses it.",
+    76: "The topic's message format, or the broker's release, does not have this compression type.",
+    87: "A record breaks a rule of the topic: a compacted topic needs a key in each record.",
+}
+"""The cause of each error of Produce that is about the content of a batch."""
+LOST_CODES: Final = frozenset({12, 22, 25, 28, 82, 110})
+"""Errors of OffsetCommit after which this member does not commit these offsets again."""
+SETTING_CODES: Final = frozenset({24, 26, 81})
+ASSIGNOR_CODES: Final = frozenset({23, 112})
+SASL_ERRORS: Final = frozenset({"UNSUPPORTED_SASL_MECHANISM", "ILLEGAL_SASL_STATE", "SASL_AUTHENTICATION_FAILED"})
+_TOPIC: Final = frozenset({29})
+_GROUP: Final = frozenset({30})
+_TXN: Final = frozenset({53})
+NAMES: Final = 1_000
+"""Most topics that a client's analyzer remembers."""
+
+
+class TopicMissing(Analyzer):
+    """One client: topics that Metadata does not find."""
+
+    __slots__ = ("_causes", "_context", "_found", "_missing")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._causes: dict[str, str | None] = {}
+        """For each topic that is reported, why it may be missing."""
+        self._missing: dict[str, tuple[facts.At, int]] = {}
+        """For each topic, the first answer with the error and the number of such answers."""
+        self._found: dict[str, None] = {}
+
+    def feed(self, fact: facts.TopicView) -> None:
+        if fact.error not in MISSING_CODES:
+            if not fact.error:
+                self._missing.pop(fact.topic, None)
+                self._causes.pop(fact.topic, None)
+                remember(self._found, fact.topic, None, NAMES)
+            return
+        first, count = error_streak(self._missing, fact.topic, fact.at, NAMES)
+        lasted = fact.at.time - first.time
+        grace = self._context.limit(TOPIC_MISSING, "grace_ms") * MILLISECOND
+        if count < self._context.limit(TOPIC_MISSING, "times") or lasted < grace:
+            return
+        error = errors.name(fact.error)
+        field = error_field(fact.error)
+        if fact.topic not in self._causes:  # comparing names takes milliseconds
+            remember(self._causes, fact.topic, self._cause(fact.topic), NAMES)
+        self._context.report(
+            TOPIC_MISSING,
+            at_evidence(first, "trigger", f"Metadata of {fact.topic}: {error}", path=field),
+            at_evidence(fact.at, "symptom", f"still {error}", path=field),
+            numbers={
+                "client": fact.at.client, "topic": fact.topic, "count": count, "error": error,
+                "seconds": lasted / SECOND,
+            },
+            impact=Impact("requests", count),
+            episode=fact.topic,
+            actors=(Actor("culprit", fact.at.peer, fact.at.client_id or None),),
+            cause=self._causes[fact.topic],
+        )  # fmt: skip
+
+    def _cause(self, topic: str) -> str | None:
+        if topic in self._found:
+            return "The topic was there before: it was deleted."
+        alike = get_close_matches(topic, self._found, n=1, cutoff=0.8)
+        return f"The name may be misspelt: there is a topic {alike[0]}." if alike else None
+
+
+class Rejected(Analyzer):
+    """One topic: batches that brokers refuse for their content."""
+
+    __slots__ = ("_context", "_counts")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._counts: dict[tuple[str, int], tuple[int, int, int]] = {}
+        """For each client and error: number of batches, the largest one's size in bytes, bytes of all."""
+
+    def feed(self, fact: facts.PartitionIO) -> None:
+        if fact.error not in CONTENT_CODES or fact.acks is None:
+            return
+        episode = fact.at.client, fact.error
+        count, largest, size = self._counts.get(episode, (0, 0, 0))
+        count, largest, size = count + 1, max(largest, fact.size), size + fact.size
+        remember(self._counts, episode, (count, largest, size))
+        error = errors.name(fact.error)
+        note = f"partition {fact.partition}, {fact.size} bytes of records: {error}"
+        self._context.report(
+            REJECTED,
+            at_evidence(fact.at, "trigger", note, path=error_field(fact.error), weight=fact.size),
+            numbers={
+                "client": fact.at.client, "topic": fact.topic, "count": count, "error": error, "largest_bytes": largest,
+            },
+            impact=Impact("records_at_risk", count),
+            episode=episode,
+            actors=(Actor("culprit", fact.at.peer, fact.at.client_id or None),),
+            cause=CONTENT_CODES[fact.error],
+        )  # fmt: skip
+
+
+class CommitRejected(Analyzer):
+    """One group: commits that its coordinator refuses."""
+
+    __slots__ = ("_committed", "_context", "_counts")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._committed: dict[tuple[str, int], int] = {}
+        """The offset that each partition has as its commit."""
+        self._counts: dict[str, tuple[int, dict[tuple[str, int], int]]] = {}
+        """For each client: number of refused commits, and the records of each partition that were not committed."""
+
+    def feed(self, fact: facts.Commit) -> None:
+        place = fact.topic, fact.partition
+        if fact.offset is None:
+            return
+        if not fact.error:
+            remember(self._committed, place, fact.offset, NAMES * 10)
+        elif fact.error in LOST_CODES:
+            before = self._committed.get(place)
+            count, lost = self._counts.get(fact.at.client, (0, {}))
+            if before is not None and fact.offset > before:
+                remember(lost, place, fact.offset - before)
+            remember(self._counts, fact.at.client, (count + 1, lost))
+            self._report(fact, count + 1, sum(lost.values()))
+
+    def _report(self, fact: facts.Commit, count: int, records: int) -> None:
+        error = errors.name(fact.error)
+        note = f"offset {fact.offset} of {fact.topic}-{fact.partition} refused: {error}"
+        self._context.report(
+            COMMIT,
+            at_evidence(fact.at, "symptom", note, path=error_field(fact.error), weight=records),
+            numbers={
+                "client": fact.at.client, "group": fact.group, "count": count, "error": error, "records": records,
+            },
+            impact=Impact("records_at_risk", records),
+            episode=fact.at.client,
+            severity=Severity.WARN if records >= self._context.limit(COMMIT, "records") else None,
+            actors=(Actor("victim", fact.at.peer, fact.at.client_id or None, fact.member or None),),
+        )  # fmt: skip
+
+
+class JoinRefused(Analyzer):
+    """One group: members that cannot join for their settings or assignors."""
+
+    __slots__ = ("_context", "_counts")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._counts: dict[str, int] = {}
+        """Number of refused joins of each client since its last one that succeeded."""
+
+    def feed(self, fact: facts.Member) -> None:
+        if fact.what != "join" or (fact.error and fact.generation):
+            return  # an answer that refuses a member gives it no generation
+        rule = SETTINGS if fact.error in SETTING_CODES else ASSIGNORS if fact.error in ASSIGNOR_CODES else None
+        if rule is None:
+            if not fact.error and fact.answered:
+                self._counts.pop(fact.at.client, None)
+            return
+        count = self._counts.get(fact.at.client, 0) + 1
+        remember(self._counts, fact.at.client, count)
+        error = errors.name(fact.error)
+        asked = f"session.timeout.ms {fact.session_ms}" if rule == SETTINGS else f"assignors {_assignors(fact)}"
+        self._context.report(
+            rule,
+            at_evidence(fact.at, "trigger", f"{error}: asked for {asked}", path=error_field(fact.error)),
+            numbers={"client": fact.at.client, "group": fact.group, "error": error, "asked": asked, "count": count},
+            impact=Impact("requests", count),
+            episode=(fact.at.client, fact.error),
+            actors=(Actor("culprit", fact.at.peer, fact.at.client_id or None, fact.member or None),),
+        )
+
+
+def _assignors(fact: facts.Member) -> str:
+    """The names of a member's assignors, as far as its subscription says them."""
+    return (fact.subscription or "").rpartition(" ")[0] or fact.protocol or "not named"
+
+
+class SaslFailed(Analyzer):
+    """One client: authentications that fail."""
+
+    __slots__ = ("_context", "_count")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._count = 0
+
+    def feed(self, fact: facts.Auth) -> None:
+        if fact.state == "authenticated":
+            self._count = 0
+        if fact.state not in {"failed", "refused"} or _is_foreign(fact.error):
+            return
+        self._count += 1
+        offered = f"; offered: {', '.join(fact.offered)}" if fact.offered else ""
+        error = fact.error or "no reason given"
+        self._context.report(
+            SASL,
+            at_evidence(
+                fact.at, "trigger", f"{fact.mechanism or 'no mechanism'}: {error}{offered}", path="response.errorCode"
+            ),
+            numbers={
+                "client": fact.at.client, "count": self._count, "mechanism": fact.mechanism or "no mechanism",
+                "principal": fact.principal or "not given", "error": error,
+            },
+            impact=Impact("requests", self._count),
+            episode=(fact.mechanism, fact.principal),
+            severity=Severity.ERROR if self._count >= self._context.limit(SASL, "often") else None,
+            actors=(Actor("culprit", fact.at.peer, fact.at.client_id or None),),
+        )  # fmt: skip
+
+
+def _is_foreign(error: str | None) -> bool:
+    """Whether an error is one of Kafka's that authentication never answers; other texts are the mechanism's own."""
+    known = {one.name for one in errors.all_errors().values()} - SASL_ERRORS
+    return error is not None and (error in known or error.startswith("UNKNOWN("))
+
+
+class Denied(Analyzer):
+    """One client: answers that deny it access."""
+
+    __slots__ = ("_context", "_times")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._times: dict[tuple[str, str, int], deque[facts.At]] = {}
+        """The latest answers by kind and name of the resource, and error."""
+
+    def feed(self, fact: Any) -> None:
+        what, codes, name_of = RESOURCES[type(fact)]
+        if fact.error not in codes:
+            return
+        key = what, name_of(fact), fact.error
+        least = max(1, int(self._context.limit(DENIED, "times")))
+        times = self._times.get(key) or deque(maxlen=least)
+        times.append(fact.at)
+        remember(self._times, key, times)
+        window = self._context.limit(DENIED, "window_s") * SECOND
+        if len(times) < least or times[-1].time - times[0].time > window:
+            return
+        error = errors.name(fact.error)
+        self._context.report(
+            DENIED,
+            *(at_evidence(at, "trigger", f"{error} for {what} {key[1]}", path=error_field(fact.error)) for at in times),
+            numbers={"client": fact.at.client, "what": what, "name": key[1], "count": len(times), "error": error},
+            impact=Impact("requests", len(times)),
+            episode=key,
+            actors=(Actor("culprit", fact.at.peer, fact.at.client_id or None),),
+        )
+
+
+RESOURCES: Final[dict[type, tuple[str, frozenset[int], Callable[[Any], str]]]] = {
+    facts.TopicView: ("topic", _TOPIC, lambda fact: fact.topic),
+    facts.PartitionIO: ("topic", _TOPIC, lambda fact: fact.topic),
+    facts.Commit: ("topic", _TOPIC, lambda fact: fact.topic),
+    facts.OffsetLookup: ("topic", _TOPIC, lambda fact: fact.topic),
+    facts.Committed: ("group", _GROUP, lambda fact: fact.group),
+    facts.Member: ("group", _GROUP, lambda fact: fact.group),
+    facts.Coordinator: ("coordinator of", _GROUP | _TXN, lambda fact: fact.name),
+    facts.Txn: ("transactional id", _TXN, lambda fact: fact.transactional_id),
+}
+"""For each kind of fact: the kind of resource that it is about, errors that deny access to it, and how it names it."""
+
+ANALYSES = (
+    Analysis(frozenset({TOPIC_MISSING}), Key.CLIENT, (facts.TopicView,), TopicMissing),
+    Analysis(frozenset({REJECTED}), Key.TOPIC, (facts.PartitionIO,), Rejected, errors=frozenset(CONTENT_CODES)),
+    Analysis(frozenset({COMMIT}), Key.GROUP, (facts.Commit,), CommitRejected),
+    Analysis(frozenset({SETTINGS, ASSIGNORS}), Key.GROUP, (facts.Member,), JoinRefused, every_heartbeat=False),
+    Analysis(frozenset({SASL}), Key.CLIENT, (facts.Auth,), SaslFailed),
+    Analysis(
+        frozenset({DENIED}), Key.CLIENT, tuple(RESOURCES), Denied, errors=_TOPIC | _GROUP | _TXN, every_heartbeat=False
+    ),
+)

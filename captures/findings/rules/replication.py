@@ -1,0 +1,166 @@
+"""Followers that stop fetching, or do not catch up."""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+from kproxy.captures.findings import facts
+from kproxy.captures.findings.analyzer import (
+    MILLISECOND,
+    SECOND,
+    Analysis,
+    Analyzer,
+    Context,
+    Key,
+    at_evidence,
+    remember,
+)
+from kproxy.captures.findings.model import Evidence, Impact, Scope
+
+LAG = "replica.lag"
+FOLLOWERS: Final = 1_000
+"""Most connections of followers to one leader."""
+PARTITIONS: Final = 20_000
+"""Most partitions of a leader that lag."""
+Place: TypeAlias = tuple[int, str, int]
+"""Follower, topic, partition."""
+
+
+class Follower:
+    """One connection over which a follower fetches."""
+
+    __slots__ = ("last", "replica", "told")
+
+    def __init__(self, replica: int, at: facts.At) -> None:
+        self.replica = replica
+        self.last = at
+        """Its latest answered Fetch."""
+        self.told = False
+        """The silence after it was reported."""
+
+
+class Behind:
+    """A partition that a follower must copy up to the high watermark before it is in sync again."""
+
+    __slots__ = ("compared", "first", "lag", "seen")
+
+    def __init__(self, at: facts.At, lag: int) -> None:
+        self.first = at
+        self.seen = at.time
+        self.compared = at.time
+        """When its lag was last compared with the one before."""
+        self.lag = lag
+        """The lag at that time."""
+
+
+class Followers(Analyzer):
+    """One leader: who fetches from it."""
+
+    __slots__ = ("_alive", "_behind", "_context", "_episodes", "_followers", "_lagging", "_silent")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._silent = int(context.limit(LAG, "silent_ms")) * MILLISECOND
+        self._followers: dict[int, Follower] = {}
+        """By connection, the one that fetched last is last."""
+        self._behind: dict[Place, Behind] = {}
+        self._lagging: dict[int, dict[Place, None]] = {}
+        """By follower, the partitions that were reported."""
+        self._episodes: dict[int, int] = {}
+        """By follower, when its first such partition fell behind."""
+        self._alive = 0
+        """When the leader last answered anybody."""
+
+    def feed(self, fact: facts.ReplicaFetch) -> None:
+        at = fact.at
+        self._alive = max(self._alive, at.time)
+        follower = self._followers.get(at.connection)
+        if follower is None:
+            follower = Follower(fact.replica, at)
+        elif at.asked - follower.last.time >= self._silent:
+            self._report_silence(follower, at.asked, at_evidence(at, "symptom", "its next Fetch"))
+        follower.last, follower.told = at, False
+        remember(self._followers, at.connection, follower, FOLLOWERS)
+        if len(self._followers) == 1:
+            self._context.wake(at.time + self._silent)
+        for topic, partition, lag in fact.behind:
+            self._measure((fact.replica, topic, partition), at, lag)
+
+    def tick(self) -> None:
+        """Somebody has not fetched for some time: the leader's answers to others prove that it is not the leader."""
+        now = self._context.now
+        for connection, follower in list(self._followers.items()):
+            if now - follower.last.time < self._silent:
+                self._context.wake(follower.last.time + self._silent)
+                break
+            if self._context.closed(connection) is not None:
+                del self._followers[connection]
+            elif not follower.told and self._alive - follower.last.time >= self._silent - SECOND:
+                self._report_silence(follower, now)
+            elif not follower.told:
+                self._context.wake(now + SECOND)
+        if self._followers:
+            self._context.wake(now + self._silent)
+
+    def _report_silence(self, follower: Follower, until: int, *evidence: Evidence) -> None:
+        if not self._context.whole(follower.last.connection):
+            return
+        follower.told = True
+        lasted = until - follower.last.time
+        self._context.report(
+            LAG,
+            at_evidence(follower.last, "trigger", "its last Fetch before the silence"),
+            *evidence,
+            numbers={
+                "node": follower.replica,
+                "what": f"sent no Fetch to {follower.last.broker} for {lasted / SECOND:.0f} s, and kept the connection",
+            },
+            impact=Impact("ms_lost", lasted / MILLISECOND),
+            episode=("silent", follower.last.time),
+            scope=Scope("broker", f"node {follower.replica}"),
+            cause=STOPPED,
+        )
+
+    def _measure(self, place: Place, at: facts.At, lag: int) -> None:
+        limit = self._context.limit
+        state = self._behind.get(place)
+        if state is None or at.time - state.seen > limit(LAG, "gap_ms") * MILLISECOND:
+            remember(self._behind, place, Behind(at, lag), PARTITIONS)
+            self._lagging.get(place[0], {}).pop(place, None)
+            return
+        state.seen = at.time
+        if at.time - state.compared < limit(LAG, "lasts_ms") * MILLISECOND:
+            return
+        stuck = lag >= limit(LAG, "offsets") and lag >= state.lag * (1 - limit(LAG, "falls"))
+        before, state.compared, state.lag = state.lag, at.time, lag
+        if stuck:
+            self._report_lag(place, state, at, before, lag)
+
+    def _report_lag(self, place: Place, state: Behind, at: facts.At, before: int, lag: int) -> None:
+        replica, topic, partition = place
+        lagging = self._lagging.setdefault(replica, {})
+        if not lagging:
+            self._episodes[replica] = state.first.time
+        remember(lagging, place, None, PARTITIONS)
+        lasted = at.time - state.first.time
+        note = f"{topic}-{partition}: {lag} offsets behind, {before} before"
+        what = f"lags behind {at.broker} for {lasted / SECOND:.0f} s (partitions: {len(lagging)}; {note})"
+        self._context.report(
+            LAG,
+            at_evidence(state.first, "trigger", f"{topic}-{partition}: behind the high watermark"),
+            at_evidence(at, "symptom", note, weight=lag),
+            numbers={"node": replica, "what": what},
+            impact=Impact("ms_lost", lasted / MILLISECOND),
+            episode=("behind", self._episodes[replica]),
+            scope=Scope("broker", f"node {replica}"),
+            cause=SLOW,
+        )
+
+
+STOPPED = "The broker stands still: garbage collection, a blocked disk, a stopped process or virtual machine."
+SLOW = (
+    "The follower copies no faster than producers write: its disk or network is full, or a replication quota "
+    "(follower.replication.throttled.rate) is too low."
+)
+
+ANALYSES = (Analysis(frozenset({LAG}), Key.BROKER, (facts.ReplicaFetch,), Followers),)

@@ -1,0 +1,62 @@
+"""Clients that go on with the id of a topic that was deleted or created anew (KIP-516)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kproxy.captures.findings import facts
+from kproxy.captures.findings.analyzer import (
+    MILLISECOND,
+    SECOND,
+    Analysis,
+    Analyzer,
+    Context,
+    Key,
+    at_evidence,
+    error_field,
+    error_streak,
+)
+from kproxy.captures.findings.model import Actor, Impact
+from kproxy.decoders.schema import errors
+
+RECREATED = "topic.recreated_commit"
+ID_ERRORS: Final = frozenset({100, 103})
+"""UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID."""
+
+
+class OldId(Analyzer):
+    """One topic: clients that get errors about its id again and again."""
+
+    __slots__ = ("_context", "_streaks")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._streaks: dict[str, tuple[facts.At, int]] = {}
+        """For each client, the first such response since the last success, and their number."""
+
+    def feed(self, fact: facts.PartitionIO) -> None:
+        at = fact.at
+        if fact.error not in ID_ERRORS:
+            if not fact.error:
+                self._streaks.pop(at.client, None)
+            return
+        first, count = error_streak(self._streaks, at.client, at)
+        lasted = at.time - first.time
+        enough = lasted >= self._context.limit(RECREATED, "lasts_ms") * MILLISECOND
+        if count < self._context.limit(RECREATED, "errors") or not enough:
+            return
+        error, field = errors.name(fact.error), error_field(fact.error)
+        self._context.report(
+            RECREATED,
+            at_evidence(first, "trigger", f"{error} from {first.broker}", path=field),
+            at_evidence(at, "symptom", f"still {error}, {count} times by now", path=field),
+            numbers={
+                "client": at.client, "topic": fact.topic, "error": error, "count": count, "seconds": lasted / SECOND,
+            },
+            impact=Impact("ms_lost", lasted / MILLISECOND),
+            episode=(at.client, first.time),
+            actors=(Actor("victim", at.peer, at.client_id or None),),
+        )  # fmt: skip
+
+
+ANALYSES = (Analysis(frozenset({RECREATED}), Key.TOPIC, (facts.PartitionIO,), OldId, errors=ID_ERRORS),)

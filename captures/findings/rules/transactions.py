@@ -1,0 +1,229 @@
+"""Transactions that stay open, and whom they keep waiting."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from kproxy.captures.findings import facts
+from kproxy.captures.findings.analyzer import (
+    MILLISECOND,
+    SECOND,
+    Analysis,
+    Analyzer,
+    Context,
+    Key,
+    at_evidence,
+    remember,
+)
+from kproxy.captures.findings.model import Actor, Confidence, Impact, Scope, Severity
+from kproxy.decoders.plurals import counted
+from kproxy.decoders.schema import api_keys
+
+STALL = "txn.lso_stall"
+PLACES: Final = 10_000
+"""Most partitions, and most transactional writes, that are remembered."""
+PRODUCERS: Final = 10_000
+CLIENTS: Final = 64
+"""Most waiting consumers of a partition that are remembered."""
+Place: TypeAlias = tuple[str, int]
+
+
+class Write(NamedTuple):
+    """A transactional batch that the broker appended."""
+
+    at: facts.At
+    producer: int
+    after: int
+    """When the producer id ended its transaction before, 0 if that is unknown: the same for all of a transaction."""
+
+
+class Identity(NamedTuple):
+    """What InitProducerId says of a producer id."""
+
+    name: str
+    timeout_ms: int | None
+
+
+class Stall:
+    """A partition whose last stable offset is below its high watermark."""
+
+    __slots__ = ("first", "high", "last", "stable", "told", "waiting", "write")
+
+    def __init__(self, at: facts.At, stable: int, high: int, write: Write | None) -> None:
+        self.first = self.last = at
+        """The first and the latest Fetch response with this last stable offset."""
+        self.stable = stable
+        self.high = high
+        self.write = write
+        """The first batch of the open transaction, if it is in the capture."""
+        self.waiting: dict[str, None] = {}
+        """Consumers that fetched at the last stable offset and got nothing."""
+        self.told = False
+
+
+class Held:
+    """What a transaction holds back."""
+
+    __slots__ = ("begun", "offsets")
+
+    def __init__(self, begun: int) -> None:
+        self.begun = begun
+        """Its earliest known write."""
+        self.offsets: dict[Place, int] = {}
+        """Number of offsets, by partition."""
+
+
+class Stalls(Analyzer):
+    """The cluster: partitions whose last stable offset does not move, and the transactions that hold it."""
+
+    __slots__ = ("_context", "_ends", "_held", "_identities", "_stalls", "_writes")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._stalls: dict[Place, Stall] = {}
+        self._writes: dict[tuple[Place, int], Write] = {}
+        """By partition and offset."""
+        self._identities: dict[int, Identity] = {}
+        self._ends: dict[int, int] = {}
+        """When each producer id last ended a transaction, or was initialised, which aborts an open one."""
+        self._held: dict[tuple[str, int], Held] = {}
+        """For each scope, and transaction in it."""
+
+    def feed(self, fact: Any) -> None:
+        if isinstance(fact, facts.PartitionIO):
+            if fact.last_stable is not None and fact.high_watermark is not None and not fact.error:
+                if fact.last_stable < fact.high_watermark:
+                    self._stalled(fact, fact.last_stable, fact.high_watermark)
+                elif self._stalls:
+                    self._stalls.pop((fact.topic, fact.partition), None)
+        elif isinstance(fact, facts.Append):
+            if fact.transactional and not fact.error and fact.offset is not None and fact.producer_id is not None:
+                self._write((fact.topic, fact.partition), fact.offset, fact.at, fact.producer_id)
+        else:
+            self._step(fact)
+
+    def tick(self) -> None:
+        """A partition with records that nobody may read yet, and no news about it: is its transaction still open?"""
+        due = []
+        for place, stall in self._stalls.items():
+            end = stall.first.time + self._flat
+            if stall.told or stall.write is None:
+                continue
+            if end > self._context.now:
+                due.append(end)
+            elif stall.write.producer in self._identities:
+                self._judge(place, stall, self._context.now)
+        if due:
+            self._context.wake(max(min(due), self._context.now + SECOND))
+
+    @property
+    def _flat(self) -> int:
+        return int(self._context.limit(STALL, "flat_ms") * MILLISECOND)
+
+    def _write(self, place: Place, offset: int, at: facts.At, producer: int) -> None:
+        write = Write(at, producer, self._ends.get(producer, 0))
+        remember(self._writes, (place, offset), write, PLACES)
+        stall = self._stalls.get(place)
+        if stall is not None and stall.stable == offset and stall.write is None:
+            stall.write = write  # a consumer was told before the producer
+            self._context.wake(stall.first.time + self._flat)
+
+    def _step(self, fact: facts.Txn) -> None:
+        if fact.error or fact.producer_id is None:
+            return
+        if fact.what == "init":
+            identity = Identity(fact.transactional_id, fact.timeout_ms)
+            remember(self._identities, fact.producer_id, identity, PRODUCERS)
+        if fact.what in {"init", "end"}:
+            remember(self._ends, fact.producer_id, fact.at.time, PRODUCERS)
+
+    def _stalled(self, fact: facts.PartitionIO, stable: int, high: int) -> None:
+        at, place = fact.at, (fact.topic, fact.partition)
+        stall = self._stalls.get(place)
+        if stall is None or stall.stable != stable:
+            stall = Stall(at, stable, high, self._writes.get((place, stable)))
+            remember(self._stalls, place, stall, PLACES)
+            if stall.write is not None:
+                self._context.wake(at.time + self._flat)
+        stall.last, stall.high = at, high
+        if fact.offset == stable and not fact.size and len(stall.waiting) < CLIENTS:
+            stall.waiting[at.client] = None
+        if at.time - stall.first.time >= self._flat:
+            self._judge(place, stall, at.time)
+
+    def _judge(self, place: Place, stall: Stall, now: int) -> None:
+        """Report a partition whose last stable offset was the same in two answers, or whose producer is silent."""
+        write = stall.write
+        begun = stall.first.time if write is None else write.at.asked
+        ended = None if write is None else self._ends.get(write.producer)
+        seen = stall.last.time - stall.first.time >= self._flat
+        if ended is not None and ended > begun:
+            if stall.last.time - ended < self._flat:
+                return  # markers are on their way, or nobody has read since
+            begun = ended
+        else:
+            ended = None
+        stall.told = True
+        identity = None if write is None else self._identities.get(write.producer)
+        scope, name = Scope("partition", f"{place[0]}-{place[1]}"), "a producer outside this capture"
+        key = scope.name, stall.stable
+        if write is not None:
+            name = f"producer id {write.producer}" if identity is None else f"transactional id {identity.name}"
+            scope = Scope("transaction", name if identity is None else identity.name)
+            key = scope.name, write.after
+        held = self._held.get(key) or Held(begun)
+        remember(self._held, key, held)
+        remember(held.offsets, place, stall.high - stall.stable, PLACES)
+        held.begun = begun if ended else min(held.begun, begun)
+        lasted = now - held.begun
+        severity = self._severity(stall, lasted, identity, ended=ended is not None) if seen else Severity.NOTE
+        note = f"{place[0]}-{place[1]}: last stable offset {stall.stable}, high watermark {stall.high}"
+        evidence = [at_evidence(stall.last, "symptom", note, weight=lasted)]
+        actors = []
+        if write is not None:
+            text = f"{write.at.client} wrote offset {stall.stable} of {place[0]}-{place[1]} in this transaction"
+            evidence.insert(0, at_evidence(write.at, "culprit", text))
+            actors.append(Actor("culprit", write.at.peer, write.at.client_id or None))
+        self._context.report(
+            STALL,
+            *evidence,
+            numbers={
+                "owner": name if write is None else f"{name} ({write.at.client})",
+                "does": "ended its transaction, but its markers are missing" if ended else "keeps a transaction open",
+                "seconds": lasted / SECOND, "records": counted(sum(held.offsets.values()), "offset"),
+                "partitions": len(held.offsets),
+                "waiting": len(stall.waiting), "example": note,
+            },
+            impact=Impact("ms_lost", lasted / MILLISECOND),
+            episode=key,
+            scope=scope,
+            severity=severity,
+            confidence=Confidence.PROVEN if seen and write is not None else None,
+            actors=tuple(actors),
+        )  # fmt: skip
+
+    def _severity(self, stall: Stall, lasted: int, identity: Identity | None, *, ended: bool) -> Severity:
+        """By how long it may last: the producer's own timeout, if that is known. Less if nobody was seen waiting."""
+        grace = self._context.limit(STALL, "grace_ms")
+        long, most = self._context.limit(STALL, "long_ms"), self._context.limit(STALL, "hanging_s") * 1000
+        if ended:
+            long = self._context.limit(STALL, "flat_ms")
+        elif identity is not None and identity.timeout_ms is not None:
+            long, most = identity.timeout_ms, identity.timeout_ms + grace
+        severity = Severity.NOTE
+        if lasted >= most * MILLISECOND:
+            severity = Severity.ERROR
+        elif lasted >= long * MILLISECOND:
+            severity = Severity.WARN
+        return severity if stall.waiting else Severity(max(Severity.NOTE, severity - 1))
+
+
+ANALYSES = (
+    Analysis(
+        frozenset({STALL}),
+        Key.CLUSTER,
+        (facts.PartitionIO, facts.Append, facts.Txn),
+        Stalls,
+        partition_api=api_keys.FETCH,
+    ),
+)

@@ -1,0 +1,298 @@
+"""Chooses the batches that are opened, and makes the facts that need it.
+
+Event time is cut into slots. Of what a client sends to a partition within a slot, the batch with the smallest CRC is
+the candidate. Of all candidates of a slot those are opened whose client and partition have the smallest checksums with
+the slot's number: at most `OPEN`, and one for `EACH` batches of the slot beyond `ALWAYS`. So the choice is fair, it
+depends on event time and content alone, and costs little beside reading the capture, whatever is sent. Facts of a slot
+are made `LATE` after its end: exchanges come nearly, but not quite, in the order of their times.
+
+A sampled batch is looked for in Fetch responses: a broker that compresses it anew (Kafka's `LogValidator`) keeps its
+records, producer and sequence, and consumers get it at the base offset that its Produce response names.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from kproxy.captures.findings import facts
+from kproxy.captures.findings.body_facts import Said
+from kproxy.captures.findings.facts import At, Content, Fact
+from kproxy.captures.findings.sample_facts import content, first_batch
+from kproxy.decoders.batches.batch import Batch, sent
+from kproxy.decoders.schema import api_keys
+
+SLOT: Final = 10_000_000_000
+"""Nanoseconds of a slot."""
+LATE: Final = SLOT
+OPEN: Final = 32
+"""Most clients and partitions of a slot of which a batch is opened."""
+ALWAYS: Final = 8
+EACH: Final = 16
+HELD: Final = 1 << 20
+"""A candidate of more bytes is opened at once, instead of being held until the end of its slot."""
+MOST: Final = 20_000
+"""Most clients and partitions of a slot that are counted."""
+HEADS: Final = 16
+"""Batches at the beginning of a fetched partition that are compared with produced ones."""
+KEPT: Final = 64
+"""Fetched batches of a partition that are remembered."""
+CURRENT: Final = 2
+"""The magic of record batches; before it there were message sets."""
+MAKES: Final = frozenset({facts.Volume, facts.Sample, facts.Recoded})
+Key: TypeAlias = tuple[str, str, str, int]
+"""Client id, host, topic, partition."""
+Place: TypeAlias = tuple[str, int]
+
+
+class Batched(NamedTuple):
+    """A batch by its header, where a Produce response or a Fetch tells its base offset."""
+
+    at: At
+    offset: int
+    header: Mapping[str, Any]
+
+
+class Chosen:
+    """What a client sent to a partition within a slot."""
+
+    __slots__ = ("appended", "at", "batch", "batches", "content", "crc", "held", "rank", "records", "size")
+
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
+        self.batches = self.records = self.size = 0
+        self.at: At | None = None
+        """The exchange of the candidate."""
+        self.crc = 0
+        self.batch: Batch | None = None
+        """The candidate; None if it is not whole."""
+        self.held: bytes | None = None
+        """Its bytes, if it will be opened."""
+        self.content: Content | None = None
+        """What is in it, if it was opened."""
+        self.appended = False
+        """Whether the broker replaces the producer's timestamps by its own."""
+
+    @property
+    def codec(self) -> str:
+        return "none" if self.batch is None else str(self.batch.header["compression"])
+
+    def drop(self) -> None:
+        """Leave the candidate unopened."""
+        self.held = self.content = None
+
+
+class Sampler:
+    """The sampled batches of a reading; takes Produce and Fetch exchanges in any order."""
+
+    def __init__(self) -> None:
+        self.due = 0
+        """The earliest time at which `facts` has some, if nothing is taken until then."""
+        self._slots: dict[int, dict[Key, Chosen]] = {}
+        self._open: dict[int, dict[Key, Chosen]] = {}
+        """For each slot those that are opened."""
+        self._made = 0
+        """Slots up to this one are over."""
+        self._produced: dict[Place, Batched] = {}
+        """For each partition, the latest sampled batch that was not found in a Fetch."""
+        self._fetched: dict[Place, dict[int, Batched]] = {}
+        """For each partition of which there are samples, batches at the beginnings of its latest fetches, by offset."""
+        self._recoded: dict[Place, facts.Recoded] = {}
+
+    def take(self, said: Said) -> None:
+        """The bodies of a Produce or Fetch."""
+        if said.at.key == api_keys.PRODUCE:
+            self._take_produce(said)
+        elif self._fetched:
+            self._take_fetch(said)
+
+    def facts(self, now: int) -> Iterator[Fact]:
+        """The facts of the slots that are over at a time of the capture."""
+        yield from self._facts(number for number in sorted(self._slots) if (number + 1) * SLOT + LATE <= now)
+
+    def finish(self) -> Iterator[Fact]:
+        """The facts of all slots."""
+        yield from self._facts(sorted(self._slots))
+
+    # --- what is produced ---
+
+    def _take_produce(self, said: Said) -> None:
+        at = said.at
+        number = at.time // SLOT
+        if number <= self._made:
+            number = self._made + 1  # its own slot is over
+        slot = self._slots.get(number)
+        if slot is None:
+            slot = self._slots[number] = {}
+            self._open[number] = {}
+            self._count_due()
+        for topic in said.request.get("topicData") or ():
+            name = said.topic(topic)
+            for one in topic.get("partitionData") or ():
+                records = one.get("records")
+                if not records:
+                    continue
+                key = at.client_id, at.peer, name, one.get("index", 0)
+                chosen = slot.get(key)
+                if chosen is None:
+                    if len(slot) >= MOST:
+                        continue
+                    chosen = slot[key] = Chosen(zlib.crc32(f"{number} {key}".encode(errors="surrogatepass")))
+                head = sent(records)
+                chosen.batches += 1
+                chosen.size += len(records)
+                crc = 0
+                if head is not None:
+                    crc = head[1]
+                    chosen.records += max(0, head[5])
+                if chosen.at is None or crc < chosen.crc or (crc == chosen.crc and at.time < chosen.at.time):
+                    chosen.at, chosen.crc = at, crc
+                    self._choose(said, number, key, chosen, records)
+
+    def _choose(self, said: Said, number: int, key: Key, chosen: Chosen, records: Any) -> None:
+        """Take a batch as the candidate, and hold it if its client and partition are among those to be opened."""
+        batch = chosen.batch = first_batch(records)
+        chosen.drop()
+        if batch is None:
+            return
+        opened = self._open[number]
+        if key not in opened and len(opened) >= OPEN:
+            last = max(opened, key=lambda one: (opened[one].rank, one))
+            if (opened[last].rank, last) < (chosen.rank, key):
+                return
+            opened.pop(last).drop()
+        opened[key] = chosen
+        if len(records) > HELD:
+            chosen.content = content(records, batch)
+        else:
+            chosen.held = bytes(records)
+        answer = _answer(said, key[2:])
+        chosen.appended = answer.get("logAppendTimeMs", -1) >= 0
+        self._written(said.at, key[2:], batch, answer)
+
+    def _written(self, at: At, place: Place, batch: Batch, answer: Mapping[str, Any]) -> None:
+        """Remember a sampled batch with its offset, to find it in a Fetch."""
+        fetched = self._fetched.setdefault(place, {})
+        _bound(self._fetched, OPEN * 4)
+        offset = answer.get("baseOffset", -1)
+        if offset < 0 or answer.get("errorCode"):
+            return
+        produced = Batched(at, offset, batch.header)
+        self._produced.pop(place, None)
+        self._produced[place] = produced
+        _bound(self._produced, OPEN * 4)
+        if offset in fetched:
+            self._compare(place, produced, fetched[offset])
+
+    # --- what is fetched ---
+
+    def _take_fetch(self, said: Said) -> None:
+        for topic in said.response.get("responses") or ():
+            name = said.topic(topic)
+            for one in topic.get("partitions") or ():
+                records = one.get("records")
+                place = name, one.get("partitionIndex", 0)
+                if not records or place not in self._fetched:
+                    continue
+                fetched, produced = self._fetched[place], self._produced.get(place)
+                for header in _headers(records):
+                    found = Batched(said.at, header.get("baseOffset", -1), header)
+                    fetched[found.offset] = found
+                    if produced is not None and produced.offset == found.offset:
+                        self._compare(place, produced, found)
+                _bound(fetched, KEPT)
+
+    def _compare(self, place: Place, produced: Batched, found: Batched) -> None:
+        before, after = produced.header, found.header
+        self._produced.pop(place, None)
+        if not _equal(produced, found):
+            return
+        if (before["compression"], before["magic"]) == (after["compression"], after["magic"]):
+            return
+        self._recoded[place] = facts.Recoded(
+            found.at, *place, produced.offset, produced.at, before["compression"], before["magic"],
+            before["sizeInBytes"], after["compression"], after["magic"], after["sizeInBytes"],
+        )  # fmt: skip
+        _bound(self._recoded, OPEN * 4)
+
+    # --- facts ---
+
+    def _facts(self, numbers: Iterable[int]) -> Iterator[Fact]:
+        for number in list(numbers):
+            self._made = max(self._made, number)
+            slot = self._slots.pop(number)
+            held = self._open.pop(number)
+            allowed = max(ALWAYS, sum(one.batches for one in slot.values()) // EACH)
+            for key in sorted(held, key=lambda one: (held[one].rank, one))[allowed:]:
+                held[key].drop()
+            for key in sorted(slot):
+                yield from self._of(key, slot[key])
+        self._count_due()
+
+    def _of(self, key: Key, chosen: Chosen) -> Iterator[Fact]:
+        at, batch, place = chosen.at, chosen.batch, key[2:]
+        if at is None:
+            return
+        yield facts.Volume(at, *place, chosen.batches, chosen.records, chosen.size, chosen.codec)
+        if batch is None or (chosen.held is None and chosen.content is None):
+            return
+        opened = chosen.content or content(chosen.held, batch)
+        header = batch.header
+        count = header["recordCount"] if header["magic"] == CURRENT else opened.read
+        yield facts.Sample(
+            at, *place, header["magic"], chosen.codec, header["sizeInBytes"], count, chosen.size,
+            max(chosen.records, opened.read), None if chosen.appended else _newest(header), opened,
+        )  # fmt: skip
+        recoded = self._recoded.get(place)
+        if recoded is not None and recoded.produced == at:
+            yield self._recoded.pop(place)
+
+    def _count_due(self) -> None:
+        self.due = (min(self._slots) + 1) * SLOT + LATE if self._slots else 1 << 63
+
+
+def _bound(kept: dict[Any, Any], most: int) -> None:
+    """Drop the oldest beyond `most`."""
+    while len(kept) > most:
+        del kept[next(iter(kept))]
+
+
+def _answer(said: Said, place: Place) -> Mapping[str, Any]:
+    """What a Produce response says of a partition; {} if it is missing."""
+    for topic in said.response.get("responses") or ():
+        for one in topic.get("partitionResponses") or ():
+            if one.get("index") == place[1] and said.topic(topic) == place[0]:
+                found: Mapping[str, Any] = one
+                return found
+    return {}
+
+
+def _headers(records: Any) -> Iterator[Mapping[str, Any]]:
+    """The headers of the first batches of a field."""
+    left = memoryview(records)
+    for _ in range(HEADS):
+        batch = first_batch(left)
+        if batch is None:
+            return
+        yield batch.header
+        left = left[batch.end :]
+
+
+def _equal(produced: Batched, found: Batched) -> bool:
+    """Whether a fetched batch at the same offset is the one that was sent, and not one of another cluster."""
+    before, after = produced.header, found.header
+    if before["magic"] != CURRENT:
+        return False
+    if after["magic"] != CURRENT:
+        return produced.at.broker == found.at.broker  # older formats name no producer
+    same = ["recordCount", "producerId", "baseSequence"]
+    if after["timestampType"] == "CreateTime":
+        same.append("maxTimestamp")
+    return all(before[name] == after[name] for name in same)
+
+
+def _newest(header: Mapping[str, Any]) -> int | None:
+    """The newest timestamp of a batch, if its producer gave one."""
+    newest = header.get("maxTimestamp", -1)
+    return newest if header["timestampType"] == "CreateTime" and newest >= 0 else None

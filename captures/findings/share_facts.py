@@ -1,0 +1,97 @@
+"""Facts of share groups and Streams groups: what is delivered again, and what hinders them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any, Final
+
+from kproxy.captures.findings import facts
+from kproxy.captures.findings.body_facts import Reading, Said
+from kproxy.captures.findings.facts import Fact
+
+AGAIN: Final = 2
+"""From this delivery count on records are delivered again."""
+POSSIBLE: Final = 100
+"""No group delivers a record more often; brokers allow limits of 10 or a little more."""
+LONGEST: Final = 1 << 20
+"""A run of records that is delivered together has fewer offsets."""
+NOT_ACCEPTED: Final = {2: "release", 3: "reject"}
+"""Types of acknowledgement (KIP-932) of records that a member could not use."""
+STREAMS_ERRORS: Final = frozenset({130, 131, 132})
+"""Errors about the topology that a Streams member sends (KIP-1071)."""
+MOST: Final = 1_000
+"""Most facts of one exchange."""
+
+
+def _listed(values: Any, name: str) -> list[Any]:
+    found = values.get(name)
+    return found if isinstance(found, list) else []
+
+
+def _share_fetch(said: Said) -> Iterator[Fact]:
+    yield from _released(said)
+    group, lock, made = said.request.get("groupId") or "", said.response.get("acquisitionLockTimeoutMs"), 0
+    for topic in _listed(said.response, "responses"):
+        for one in _listed(topic, "partitions"):
+            for run in _listed(one, "acquiredRecords"):
+                length = run.get("lastOffset", -1) - run.get("firstOffset", 0)
+                if AGAIN <= run.get("deliveryCount", 0) <= POSSIBLE and 0 <= length < LONGEST and made < MOST:
+                    made += 1
+                    yield facts.Redelivered(
+                        said.at, group, said.topic(topic), one.get("partitionIndex", 0), run.get("firstOffset", 0),
+                        run.get("lastOffset", 0), run["deliveryCount"], lock,
+                    )  # fmt: skip
+
+
+def _released(said: Said) -> Iterator[Fact]:
+    """The runs of records that a ShareFetch or ShareAcknowledge does not accept."""
+    group, made = said.request.get("groupId") or "", 0
+    errors = {
+        (said.topic(topic), one.get("partitionIndex")): one.get("acknowledgeErrorCode", one.get("errorCode", 0))
+        for topic in _listed(said.response, "responses")
+        for one in _listed(topic, "partitions")
+    }
+    for topic in _listed(said.request, "topics"):
+        name = said.topic(topic)
+        for one in _listed(topic, "partitions"):
+            index = one.get("partitionIndex", 0)
+            for batch in _listed(one, "acknowledgementBatches"):
+                for first, last, how in _runs(batch):
+                    if made < MOST:
+                        made += 1
+                        error = said.error or errors.get((name, index), 0)
+                        yield facts.Released(said.at, group, name, index, first, last, how, error)
+
+
+def _runs(batch: Any) -> Iterator[tuple[int, int, str]]:
+    """(first offset, last offset, how) of the records of a batch that are not accepted.
+
+    A batch has one type for all its records, or one for each.
+    """
+    first, types = batch.get("firstOffset", 0), _listed(batch, "acknowledgeTypes")
+    if len(types) == 1:
+        if types[0] in NOT_ACCEPTED:
+            yield first, batch.get("lastOffset", first), NOT_ACCEPTED[types[0]]
+        return
+    for kind, run in groupby(types):
+        end = first + len(list(run))
+        if kind in NOT_ACCEPTED:
+            yield first, end - 1, NOT_ACCEPTED[kind]
+        first = end
+
+
+def _streams(said: Said) -> Iterator[Fact]:
+    group = said.request.get("groupId") or ""
+    if said.error in STREAMS_ERRORS:
+        yield facts.StreamsStatus(said.at, group, None, said.error, said.response.get("errorMessage") or "")
+    for one in _listed(said.response, "status")[:MOST]:
+        yield facts.StreamsStatus(said.at, group, one.get("statusCode", 0), 0, one.get("statusDetail") or "")
+
+
+_RELEASED: Final = frozenset({facts.Released})
+READERS: Final = {
+    78: Reading(_RELEASED | {facts.Redelivered}, _share_fetch),
+    79: Reading(_RELEASED, _released),
+    88: Reading(frozenset({facts.StreamsStatus}), _streams),
+}

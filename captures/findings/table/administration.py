@@ -1,0 +1,32 @@
+"""Rules about what administrators do."""
+
+from __future__ import annotations
+
+from kproxy.captures.findings.model import Confidence, Fix, Severity
+from kproxy.captures.findings.rule import Rule
+
+ROWS = (
+    Rule(
+        id="admin.destructive",
+        number=59,
+        title="Somebody deleted or changed something",
+        severity=Severity.INFO,
+        confidence=Confidence.PROVEN,
+        vantage="this client's traffic",
+        meaning="A client deleted topics, records, groups or committed offsets, changed configurations, quotas or "
+        "ACLs, or elected leaders that may lack records. That is no fault by itself, but it explains other findings.",
+        text="{client} {what}: {names}",
+        cause="An administrator or a program with an administrator's rights asked for it.",
+        guards=(
+            "Requests that only validate, and those that were refused as a whole, do not count.",
+            "Values of configurations are not shown, because they may hold secrets.",
+        ),
+        thresholds=(),
+        fixes=(
+            Fix("broker", None, None, "where it was not meant: ACLs decide who may; delete.topic.enable=false forbids "
+                "the deletion of topics"),
+        ),
+        verify="The capture has no further request of this kind.",
+        unknown=("The values before: an earlier DescribeConfigs, or the controller's log, tells.",),
+    ),
+)  # fmt: skip

@@ -1,0 +1,72 @@
+"""Rules about traffic that costs more than it must."""
+
+from __future__ import annotations
+
+from kproxy.captures.findings.model import Confidence, Fix, Severity
+from kproxy.captures.findings.rule import Rule, Threshold
+
+ROWS = (
+    Rule(
+        id="cost.cross_rack",
+        number=31,
+        title="Consumer fetches from other racks",
+        severity=Severity.NOTE,
+        confidence=Confidence.STRONG,
+        vantage="this client's traffic, with a Metadata response",
+        meaning="Brokers are in several racks, which are availability zones in a cloud, and this consumer fetches from "
+        "leaders in all of them. Traffic between zones costs money and time; a follower in the client's zone has the "
+        "same records (KIP-392).",
+        text="{client} fetched {mebibytes:.0f} MiB from {racks} racks; {why}",
+        cause="The client names no rack, or the brokers choose no replica by rack.",
+        guards=(
+            "Only if brokers have two racks or more, and only what consumers fetch, not followers.",
+            "A client that names no rack counts once leaders of two racks have served it.",
+            "A client that names its rack counts only what brokers in other racks served and its own rack has in sync.",
+            "No client that an answer ever sent to another replica.",
+            "A client that names its rack counts only where the broker has an advertised address, so that it is known.",
+        ),
+        thresholds=(
+            Threshold("mebibytes", 10, "MiB", "that may have crossed racks, of this client"),
+            Threshold("share", 0.25, "of its bytes", "that crossed racks, for a client that names its rack"),
+        ),
+        fixes=(
+            Fix("client", "client.rack", "client.rack", "the zone's name as in broker.rack of its brokers"),
+            Fix("broker", None, None, "replica.selector.class="
+                "org.apache.kafka.common.replica.RackAwareReplicaSelector"),
+        ),
+        verify="Fetch requests have a rack, and go to brokers in it.",
+        unknown=("Where a client that names no rack runs, and so how much of it crosses racks.",),
+    ),
+    Rule(
+        id="meta.heavy",
+        number=61,
+        title="Client reads large metadata often",
+        severity=Severity.NOTE,
+        confidence=Confidence.PROVEN,
+        vantage="this client's traffic",
+        meaning="A request for the metadata of all topics makes the broker send every partition of the cluster. A "
+        "client with a pattern subscription sends one at each refresh, and some send them all the time.",
+        text="{client} {what}",
+        cause="The client subscribes to a pattern, lists topics in a loop, or refreshes metadata too often.",
+        guards=(
+            "Clients read metadata several times at their start: the rate counts over a whole minute.",
+            "One large answer is nothing: only several within a quarter of an hour.",
+            "The rate counts each connection alone.",
+            "Answers with an error about a topic do not count for the rate: `meta.topic_missing` tells of these.",
+        ),
+        thresholds=(
+            Threshold("mebibytes", 10, "MiB a minute", "of answers about all topics"),
+            Threshold("large_kib", 1024, "KiB", "of an answer about all topics that is large"),
+            Threshold("times", 4, "large answers", "within 15 minutes"),
+            Threshold("rate", 60, "requests a minute", "on one connection"),
+        ),
+        fixes=(
+            Fix("client", "subscribe to topics by name; metadata.max.age.ms longer; one admin client that lives on",
+                "subscribe to topics by name; topic.metadata.refresh.interval.ms longer",
+                "what names its topics gets these only"),
+        ),
+        verify="Metadata requests name topics, and come every few minutes.",
+        unknown=("Which pattern the client subscribes to: its configuration tells.",),
+        under=("meta.topic_missing", "client.leak", "leader.stale"),
+    ),
+)  # fmt: skip

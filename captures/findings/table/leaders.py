@@ -1,0 +1,42 @@
+"""Rules about elections of leaders."""
+
+from __future__ import annotations
+
+from kproxy.captures.findings.model import Confidence, Fix, Severity
+from kproxy.captures.findings.rule import Rule
+
+ROWS = (
+    Rule(
+        id="leader.unclean",
+        number=70,
+        title="A replica out of sync became leader",
+        severity=Severity.ERROR,
+        confidence=Confidence.PROVEN,
+        vantage="traffic of controllers to brokers; any client's Metadata",
+        meaning="No replica in sync was alive, so the controller made another one the leader (unclean election). "
+        "Records that it had not copied are lost, though producers were told that they are stored.",
+        text="{partition}: node {leader} became leader, and {known}",
+        cause="unclean.leader.election.enable is true, or somebody asked for it (ElectLeaders, kafka-leader-election "
+        "--election-type unclean), after all brokers in the ISR failed.",
+        guards=(
+            "The first sight of a partition says nothing about the ISR before.",
+            "Records that were written long before they are fetched tell of elections of the past.",
+            ("In ZooKeeper mode leaders change the ISR by themselves: if the partition's version shows that something "
+            "lies between, it is only inferred."),
+            "A leader from the last ISR is none, neither is a topic that is created anew.",
+            ("In Metadata only partitions count that had no leader and an ISR: with eligible leader replicas (KIP-966) "
+            "the ISR is empty, and the new leader may have all records."),
+        ),
+        thresholds=(),
+        fixes=(
+            Fix("broker", None, None, "unclean.leader.election.enable=false, min.insync.replicas=2 and a replication "
+                "factor of 3"),
+            Fix("client", "acks=all", "acks=all", "with min.insync.replicas=2 an acknowledged record has two copies"),
+        ),
+        verify="Leaders change only to nodes in the ISR.",
+        unknown=(
+            ("How many records are lost: consumers' positions beyond the end of the log tell (log.truncated), and the "
+            "log of the old leader has them, until it truncates."),
+        ),
+    ),
+)  # fmt: skip

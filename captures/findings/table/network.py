@@ -1,0 +1,48 @@
+"""Rules about what TCP tells of client, broker and network."""
+
+from __future__ import annotations
+
+from kproxy.captures.findings.model import Confidence, Fix, Severity
+from kproxy.captures.findings.rule import Rule, Threshold
+
+ROWS = (
+    Rule(
+        id="tcp.pressure",
+        number=60,
+        title="TCP between client and broker is in trouble",
+        severity=Severity.WARN,
+        confidence=Confidence.STRONG,
+        vantage="packets of the connection; kproxy's own recordings have none",
+        meaning="TCP waits for a side that does not read, sends lost segments again, or knocks at a broker in vain. "
+        "Kafka's own times show this only as slow requests.",
+        text="{client} and {broker}: {what}",
+        cause="A side is overloaded, or the network loses packets.",
+        guards=(
+            "A client that does not read is a NOTE: a consumer that processes records leaves the next ones in TCP.",
+            "A segment that is captured twice, or out of order, is no retransmission: only those after a pause.",
+            "Retransmissions count by client host and broker, and only if the capture itself lacks nothing.",
+            "SYNs count only towards a broker that answered or is advertised, if each was repeated or refused.",
+            "Refused connections are an INFO up to `down_ms`: brokers restart. One that works begins the row anew.",
+        ),
+        thresholds=(
+            Threshold("closed_ms", 200, "ms", "that a receive window was closed at once"),
+            Threshold("total_ms", 1000, "ms", "that it was closed on one connection in all"),
+            Threshold("share", 0.01, "of segments", "that were sent again, of those on connections with such"),
+            Threshold("segments", 20, "segments", "that were sent again"),
+            Threshold("knocks", 3, "connections", "in a row that a broker did not accept, for a WARN"),
+            Threshold("down_ms", 60000, "ms", "from the first of these to the latest, for a WARN"),
+        ),
+        fixes=(
+            Fix("client", "poll more often; fetch.max.bytes and max.partition.fetch.bytes smaller",
+                "queued.max.messages.kbytes; more CPU for the process", "for a client that does not read"),
+            Fix("broker", None, None, "num.network.threads, num.io.threads, disks and quotas, for a broker that does "
+                "not read"),
+            Fix("network", None, None, "look for loss with the host's counters (ss -ti, ethtool -S), and at limits of "
+                "the instance type; for unanswered SYNs firewall rules, routes and the broker's process"),
+        ),
+        verify="A capture after the change has no closed windows, and next to no retransmissions.",
+        unknown=("Where packets are lost: a capture on the other side tells.",
+                 "Connections that are still open: TCP is judged at their end, or at the capture's."),
+        under=("latency.throttled", "conn.idle_drop"),
+    ),
+)  # fmt: skip

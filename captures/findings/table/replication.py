@@ -1,0 +1,48 @@
+"""Rules about followers."""
+
+from __future__ import annotations
+
+from kproxy.captures.findings.model import Confidence, Fix, Severity
+from kproxy.captures.findings.rule import Rule, Threshold
+
+ROWS = (
+    Rule(
+        id="replica.lag",
+        number=45,
+        title="Follower does not keep up with its leader",
+        severity=Severity.WARN,
+        confidence=Confidence.STRONG,
+        vantage="traffic between the brokers",
+        meaning="A follower asks its leader for nothing, or for offsets below the high watermark without coming "
+        "nearer: it is not in sync. If the leader fails as well, records may be lost or the partition has no leader.",
+        text="node {node} {what}",
+        cause="The follower stands still, or copies too slowly.",
+        guards=(
+            "A follower whose connection is closed restarts, or follows another leader.",
+            ("A leader that answers nobody is the one that stands still: the follower's next request tells, or the "
+            "answers to others."),
+            "A new or restarted replica catches up: its lag falls.",
+            "A follower that is behind only now and then has caught up meanwhile.",
+            "A few offsets are no lag; in the ISR no follower is behind the high watermark.",
+            "A connection with missing bytes proves no silence.",
+        ),
+        thresholds=(
+            Threshold("silent_ms", 30000, "ms", "without a Fetch; replica.lag.time.max.ms"),
+            Threshold("lasts_ms", 30000, "ms", "between two measurements of the lag"),
+            Threshold("gap_ms", 10000, "ms", "without being behind end an episode"),
+            Threshold("offsets", 1000, "offsets", "behind the high watermark"),
+            Threshold("falls", 0.1, "of the lag", "is a follower that catches up"),
+        ),
+        fixes=(
+            Fix("broker", None, None, "look at the follower's garbage collection, disk and network"),
+            Fix("broker", None, None, "raise num.replica.fetchers, or the replication quota of a reassignment"),
+        ),
+        verify="Its Fetch requests ask for offsets at the high watermark; Metadata names it in the ISRs.",
+        unknown=(
+            ("A single follower that never comes back, while nobody else fetches from its leader: Metadata shows it as "
+            "missing in ISRs."),
+            "How far a follower within the ISR is behind the leader's last offset: its metrics tell.",
+        ),
+        under=("kraft.broker_fenced",),
+    ),
+)  # fmt: skip

@@ -1,0 +1,41 @@
+"""Rules about responses that do not answer their request."""
+
+from __future__ import annotations
+
+from kproxy.captures.findings.model import Confidence, Fix, Severity
+from kproxy.captures.findings.rule import Rule, Threshold
+
+ROWS = (
+    Rule(
+        id="response.incomplete",
+        number=81,
+        title="Response lacks what was asked for",
+        severity=Severity.ERROR,
+        confidence=Confidence.PROVEN,
+        vantage="this client's traffic",
+        meaning="The response to a request lacks partitions or topics that the request names, or has them twice. "
+        "Brokers answer each of them, with an error if need be; clients wait for the rest, or fail.",
+        text="{api} v{version} of {broker}: of {asked} in the request the response {what}, {example} among them",
+        cause="A proxy, or a broker that is not Apache Kafka, changes responses.",
+        guards=(
+            "Fetch of a session leaves out partitions without news: only Fetch that asks for all of them.",
+            "A throttled Fetch is answered without partitions.",
+            "Produce with acks=0 has no answer, and a response with an error of its own has no parts.",
+            "Request and response must have something in common, or the response nothing at all.",
+            "Requests for partitions that cannot be, such as negative ones, do not count.",
+            "Only frames that are whole and have the layout of their version.",
+        ),
+        thresholds=(
+            Threshold("times", 1, "responses", "of one API of a broker to this client"),
+            Threshold("empty", 3, "responses", "of one API on a connection, of those with nothing in them"),
+        ),
+        fixes=(
+            Fix("broker", None, None, "look at what is between client and broker, proxies and their rules first"),
+            Fix("client", "the latest version", "the latest version", "newer clients report such responses"),
+        ),
+        verify="Responses have each partition and topic of their request once.",
+        unknown=("Who changed the response: a capture on the broker's side tells.",
+                 "For requests about partitions: responses that lack as many as they have twice."),
+        under=("proto.desync",),
+    ),
+)  # fmt: skip

@@ -1,0 +1,35 @@
+"""Rules about what is not safe on the wire."""
+
+from __future__ import annotations
+
+from kproxy.captures.findings.model import Confidence, Fix, Severity
+from kproxy.captures.findings.rule import Rule
+
+ROWS = (
+    Rule(
+        id="sec.cleartext",
+        number=37,
+        title="Secret passes without TLS",
+        severity=Severity.NOTE,
+        confidence=Confidence.INFERRED,
+        vantage="this client's traffic, as it was on the network",
+        meaning="SASL/PLAIN sends the password as it is, SASL/OAUTHBEARER the token; AlterUserScramCredentials and "
+        "CreateDelegationToken carry secrets as well. Without TLS everybody on the path can read them. Findings never "
+        "show the secret.",
+        text="{client} and {broker} passed {what} without TLS, {count} times",
+        cause="The listener is PLAINTEXT or SASL_PLAINTEXT.",
+        guards=(
+            "Client and broker on one host are an INFO.",
+            "A capture that was decrypted with TLS secrets gives no finding.",
+            "It is a NOTE, as TLS may have been terminated before the capture, such as by kproxy itself.",
+        ),
+        thresholds=(),
+        fixes=(
+            Fix("client", "security.protocol=SASL_SSL", "security.protocol=SASL_SSL", "with a listener that has TLS"),
+            Fix("client", "sasl.mechanism=SCRAM-SHA-512", "sasl.mechanism=SCRAM-SHA-512",
+                "SCRAM proves the password without sending it; the records are still in clear"),
+        ),
+        verify="The connection begins with a TLS handshake. Then change the secret.",
+        unknown=("Whether TLS was terminated before: kproxy says so in the comment of a connection's first packet.",),
+    ),
+)  # fmt: skip

@@ -1,0 +1,23 @@
+"""Options about findings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import click
+
+SEVERITIES: Final = ("info", "note", "warn", "error")
+"""Names of severities, the least first."""
+
+
+def telling_findings(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds --findings, whose value `least` is the name of the least severity to print, "off" for none."""
+    return click.option(
+        "--findings",
+        "least",
+        type=click.Choice(("off", *SEVERITIES)),
+        default="warn",
+        show_default=True,
+        help="Without the interface, print findings of this severity and worse when they open and when they are over.",
+    )(command)

@@ -1,0 +1,68 @@
+"""Makes faults on real brokers and keeps their captures: `python -m tests.recipes RULE...`."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import __version__, libversion
+
+from kproxy.captures.findings.model import Severity
+from tests.recipes import RECIPES
+from tests.recipes.kept import KEPT, findings, telling
+from tests.recipes.recipe import Recipe, Stage
+from tests.support.brokers import cluster
+from tests.support.facts import told
+from tests.support.tcpdump import captured
+
+LARGEST = 150_000
+"""Most bytes of a kept capture."""
+
+
+def main(rules: list[str]) -> int:
+    if not rules:
+        for rule, recipe in RECIPES.items():
+            print(f"{rule}: Kafka {recipe.release}, {recipe.nodes} node(s): {recipe.words}")
+        return 0
+    failed = 0
+    for rule in rules:
+        failed += not _make(rule, RECIPES[rule])
+    return 1 if failed else 0
+
+
+def _make(rule: str, recipe: Recipe) -> bool:
+    """Make a fault; its capture is kept if the finding is there. Otherwise it stays in the temporary directory."""
+    capture = Path(tempfile.mkdtemp(prefix="recipe-")) / f"{rule}.pcap"
+    with cluster(recipe.release, recipe.nodes, lambda _: recipe.settings) as running:
+        ports = [*running.ports, *(running.controllers if recipe.among_brokers else ())]
+        with captured(capture, " or ".join(f"tcp port {port}" for port in ports)):
+            recipe.make(Stage(running, running.bootstrap))
+    found = findings(capture)
+    for one in found:
+        print(f"{one.severity.name:5} {one.rule} {one.scope.name}: {one.summary} [{one.cause}]")
+    if not telling(found, rule, recipe.words):
+        print(f"{rule}: no such finding with the words {recipe.words!r}; its capture is {capture}", file=sys.stderr)
+        return False
+    packed = lzma.compress(capture.read_bytes(), preset=9)
+    if len(packed) > LARGEST:
+        print(f"{rule}: {len(packed)} bytes are too many to keep: make the recipe shorter ({capture})", file=sys.stderr)
+        return False
+    KEPT.mkdir(exist_ok=True)
+    (KEPT / f"{rule}.pcap.xz").write_bytes(packed)
+    about: dict[str, Any] = {
+        "made": f"{datetime.now(UTC):%Y-%m-%d}: Kafka {recipe.release}, confluent-kafka {__version__}, "
+        f"librdkafka {libversion()[0]}; {recipe.make.__module__}.{recipe.make.__name__}",
+        "words": recipe.words,
+        "loud": sorted(set(told(one for one in found if one.severity >= Severity.WARN))),
+    }
+    (KEPT / f"{rule}.json").write_text(json.dumps(about, indent=2) + "\n")
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
