@@ -1,4 +1,4 @@
-"""Knowledge that is joined later: a reader of some connections keeps it for the process that joins all of them."""
+"""Collects the facts that a process learns from some of the connections, for the process that joins all of them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Final, TypeAlias
 from kproxy.decoders.knowledge import Fact, Knowledge, Nodes
 
 Announcement: TypeAlias = tuple[str, str, str]
-"""The kind of a fact, what it is about, and its value."""
+"""(kind, subject, value) of a fact; kinds are ADDRESS and the values of `Fact`."""
 ADDRESS: Final = "address"
-"""Kind of the facts about "host:port", whose value is a node id."""
+"""Kind of a fact whose subject is a broker's "host:port" and whose value is its node id."""
 
 
 class AnnouncedKnowledge(Knowledge):
-    """Knows nothing; appends all facts to `announced`, which the caller may clear."""
+    """Appends each fact to `announced`, and knows no fact itself; the caller may clear `announced`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ class AnnouncedKnowledge(Knowledge):
 
 
 class AnnouncedNodes(Nodes):
-    """Knows no node ids; appends them to `announced`."""
+    """Appends the node id of each broker address to `announced`, and knows no node id itself."""
 
     def __init__(self, announced: list[Announcement]) -> None:
         super().__init__()

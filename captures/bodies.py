@@ -1,4 +1,4 @@
-"""The decoded bodies of an exchange, as values."""
+"""Decodes the bodies of an exchange to values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ Values = Mapping[str, Any]
 
 
 class Bodies:
-    """The frames of an exchange, decoded once. If a body is missing, `cut` and `undecoded` (a count) say why."""
+    """The request and response of an exchange, each decoded once, and their problems.
+
+    `cut` tells that the capture holds a frame only in part; `undecoded` counts the frames (0 to 2) that could not be
+    decoded.
+    """
 
     __slots__ = ("cut", "problems", "request", "response", "undecoded")
 

@@ -30,14 +30,14 @@ from kproxy.captures import private
 from kproxy.captures.stamps import ends
 
 SEALS: Final = "seals.json"
-"""The file of an entry with the size and digest of each other file, to detect damage."""
+"""Name of a file in each entry, which holds the size and digest of its other files, to detect damage."""
 _SAMPLES: Final = 64
 _SAMPLE: Final = 4096
-"""Number of samples within a file for its digest, and their size in bytes."""
+"""A file's digest covers _SAMPLES samples of _SAMPLE bytes each, and both ends of the file."""
 _HALF: Final = ".half-"
 """Prefix of the names of incomplete entries."""
 _ENTRY: Final = re.compile(r"[0-9a-f]{40}")
-"""Pattern of entry names; nothing else is removed from a store, whose place the user may choose."""
+"""Pattern of entry names. The user may choose the store's folder, so nothing else in it is removed."""
 _HALF_SECONDS: Final = 600.0
 """Seconds after which an incomplete entry counts as abandoned."""
 
@@ -53,7 +53,7 @@ def directory() -> Path:
 
 
 def name(*made_of: Any) -> str:
-    """The name of the entry made of these ingredients (JSON values) by the installed code."""
+    """The entry's name: 40 hex digits of a digest of the ingredients (JSON values) and of the installed code."""
     return hashlib.sha256(json.dumps([_code(), *made_of]).encode()).hexdigest()[:40]
 
 
@@ -85,16 +85,22 @@ def _files(folder: str) -> Iterator[tuple[str, int, int]]:
 
 
 class Store:
-    """Entries below `directory`, of at most `most` bytes plus the newest one; least recently used ones are removed."""
+    """Entries below `directory`, of at most `most` bytes in all; the least recently used ones are removed, never the
+    newest.
+    """
 
     def __init__(self, directory: Path, most: int) -> None:
         self._directory = directory
         self._most = most
 
     def lend(self, entry: str, files: Mapping[str, Path]) -> bool:
-        """Link an entry's files to the paths in `files`; False if the entry is missing or damaged, without any link."""
+        """Make hard links to an entry's files: `files` maps their names in the entry to the paths of the links.
+
+        Returns False, and leaves no link, if the entry is missing or damaged.
+        """
         try:
-            # by the descriptor, so that all files are of one entry even if it is replaced meanwhile
+            # relative to the folder's descriptor, so that all files are of one entry even if the entry is replaced
+            # meanwhile
             with self._opened() as store, _folder(entry, store) as folder:
                 if not _whole(folder, files):
                     return False
@@ -108,11 +114,14 @@ class Store:
         return True
 
     def keep(self, entry: str, files: Mapping[str, Path]) -> str | None:
-        """Link complete, final files into an entry; returns the reason if they cannot be kept, else None."""
+        """Make an entry of hard links to finished files: `files` maps names in the entry to the files' paths.
+
+        Returns None, or the reason why they cannot be kept.
+        """
         why = None
         try:
             with self._opened(make=True) as store:
-                # an existing entry is equal unless it is damaged
+                # an existing entry has the same content unless it is damaged
                 if not _is_whole(entry, store):
                     _make(entry, files, store)
         except OSError as error:
@@ -121,7 +130,7 @@ class Store:
         return why
 
     def trim(self, most: int, *, spare: str | None = None) -> None:
-        """Remove the least recently used entries until at most `most` bytes are left."""
+        """Remove the least recently used entries, except `spare`, until at most `most` bytes are left."""
         with suppress(OSError), self._opened() as store:
             total = 0
             for _, found, size in sorted(_entries(store), reverse=True):
@@ -131,7 +140,7 @@ class Store:
 
     @contextmanager
     def _opened(self, *, make: bool = False) -> Iterator[int]:
-        """A descriptor of the store's folder. Raises OSError, also if it is missing and must not be made."""
+        """A descriptor of the store's folder, which `make` makes if it is missing. Raises OSError."""
         if not make:
             self._directory.lstat()
         descriptor = private.opened(self._directory)
@@ -143,7 +152,7 @@ class Store:
 
 @contextmanager
 def _folder(name: str, parent: int) -> Iterator[int]:
-    """A descriptor of a folder of this user. Raises OSError if it is a link or belongs to another user."""
+    """A descriptor of a folder below the folder `parent`. Raises OSError if it is a link or belongs to another user."""
     descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
     try:
         if os.fstat(descriptor).st_uid != os.getuid():
@@ -154,7 +163,7 @@ def _folder(name: str, parent: int) -> Iterator[int]:
 
 
 def _make(entry: str, files: Mapping[str, Path], store: int) -> None:
-    """Link files into an entry, replacing an existing one. Raises OSError."""
+    """Make an entry in the folder `store` from hard links to `files`, or replace the entry. Raises OSError."""
     half = f"{_HALF}{secrets.token_hex(8)}"
     os.mkdir(half, private.FOLDER_MODE, dir_fd=store)
     try:
@@ -175,7 +184,7 @@ def _make(entry: str, files: Mapping[str, Path], store: int) -> None:
 
 
 def _entries(store: int) -> Iterator[tuple[float, str, int]]:
-    """(time of last use, name, size in bytes) of each entry; removes abandoned ones."""
+    """(time of last use, name, size in bytes) of each entry; incomplete entries that were abandoned are removed."""
     for name in os.listdir(store):
         with suppress(OSError):
             used = os.stat(name, dir_fd=store, follow_symlinks=False).st_mtime
@@ -196,7 +205,7 @@ def _is_whole(entry: str, store: int) -> bool:
 
 
 def _whole(folder: int, files: Iterable[str] = ()) -> bool:
-    """Whether the open directory of an entry has these files, all undamaged."""
+    """Whether the entry in the open directory `folder` has these files, and all its files match their seals."""
     try:
         with os.fdopen(_opened_file(SEALS, folder), "rb") as file:
             seals = json.load(file)
@@ -206,7 +215,10 @@ def _whole(folder: int, files: Iterable[str] = ()) -> bool:
 
 
 def _seal(name: str, folder: int, *, flush: bool = False) -> list[Any]:
-    """Size of a file, and a digest of its two ends and of samples between them. Raises OSError."""
+    """[size in bytes, digest] of a file; the digest covers both ends and samples between them. Raises OSError.
+
+    With `flush`, the file is first synced to disk.
+    """
     descriptor = _opened_file(name, folder)
     try:
         if flush:
@@ -221,7 +233,7 @@ def _seal(name: str, folder: int, *, flush: bool = False) -> list[Any]:
 
 
 def _opened_file(name: str, folder: int) -> int:
-    """A regular file of this user, opened for reading. Raises OSError."""
+    """The descriptor of a file opened for reading. Raises OSError if it is not a regular file of this user."""
     descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid():

@@ -1,4 +1,4 @@
-"""Divides batches of items into chunks of bounded size, each for one process."""
+"""Divides batches of exchanges and stream problems into chunks of bounded size, which are dealt to processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AnItem = TypeVar("AnItem", bound=Exchange | StreamProblem)
 
 
 def chunks(batch: Sequence[AnItem]) -> Iterator[Sequence[AnItem]]:
-    """The chunks of a batch, in order."""
+    """The chunks of a batch, in order: slices of it."""
     start = size = 0
     for index, item in enumerate(batch):
         if isinstance(item, Exchange):

@@ -1,4 +1,4 @@
-"""Compressed streams, recognised by their first bytes: gzip, zstd, lz4 frames and xz, also concatenated."""
+"""Decompresses streams of gzip, zstd, lz4 frames and xz, also concatenated; the first bytes tell the format."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _ZSTD_INPUT: Final = 4096
 
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _ZSTD_HEADER: Final = 18
-"""Size in bytes of the longest frame header."""
+"""Size in bytes of the longest zstd frame header."""
 
 
 class CompressionError(ValueError):
-    """Compressed bytes that cannot be decompressed any further."""
+    """A compressed stream is damaged or truncated; the message says where or why."""
 
 
 def _gzip(stream: io.RawIOBase) -> Iterator[bytes]:
@@ -35,7 +35,7 @@ def _gzip(stream: io.RawIOBase) -> Iterator[bytes]:
     while data := stream.read(PIECE):
         while data:
             if member.eof:
-                data = data.lstrip(b"\0")  # padding, as on tapes
+                data = data.lstrip(b"\0")  # zeros may pad the end of a stream, as on tapes
                 if not data:
                     break
                 member = isal_zlib.decompressobj(_GZIP_WINDOW)
@@ -89,12 +89,15 @@ _READERS: Final[tuple[tuple[bytes, str, Callable[[io.RawIOBase], Iterator[bytes]
 
 
 def is_compressed(start: bytes) -> bool:
-    """Whether a stream that begins with these MAGIC_SIZE bytes is compressed."""
+    """Whether a stream is compressed, judged by `start`, its first MAGIC_SIZE bytes."""
     return any(start.startswith(magic) for magic, _, _ in _READERS)
 
 
 def least_size(descriptor: int) -> int:
-    """Estimated decompressed size in bytes: from the zstd header, else the file's own size; 0 for a pipe."""
+    """Estimated size in bytes of a file's decompressed content, 0 for a pipe.
+
+    The estimate is the size in the header of a zstd file, or the size of the file itself.
+    """
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         return 0
@@ -130,7 +133,7 @@ def _decompressed(read: Iterator[bytes], name: str) -> Iterator[bytes]:
     try:
         yield from read
     except EOFError:
-        raise CompressionError(f"the {name} data is cut: it ends before its end is marked") from None
+        raise CompressionError(f"the {name} data is truncated: its end marker is missing") from None
     except (CompressionError, lzma.LZMAError, isal_zlib.IsalError, zlib.error, RuntimeError) as error:
         raise CompressionError(f"the {name} data is damaged: {error}") from None
 

@@ -1,4 +1,4 @@
-"""How many cores this process may use."""
+"""The number of cores that this process may use."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import os
 
 
 def usable_cores() -> int:
-    """Cores that this process may use, 1 where a process cannot be forked safely."""
+    """The number of cores that this process may use; 1 where a process cannot be forked safely."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1

@@ -28,11 +28,11 @@ from kproxy.captures.processes import kill
 
 Part: TypeAlias = bytes | bytearray | memoryview
 Answer: TypeAlias = Callable[[bytearray], Iterable[Part]]
-"""Makes the parts of the reply to a message."""
+"""A function that takes a message and gives the parts of the reply to it."""
 Reply: TypeAlias = Sequence[Part]
-"""The parts of a reply."""
+"""The parts of a reply, in order."""
 _END: Final = b""
-"""What follows the last frame of a reply."""
+"""An empty frame, which marks the end of a reply."""
 
 
 class Crew:
@@ -40,8 +40,8 @@ class Crew:
 
     Messages go to the processes in turn; each process has at most `ahead` unanswered messages. The first `shared` bytes
     of a reply are in shared memory, which is faster than a pipe; a later reply overwrites them, so use each reply
-    before asking for the next one. Starts no threads; threads that only wait do no harm. Raises Lost if the system
-    allows no more processes or pipes.
+    before asking for the next one. A crew starts no threads; other threads of the process must be idle while it forks.
+    Raises Lost if the system allows no more processes or pipes.
     """
 
     def __init__(self, answer: Answer, jobs: int, *, ahead: int = 2, shared: int = 0) -> None:
@@ -65,9 +65,10 @@ class Crew:
         return len(self._members)
 
     def deal(self, message: bytes) -> Iterator[Reply]:
-        """Send a message to the process whose turn it is; yields the replies that are ready.
+        """Send a message to the next process in turn; yields the replies to earlier messages that are ready.
 
-        Waits for replies until the number of unanswered messages is within its bound. Raises Lost if a process died.
+        Waits for replies while all processes together have their maximum of unanswered messages. Raises Lost if a
+        process died.
         """
         self._exchange(wait=False)
         while self._dealt > self._replied:
@@ -91,7 +92,7 @@ class Crew:
             kill(member.pid)
 
     def _turn(self, number: int) -> _Member:
-        """The process that message `number` belongs to."""
+        """The process that gets the message with this number, counted from 0."""
         return self._members[number % len(self._members)]
 
     def _reply(self, member: _Member) -> Reply:
@@ -104,7 +105,10 @@ class Crew:
         return member.replies.popleft()
 
     def _exchange(self, *, wait: bool) -> None:
-        """Send to and receive from all processes as far as possible without blocking, which avoids deadlocks."""
+        """Send to and receive from all processes what their pipes take and hold, which avoids deadlocks.
+
+        With `wait`, blocks until at least one pipe is ready.
+        """
         talking = [member for member in self._members if not member.lost]
         answers = {member.answers: member for member in talking}
         asks = {member.asks: member for member in talking if member.unsent}
@@ -121,12 +125,13 @@ class Crew:
             for end in chain(*pipes):
                 opened.callback(os.close, end)
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)  # it warns of threads; ours only wait
+                warnings.simplefilter("ignore", DeprecationWarning)  # threads of ours only wait
                 pid = os.fork()
             opened.pop_all()
         (asked, asks), (answers, answered) = pipes
         if not pid:
-            # A pipe reaches its end once no process holds its writing end, so other members must not inherit one.
+            # A read pipe ends once no process holds its write end, so a new process closes the write ends that it
+            # inherits.
             for end in (asks, answers, *(end for member in self._members for end in member.ends)):
                 os.close(end)
             _serve(self._answer, asked, answered, slots)
@@ -140,7 +145,7 @@ class Crew:
 
 @contextmanager
 def _no_interrupts() -> Iterator[None]:
-    """Ctrl-C waits until every new process ignores it and is known."""
+    """Hold back SIGINT (Ctrl-C) until each new process ignores it and is in the list of processes."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -149,13 +154,13 @@ def _no_interrupts() -> Iterator[None]:
 
 
 def _slots(size: int, count: int) -> Iterator[memoryview]:
-    """Shared memory for `count` replies at a time, one slot for each, over and over again."""
+    """Endless cycle of `count` slots of shared memory, each of `size` bytes and for one reply."""
     memory = memoryview(mmap.mmap(-1, size * count) if size else b"")
     return cycle([memory[size * slot : size * (slot + 1)] for slot in range(count)])
 
 
 class _Member:
-    """The parent's view of a process: one pipe for its messages; one pipe, and shared memory, for its replies."""
+    """The parent's view of a forked process: a pipe for messages; a pipe and shared memory for replies."""
 
     def __init__(self, pid: int, asks: int, answers: int, slots: Iterator[memoryview]) -> None:
         self.pid, self.asks, self.answers = pid, asks, answers
@@ -172,7 +177,7 @@ class _Member:
         return self.asks, self.answers
 
     def send(self) -> None:
-        """Send as much as the pipe takes."""
+        """Write as many bytes of the unsent messages as the pipe takes without blocking."""
         try:
             while self.unsent:
                 sent = os.write(self.asks, self.unsent[0])
@@ -183,10 +188,12 @@ class _Member:
         except BlockingIOError:
             return
         except BrokenPipeError:
-            self.unsent.clear()  # it died: `receive` will find the end of its replies
+            self.unsent.clear()  # the process died: `receive` will find the end of its replies
 
     def receive(self) -> None:
-        """Receive as much as the pipe has."""
+        """Read from the pipe without blocking and append the complete replies to `replies`; sets `lost` if the process
+        died.
+        """
         try:
             while True:
                 frame = self._incoming.next()
@@ -205,16 +212,16 @@ class _Member:
             os.close(end)
 
     def ended(self) -> str:
-        """How a lost process ended."""
+        """How a lost process ended, in words: with which exit code or by which signal."""
         self.close()
         code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         return f"was ended by signal {-code}" if code < 0 else f"ended with {code}"
 
 
 def _serve(answer: Answer, asked: int, answered: int, slots: Iterator[memoryview]) -> NoReturn:
-    """Answer messages until the pipe ends, then end this process."""
+    """Answer each message from the pipe `asked` through the pipe `answered`; when `asked` ends, end this process."""
     try:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it too, and ends this process
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets the signal too, and ends this process
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         gc.freeze()  # garbage collection would write to inherited objects, and so copy their pages
         while True:
@@ -224,7 +231,12 @@ def _serve(answer: Answer, asked: int, answered: int, slots: Iterator[memoryview
 
 
 def _send(pipe: int, parts: Iterable[Part], slot: memoryview) -> None:
-    """Send a reply as frames: where its first parts end in the slot, then the parts that do not fit into it."""
+    """Send a reply: its first parts, as far as they fit, go to the slot of shared memory, the other parts through the
+    pipe.
+
+    Frames in the pipe: the ends of the parts in the slot (64-bit numbers, the first is 0), each other part, an empty
+    frame.
+    """
     ends = array("q", [0])
     others = iter(parts)
     for part in others:
@@ -242,6 +254,6 @@ def _send(pipe: int, parts: Iterable[Part], slot: memoryview) -> None:
 
 
 def _reply(frames: Sequence[bytearray], slot: memoryview) -> Reply:
-    """The parts of a reply, from its frames (`_send`)."""
+    """The parts of a reply, from the frames and the slot that `_send` wrote."""
     ends, *others = frames
     return [*(slot[start:end] for start, end in pairwise(array("q", ends))), *others]

@@ -1,4 +1,4 @@
-"""Opens captures that may hold TLS, with the secrets that are available."""
+"""Opens captures and decrypts TLS in them with the secrets that are available."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ def open_capture(
     spooling: Spooling | None = None,
     names: Mapping[Path, str] | None = None,
 ) -> FileSource:
-    """The source of captures (see captures.opening.open_source), decrypted if there are TLS secrets.
+    """The source of captures (see captures.opening.open_source), decrypted if there are TLS secrets and it is not
+    `live`.
 
-    Secrets are given, in the key log `log`, or in the files. Raises CaptureError if a capture or the key log cannot be
-    opened.
+    Secrets come from `secrets`, from the key log at path `log`, and from the captures. Raises CaptureError if a capture
+    or the key log cannot be opened.
     """
     secrets = {**(secrets or {}), **({} if log is None else keylog.read(Path(log)))}
     source = open_source(paths, live=live, spooling=spooling, names=names)

@@ -1,7 +1,7 @@
-"""User definitions from files: messages of further API keys, and dialects.
+"""Definitions of the user from files: messages of API keys that Kafka lacks, and dialects.
 
-Processes pass them on in the user's form: paths of files and folders, and names of dialects that come with kproxy. Each
-process that decodes reads the files again.
+They are passed between processes as the user gave them: paths of files and folders, and names of dialects that come
+with kproxy. Each process that decodes reads the files again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ def read(user_definitions: Sequence[str]) -> Additions:
 
 
 def definitions(release: str | None = None, user_definitions: Sequence[str] = ()) -> Definitions:
-    """All definitions as of a release, with user definitions; filters then know the names that these define.
+    """All definitions as of a Kafka release (the newest if None), with the user's; filters then know the names in
+    these.
 
     Raises the errors of `read`, and ValueError for an unknown release.
     """
@@ -55,7 +56,9 @@ def _definitions(release: str, user_definitions: tuple[str, ...]) -> Definitions
 
 
 def _texts(given: str) -> Iterator[tuple[str, str]]:
-    """(name, text) of each file."""
+    """(name, text) of each file that `given` means: a file, all *.json in a folder, or a dialect that comes with
+    kproxy.
+    """
     from kproxy.decoders import dialects
     from kproxy.decoders.definition_files import LARGEST
 
@@ -65,14 +68,14 @@ def _texts(given: str) -> Iterator[tuple[str, str]]:
         return
     paths = sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else [path]
     if not paths:
-        raise DefinitionError(f"no {SUFFIX} file in this folder", 0, given)
+        raise DefinitionError(f"the folder has no {SUFFIX} file", 0, given)
     for one in paths:
         try:
             if one.stat().st_size > LARGEST:
-                raise DefinitionError(f"more than {LARGEST >> 20} MiB are no definition", 0, str(one))
+                raise DefinitionError(f"larger than {LARGEST >> 20} MiB, the limit of a definition file", 0, str(one))
             yield str(one), one.read_text("utf-8")
         except OSError as error:
-            near = "" if path.exists() else f"; dialects that come with kproxy are {', '.join(dialects.shipped())}"
+            near = "" if path.exists() else f"; kproxy comes with the dialects {', '.join(dialects.shipped())}"
             raise DefinitionError(f"{error.strerror}{near}", 0, str(one)) from None
         except UnicodeDecodeError as error:
             line = error.object[: error.start].count(b"\n") + 1

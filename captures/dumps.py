@@ -1,7 +1,7 @@
-"""Parses bytes from text: hex in the forms of people and tools.
+"""Parses bytes from text in the forms in which people and tools write them.
 
-Plain hex with any separators (spaces, colons, 0x, C arrays, string literals), the dumps of xxd, hexdump, od, tcpdump -X
-and tshark -x, and base64. A dump of packets gives their TCP payload.
+These are hex with any separators (spaces, colons, 0x, C arrays, string literals), the dumps of xxd, hexdump, od,
+tcpdump -X and tshark -x, and base64. A dump of packets gives their TCP payload.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from kproxy.decoders.plurals import are, counted
+from kproxy.decoders.plurals import counted
 
 _OFFSET: Final = re.compile(r"[ \t]*(?:0x)?([0-9A-Fa-f]{4,16})(:?)(?:[ \t]+|$)")
 _GROUP: Final = re.compile(r"(?:[0-9A-Fa-f]{2})+(?=\s|$)")
@@ -34,23 +34,24 @@ _REASSEMBLED: Final = re.compile(r"Reassembled TCP \(\d+ bytes\)")
 _ETHERNET, _IPV6 = 14, 40
 _TCP: Final = 6
 _HALF: Final = 1 << 31
-"""Half of the sequence numbers; a larger difference means that a number is before another."""
+"""Half the range of sequence numbers: two numbers that are further apart (modulo 2^32) are in reverse order."""
 _WORDS_OFFSET: Final = 7
-"""Number of offset digits of od, and of hexdump when it prints 16-bit words in the machine's byte order."""
+"""Digits in the offsets of od, and of hexdump where it prints 16-bit words in the machine's byte order."""
 _MOST_REPEATED: Final = 256 << 20
 
 
 class DumpError(ValueError):
-    """The text is not a dump of bytes, or bytes are missing in it."""
+    """A text is not a dump of bytes, or a dump lacks bytes."""
 
 
 def bytes_of(text: str) -> list[bytes]:
-    """The bytes in the text: one piece, or for packets one for each direction of a connection, in order of appearance.
+    """The bytes in the text: one element, or for a dump of packets one for each direction of a connection.
 
-    Raises DumpError if the text is not a dump, or if bytes are missing in it.
+    Directions come in the order of their first packets; bytes missing between packets begin a further element. Raises
+    DumpError if the text is not a dump, or if a dump lacks bytes.
     """
     if not text.strip():
-        raise DumpError("there are no bytes in it")
+        raise DumpError("the text holds no bytes")
     for form in (_dump, _escaped, _base64):
         pieces = form(text)
         if pieces is not None:
@@ -59,7 +60,7 @@ def bytes_of(text: str) -> list[bytes]:
 
 
 def of_base64(text: str) -> bytes:
-    """The bytes of base64, standard or URL-safe, with or without padding. Raises DumpError."""
+    """The bytes that a base64 text encodes, standard or URL-safe, padded or not. Raises DumpError."""
     packed = "".join(text.split()).rstrip("=").translate(str.maketrans("-_", "+/"))
     try:
         return base64.b64decode(packed + "=" * (-len(packed) % 4), validate=True)
@@ -68,7 +69,10 @@ def of_base64(text: str) -> bytes:
 
 
 def _base64(text: str) -> list[bytes] | None:
-    """Unambiguous base64: one word whose length is a multiple of four, with characters that hex lacks."""
+    """The bytes of a text that can only be base64, as one element, else None.
+
+    Such a text is one word whose length is a multiple of four and which has characters that hex lacks.
+    """
     word = text.strip()
     if re.search(r"[ \t]", word):
         return None
@@ -81,7 +85,7 @@ def _base64(text: str) -> list[bytes] | None:
 
 
 def _escaped(text: str) -> list[bytes] | None:
-    """A string literal of C, Python or a shell."""
+    """The bytes of a string literal of C, Python or a shell, as one element; None if the text is no such literal."""
     if "\\x" not in text and not re.search(r"\\[0-7]{3}", text):
         return None
     quoted = [match[2] for match in _QUOTED.finditer(text)]
@@ -107,7 +111,7 @@ def _literal(text: str) -> bytes:
 
 
 def _plain(text: str) -> bytes:
-    """Hex digits between the usual separators."""
+    """The bytes of hex digits with the usual separators between them. Raises DumpError."""
     with contextlib.suppress(ValueError):
         return bytes.fromhex(text)
     inside = re.search(r"\{(.*?)\}", text, re.DOTALL)
@@ -130,9 +134,9 @@ def _plain(text: str) -> bytes:
         column = position - content.rfind("\n", 0, position)
         raise DumpError(f"not hex: {content[position]!r} at line {line}, column {column}")
     if len(digits) % 2:
-        raise DumpError(f"half a byte is missing: {len(digits)} hex digits")
+        raise DumpError(f"the number of hex digits is odd: {len(digits)}")
     if not digits:
-        raise DumpError("there are no bytes in it")
+        raise DumpError("the text holds no bytes")
     return bytes.fromhex(digits)
 
 
@@ -141,7 +145,7 @@ def _plain(text: str) -> bytes:
 
 @dataclass(slots=True)
 class _Line:
-    """A line of a dump: its offset as written, and the text after it."""
+    """A line of a dump: its number in the text, its offset as written, and the text after the offset."""
 
     number: int
     offset: str
@@ -152,7 +156,7 @@ class _Line:
 
 @dataclass(slots=True)
 class _Chunk:
-    """Lines whose offsets grow from zero; `whole`: a tool has reassembled the bytes from several packets."""
+    """Lines whose offsets grow from zero. `whole` tells that a tool put the bytes together from several packets."""
 
     lines: list[_Line] = field(default_factory=list)
     whole: bool = False
@@ -175,7 +179,7 @@ def _dump(text: str) -> list[bytes] | None:
             flows.setdefault(flow, []).append(segment)
     pieces = [piece for segments in flows.values() for piece in _joined(segments)]
     if not pieces:
-        raise DumpError("there are no bytes in it")
+        raise DumpError("the text holds no bytes")
     return pieces
 
 
@@ -215,7 +219,7 @@ def _chunks(text: str) -> list[_Chunk]:
 
 
 def _is_dump(chunk: _Chunk) -> bool:
-    """Whether first words without a colon are offsets, not bytes like the other words."""
+    """Whether the lines of a chunk begin with offsets; if not, their first words are bytes, as in plain hex."""
     if len(chunk.lines) == 1:
         words = _words(chunk.lines[0], None)
         return bool(words) and all(len(word) == 2 for word in words)
@@ -223,7 +227,10 @@ def _is_dump(chunk: _Chunk) -> bool:
 
 
 def _words(line: _Line, need: int | None) -> list[str]:
-    """The groups of digits of a line, without the column of characters; `need` is the number of bytes, if known."""
+    """The groups of hex digits in a line, without the column of printable characters.
+
+    `need` is the number of bytes in the line; None if it is unknown.
+    """
     if "  |" in line.rest or "  >" in line.rest or line.rest.startswith(("|", ">")):
         rest, bounded = _ASCII_COLUMN.sub("", line.rest), True
     else:
@@ -245,7 +252,10 @@ def _size(words: list[str]) -> int:
 
 
 def _base(chunk: _Chunk) -> int | None:
-    """The number base of a chunk's offsets: the one in which each line ends where the next begins."""
+    """The number base of a chunk's offsets (8, 10 or 16): in it, each line's bytes end at the offset of the next line.
+
+    None if no base fits.
+    """
     octal_first = len(chunk.lines[0].offset) == _WORDS_OFFSET and not _are_words(_words(chunk.lines[0], None))
     for base in (8, 10, 16) if octal_first else (16, 8, 10):
         if _fits(chunk, base, exactly=True):
@@ -254,7 +264,10 @@ def _base(chunk: _Chunk) -> int | None:
 
 
 def _fits(chunk: _Chunk, base: int, *, exactly: bool) -> bool:
-    """Whether the offsets in this base match the bytes; unless `exactly`, characters may look like bytes."""
+    """Whether the offsets, read in this base, match the number of bytes in each line.
+
+    Unless `exactly`, groups of hex digits beyond that number count as printable characters.
+    """
     for line, after in pairwise(chunk.lines):
         try:
             need = int(after.offset, base) - int(line.offset, base)
@@ -281,18 +294,16 @@ def _assemble(chunk: _Chunk) -> bytes:
             start = int(line.offset, base)
             following = int(chunk.lines[index + 1].offset, base) if index + 1 < len(chunk.lines) else None
         except ValueError:
-            raise DumpError(f"line {line.number}: {line.offset} is no offset like those above it") from None
+            raise DumpError(f"line {line.number}: {line.offset} is not an offset like those above") from None
         if start != len(out):
-            raise DumpError(
-                f"line {line.number}: offset {line.offset}, but {counted(len(out), 'byte')} {are(len(out))} above it"
-            )
+            raise DumpError(f"line {line.number}: offset {line.offset} after {counted(len(out), 'byte')}")
         end = None if following is None or line.repeats else following
         words = _words(line, None if end is None else end - start)
         data = bytes.fromhex("".join(words))
         if end is not None and len(data) < end - start:
-            raise DumpError(f"line {line.number}: {counted(end - start, 'byte')} should stand here, {len(data)} do")
+            raise DumpError(f"line {line.number}: {counted(len(data), 'byte')}, expected {end - start}")
         if not data and line.rest.strip():
-            raise DumpError(f"line {line.number}: no hex: {line.rest.strip()[:20]!r}")
+            raise DumpError(f"line {line.number}: not hex: {line.rest.strip()[:20]!r}")
         if len(line.offset) == _WORDS_OFFSET and _are_words(words):
             data = _swapped(data)[: None if end is None else end - start]
         out += data
@@ -300,7 +311,7 @@ def _assemble(chunk: _Chunk) -> bytes:
             previous = data
             missing = following - len(out)
             if missing < 0 or missing > _MOST_REPEATED or not previous or missing % len(previous):
-                raise DumpError(f"line {line.number}: what * stands for does not fit the offsets around it")
+                raise DumpError(f"line {line.number}: the repeated lines (*) do not fit the offsets around them")
             out += previous * (missing // len(previous))
     return bytes(out)
 
@@ -310,7 +321,7 @@ def _are_words(words: list[str]) -> bool:
 
 
 def _swapped(data: bytes) -> bytes:
-    """The bytes of 16-bit words in the machine's byte order (hexdump without options)."""
+    """The bytes with each pair swapped, for hexdump's 16-bit words in the machine's byte order."""
     return b"".join(data[at : at + 2][::-1] for at in range(0, len(data), 2))
 
 
@@ -323,7 +334,7 @@ class _Segment(NamedTuple):
 
 
 def _joined(segments: list[_Segment]) -> list[bytes]:
-    """The payloads in the order of sequence numbers, without duplicates; a gap begins a new piece."""
+    """The payloads joined in the order of sequence numbers, without duplicates; each gap begins another element."""
     base = segments[0].sequence
     placed = sorted(((one.sequence - base + _HALF) % (2 * _HALF) - _HALF, one.payload) for one in segments)
     pieces = [bytearray()]

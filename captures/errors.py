@@ -1,4 +1,4 @@
-"""Unreadable input."""
+"""Exceptions for input that cannot be read."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Final, Self
 
 WARNING: Final = "kproxy: warning: "
-"""Prefix of a line that a process of ours writes to standard error and that does not explain its exit."""
+"""Prefix of a line on standard error with which a process of kproxy warns; the line is not why the process exited."""
 
 
 class FormatError(Exception):
-    """Bytes that are not what the format says must stand at `offset` of the file."""
+    """The bytes at `offset` of a file are not what its format demands there."""
 
     def __init__(self, message: str, offset: int) -> None:
         super().__init__(message)
@@ -19,10 +19,10 @@ class FormatError(Exception):
 
 
 class CaptureError(Exception):
-    """A capture that cannot be read (on); whatever could be read before it was delivered first.
+    """A capture cannot be read, or not to its end; everything before the error was delivered first.
 
-    `path` is the file or directory as the user named it ("-" for standard input), `offset` the byte in it where
-    reading stopped, None where no byte is concerned.
+    `path` is the file or directory as the user named it ("-" for standard input). `offset` is the byte of the file at
+    which reading stopped, None if the error concerns no byte.
     """
 
     def __init__(self, message: str, path: Path | str, offset: int | None = None) -> None:
@@ -34,5 +34,5 @@ class CaptureError(Exception):
 
     @classmethod
     def of(cls, error: FormatError, path: Path | str) -> Self:
-        """The error of the file that holds these bytes."""
+        """The CaptureError for a FormatError in the file at `path`."""
         return cls(error.message, path, error.offset or None)

@@ -1,4 +1,4 @@
-"""Memory while a capture is read: how often garbage collection runs, and which freed memory returns to the system."""
+"""Context managers that control garbage collection and the return of freed memory while a capture is read."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Final
 _LARGE: Final = 256 << 10
 _TRIM_THRESHOLD: Final = -1
 _MMAP_THRESHOLD: Final = -3
-"""M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of glibc's malloc.h."""
+"""M_TRIM_THRESHOLD and M_MMAP_THRESHOLD, parameters of glibc's mallopt (malloc.h)."""
 
 
 @contextmanager
 def few_collections() -> Iterator[None]:
-    """Run garbage collection rarely: a reading creates many objects, almost no cycles, and now and then a large object.
+    """Run garbage collection rarely inside the block, because a reading creates many objects but almost no cycles.
 
-    Objects that exist already are frozen: no collection examines them.
+    Existing objects are frozen: no collection examines them. Large memory blocks return to the system when freed.
     """
     gc.freeze()
     try:
@@ -30,7 +30,7 @@ def few_collections() -> Iterator[None]:
 
 @contextmanager
 def seldom_collections() -> Iterator[None]:
-    """As `few_collections`, for a process that has frozen its existing objects for good."""
+    """Like `few_collections`, for a process that froze its existing objects itself."""
     held = gc.get_threshold()
     _return_large()
     gc.set_threshold(200_000, 50, 1000)
@@ -42,7 +42,7 @@ def seldom_collections() -> Iterator[None]:
 
 @contextmanager
 def one_collection() -> Iterator[None]:
-    """Run garbage collection once, at the end, on the youngest generation.
+    """Run no garbage collection inside the block, and one of the youngest generation at its end.
 
     For work in bounded memory whose many objects live as long as the work does.
     """
@@ -57,12 +57,12 @@ def one_collection() -> Iterator[None]:
 
 
 def _return_large() -> None:
-    """Make glibc return large blocks to the system when they are freed, in this process and those it forks.
+    """Make glibc return large blocks to the system as soon as they are freed, in this process and in those it forks.
 
-    By default glibc raises its threshold to the largest block ever freed, and so keeps the memory of a few long
+    By default glibc raises its threshold to the largest block ever freed, so memory stays reserved after a few long
     messages.
     """
-    with suppress(AttributeError, OSError, TypeError):  # not glibc
+    with suppress(AttributeError, OSError, TypeError):  # a C library other than glibc
         mallopt = ctypes.CDLL(None).mallopt
         for name in (_MMAP_THRESHOLD, _TRIM_THRESHOLD):
             mallopt(name, _LARGE)

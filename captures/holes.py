@@ -1,4 +1,4 @@
-"""Freeing the disk space of a file's beginning; positions in the file stay valid."""
+"""Frees the disk space of a file's beginning; positions in the file stay valid."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ KEEP_SIZE_AND_PUNCH_HOLE = 3
 
 
 BLOCK = 65_536
-"""Largest unit, in bytes, in which file systems free space."""
+"""Largest block, in bytes, that a file system frees as a unit."""
 
 
 def punch(descriptor: int, start: int, done: int, end: int) -> bool:
-    """Free the disk space of bytes [start, end), which then read as zeros; False if the system cannot.
+    """Free the disk space of the bytes [start, end) of a file, which then read as zeros; False if nothing was freed.
 
-    Bytes before `done` were freed already, except perhaps their last block, which was only partly within the range.
+    Bytes before `done` were freed by earlier calls, except perhaps the block that contains `done`.
     """
     fallocate = _fallocate()
     start = max(start, done // BLOCK * BLOCK)

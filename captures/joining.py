@@ -1,4 +1,5 @@
-"""Several captures as one, in the order of their times, whatever their names and the order in which they are given.
+"""Joins several captures to one in the order of their times; their names and the order in which they are given are
+ignored.
 
 Files that follow one another (a rotated ring) are read one after the other. Files whose times overlap (two interfaces,
 two hosts, the two directions of a tap) are merged into a temporary pcapng file, because addresses must grow with time.
@@ -26,14 +27,17 @@ from kproxy.captures.tls import keylog
 
 BATCH: Final = 32_768
 DISORDER: Final = 1_000_000
-"""Overlap of consecutive files, in nanoseconds, up to which they are not merged: packets within one file are out of
-order by as much."""
+"""Maximum overlap, in nanoseconds, of consecutive files that are not merged: packets within one file may be out of
+order by as much.
+"""
 PIECE: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Times of a file's first and last packet, in nanoseconds since the epoch; `index` is its place among the files."""
+    """Times of a file's first and last packet, in nanoseconds since the epoch; `index` is the file's position in the
+    input.
+    """
 
     first: int
     last: int
@@ -41,17 +45,17 @@ class Span:
 
 
 class JoinedSource(FileSource):
-    """Several files as one. Raises CaptureError if a file cannot be opened."""
+    """Several captures as one source, in the order of time. Raises CaptureError if a file cannot be opened."""
 
     def __init__(
         self, paths: Sequence[Path], spooling: Spooling | None = None, names: Mapping[Path, str] | None = None
     ) -> None:
-        """`names` as for FileSource."""
-        # stamped before opening: if a file grows meanwhile, its cache entry gets a name that is never looked up
+        """`names` maps paths to the names that the user knows, if they differ."""
+        # stamped before opening: if a file grows meanwhile, its cache entry has a name that nobody asks for
         self._stamps = {(names or {}).get(path, str(path)): stamp(path) for path in paths}
         super().__init__(paths, spooling, names)
         self.secrets = keylog.embedded(part.view for part in self.parts)
-        """TLS secrets in the files; merging leaves them out."""
+        """TLS secrets that the files hold, collected here because a merged file lacks them."""
         spans = [span(self.view(part), index) for index, part in enumerate(self.parts)]
         groups = overlapping([one for one in spans if one is not None])
         given, self.parts, self._bases = self.parts, [], []
@@ -62,7 +66,7 @@ class JoinedSource(FileSource):
             else:
                 self._merge(together)
         for part, found in zip(given, spans, strict=True):
-            if found is None:  # no packets, or no capture: the reader reports it
+            if found is None:  # no packets, or not a capture: the reader reports it
                 self._append(part)
         for part in self.parts:
             part.final = part is not self.parts[-1] and (part.spool is None or part.spool.error is None)
@@ -96,7 +100,7 @@ def span(view: memoryview, index: int) -> Span | None:
 
 
 def overlapping(spans: Sequence[Span]) -> list[list[Span]]:
-    """The files in the order of their first packets, grouped: files that must be merged are in one group."""
+    """Groups of files in the order of their first packets; the files of a group overlap and must be merged."""
     groups: list[list[Span]] = []
     last = 0
     for one in sorted(spans, key=lambda one: one.first):
@@ -177,7 +181,7 @@ class Stream:
         return 0 if self.reading is None else self.reading.dropped
 
     def fill(self) -> bool:
-        """Whether packets are left; reads the next batch if needed."""
+        """Whether packets are left; reads the next batch of packets into `keys` if none are."""
         while not len(self.keys) and self.reading is not None and self.error is None:
             try:
                 self._records = self.reading.walk(self._view, BATCH)
@@ -192,12 +196,14 @@ class Stream:
         return len(self.keys) > 0
 
     def drop(self, count: int) -> None:
-        """Drop the first `count` packets."""
+        """Drop the first `count` packets of `keys`."""
         self.keys = self.keys[count:]
         self._taken += count
 
     def packet(self, index: int) -> tuple[int, int, memoryview, int, str | None]:
-        """Link-layer type, time, captured bytes, length on the wire and comment of a packet."""
+        """(link-layer type, time in ns, captured bytes, length on the wire, comment or None) of the packet at
+        `keys[index]`.
+        """
         records = self._records
         assert records is not None  # noqa: S101 (there is a packet)
         i = self._taken + index

@@ -1,4 +1,4 @@
-"""Keys of rows, which depend only on the captured bytes, not on the reader or on how files were split."""
+"""Keys of rows. They depend only on captured bytes, not on the reader or on how files were split."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from kproxy.decoders.exchange import Connection, Exchange
 from kproxy.decoders.stream import Side
 
 HEAD: Final = 1 << 16
-"""Number of a capture's first bytes that identify it: a file header and some packets with their times."""
+"""Number of leading bytes that identify a capture: they hold the file header and some packets with their times."""
 
 
 def capture_id(source: FileSource) -> str:
-    """The id of a capture from its first bytes, so that it stays the same when the file grows or moves.
+    """The id of a capture: a hash of its first HEAD bytes, so that it stays the same when the file grows or moves.
 
-    For a stream this waits for these bytes; an error in the stream is left to its reader.
+    For a stream this waits until HEAD bytes have arrived. It ignores an error in the stream, which the reader will
+    report.
     """
     base = source.parts[0].base
     while source.size - base < HEAD:
@@ -28,13 +29,13 @@ def capture_id(source: FileSource) -> str:
             if not source.grow(wait=True):
                 break
         except CaptureError:
-            waiting.final = False  # the reader meets this error too
+            waiting.final = False  # the reader will meet this error too
             break
     return named(bytes(source.read(base, base + HEAD)))
 
 
 def named(head: bytes) -> str:
-    """The id of a capture from its first HEAD bytes."""
+    """The id of a capture whose first HEAD bytes are `head`: 16 hex digits."""
     return blake2b(head, digest_size=8).hexdigest()
 
 
@@ -45,27 +46,31 @@ def flow_id(one: str, other: str) -> int:
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Host and port of "host:port"; an IPv6 host without its brackets."""
+    """(host, port) of "host:port"; an IPv6 host loses its brackets."""
     host, _, port = address.rpartition(":")
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """The common key of a connection's rows."""
+    """Identifies a connection: the part that the keys of all its rows share.
+
+    `id` is the hash of both addresses (`flow_id`). `epoch` counts the connections between the same addresses, from 0.
+    `client` and `broker` are (host, port).
+    """
 
     id: int
     epoch: int
     client: tuple[str, int]
     broker: tuple[str, int]
     prefix: str
-    """The prefix of its exchanges' ids."""
+    """The beginning of the ids of this connection's exchanges: "id:epoch:"."""
 
 
 class Key(NamedTuple):
-    """The first and last values of rows in tables keyed by exchange.
+    """The key of an exchange's rows, without the part that identifies the connection (`Flow`).
 
-    `time` is nanoseconds since the epoch; `ids` are those of the capture and the exchange, empty if the rows get them
+    `time` is in nanoseconds since the epoch. `ids` are (capture id, exchange id); it is empty if the rows get them
     later (captures.tables.schema.Table.later).
     """
 
@@ -74,7 +79,7 @@ class Key(NamedTuple):
 
 
 def exchange_id(flow: Flow, exchange: Exchange) -> str:
-    """The id of an exchange of a connection."""
+    """The id of an exchange: the flow's prefix and the request's stream offset, or "b" and the response's."""
     frame = exchange.request or exchange.response
     if frame is None:
         return flow.prefix
@@ -83,12 +88,14 @@ def exchange_id(flow: Flow, exchange: Exchange) -> str:
 
 
 class Flows:
-    """Flows of a reading; connections get their epochs in the order in which they are first seen."""
+    """Gives each connection its Flow; connections between the same addresses get epochs in the order in which they are
+    seen.
+    """
 
     def __init__(self) -> None:
         self._flows: dict[Connection, Flow] = {}
         self.epochs: dict[int, int] = {}
-        """Number of connections of each flow."""
+        """By flow id, the number of connections seen between its two addresses."""
 
     def of(self, connection: Connection) -> Flow:
         held = self._flows.get(connection)
@@ -103,5 +110,5 @@ class Flows:
         return flow
 
     def __iter__(self) -> Iterator[tuple[Connection, Flow]]:
-        """All flows, in order."""
+        """All connections with their flows, in the order in which they were first seen."""
         return iter(self._flows.items())

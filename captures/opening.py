@@ -29,12 +29,13 @@ def open_source(
     spooling: Spooling | None = None,
     names: Mapping[Path, str] | None = None,
 ) -> FileSource:
-    """The source of one capture or of several read as one; `live` as for RingSource.
+    """The source of one capture, or of several that are read as one.
 
     A path is a file, a directory of recording segments (alone), or "-" (alone) for standard input. Several files are
-    joined in the order of time, unless they are `ordered`, which means that they are the parts of another source.
-    `spooling` says where captures are spooled that cannot be read in place; `names` maps paths to the names that the
-    user knows, if they differ. Raises CaptureError if a capture cannot be opened or is empty; a stream may be empty.
+    joined in the order of time; `ordered` keeps the given order, for the parts of another source. `live` leaves
+    segments of earlier runs out of a ring. `spooling` sets how captures are spooled that cannot be read in place;
+    `names` maps paths to the names that the user knows, if they differ. Raises CaptureError if a capture cannot be
+    opened or is empty; a stream may be empty.
     """
     named = [paths] if isinstance(paths, str | Path) else list(paths)
     if not named:
@@ -50,7 +51,7 @@ def open_source(
                 raise CaptureError("a directory cannot be read together with other captures", path)
             return RingSource(path, spooling, live=live)
     if len(files) > 1 and not ordered:
-        from kproxy.captures.joining import JoinedSource  # imported late: it needs numpy, a single file does not
+        from kproxy.captures.joining import JoinedSource  # late: it needs numpy
 
         return JoinedSource(files, spooling, names)
     seekable = _frames(files[0]) if len(files) == 1 and not names else None
@@ -60,13 +61,13 @@ def open_source(
 
 
 def _frames(path: Path) -> Frames | None:
-    """The frames of a seekable zstd file; None for any other file."""
+    """The frames of a zstd file if it is seekable; None for any other file."""
     try:
         if not path.is_file():
             return None
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return None  # reported when the source opens it
+        return None  # the error is reported when the source opens the file
     if is_compressed(os.pread(file, MAGIC_SIZE, 0)) and (found := frames(file)) is not None:
         return found
     os.close(file)

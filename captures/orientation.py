@@ -1,4 +1,4 @@
-"""Finds which side of a connection is the client, if the capture lacks its handshake."""
+"""Finds which side of a connection is the client, where the capture lacks the TCP handshake."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from kproxy.decoders.schema import Definitions
 from kproxy.decoders.stream import End, Event, Run, Source
 
 LOOKED_AT = 256
-"""Bytes of each side."""
+"""Number of first bytes of each side that are examined."""
 SEGMENTS = 64
-"""Segments after which the ports decide."""
+"""Number of segments after which the ports decide which side is the client."""
 KNOWN_PORTS = (9092, 9093, 9094, 19092)
 NOT_GIVEN = range(32768)
-"""Ports below Linux's default range of ephemeral ports."""
+"""Ports below Linux's default range of ephemeral ports: no client has one of them by default."""
 
 
 class Orientation:
-    """Keeps a connection's events until it is known which side, 0 or 1, is the client.
+    """Keeps a connection's events in `events` until it is known which side, 0 or 1, is the client.
 
-    The captured bytes decide, then the ports. Segments are examined one by one in the order of capture, so that the
-    result does not depend on the sizes of batches.
+    The captured bytes decide, or else the ports. Segments are examined one by one in the order of capture, so that the
+    result does not depend on how packets were divided into batches.
     """
 
     def __init__(self, source: Source, definitions: Definitions, ports: tuple[int, int], wanted: Ports | None) -> None:
@@ -33,9 +33,10 @@ class Orientation:
         self._seen = 0
 
     def client(self, events: list[Event]) -> int | None:
-        """The client's side, None as long as it cannot be told.
+        """Add events; the number of the client's side (0 or 1), or None while it is unknown.
 
-        Once it can, `events` happened when it could: their addresses of delivery are not before that.
+        Once the side is known, the delivery addresses of `events` are raised to the address of the segment that decided
+        it.
         """
         self.events += events
         owned = [self._definitions.dialect_at(port) is not None for port in self._ports]
@@ -62,7 +63,7 @@ class Orientation:
         return None
 
     def _look(self, at: int, length: int, side: int) -> int | None:
-        """One more segment."""
+        """Examine one more segment, `length` bytes at address `at` sent by `side`; the client's side, or None."""
         self._seen += 1
         room = LOOKED_AT - len(self._first[side])
         if room > 0:
@@ -80,8 +81,10 @@ class Orientation:
                 event.at = max(event.at, key)
 
     def _at_last(self) -> int:
-        """A broker listens where it was said to, on a usual port, below the ports that clients are given; else what the
-        bytes hint at; else on the lower port.
+        """The client's side, guessed from the ports.
+
+        The broker's port is one of the user's ports, a usual Kafka port, or below the range of ephemeral ports. If both
+        or none are, captured bytes that hint at one side decide; at last the lower port is the broker's.
         """
         for known in (self._wanted or (), KNOWN_PORTS, NOT_GIVEN):
             listening = [port in known for port in self._ports]

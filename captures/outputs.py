@@ -1,4 +1,4 @@
-"""Output files, which replace an existing file only if the user has asked for that."""
+"""Creates output files; an existing file is replaced only if the user asked for that."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ def refuse_existing(path: Path, *, overwrite: bool = False) -> None:
     try:
         found = path.stat()
     except OSError:
-        return  # opening it raises the right error
+        return  # opening the file raises the right error
     if stat.S_ISREG(found.st_mode) and found.st_size:
         raise OutputExists(path)
 
 
 def create(path: Path, *, overwrite: bool = False) -> BinaryIO:
-    """The file at `path`, emptied and opened for bytes.
+    """The file at `path`, emptied and opened for writing bytes.
 
-    Raises OutputExists if that would replace content, and other OSErrors if it cannot be written.
+    Raises OutputExists if the file has content and `overwrite` is false, and other OSErrors if it cannot be written.
     """
     refuse_existing(path, overwrite=overwrite)
     return private.output(path, buffering=_BUFFER)

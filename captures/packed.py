@@ -1,4 +1,4 @@
-"""Memory views of compressed files; a few are kept decompressed, in unnamed spool files."""
+"""Memory views of zstd files; the most recent ones are kept decompressed in unnamed temporary files."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from kproxy.captures.spool import MARGIN
 from kproxy.decoders.plurals import counted
 
 MOST_OPEN = 3
-"""Number of decompressed files that are kept; further ones exist only while slices of them are in use."""
+"""Number of decompressed files that are kept; older ones disappear when no slice of them is in use."""
 LARGEST = 64 << 30
-"""Maximum decompressed size in bytes that a file may declare."""
+"""Maximum decompressed size in bytes that a file's header may declare."""
 _PIECE = 1 << 20
 _HEADER = 18
 """Size in bytes of the longest zstd frame header."""
@@ -35,14 +35,17 @@ def packed_size(path: Path) -> int:
     except OSError as error:
         raise CaptureError(error.strerror or str(error), path) from None
     except zstandard.ZstdError as error:
-        raise CaptureError(f"no zstd file ({error})", path) from None
+        raise CaptureError(f"not a zstd file ({error})", path) from None
     if not 0 <= size <= LARGEST:
-        raise CaptureError("a zstd file that does not say how long it is", path)
+        raise CaptureError("the zstd header gives no plausible decompressed size", path)
     return size
 
 
 class Unpacked:
-    """The most recently decompressed files, in `directory`, each of at most `most` bytes."""
+    """Decompresses zstd files into temporary files of at most `most` bytes and keeps the most recent MOST_OPEN.
+
+    `directory` returns the folder of the temporary files.
+    """
 
     def __init__(self, directory: Callable[[], Path], most: int) -> None:
         self._directory = directory
@@ -50,7 +53,10 @@ class Unpacked:
         self._open: OrderedDict[Path, memoryview] = OrderedDict()
 
     def view(self, path: Path, size: int) -> memoryview | None:
-        """The `size` decompressed bytes of a zstd file; None if the file is gone. Raises CaptureError."""
+        """The `size` decompressed bytes of a zstd file, None if the file was deleted.
+
+        Raises CaptureError if it cannot be decompressed to `size` bytes.
+        """
         view = self._open.get(path)
         if view is None:
             try:
@@ -83,7 +89,7 @@ class Unpacked:
 
         directory = self._directory()
         if size > self._most:
-            raise ValueError(f"it holds more than {self._most} bytes (--spool-max)")
+            raise ValueError(f"it is larger than {self._most} bytes (--spool-max)")
         if size + MARGIN > shutil.disk_usage(directory).free:
             raise ValueError("there is no room for it (--spool-dir)")
         with tempfile.TemporaryFile(dir=directory) as file:
@@ -96,7 +102,7 @@ class Unpacked:
                         break
                     file.write(piece)
             if got != size:
-                raise ValueError(f"its header says {counted(size, 'byte')}")
+                raise ValueError(f"its size differs from the {counted(size, 'byte')} of its header")
             if not size:
                 return memoryview(b"")
             file.flush()

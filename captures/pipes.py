@@ -1,4 +1,4 @@
-"""Pipes between processes: waiting for them, with any descriptor numbers, and messages with their length in front."""
+"""Pipes between processes: waits for any number of them, and passes messages, each with its length in front."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from collections.abc import Sequence
 from typing import Final
 
 SIZE: Final = 1 << 20
-"""Buffer of a pipe in bytes, if the system allows it: large enough that writer and reader rarely wait."""
+"""Buffer size in bytes to ask the system for: large enough that writer and reader rarely wait."""
 LENGTH: Final = struct.Struct("=Q")
 
 
 class Lost(Exception):  # noqa: N818
-    """The process at the other end is gone, or could not be started; the message may say how."""
+    """The process at the other end of a pipe has ended or could not be started; the message may say how."""
 
 
 def ready(readable: Sequence[int], writable: Sequence[int] = (), *, wait: bool) -> list[int]:
-    """The descriptors that can be read or written now, or have ended; with `wait`, blocks until there is one.
+    """The descriptors that can be read or written without blocking, or are closed at the other end.
 
-    `select.select` does not suffice: it refuses descriptors above 1023, and captures may have that many files.
+    With `wait`, blocks until there is one. `select.select` does not suffice: it refuses descriptors above 1023, and
+    captures may have that many files.
     """
     ends = select.poll()
     for end in readable:
@@ -32,7 +33,7 @@ def ready(readable: Sequence[int], writable: Sequence[int] = (), *, wait: bool) 
 
 
 def enlarge(pipe: int) -> None:
-    """Give the pipe a buffer of `SIZE`, if the system allows it."""
+    """Set the pipe's buffer to SIZE bytes, if the system allows that."""
     with contextlib.suppress(ImportError, AttributeError, OSError):
         import fcntl
 
@@ -40,7 +41,7 @@ def enlarge(pipe: int) -> None:
 
 
 def framed(message: bytes) -> memoryview:
-    """The message with its length in front."""
+    """The message with its length in front of it, as LENGTH packs it."""
     return memoryview(LENGTH.pack(len(message)) + message)
 
 
@@ -51,23 +52,26 @@ def send(pipe: int, message: bytes | bytearray | memoryview) -> None:
 
 
 def receive(pipe: int) -> bytearray:
-    """The next message. Raises Lost if the sender is gone."""
+    """The next message from a pipe. Raises Lost if the sender has ended."""
     return Incoming(pipe).next()
 
 
 class Incoming:
-    """The messages that come through a pipe."""
+    """The messages that arrive through a pipe, also in pieces."""
 
     def __init__(self, pipe: int) -> None:
         self._pipe = pipe
         self._in_message = False
         self._received = bytearray(LENGTH.size)
-        """The length of a message, or a message."""
+        """Buffer for the length of the next message or for the message itself, as `_in_message` says."""
         self._rest = memoryview(self._received)
-        """The part of it that is missing."""
+        """The part of `_received` that has not arrived yet."""
 
     def next(self) -> bytearray:
-        """The next message. Raises Lost if the sender is gone; BlockingIOError if a pipe that never blocks is empty."""
+        """The next message.
+
+        Raises Lost if the sender has ended, BlockingIOError if a non-blocking pipe does not hold the whole message yet.
+        """
         while True:
             while self._rest:
                 size = os.readv(self._pipe, [self._rest])

@@ -10,7 +10,7 @@ HIGHEST = 65_535
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """A set of ports given as ranges."""
+    """A set of ports, given as ranges; `in` tells whether a port is among them."""
 
     ranges: tuple[tuple[int, int], ...]
 
@@ -18,7 +18,7 @@ class Ports:
         return any(low <= port <= high for low, high in self.ranges)
 
     def __str__(self) -> str:
-        """As `parse` reads it."""
+        """The ranges as text, in the form that `parse` reads."""
         return ",".join(f"{low}-{high}" for low, high in self.ranges)
 
     @classmethod
@@ -27,14 +27,14 @@ class Ports:
 
     @classmethod
     def parse(cls, text: str) -> Ports:
-        """Read "9092", "9092-9094" or "9092,19092-19095". Raises ValueError on anything else."""
+        """The ports of a text like "9092", "9092-9094" or "9092,19092-19095". Raises ValueError otherwise."""
         ranges = []
         for part in text.split(","):
             low, dash, high = (piece.strip() for piece in part.partition("-"))
             if not (low.isascii() and low.isdigit()) or (dash and not (high.isascii() and high.isdigit())):
-                raise ValueError(f"{part.strip()!r} is no port or range of ports (9092 or 9092-9094)")
+                raise ValueError(f"{part.strip()!r} is not a port or range of ports (9092 or 9092-9094)")
             first, last = int(low), int(high) if dash else int(low)
             if not first <= last <= HIGHEST:
-                raise ValueError(f"{part.strip()!r} is no range of ports between 0 and {HIGHEST}")
+                raise ValueError(f"{part.strip()!r} is not a range of ports between 0 and {HIGHEST}")
             ranges.append((first, last))
         return cls(tuple(ranges))

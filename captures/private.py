@@ -1,8 +1,8 @@
-"""Makes and opens every folder and file that kproxy writes: private to the user, and never through a planted link.
+"""Makes and opens the folders and files that kproxy writes: private to the user, and never through another user's link.
 
-Folders are 0700 and new files 0600, whatever the umask; only tables have the mode of the folder that they are in. A
-folder of kproxy's own must belong to this user and be no link. In a world-writable folder, such as /tmp, files
-and folders that belong to neither this user nor root are refused.
+Folders are 0700 and new files 0600, whatever the umask; only files of tables have the mode of their folder. A folder of
+kproxy's own must belong to this user and must not be a link. In a world-writable folder, such as /tmp, files and
+folders are refused that belong to neither this user nor root.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FILE_MODE: Final = 0o600
 FOLDER_MODE: Final = 0o700
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _INHERITED: Final = stat.S_ISGID | 0o755
-"""Mode bits that a folder passes to the folders below it."""
+"""Mode bits that a folder of tables takes over from its parent."""
 
 
 # --- folders ---------------------------------------------------------------------------------------------------------
@@ -55,9 +55,10 @@ def opened(path: Path) -> int:
 
 
 def within(path: Path) -> Path:
-    """A private folder in a place that the user named: the place itself, unless others can write there too.
+    """The private folder to use for a path that the user named.
 
-    Raises the errors of `folder`.
+    It is the folder at that path, made if missing; if others can write there too, a private folder below it. Raises the
+    errors of `folder`.
     """
     status = place(path).stat()
     if status.st_uid == os.getuid() and not status.st_mode & _OTHERS_WRITE:
@@ -66,24 +67,24 @@ def within(path: Path) -> Path:
 
 
 def place(path: Path) -> Path:
-    """A folder that the user named, made 0700 with its parents if missing; an existing one keeps its mode.
+    """The folder at a path that the user named, made 0700 with its parents if missing; an existing one keeps its mode.
 
-    Raises PermissionError if a part of the path stands in a world-writable folder and belongs to neither this user nor
-    root, because another user may have planted it. Raises OSError if it cannot be made.
+    Raises PermissionError if another user may have planted a part of the path: it is in a world-writable folder and
+    belongs to neither this user nor root. Raises OSError if the folder cannot be made.
     """
     return _made(path, lambda _: FOLDER_MODE)
 
 
 def inherited(path: Path) -> Path:
-    """A folder of tables with the mode of its parent, so that the same users may read both.
+    """A folder of tables, made with its parents if missing, with the read permissions of its parent.
 
-    New folders have no write permission for others. Raises the errors of `place`.
+    Others never get write permission. Raises the errors of `place`.
     """
     return _made(path, lambda above: above & _INHERITED)
 
 
 def inherit(path: Path) -> None:
-    """Give a file of tables the read permissions of its folder. Raises OSError."""
+    """Give a file of a table the read permissions of its folder. Raises OSError."""
     path.chmod(path.parent.stat().st_mode & _INHERITED & 0o666)
 
 
@@ -106,9 +107,9 @@ def _made(path: Path, mode: Callable[[int], int]) -> Path:
 
 
 def kept(path: Path) -> int:
-    """Like `place`, but returns a descriptor of the folder, in which kproxy removes files by name.
+    """Like `place`, but returns a descriptor of the folder, for code that deletes files in it by name.
 
-    Raises PermissionError if the folder is world-writable.
+    Raises PermissionError also if the folder is world-writable.
     """
     descriptor = os.open(place(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     if os.fstat(descriptor).st_mode & stat.S_IWOTH:
@@ -119,7 +120,7 @@ def kept(path: Path) -> int:
 
 
 def is_mine(path: Path) -> bool:
-    """Whether this is a folder, not a link, that belongs to this user."""
+    """Whether the path is a folder of this user, not a link to one."""
     try:
         status = path.lstat()
     except OSError:
@@ -131,7 +132,7 @@ def is_mine(path: Path) -> bool:
 
 
 def create(path: Path | str, flags: int = os.O_RDWR, *, dir_fd: int | None = None) -> int:
-    """The descriptor of a new file. Raises FileExistsError if the name exists, even as a link."""
+    """The descriptor of a file that this call makes. Raises FileExistsError if the name exists, even as a link."""
     flags |= os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags, FILE_MODE, dir_fd=dir_fd)
     os.fchmod(descriptor, FILE_MODE)
@@ -139,9 +140,9 @@ def create(path: Path | str, flags: int = os.O_RDWR, *, dir_fd: int | None = Non
 
 
 def replace(path: Path, data: bytes | str, *, flush: bool = False) -> None:
-    """Write a file atomically, replacing an existing one.
+    """Write a file atomically; an existing one is replaced.
 
-    With `flush` it waits until the file is on disk. Raises OSError.
+    With `flush`, waits until the data are on disk. Raises OSError.
     """
     beside = path.with_name(f".{path.name}-{os.urandom(8).hex()}")
     try:
@@ -157,10 +158,11 @@ def replace(path: Path, data: bytes | str, *, flush: bool = False) -> None:
 
 
 def output(path: Path, *, buffering: int = -1) -> BinaryIO:
-    """A file that the user named, emptied and opened for bytes: 0600 if it is new, else with its present mode.
+    """The file at a path that the user named, emptied and opened for bytes. A new file is 0600; an old one keeps its
+    mode.
 
     Pipes and devices are opened unchanged. Raises PermissionError if another user may have planted the file or link;
-    OSError if it cannot be written.
+    OSError if the file cannot be written.
     """
     return os.fdopen(emptied(path), "wb", buffering=buffering)
 
@@ -174,12 +176,12 @@ def emptied(path: Path) -> int:
 
 
 def appended(path: Path, *, buffering: int = -1) -> BinaryIO:
-    """Like `output`, but keeps the content; for reading and appending."""
+    """Like `output`, but the file keeps its content and is opened for reading and appending."""
     return os.fdopen(_named(path, os.O_RDWR | os.O_APPEND), "a+b", buffering=buffering)
 
 
 def log(path: Path) -> TextIO:
-    """Like `output`, but for appending lines of text to a file, a pipe or a device."""
+    """Like `output`, but opened for appending lines of text; the path may also be a pipe or a device."""
     return os.fdopen(_named(path, os.O_WRONLY | os.O_APPEND), "a", buffering=1, encoding="utf-8")
 
 
@@ -190,18 +192,20 @@ def touch(path: Path) -> None:
 
 
 def _named(path: Path, flags: int) -> int:
-    """The descriptor of a file that the user named."""
+    """The descriptor of the file at a path that the user named. Raises PermissionError if another user may have planted
+    it.
+    """
     _refuse_planted(path.absolute().parent)
     try:
         return create(path, flags)
     except FileExistsError:
         _refuse_planted(path.absolute())
-    # a file can become a link only by a user who may replace it, and these are trusted
+    # only a user who may replace the file can make it a link meanwhile, and these users are trusted
     nofollow = os.O_NOFOLLOW
     if path.is_symlink():
         nofollow = 0
         if not _trusted(owner := path.lstat().st_uid):
-            raise _refused(path, f"it is a link of {_name(owner)}")
+            raise _refused(path, f"it is a symbolic link that belongs to {_name(owner)}")
     return os.open(path, flags | nofollow | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
 
 
@@ -209,7 +213,7 @@ def _named(path: Path, flags: int) -> int:
 
 
 def _refuse_planted(path: Path) -> None:
-    """Raise PermissionError if another user owns a part of an absolute path in a world-writable folder."""
+    """Raise PermissionError if a part of an absolute path is another user's and is in a world-writable folder."""
     resolved = Path(os.path.realpath(path))
     for one in {path, *path.parents, resolved, *resolved.parents}:
         if one == one.parent:
@@ -237,7 +241,7 @@ def _refused(path: Path, why: str) -> PermissionError:
 
 
 def _name(uid: int) -> str:
-    """The name of a user, or its number if it has none."""
+    """The name of the user with this number, or the number itself if the system knows no name."""
     import pwd
 
     try:

@@ -1,4 +1,4 @@
-"""Names of kproxy's processes in `top` and `ps`, so that a person can tell whose CPU and memory it is."""
+"""Names kproxy's processes for `top` and `ps`, so that a person sees whose CPU and memory it is."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from contextlib import suppress
 from pathlib import Path
 
 MOST = 15
-"""Characters of a process's name that Linux keeps."""
+"""Maximum length of a process name in Linux."""
 
 
 def name_process(name: str) -> None:
-    """Call this process `kproxy-NAME`, where the system has names for processes."""
+    """Name this process `kproxy-NAME`, on systems that support process names."""
     with suppress(OSError):
         Path("/proc/self/comm").write_bytes(f"kproxy-{name}".encode()[:MOST])
 
 
 def kill(pid: int) -> None:
-    """Kill a child process, even if it is busy, and take its exit code from the system."""
+    """Kill a child process and collect its exit code, so that no zombie remains."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
     with suppress(ChildProcessError):

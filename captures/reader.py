@@ -1,4 +1,4 @@
-"""Any capture to exchanges: source -> packets -> TCP connections -> conversations.
+"""Reads any capture to exchanges: source -> packets -> TCP connections -> conversations.
 
     reader = read([Path("a.pcap")])
     for item in reader:
@@ -32,7 +32,7 @@ from kproxy.captures.source import RELEASE_BYTES, FileSource, Part
 from kproxy.captures.spool import Spooling
 from kproxy.captures.tcp.packets import Packets
 from kproxy.captures.tcp.packets import ports as ports_of
-from kproxy.captures.tcp.reassembly import Reassembler, Share, TcpConnection, part_of
+from kproxy.captures.tcp.reassembly import Disorder, Reassembler, Share, TcpConnection, Window, part_of
 from kproxy.captures.tcp.waiting import LIVE_TIME, LONGEST_TIME
 from kproxy.decoders.conversation.conversation import Conversation, Limits, has_copies
 from kproxy.decoders.conversation.dialect import DialectConversation
@@ -46,16 +46,19 @@ Done: TypeAlias = "list[tuple[int, Item]]"
 
 FIRST_BATCH = 1024
 BATCH = 4096
-"""Packets read in one batch; the first batches are smaller so that the first rows show soon."""
+"""Maximum number of packets in a batch; the first batches are smaller so that the first rows appear soon."""
 BATCH_BYTES = SLICE_BYTES
-"""Bytes read in one batch: decoded requests of 14 bytes take a hundred times as much memory as their bytes."""
+"""Maximum bytes of a batch, which bounds memory: a decoded request of 14 bytes takes a hundred times as much."""
 TICK = 1_000_000_000
 """Interval, in nanoseconds of capture time, at which connections without traffic are checked for overdue items."""
 _address = itemgetter(0)
 
 
 class Talk:
-    """A TCP connection and its conversation, which starts once the client is known; until then events are held."""
+    """A TCP connection and its conversation.
+
+    The conversation starts once it is known which side is the client; until then events are kept in `held`.
+    """
 
     __slots__ = ("connection", "conversation", "held", "orientation", "swapped", "waiting")
 
@@ -66,13 +69,18 @@ class Talk:
         self.swapped = False
         self.held: list[Event] = []
         self.waiting = 0
-        """Requests without a response after the last events of this connection."""
+        """Number of requests without a response, as of the last events of this connection."""
 
 
 class Closing(NamedTuple):
-    """The end of a connection: `how` is FIN, RST, or why the capture holds no more of it.
+    """How a connection ended.
 
-    `sent` are the bytes that client and broker sent; `first` are the client's first bytes if they are not Kafka's.
+    `how` is FIN, RST, or the reason why the capture holds no more of the connection. `time` is the time of its last
+    packet, `at` the address at which its end was known. `sent` are the numbers of bytes that client and broker sent.
+    `first` are the client's first bytes if the connection is not Kafka's. `closer` sent the first FIN or RST; None if
+    the capture has neither. `disorder` and the `windows` of client and broker are those of the whole connection. `syns`
+    is 0, except for a connection that nobody accepted: then it is the number of its SYNs, and the connection has no
+    number.
     """
 
     connection: Connection
@@ -80,20 +88,27 @@ class Closing(NamedTuple):
     how: str
     sent: tuple[int, int]
     first: bytes
+    at: int
+    closer: Side | None
+    disorder: Disorder
+    windows: tuple[Window, Window]
+    syns: int
 
 
 class Elsewhere(Protocol):
-    """Receives the packets that a reader finds, instead of the reader's own reassembly (`Reader.divide`)."""
+    """An object that receives the packets that a reader finds, in place of the reader's own reassembly
+    (`Reader.divide`).
+    """
 
     def take(self, share: Share) -> None:
-        """The next batch."""
+        """Receive the next batch of packets."""
 
     def finish(self, at: int) -> None:
-        """The capture ends at address `at`."""
+        """Note that the capture ends at address `at`."""
 
 
 class Reader:
-    """Reads a source; see `read`."""
+    """Reads a source: iterate over all items, or call `poll` for one batch of them."""
 
     def __init__(
         self,
@@ -108,21 +123,24 @@ class Reader:
         watch: Callable[[Packets], None] | None = None,
         began: Callable[[Connection, TcpConnection], None] | None = None,
     ) -> None:
-        """`watch` is called with each batch of packets before reassembly, `began` with each new conversation's TCP.
+        """`watch` is called with each batch of packets before reassembly, `began` with each new conversation and its
+        TCP connection.
 
-        An out-of-order packet waits at most `patience` nanoseconds of capture time for the packets before it.
-        The default is LIVE_TIME if the capture is followed, LONGEST_TIME otherwise.
+        `ports` are the ports whose connections are read (None: all). `follow` means that the capture grows. `limits`
+        bound the requests that wait for responses. A batch has at most `batch` packets. An out-of-order packet waits at
+        most `patience` nanoseconds of capture time for the packets before it; the default is LIVE_TIME if the capture
+        is followed, LONGEST_TIME otherwise.
         """
         self.source = source
         self.definitions = definitions
         self.health = Health()
         self.seen = Seen()
         self.precision = 6
-        """Digits of a second in the capture's times: 6, or 9 where a file has finer ones."""
+        """Decimal places of the capture's times in seconds: 6, or 9 if a file has nanoseconds."""
         self.started: list[Exchange] = []
         """Exchanges whose request's header became readable in the last poll, in the order of their numbers."""
         self.idle = False
-        """The last poll found nothing new."""
+        """Whether the last poll found nothing to read."""
         self.finished = False
         self.error: CaptureError | None = None
         """Why the capture could not be read to its end; None if it could."""
@@ -137,9 +155,9 @@ class Reader:
         self._part = 0
         self._walker: Walker | None = None
         self._dropped = 0
-        """Packets that the recorders of earlier files dropped."""
+        """Packets that were dropped by the programs that recorded the files read so far, without the present file."""
         self._untimed = 0
-        """Packets of earlier files whose time does not fit (`Walker.untimed`)."""
+        """Packets with an implausible time in the files read so far, without the present file (`Walker.untimed`)."""
         self._links = LinkLayers()
         if patience is None:
             patience = LIVE_TIME if follow else LONGEST_TIME
@@ -151,25 +169,27 @@ class Reader:
         """Address behind the last byte of the packets read so far."""
         self._ticked = 0
         self._waiting = 0
-        """Requests without a response on all connections."""
+        """Number of requests without a response on all connections."""
         self._most_waiting = (limits or Limits()).all_outstanding
         self._slices: deque[list[Events]] = deque()
-        """Events that were read and are delivered by the next polls, in this order."""
+        """Reassembled events that are not delivered yet; each poll delivers one element."""
         self._closing = False
-        """No more packets are read; only the slices are still to be delivered."""
+        """Whether all packets were read, so that only `_slices` remain to be delivered."""
         self.began: list[tuple[int, Exchange]] = []
-        """`started` with the addresses of their headers' last bytes."""
+        """The exchanges in `started`, each with the address of its request header's last byte."""
         self.done: Done = []
-        """Items delivered last, each with the address of the bytes that completed it."""
+        """The items that the last call returned, each with the address of the bytes that completed it."""
         self.ranks: list[tuple[Connection, int]] = []
-        """Tie-break rank of each connection for items at the same address: the smallest comes first."""
+        """Tie-break rank of each connection in the last delivery: of items at the same address, the smallest rank comes
+        first.
+        """
         self.ended: list[Connection] = []
         """Connections that ended in the last delivery."""
         self.closings: list[Closing] = []
         """How the connections of `ended` ended."""
 
     def __iter__(self) -> Iterator[Item | Health]:
-        """Every item up to the end of the capture, then its health.
+        """All items up to the end of the capture, then its Health.
 
         Raises CaptureError after that if the capture could not be read to its end.
         """
@@ -180,7 +200,9 @@ class Reader:
             raise self.error
 
     def batches(self) -> Iterator[list[Item]]:
-        """Every item up to the end of the capture, in batches; afterwards `error` says whether that was all."""
+        """All items up to the end of the capture, in batches; afterwards `error` is None if the capture was read to its
+        end.
+        """
         while not self.finished:
             yield self.poll(wait=True)
             if self.idle and not self.finished:
@@ -199,12 +221,13 @@ class Reader:
         return self.source.parts[min(self._part, len(self.source.parts) - 1)].base
 
     def poll(self, *, wait: bool = False) -> list[Item]:
-        """Read one batch of packets; the items that became complete, in the order of the capture.
+        """Read one batch of packets; returns the items that became complete, in the order of the capture.
 
         With `wait`, a source that is a stream blocks until it has bytes. Never raises CaptureError: after an error
-        the reading is `finished`, and `error` says why.
+        `finished` is true, and `error` says why.
         """
         self.started = []
+        self.closings = []
         self.idle = False
         if self._slices:
             return self._slice()
@@ -223,37 +246,41 @@ class Reader:
         return []
 
     def finish(self) -> list[Item]:
-        """Treat the capture's present end as final: read the rest and complete all open exchanges; the items."""
+        """Read up to the capture's present end and complete all open exchanges there; returns the remaining items."""
         self._follow = False
         for part in self.source.parts:
             part.final = True
         items: list[Item] = []
         started: list[Exchange] = []
+        closings: list[Closing] = []
         while not self.finished:
             items += self.poll()
             started += self.started
-        self.started = started
+            closings += self.closings
+        self.started, self.closings = started, closings
         return items
 
     def cut(self) -> list[Item]:
-        """Stop reading here and complete all open exchanges with what was read of them; the items."""
+        """Stop reading here and complete all open exchanges with the bytes read so far; returns the remaining items."""
         items: list[Item] = []
         started: list[Exchange] = []
+        closings: list[Closing] = []
         self._close()
         while self._slices:
             items += self._slice()
             started += self.started
-        self.started = started
+            closings += self.closings
+        self.started, self.closings = started, closings
         return items
 
     def _slice(self) -> list[Item]:
-        """Items that the next slice completes."""
+        """The items that the next element of `_slices` completes."""
         done = self._feed(self._slices.popleft())
         self.finished = self._closing and not self._slices
         return self._deliver(done)
 
     def _close(self) -> None:
-        """Stop reading packets; only the slices are still to be delivered."""
+        """Stop reading packets: queue the events with which all connections end, or tell `_elsewhere` of the end."""
         self._closing = True
         if self._links.unknown and self.error is None:
             self.error = CaptureError(not_read(self._links.unknown), self.source.parts[0].name)
@@ -265,27 +292,30 @@ class Reader:
         self.finished = not self._slices
 
     def divide(self, elsewhere: Elsewhere) -> None:
-        """From now on pass all packets to `elsewhere`; `poll` then returns no items."""
+        """Pass all further packets to `elsewhere`; `poll` returns no items from then on."""
         self._elsewhere = elsewhere
         self.started = []
 
     def keep(self, parts: Sequence[int]) -> None:
-        """Keep only the connections of these parts; from now on `take` supplies their packets."""
+        """Forget the connections of all other parts; from then on `take`, not `poll`, supplies packets."""
         self._reassembler.keep(parts)
         self._talks = {one: talk for one, talk in self._talks.items() if part_of(one.key) in parts}
 
     def take(self, share: Share) -> list[Item]:
-        """Items that a batch of packets completes, in the order of the capture."""
+        """The items that a batch of packets completes, in the order of the capture."""
         return self._deliver(self._feed(whole(self._reassembler.take(share))))
 
     def each(self, share: Share) -> Iterator[tuple[list[tuple[int, Exchange]], Done]]:
-        """Exchanges that a batch of packets begins and items that it completes, connection by connection."""
+        """For each connection in a batch of packets: the exchanges that began and the items that became complete.
+
+        Both are lists of (address, exchange or item).
+        """
         for connection in self._reassembler.take(share):
             self._deliver(self._feed(whole([connection])))
             yield self.began, self.done
 
     def end(self, at: int) -> list[Item]:
-        """Items that the end of the capture, at address `at`, completes."""
+        """The items that become complete because the capture ends at address `at`."""
         return self._deliver(self._feed(whole(self._reassembler.finish(at))))
 
     def _take(self, packets: Packets) -> list[Item]:
@@ -309,7 +339,9 @@ class Reader:
         self.source.close()
 
     def _packets(self, *, wait: bool) -> Packets | None:
-        """The next batch of TCP segments; None if there is no further packet (yet)."""
+        """The next batch of TCP segments; None at the end of the capture, or while a followed capture has no more
+        packets.
+        """
         if self._follow:
             self.source.drop_deleted()
         while self._part < len(self.source.parts):
@@ -342,7 +374,7 @@ class Reader:
     def _walk(self, part: Part) -> Packets | None:
         view = self.source.view(part)
         if not view and part.size:
-            return None  # the ring segment was deleted
+            return None  # a deleted segment of a ring
         if self._walker is None:
             self._walker = detect.walker(view, whole=part.final)
             if self._walker is None:
@@ -350,7 +382,7 @@ class Reader:
         try:
             reach = self._walker.position + self._batch_bytes
             records = self._walker.walk(view[:reach], self._batch)
-            if records is None and reach < len(view):  # one packet exceeds the batch
+            if records is None and reach < len(view):  # a packet is larger than a batch may be
                 records = self._walker.walk(view, 1)
         finally:
             self.health.recorder_dropped = self._dropped + self._walker.dropped
@@ -376,7 +408,9 @@ class Reader:
         return None if error is None else CaptureError.of(error, part.name)
 
     def _next_part(self, error: CaptureError | None) -> None:
-        """Go on with the next file; `error` keeps the first error."""
+        """Go on with the next file. `error` is why the present one could not be read to its end; the first error is
+        kept.
+        """
         self.error = self.error or error
         if self._walker is not None:
             self._dropped += self._walker.dropped
@@ -414,6 +448,8 @@ class Reader:
                 if talk.conversation is not None:
                     self.ended.append(talk.conversation.connection)
                     self.closings.append(_closing(talk, one.events))
+                elif _is_unanswered(connection):
+                    self.closings.append(_unanswered(connection, one.events))
                 self._waiting -= talk.waiting
                 del self._talks[connection]
         if self._waiting > self._most_waiting:
@@ -421,7 +457,11 @@ class Reader:
         return done
 
     def _give_up(self) -> Done:
-        """Give up the oldest requests of the busiest connections until half the limit is in flight in all."""
+        """Give up the oldest requests of the connections with the most, until half the limit of requests waits for
+        responses.
+
+        Returns these requests' exchanges as complete items.
+        """
         half = share = self._most_waiting // 2
         while sum(min(talk.waiting, share) for talk in self._talks.values()) > half:
             share //= 2
@@ -435,7 +475,7 @@ class Reader:
         return done
 
     def _converse(self, conversation: Conversation | DialectConversation, events: list[Event]) -> Done:
-        """Items that the events of a connection complete."""
+        """The items that events of a connection complete."""
         return conversation.feed(events)
 
     def _wanted(self, connection: TcpConnection) -> bool:
@@ -444,11 +484,14 @@ class Reader:
         first, second = ports_of(connection.key)
         if first in self._ports or second in self._ports:
             return True
-        self.seen.ports.add(min(first, second))  # usually the broker's
+        self.seen.ports.add(min(first, second))  # usually the broker's port
         return False
 
     def _orient(self, talk: Talk, events: list[Event]) -> list[Event]:
-        """Start the conversation once the client's side is known; the events to feed it, none before that."""
+        """Start the conversation once it is known which side is the client.
+
+        Returns the events to feed to it: none before, then all that were held.
+        """
         connection = talk.connection
         if not connection.opened:
             if talk.orientation is None:
@@ -462,7 +505,7 @@ class Reader:
         else:
             talk.held += events
             if not any(isinstance(event, Run) for event in events):
-                return []  # only a handshake so far
+                return []  # only a handshake so far, without data
             events, talk.held = talk.held, []
         ends = connection.endpoints
         if talk.swapped:
@@ -506,7 +549,7 @@ class Reader:
         return done
 
     def _deliver(self, done: Done) -> list[Item]:
-        """Number the exchanges that began; the complete items, sorted by address."""
+        """Number the exchanges that began; returns the complete items in the order of their addresses."""
         self.numbering.assign(self.began)
         self.started = [exchange for _, exchange in self.began]
         self.health.repeated, self.health.stray = self._reassembler.repeated, self._reassembler.stray
@@ -516,11 +559,33 @@ class Reader:
 
 
 def _closing(talk: Talk, events: list[Event]) -> Closing:
-    """The end of a talk's connection, whose last events these are."""
+    """How the connection of `talk` ended; `events` are its last ones."""
     conversation, tcp = cast("Conversation | DialectConversation", talk.conversation), talk.connection
-    how = next((event.reason for event in reversed(events) if isinstance(event, End)), "")
     client, broker = tcp.sides[talk.swapped].next, tcp.sides[1 - talk.swapped].next
-    return Closing(conversation.connection, tcp.last_time, how, (client, broker), conversation.beginning)
+    closer = None if tcp.closer is None else Side(tcp.closer ^ talk.swapped)
+    windows = tcp.windows[talk.swapped], tcp.windows[1 - talk.swapped]
+    how, at = _end(events)
+    return Closing(
+        conversation.connection, tcp.last_time, how, (client, broker), conversation.beginning, at, closer,
+        tcp.disorder, windows, 0,
+    )  # fmt: skip
+
+
+def _is_unanswered(tcp: TcpConnection) -> bool:
+    """Whether a client sent only SYNs, and the other side accepted none."""
+    return tcp.syns > 0 and tcp.sides[1].base is None and not tcp.sides[0].next
+
+
+def _unanswered(tcp: TcpConnection, events: list[Event]) -> Closing:
+    """The end of a connection that nobody accepted."""
+    connection = Connection(0, *tcp.endpoints, tcp.first_time, tcp.opened)
+    how, at = _end(events)
+    return Closing(connection, tcp.last_time, how, (0, 0), b"", at, tcp.closer, tcp.disorder, tcp.windows, tcp.syns)
+
+
+def _end(events: list[Event]) -> tuple[str, int]:
+    """(reason, address) of the end among the last events of a connection."""
+    return next(((event.reason, event.at) for event in reversed(events) if isinstance(event, End)), ("", 0))
 
 
 def _same(source: FileSource, a: int, b: int, length: int) -> bool:
@@ -546,13 +611,13 @@ def read(
     limits: Limits | None = None,
     spooling: Spooling | None = None,
 ) -> Reader:
-    """A reading of captures as one: files, a directory of recording segments, or "-" for standard input.
+    """A reader of captures that are read as one: files, a directory of recording segments, or "-" for standard input.
 
-    `ports` selects connections with one of them; `user_definitions` are definitions beside Kafka's
-    (captures.definitions). TLS is decrypted with the secrets of `keylog` and of the captures themselves. `follow` means
-    that the capture grows: call `poll`; in a ring, segments of earlier runs are left out. `spooling` says where
-    captures are spooled that cannot be read in place. Raises CaptureError if a capture cannot be opened, ValueError if
-    `ports` or `user_definitions` cannot be parsed.
+    Only connections with one of `ports` are read. `release` is the Kafka release whose definitions apply;
+    `user_definitions` name further ones (captures.definitions). TLS is decrypted with the secrets of `keylog` and of
+    the captures themselves. `follow` means that the capture grows, and that `poll` is called; segments of a ring's
+    earlier runs are then left out. `spooling` sets how captures are spooled that cannot be read in place. Raises
+    CaptureError if a capture cannot be opened, ValueError if `ports`, `release` or `user_definitions` are wrong.
     """
     if isinstance(captures, FileSource):
         source = captures

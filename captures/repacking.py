@@ -1,6 +1,6 @@
-"""Copies packets of captures into other files: several captures into one, or one into several.
+"""Copies packets of captures to other files: merges several captures into one file, or splits one into several.
 
-The packets keep their bytes, link layers and comments. The files are pcapng with times in nanoseconds.
+Packets keep their bytes, link layers and comments. The files are pcapng with times in nanoseconds.
 """
 
 from __future__ import annotations
@@ -27,16 +27,20 @@ from kproxy.captures.tcp.packets import endpoints, turned
 
 _BATCH: Final = 8192
 _OPEN: Final = 64
-"""Maximum number of open files."""
+"""Maximum number of files that are open at a time."""
 APPLICATION: Final = "kproxy"
 COMPRESSED: Final = frozenset({".gz", ".zst", ".lz4", ".xz"})
 CAPTURES: Final = frozenset({".pcap", ".pcapng", ".cap", ".dmp"})
-"""Suffixes of capture files' names."""
+"""Suffixes of the names of capture files."""
 
 
 @dataclass(slots=True)
 class Packet:
-    """One packet; `wire` is its length on the wire, `flow` the key of its connection if flows were asked for."""
+    """One packet: time in ns since the epoch, LINKTYPE_ number, length on the wire (`wire`), captured bytes, comment.
+
+    `flow` is the key of its connection's pair of hosts and ports; None if flows were not asked for or it is no TCP
+    segment.
+    """
 
     time: int
     link: int
@@ -47,14 +51,18 @@ class Packet:
 
 
 class Packets:
-    """The packets of a source, in order. Afterwards `error` says why the source could not be read to its end, if so."""
+    """Iterates over the packets of a source. Afterwards `error` says why the source could not be read to its end, or is
+    None.
+
+    With `flows`, packets get the key of their flow.
+    """
 
     def __init__(self, source: FileSource, *, flows: bool = False) -> None:
         self.error: CaptureError | None = None
         self.dropped = 0
-        """Packets that the capturing program reports as lost."""
+        """Packets that the capturing program reports as dropped."""
         self.untimed = 0
-        """Packets whose time is out of range; they get the time of the packet before."""
+        """Packets with an implausible time; each got the time of the packet before it."""
         self._source = source
         self._links = LinkLayers() if flows else None
 
@@ -106,18 +114,18 @@ class Packets:
             yield Packet(time, link, wire, view[at : at + size], comment, flows.get(index))
 
     def _flows(self, view: memoryview, records: Records, base: int) -> dict[int, bytes]:
-        """The flow of each record that is a TCP segment, by position."""
+        """The flow keys of the records that are TCP segments, by position in `records`."""
         if self._links is None:
             return {}
         found = self._links.segments(view, records, base)
-        # A segment's payload lies in its own record, or at its end.
+        # The payload of a TCP segment lies within its own record, or begins where the record ends if it is empty.
         places = np.searchsorted(records.data, found.at - base, side="right") - 1
         flows = [min(key, turned(key)) for key in found.directions]
         return {place: flows[number] for place, number in zip(places.tolist(), found.direction.tolist(), strict=True)}
 
 
 class PacketFile:
-    """A pcapng file of packets of any link layer."""
+    """Writes a pcapng file of packets of any link layer."""
 
     def __init__(self, out: BinaryIO) -> None:
         self._out = out
@@ -138,7 +146,7 @@ class PacketFile:
         self.packets += 1
 
     def close(self, dropped: int = 0) -> None:
-        """End the file with the number of packets that the captures lost."""
+        """End the file; if `dropped` packets were lost by the capturing program, write their number."""
         if not self._interfaces:
             self._write(file_header(APPLICATION, "none"))
         if dropped:
@@ -146,7 +154,7 @@ class PacketFile:
         self._out.flush()
 
     def to(self, out: BinaryIO) -> None:
-        """Continue with another handle of the same file."""
+        """Continue writing through another handle of the same file."""
         self._out = out
 
     def _write(self, *parts: bytes | memoryview) -> None:
@@ -155,9 +163,9 @@ class PacketFile:
 
 
 def merge(readings: Sequence[Packets], out: BinaryIO) -> int:
-    """Write the packets of several captures into one file, in the order of their times; the number of packets.
+    """Write the packets of several captures to one file, in the order of their times; returns the number of packets.
 
-    Packets of one capture keep their order.
+    Packets of the same capture keep their order.
     """
     file = PacketFile(out)
     for one in heapq.merge(*readings, key=attrgetter("time")):
@@ -167,11 +175,11 @@ def merge(readings: Sequence[Packets], out: BinaryIO) -> int:
 
 
 Choose = Callable[[Packet, PacketFile | None], str | None]
-"""The name of the file that a packet belongs to; None for the same file as the packet before."""
+"""Returns the name of the file for a packet, given the packet and the present file; None keeps the present file."""
 
 
 def by_size(stem: str, most: int) -> Choose:
-    """Files of at most `most` bytes; larger only if a single packet is."""
+    """A function that starts another file when one has `most` bytes; a file is larger only for a single packet."""
     number = 0
 
     def choose(one: Packet, current: PacketFile | None) -> str | None:
@@ -185,7 +193,10 @@ def by_size(stem: str, most: int) -> Choose:
 
 
 def by_time(stem: str, span: int) -> Choose:
-    """Files of `span` nanoseconds of capture time each, counted from the epoch; empty ones are left out."""
+    """A function that puts `span` nanoseconds of capture time, counted from the epoch, in each file.
+
+    A span without packets has no file.
+    """
     number = until = 0
 
     def choose(one: Packet, current: PacketFile | None) -> str | None:
@@ -200,7 +211,9 @@ def by_time(stem: str, span: int) -> Choose:
 
 
 def by_connection(stem: str) -> Choose:
-    """A file for each flow; "…-other" holds the packets that are not TCP segments."""
+    """A function that puts each flow in a file; packets that are not TCP segments go to a file whose name ends with
+    "-other".
+    """
     numbers: dict[bytes, str] = {}
 
     def choose(one: Packet, current: PacketFile | None) -> str:  # noqa: ARG001 (a packet's flow alone decides)
@@ -225,9 +238,10 @@ def stem_of(name: str) -> str:
 
 
 def split(packets: Iterable[Packet], directory: Path, choose: Choose, *, overwrite: bool = False) -> dict[str, int]:
-    """Write packets into the files of a directory that `choose` names; the number of packets by file name.
+    """Write packets to files in `directory`, for each packet the one that `choose` names.
 
-    Raises OutputExists if a file exists already, unless `overwrite`, and other OSErrors if a file cannot be written.
+    Returns the number of packets by file name. Raises OutputExists if a file has content, unless `overwrite`; other
+    OSErrors if a file cannot be written.
     """
     private.place(directory)
     files: dict[str, PacketFile] = {}
@@ -255,7 +269,10 @@ def split(packets: Iterable[Packet], directory: Path, choose: Choose, *, overwri
 def _open(
     directory: Path, name: str, files: dict[str, PacketFile], handles: OrderedDict[str, BinaryIO], *, overwrite: bool
 ) -> None:
-    """Open a file, for the first time or again; if _OPEN files are open, close the one that was opened first."""
+    """The file with this name, opened for the first time or again.
+
+    If _OPEN files are open, the one that was opened first is closed.
+    """
     while len(handles) >= _OPEN:
         handles.popitem(last=False)[1].close()
     path = directory / name

@@ -1,6 +1,6 @@
-"""Seekable zstd: a file of many frames that ends with a seek table (zstd's contrib/seekable_format).
+"""Reads seekable zstd files in place: files of many frames that end with a seek table (zstd's contrib/seekable_format).
 
-Such a file is read in place, because each frame can be decompressed alone.
+Each frame can be decompressed alone.
 """
 
 from __future__ import annotations
@@ -17,23 +17,27 @@ from typing import Final
 from kproxy.captures.compression import PIECE, CompressionError
 
 FOOTER: Final = struct.Struct("<IBI")
-"""Number of frames, descriptor of the table's entries, MAGIC."""
+"""The last bytes of the file: number of frames, descriptor of the table's entries, MAGIC."""
 MAGIC: Final = 0x8F92EAB1
 HEADER: Final = struct.Struct("<II")
-"""Header of the skippable frame that holds the table: SKIPPED, number of bytes that follow."""
+"""Header of the skippable frame that holds the seek table: SKIPPED, number of bytes that follow."""
 SKIPPED: Final = 0x184D2A5E
 _CHECKSUMS: Final = 0x80
 _RESERVED: Final = 0x7C
 LARGEST_FRAME: Final = 16 << 20
-"""Maximum decompressed bytes of a frame for a file to be worth reading in place."""
+"""Maximum decompressed bytes of a frame: with a larger one, reading in place would decompress too much."""
 LARGEST_TABLE: Final = 64 << 20
 CACHED: Final = 32 << 20
-"""Bytes of recently used frames that are cached."""
+"""Maximum decompressed bytes of recently used frames in the cache."""
 
 
 @dataclass(slots=True)
 class Frames:
-    """The frames of a file: their offsets in it and in the decompressed bytes, with one further entry for the end."""
+    """The frames of an open seekable file.
+
+    `starts` are the frames' offsets in the file, `addresses` those in the decompressed bytes; both end with an entry
+    for the end.
+    """
 
     descriptor: int
     starts: array[int]
@@ -42,11 +46,11 @@ class Frames:
 
     @property
     def size(self) -> int:
-        """Decompressed bytes of all frames."""
+        """Number of decompressed bytes of all frames."""
         return self.addresses[-1]
 
     def read(self, start: int, end: int) -> bytes:
-        """The decompressed bytes [start, end); fewer if the file ends or is damaged."""
+        """The decompressed bytes [start, end); fewer if the file ends before or is damaged."""
         found = bytearray()
         end = min(end, self.size)
         while start < end:
@@ -62,7 +66,7 @@ class Frames:
         return bytes(found)
 
     def pieces(self) -> Iterator[bytes]:
-        """The decompressed bytes in order, at most PIECE at a time. Raises CompressionError, OSError."""
+        """All decompressed bytes in order, in pieces of at most PIECE bytes. Raises CompressionError, OSError."""
         for index in range(len(self.starts) - 1):
             frame = self._decompressed(index)
             for at in range(0, len(frame), PIECE):
@@ -86,7 +90,7 @@ class Frames:
             return b""
         packed = os.pread(self.descriptor, self.starts[index + 1] - at, at)
         try:
-            # one byte too many already shows a wrong table
+            # asks for one byte more than the table says, because a longer frame shows that the table is wrong
             frame = zstandard.ZstdDecompressor().stream_reader(packed).read(size + 1)
         except zstandard.ZstdError as error:
             raise CompressionError(f"the zstd data is damaged: {error}") from None
@@ -96,9 +100,9 @@ class Frames:
 
 
 def frames(descriptor: int) -> Frames | None:
-    """The frames of an open file; None if it is not seekable, or not worth reading in place.
+    """The frames of an open file; None if it is not seekable zstd or its frames are too large to be read in place.
 
-    A wrong table gives a CompressionError when its frames are read.
+    A wrong seek table is noticed only when its frames are read: `Frames.pieces` raises CompressionError.
     """
     end = os.fstat(descriptor).st_size
     footer = os.pread(descriptor, FOOTER.size, max(0, end - FOOTER.size))

@@ -1,4 +1,4 @@
-"""What a capture has (TCP ports, time span), for the message that nothing matched."""
+"""What a capture contains (TCP ports, time span), for the message that no exchange matched."""
 
 from __future__ import annotations
 
@@ -9,24 +9,30 @@ from kproxy.decoders.exchange_json import timestamp
 from kproxy.decoders.plurals import counted
 
 MOST_NAMED: Final = 10
-"""Maximum number of ports in the message."""
+"""Maximum number of ports that the message lists."""
 
 
 @dataclass(slots=True)
 class Seen:
-    """`ports` are brokers' ports, or the lower port of a connection that was not read; times are nanoseconds."""
+    """The ports in a capture and the times (ns since the epoch) of its first and last packet.
+
+    `ports` are the brokers' ports; for a connection that was not read, the lower of its two ports.
+    """
 
     ports: set[int] = field(default_factory=set)
     first: int | None = None
     last: int = 0
 
     def times(self, first: int, last: int) -> None:
-        """Extend the time span by a batch's first and last packet times."""
+        """Extend the time span by a batch whose first and last packets have these times."""
         self.first = first if self.first is None else min(first, self.first)
         self.last = max(first, last, self.last)
 
     def words(self, exchanges: int) -> str:
-        """The text: "618 exchanges on TCP ports 9092 and 19092, from 2026-11-21T05:48:00Z to …"."""
+        """The capture's content in words; `exchanges` is their number.
+
+        For example "the capture has 618 exchanges on TCP ports 9092 and 19092, from 2026-11-21T05:48:00Z to …".
+        """
         if self.first is None:
             return "the capture has no packet"
         found = [counted(exchanges, "exchange", ",")] if exchanges else []

@@ -1,4 +1,4 @@
-"""Kafka's log segments and snapshots: files that hold record batches and nothing else, as brokers store them.
+"""Reads Kafka's log segments and snapshots: files that brokers store and that hold nothing but record batches.
 
 A segment is named by its first offset, its directory by topic and partition: orders-0/00000000000000000042.log.
 Segments hold batches, not exchanges. The index files beside them are ignored.
@@ -27,28 +27,29 @@ from kproxy.decoders.view import View
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 _NAME: Final = re.compile(r"\d{20}(?:-\d{10})?\.(?:log|checkpoint)(?:\.\w+)*", re.ASCII)
-"""The name of a snapshot (.checkpoint) holds its epoch. Compressed files, and files about to be deleted, have a further
-suffix."""
+"""Pattern of the names of segments (.log) and snapshots (.checkpoint, with an epoch). Compressed files, and files about
+to be deleted, have a further suffix.
+"""
 _DIRECTORY: Final = re.compile(r"([\w.-]+)-(\d+)(?:\.[0-9a-f]+-(?:delete|future|stray))?", re.ASCII)
 _PREFIX: Final = struct.Struct(">qiIb")
-"""Base offset, size of the rest, four bytes, magic: at the same place in every format of batches."""
+"""The fields at the same place in every format of batches: base offset, size of the rest, four other bytes, magic."""
 _OVERHEAD: Final = 12
-"""Bytes of base offset and size field, which the size does not include."""
+"""Size in bytes of the base offset and the size field; the size field counts the bytes after these."""
 _LARGEST: Final = 64 << 20
-"""Maximum size, in bytes, of a first batch by which a stream is recognised."""
+"""Maximum size in bytes of the first batch of a stream for the stream to count as a segment."""
 _LOOKED_AT: Final = 64
-"""How many of a file's first batches are searched for a record of the cluster's metadata."""
+"""Number of batches at a file's start whose first records decide whether the file holds cluster metadata."""
 _ZEROS: Final = bytes(1 << 20)
 
 
 @dataclass(slots=True)
 class Segment:
-    """One file; its totals are complete once its batches were read.
+    """The totals of one segment file, complete once its batches were read.
 
-    `topic` and `partition` are from the directory's name, None if it has another form. `first` and `last` are offsets,
-    `times` the lowest base timestamp and the highest timestamp in milliseconds; all are None if there are none.
-    `uncompressed` is in bytes, None if a batch cannot be decompressed. `tail` is the number of bytes at the end that
-    are not a whole batch, without the zeros that brokers write in advance.
+    `topic` and `partition` come from the directory's name; None if it has another form. `first` and `last` are offsets.
+    `times` are the lowest base timestamp and the highest timestamp, in milliseconds. Each is None if no batch has one.
+    `uncompressed` is in bytes; None if a batch cannot be decompressed. `tail` is the number of bytes at the end that
+    are not a whole batch; zeros that brokers write in advance do not count.
     """
 
     file: str
@@ -64,7 +65,9 @@ class Segment:
     compression: Counter[str] = field(default_factory=Counter)
     tail: int = 0
     troubles: list[Trouble] = field(default_factory=list)
-    """What ended the reading; offsets are positions in the file, paths are empty."""
+    """Problems of the batch at which the reading stopped; their offsets are positions in the file, their paths are
+    empty.
+    """
 
     def _add(self, header: dict[str, Any]) -> None:
         self.batches += 1
@@ -86,9 +89,10 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class StoredBatch:
-    """A batch at byte `position` of a segment, in its JSON form.
+    """A batch of a segment: its `position` in bytes, and its JSON form.
 
-    Offsets of `troubles` are positions in the file; `left_out` counts the troubles beyond the bound on their number.
+    The offsets of `troubles` are positions in the file; `left_out` counts further troubles, beyond the bound on their
+    number.
     """
 
     segment: Segment
@@ -99,7 +103,7 @@ class StoredBatch:
 
 
 def partition_files(paths: Sequence[Path]) -> list[Path]:
-    """The paths, in which a partition's directory is replaced by its segments in the order of their offsets."""
+    """The same paths; each directory of a partition is replaced by its segments, in the order of their offsets."""
     found: list[Path] = []
     for path in paths:
         inside = sorted(each for each in path.glob("*.log") if _NAME.fullmatch(each.name)) if path.is_dir() else []
@@ -108,7 +112,7 @@ def partition_files(paths: Sequence[Path]) -> list[Path]:
 
 
 def holds_segments(source: FileSource) -> bool:
-    """Whether a source's files are log segments; of a stream, reads as much as it needs to decide."""
+    """Whether a source's files are log segments. Of a stream, reads as many bytes as that needs."""
     part = source.parts[0]
     if _NAME.fullmatch(_name(part)):
         return not is_capture(bytes(source.view(part)[:4]))
@@ -132,7 +136,7 @@ def _grow(source: FileSource) -> bool:
     try:
         return source.grow(wait=True)
     except CaptureError:
-        return False  # reported when the source is read
+        return False  # the error is reported when the source is read
 
 
 def _name(part: Part) -> str:
@@ -140,10 +144,11 @@ def _name(part: Part) -> str:
 
 
 class SegmentReader:
-    """Iterates over the batches of a source's segments, file after file; a file's Segment follows its last batch.
+    """Iterates over the batches of a source's segments, file after file; after the last batch of a file comes its
+    Segment.
 
-    Afterwards `error` holds the first error, if a file could not be read to its end. If no directory names the topic,
-    the cluster's metadata are recognised by their content, because they may hold secrets.
+    Afterwards `error` is the first error, or None if all files could be read to their ends. If no directory names the
+    topic, records of the cluster's metadata are recognised by their content, because they may hold secrets.
     """
 
     def __init__(self, source: FileSource, view: View) -> None:
@@ -182,13 +187,17 @@ class SegmentReader:
         yield segment
 
     def _stop(self, segment: Segment, view: memoryview, position: int, troubles: list[Trouble]) -> None:
-        """Record that the bytes at `position` are not a whole batch."""
+        """Note that the reading stops at `position`, where no whole batch begins, unless only zeros follow."""
         if _is_zero(view, position):
             return
         segment.tail = len(view) - position
         segment.troubles = [_moved(one, position) for one in troubles]
         tail = segment.tail
-        why = troubles[0].message if troubles else f"cut in a batch ({counted(tail, 'byte')} of it {are(tail)} there)"
+        why = (
+            troubles[0].message
+            if troubles
+            else f"ends inside a batch ({counted(tail, 'byte')} of it {are(tail)} there)"
+        )
         self.error = self.error or CaptureError(why, segment.file, position)
 
 

@@ -1,6 +1,6 @@
-"""Events of a batch in slices of bounded size: packets that waited, or followed a gap, are all released at once.
+"""Divides the events of a batch into slices of bounded size: one packet may release many others that waited for it.
 
-The slices are in the order of addresses, as batches are, so results do not depend on where the slices end.
+Slices are in the order of addresses, as batches are, so results do not depend on where slices end.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from kproxy.captures.tcp.reassembly import TcpConnection
 from kproxy.decoders.stream import Event, Run
 
 SLICE_BYTES = 2 << 20
-"""Maximum size of a slice. A batch is bounded equally (captures.reader.BATCH_BYTES), so it is usually one slice."""
+"""Maximum bytes of a slice. A batch has the same bound (captures.reader.BATCH_BYTES), so it is usually one slice."""
 
 
 @dataclass(slots=True)
 class Events:
-    """Events of a connection in a slice; `last` means that no later slice of the batch has more of them."""
+    """The events of a connection in a slice; `last` is false if a later slice of the batch has more events of it."""
 
     connection: TcpConnection
     events: list[Event]
@@ -27,7 +27,7 @@ class Events:
 
 
 def slices(connections: Sequence[TcpConnection]) -> Iterator[list[Events]]:
-    """Move the events out of connections, in one or more slices, each of at most SLICE_BYTES or of one segment."""
+    """Move the events out of connections into one or more slices, each of at most SLICE_BYTES bytes or one segment."""
     given = whole(connections)
     runs = (event for one in given for event in one.events if isinstance(event, Run) and len(event.ends))
     if sum(run.ends[-1] - run.start for run in runs) <= SLICE_BYTES:
@@ -37,7 +37,7 @@ def slices(connections: Sequence[TcpConnection]) -> Iterator[list[Events]]:
 
 
 def whole(connections: Sequence[TcpConnection]) -> list[Events]:
-    """Move the events out of connections, as one slice."""
+    """Move the events out of connections into one slice."""
     given = []
     for connection in connections:
         given.append(Events(connection, connection.events))
@@ -46,7 +46,7 @@ def whole(connections: Sequence[TcpConnection]) -> list[Events]:
 
 
 _Place = tuple[int, int, int]
-"""An address; the number of a connection; the number of a segment or other event in that connection."""
+"""(address, number of the connection, number of the event in it); each segment of a run counts as an event."""
 
 
 def _sliced(given: Sequence[Events]) -> Iterator[list[Events]]:
@@ -68,7 +68,7 @@ def _sliced(given: Sequence[Events]) -> Iterator[list[Events]]:
 
 
 def _pieces(events: Sequence[Event]) -> Iterator[tuple[int, int, Event]]:
-    """Each segment of each run as its own run, and each other event: (address, size in bytes, event)."""
+    """(address, size in bytes, event) of each event; a run is divided into one run for each of its segments."""
     for event in events:
         if not isinstance(event, Run):
             yield event.at, 0, event

@@ -1,7 +1,7 @@
-"""Packets from a network device, by libpcap (tcpdump's library) through scapy's bindings.
+"""Captures packets of a network device by libpcap (tcpdump's library) through scapy's bindings.
 
-libpcap filters packets in the kernel and buffers BUFFER_BYTES of them there until they are fetched. It counts packets
-dropped because the buffer is full, and delivers each packet of the loopback device once.
+libpcap filters packets in the kernel, which buffers up to BUFFER_BYTES of them until they are fetched. It counts the
+packets dropped because the buffer is full, and delivers each packet of the loopback device once.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from kproxy.captures.formats.pcapng_writer import LINKTYPE_RAW
 
 BUFFER_BYTES = 32 << 20
 LONGEST = 262_144
-"""Snap length in bytes; offloading joins segments to packets of more than 64 KiB."""
+"""Snap length in bytes: offloading gives packets of more than 64 KiB."""
 WAITING_MS = 10
-"""How long the kernel gathers packets before it delivers them, in milliseconds."""
+"""Milliseconds for which the kernel gathers packets before it delivers them."""
 
 _ERROR_BYTES = 256
 _NO_SUCH_DEVICE, _NO_PERMISSION, _PROMISC_NO_PERMISSION, _NO_MORE_PACKETS = -5, -8, -11, 0
 _DIFFERENT = {12: LINKTYPE_RAW, 14: LINKTYPE_RAW}
-"""Link layers whose number in libpcap (DLT_) differs from the number in files (LINKTYPE_)."""
+"""LINKTYPE_ numbers of files, by libpcap's DLT_ number, for link layers whose two numbers differ."""
 _COOKED, _COOKED2 = 113, 276
 _NANOSECONDS = 1
 
 
 class SniffError(Exception):
-    """A device cannot be listened to, or cannot be any longer; the message says why."""
+    """kproxy cannot capture on a device, or no longer; the message says why."""
 
 
 class NotPermittedError(SniffError):
-    """The user lacks the permission to listen."""
+    """The user lacks the permission to capture packets."""
 
 
 def _library() -> Any:
@@ -46,7 +46,7 @@ def _library() -> Any:
 
 
 def devices() -> list[str]:
-    """Names of the available devices. Raises SniffError."""
+    """Names of the devices on which packets can be captured. Raises SniffError."""
     pcap = _library()
     first = ctypes.POINTER(pcap.pcap_if_t)()
     why = ctypes.create_string_buffer(_ERROR_BYTES)
@@ -61,12 +61,13 @@ def devices() -> list[str]:
 
 
 class Device:
-    """A device that is listened to; call `close` at the end. No method blocks: select on `fileno()`, which may be ready
-    before there are packets.
+    """A device whose packets are captured; call `close` at the end.
+
+    No method blocks. Use select on `fileno()`, which may be ready before there are packets.
     """
 
     def __init__(self, name: str, bpf: str, *, promiscuous: bool = False) -> None:
-        """`bpf` is a filter as tcpdump takes it, "" for everything.
+        """`bpf` is a filter as tcpdump takes it; "" captures everything.
 
         Raises SniffError (no such device, a wrong filter, no libpcap), NotPermittedError.
         """
@@ -95,14 +96,14 @@ class Device:
         if status < 0:
             raise self._refused(status)
         self._unit_ns = 1 if calls.pcap_get_tstamp_precision(handle) == _NANOSECONDS else 1000
-        if pcap.pcap_datalink(handle) == _COOKED:  # several devices at once: the newer form names the device
+        if pcap.pcap_datalink(handle) == _COOKED:  # all devices at once: only the newer header names the device
             pcap.pcap_set_datalink(handle, _COOKED2)
         number = pcap.pcap_datalink(handle)
         self.link: int = _DIFFERENT.get(number, number)
-        """The LINKTYPE_ number of its packets."""
+        """The LINKTYPE_ number of the device's packets."""
         program = pcap.bpf_program()
         if pcap.pcap_compile(handle, ctypes.byref(program), bpf.encode(), 1, 0xFFFFFFFF):
-            raise SniffError(f"no filter: {bpf!r}: {self._said}")
+            raise SniffError(f"not a filter: {bpf!r}: {self._said}")
         failed = pcap.pcap_setfilter(handle, ctypes.byref(program))
         pcap.pcap_freecode(ctypes.byref(program))
         if failed or pcap.pcap_setnonblock(handle, 1, self._why) < 0:
@@ -125,9 +126,9 @@ class Device:
         return int(self._pcap.pcap_get_selectable_fd(self._handle))
 
     def packets(self) -> Iterator[tuple[int, bytes, int]]:
-        """The packets that arrived: time (ns since the epoch), captured bytes, length on the wire.
+        """The packets that have arrived: (time in ns since the epoch, captured bytes, length on the wire).
 
-        Ends when the buffer is empty. Raises SniffError if the device is gone.
+        Ends when the buffer is empty. Raises SniffError if the device has disappeared.
         """
         pcap, handle = self._pcap, self._handle
         header = ctypes.POINTER(pcap.pcap_pkthdr)()
@@ -143,10 +144,10 @@ class Device:
 
     @property
     def missed(self) -> int:
-        """Packets dropped since the device was opened because the buffer was full."""
+        """Number of packets dropped since the device was opened because the buffer was full."""
         counters = self._pcap.pcap_stat()
         if not self._pcap.pcap_stats(self._handle, ctypes.byref(counters)):
-            now = counters.ps_drop & 0xFFFFFFFF  # a counter of 32 bits, which wraps
+            now = counters.ps_drop & 0xFFFFFFFF  # a 32-bit counter, which wraps
             self._missed += (now - self._last_missed) & 0xFFFFFFFF
             self._last_missed = now
         return self._missed

@@ -1,7 +1,8 @@
-"""Random access to captures: one address space over the files of a reading, following them as they grow.
+"""Random access to captures: one address space over the files of a reading, which may grow.
 
-File k's base address is the sum of the sizes of the files before it, so that addresses grow in capture order.
-Reading is a slice of a memory map. This module is what a viewer needs to turn spans into bytes; it needs no numpy.
+The base address of a file is the sum of the sizes of the files before it, so that addresses grow in capture order.
+Files are memory-mapped; reading is a slice of the map. A viewer needs only this module to turn spans into bytes; it
+does not load numpy.
 """
 
 from __future__ import annotations
@@ -34,16 +35,20 @@ STANDARD_INPUT: Final = "-"
 FIRST_STEP: Final = 1 << 18
 LARGEST_STEP: Final = 16 << 20
 _HEAD: Final = 64
-"""Leading bytes that identify a file, to detect overwriting: they hold the time of its first packet, or its section."""
+"""Number of first bytes that are compared to detect that a file was overwritten: they hold the time of the first
+packet, or the header of a pcapng section.
+"""
 REMEMBERED: Final = 32 << 20
-"""Decompressed bytes of a seekable file kept before the viewed address: an exchange's bytes lie close together."""
+"""Decompressed bytes of a seekable file that are kept before the viewed address, because an exchange's bytes lie close
+together.
+"""
 _OVERWRITTEN: Final = (
     "was overwritten after it was opened, as tcpdump -W does; to follow such a ring, read a pipe "
     "(tcpdump -U -w - | kproxy replay -) or let kproxy sniff --ring capture"
 )
 _NOTHING = memoryview(b"")
 RELEASE_BYTES = 16 << 20
-"""Bytes of mapped files that are read before their memory is released."""
+"""Bytes of mapped files that are read before their memory is released to the system."""
 
 
 AND: Final = " + "
@@ -52,10 +57,10 @@ AND: Final = " + "
 
 @dataclass(slots=True)
 class Part:
-    """One file of a source: its bytes are the addresses [base, base + size).
+    """One file of a source: its bytes have the addresses [base, base + size).
 
-    `view` holds those bytes, or is empty where the file is gone (`size` then still says what it held). `name` is what
-    the user calls it; `path` is another file where it was not one that can be mapped.
+    `view` holds these bytes. It is empty if the file was deleted; `size` stays. `name` is the user's name for the file.
+    `path` is the file that is mapped: another one, such as a spool, if the user's file cannot be mapped.
     """
 
     path: Path
@@ -64,24 +69,26 @@ class Part:
     size: int
     view: memoryview
     final: bool = False
-    """No more bytes will come."""
+    """Whether the file is complete: no more bytes will come."""
     packed: bool = False
-    """The file is compressed: `view` is empty, `size` counts what is in it, and `FileSource.view` opens it."""
+    """Whether the file is compressed: `view` is empty, `size` is the decompressed size, and `FileSource.view`
+    decompresses it.
+    """
     spool: Spool | None = None
-    """The spool that writes `path`."""
+    """The spool that writes the file at `path`; None if `path` is the user's file."""
     head: bytes = b""
-    """First bytes of the file, at most _HEAD."""
+    """The file's first bytes, at most _HEAD."""
 
 
 class FileSource:
-    """Files read as one; the last of them may grow. What is compressed, or a pipe, is spooled to a temporary file.
+    """Files read as one; the last of them may grow. Pipes and compressed files are spooled to temporary files.
 
     A single file is spooled while it is read. Several are spooled completely before reading starts, because addresses
     depend on the sizes of the files before. Raises CaptureError if a file cannot be opened.
     """
 
     streams = False
-    """Whether bytes are delivered as soon as they arrive, because they may arrive slowly."""
+    """Whether bytes arrive slowly, as from standard input, so that they are delivered as soon as they arrive."""
     read_again = False
     """Whether the source will be read a second time."""
 
@@ -94,10 +101,10 @@ class FileSource:
         self.parts: list[Part] = []
         self._bases: list[int] = []
         self._files: dict[Path, int] = {}
-        """File descriptors, closed by `close` or with the source."""
+        """Open file descriptors by path; `close` or the end of the source closes them."""
         self._finalizer = weakref.finalize(self, _close, self._files)
         self._released = 0
-        """Address up to which the memory of mapped files was given back."""
+        """Address up to which the memory of mapped files was released to the system."""
         for path in paths:
             part = self._open(path)
             if part.spool is not None and len(paths) > 1:
@@ -107,11 +114,13 @@ class FileSource:
 
     @property
     def size(self) -> int:
-        """The end of the address space so far."""
+        """The address behind the last mapped byte."""
         return self.parts[-1].base + self.parts[-1].size if self.parts else 0
 
     def read(self, start: int, end: int) -> bytes | memoryview:
-        """The bytes [start, end), without a copy; shorter where a file ends or is gone."""
+        """The bytes [start, end), without a copy. They are fewer at the end of a file, and none where a file was
+        deleted.
+        """
         if len(self._bases) == 1 and not self._bases[0]:
             return self.parts[0].view[start:end]
         i = bisect_right(self._bases, start) - 1
@@ -121,13 +130,13 @@ class FileSource:
         return part.view[start - part.base : end - part.base]
 
     def view(self, part: Part) -> memoryview:
-        """The bytes of a part; empty where they are gone."""
+        """The bytes of a part; empty if its file was deleted."""
         return part.view
 
     def grow(self, *, wait: bool = False) -> bool:  # noqa: ARG002
-        """Map the bytes that were appended since the last call; whether there were any.
+        """Map the bytes that were appended since the last call; returns whether there were any.
 
-        With `wait`, a source that is a stream blocks until there are. Raises CaptureError if a file was overwritten.
+        With `wait`, a stream blocks until bytes arrive or it ends. Raises CaptureError if a file was overwritten.
         """
         for one in self.parts:
             self._refuse_overwritten(one)
@@ -144,18 +153,19 @@ class FileSource:
         return grown
 
     def catch_up(self) -> None:
-        """Map the bytes that the reading process has mapped since this one was forked; only that process reads streams.
+        """Map the bytes that the parent process has mapped since this process was forked; only the parent reads
+        streams.
 
-        Raises CaptureError as `grow`.
+        Raises CaptureError if a file was overwritten.
         """
         part = next((part for part in self.parts if not part.final), self.parts[-1])
         self._remap(part)
 
     def done_with(self, address: int) -> None:
-        """Declare that `view` no longer needs the bytes before an address; `read` may still ask for them."""
+        """Declare that users of `view` no longer need the bytes before an address; `read` may still ask for them."""
 
     def drop_deleted(self) -> None:
-        """Unmap deleted files: their memory and disk space are freed only when no process maps them."""
+        """Unmap deleted files: the system frees their memory and disk space only when no process maps them."""
 
     def release(self, address: int) -> None:
         """Release the memory of mapped bytes before an address to the system; reading them pages them in again.
@@ -172,17 +182,19 @@ class FileSource:
         self._released = address
 
     def _spool_of(self, part: Part) -> Spool | None:
-        """The spool that fills a part while it is read."""
+        """The spool that fills a part while it is read; None for a file that is mapped itself."""
         return part.spool
 
     def _amount(self, part: Part) -> int:
-        """Bytes of a spooled part to take in one step; fewer at first, so that the first rows show soon."""
+        """Minimum number of bytes to take from a part's spool in one step; fewer at first, so that the first rows
+        appear soon.
+        """
         if self.streams:
             return 1
         return min(max(part.size, FIRST_STEP), LARGEST_STEP)
 
     def written(self) -> int:
-        """The address behind the last byte in the files now; `grow` may not have mapped all of it yet."""
+        """The address behind the last byte in the files at present; `grow` may not have mapped all of them yet."""
         if not self.parts:
             return 0
         last = self.parts[-1]
@@ -194,16 +206,18 @@ class FileSource:
         return self.parts[0].base if self.parts else 0
 
     def let_go(self, most: int) -> int:  # noqa: ARG002
-        """Forget up to `most` leading parts whose files were deleted; the number forgotten."""
+        """Forget up to `most` leading parts whose files were deleted; returns how many."""
         return 0
 
     @property
     def ended(self) -> bool:
-        """Whether no more bytes can arrive (the pipe was closed); a file may always grow."""
+        """Whether no more bytes can arrive: all files are streams whose ends were reached. A plain file may always
+        grow.
+        """
         return all(part.spool is not None and part.spool.ended for part in self.parts)
 
     def close(self) -> None:
-        """Close the files; memory stays mapped as long as somebody holds a slice of it."""
+        """Close the files; mapped memory stays as long as somebody holds a slice of it."""
         for part in self.parts:
             if part.spool is not None:
                 part.spool.close()
@@ -216,7 +230,7 @@ class FileSource:
             file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             raise CaptureError(error.strerror or str(error), path) from None
-        # A pipe (of a shell: <(...)) cannot be mapped.
+        # A pipe, such as <(...) of a shell, cannot be mapped.
         if not stat.S_ISREG(os.fstat(file).st_mode) or is_compressed(os.pread(file, MAGIC_SIZE, 0)):
             return self._fill(self._spool(file, self._name(path)))
         return self._add(path, file, self._name(path), base)
@@ -225,7 +239,7 @@ class FileSource:
         return self._names.get(path, str(path))
 
     def _spool(self, file: int, name: str) -> Spool:
-        """A spool of an open file's decompressed bytes."""
+        """A spool that takes an open file's bytes, decompressed."""
         stamp = stamp_of(file)
         entry = None if stamp is None else cache.name("decompressed", stamp)
         try:
@@ -238,13 +252,13 @@ class FileSource:
         return spool
 
     def _fill(self, spool: Spool) -> Part:
-        """Add a part that a spool fills."""
+        """Append a part whose bytes come from a spool."""
         part = self._add(spool.path, os.open(spool.path, os.O_RDONLY | os.O_CLOEXEC), spool.name)
         part.spool = spool
         return part
 
     def _drain(self, part: Part) -> None:
-        """Take all bytes of a part's spool."""
+        """Take all bytes of a part's spool, up to the limit of spools."""
         if part.spool is not None:
             part.spool.take(self.spooling.most)
         self._remap(part)
@@ -259,7 +273,9 @@ class FileSource:
         return part
 
     def _remap(self, part: Part) -> bool:
-        """Map a part again if its file's size changed; the old map lives as long as slices of it."""
+        """Map a part again if the size of its file changed; returns whether it grew. The old map lives as long as
+        slices of it.
+        """
         file = self._files.get(part.path)
         if file is None:
             return False
@@ -277,7 +293,7 @@ class FileSource:
         return True
 
     def _overwritten(self, part: Part) -> bool:
-        """Whether a file shrank or begins with other bytes than before."""
+        """Whether a part's file shrank or begins with other bytes than before."""
         file = self._files.get(part.path)
         if file is None or self._spool_of(part) is not None:
             return False
@@ -302,8 +318,8 @@ class ViewedSource(FileSource):
 class SeekableSource(FileSource):
     """A seekable zstd file, read in place: any address can be read at any time.
 
-    If it is `viewed`, the bytes decompressed last are in a temporary file, and `done_with` frees the beginning of that
-    file. Otherwise the source supports `read` only, and has its full size from the start.
+    If it is `viewed`, the most recently decompressed bytes are in a temporary file, and `done_with` frees the beginning
+    of that file. Otherwise the source supports `read` only, and has its full size from the start.
     """
 
     def __init__(self, path: Path, frames: Frames, spooling: Spooling | None = None, *, viewed: bool = True) -> None:
@@ -321,7 +337,7 @@ class SeekableSource(FileSource):
 
     def read(self, start: int, end: int) -> bytes:
         spool = self._spool_here
-        # another process's releases are not visible here
+        # the temporary file is used only by the process that made it: another process cannot see which bytes were freed
         if spool is not None and spool.gone <= start and end <= self.size and os.getpid() == self._process:
             return bytes(self.parts[0].view[start:end])
         return self._frames.read(start, end)
@@ -351,23 +367,25 @@ class SeekableSource(FileSource):
 
 
 class RingSource(FileSource):
-    """A ring: a directory of segments (`captures.ring`), written one after the other, of which the oldest are deleted.
+    """A ring: a directory of segments (`captures.ring`) written one after the other, of which the oldest are deleted.
 
-    A complete segment may be replaced by its compressed form. `ring.json` beside the segments, if it exists, holds the
-    base addresses of segments whose predecessors were deleted, and the number of the writing run's first segment:
-    `{"bases": {"seg-00000007-20261121T183638Z.pcapng": 100663296}, "began": 7}`. Raises CaptureError if the directory
-    holds no segment.
+    A complete segment may be replaced by its compressed form. If `ring.json` exists beside the segments, it holds the
+    base addresses of segments whose predecessors were deleted, and the number of the first segment that the present run
+    wrote: `{"bases": {"seg-00000007-20261121T183638Z.pcapng": 100663296}, "began": 7}`. Raises CaptureError if the
+    directory holds no segment.
     """
 
     def __init__(self, directory: Path, spooling: Spooling | None = None, *, live: bool = False) -> None:
-        """`live` leaves out the segments of earlier runs."""
+        """With `live`, the segments of earlier runs are left out."""
         super().__init__((), spooling)
         self.directory = directory
         self._unpacked = Unpacked(lambda: self.spooling.place, self.spooling.most)
         self._first = self._began() if live else 0
         self._take_segments()
         if not self.parts:
-            raise CaptureError("a directory without recording segments; captures in it are given by name", directory)
+            raise CaptureError(
+                "a directory without recording segments; to read captures in it, give their names", directory
+            )
 
     def read(self, start: int, end: int) -> bytes | memoryview:
         i = bisect_right(self._bases, start) - 1
@@ -398,7 +416,7 @@ class RingSource(FileSource):
             compressed = part.path.with_name(part.path.name + PACKED)
             replaced = compressed.exists()
             if replaced and not part.final:
-                continue  # its size is final only once its successor is listed
+                continue  # the segment's size is final only once its successor is listed
             os.close(self._files.pop(part.path))
             part.view = _NOTHING
             if replaced:
@@ -462,7 +480,7 @@ class RingSource(FileSource):
             if path.exists():
                 raise
         else:
-            # this lock lasts as long as the mapping: it tells the writer that a deleted segment still takes up space
+            # the lock lasts as long as the mapping; by it the writer knows that a deleted segment still takes up space
             with contextlib.suppress(OSError):
                 fcntl.flock(self._files[path], fcntl.LOCK_SH | fcntl.LOCK_NB)
             return True
@@ -495,7 +513,7 @@ class RingSource(FileSource):
 
 
 class SpoolSource(FileSource):
-    """A stream (standard input), spooled as it arrives, and decompressed if it is compressed."""
+    """A stream (standard input), which is spooled as it arrives, decompressed if it is compressed."""
 
     streams = True
 
@@ -519,7 +537,7 @@ def _of_file(descriptor: int) -> Iterator[bytes]:
 
 
 def _size(path: Path) -> int:
-    """Size of a file in bytes, 0 if it was deleted."""
+    """The size of a file in bytes; 0 if it was deleted."""
     try:
         return path.stat().st_size
     except OSError:

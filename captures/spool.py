@@ -1,8 +1,8 @@
 """Spools: temporary files with the content of compressed, piped or generated streams.
 
-A spool is 0600 and is removed when its readers end; the next spool removes those that killed processes left behind. A
-spool made from an unchanged file is kept (captures.cache) for the next reading. In a folder where others can write,
-spools have a private folder (captures.private).
+A spool is 0600 and is deleted when its readers end; the next spool deletes those that killed processes left behind. The
+spool of an unchanged file is kept in a cache (captures.cache) for the next reading. In a folder where others can write,
+spools go to a private folder (captures.private).
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from kproxy.captures.holes import punch
 from kproxy.captures.text import size_text
 
 MOST: Final = 20 << 30
-"""Default maximum size in bytes; a small compressed stream may expand to very many."""
+"""Default maximum size of a spool in bytes: a small compressed stream may expand enormously."""
 MARGIN: Final = 16 << 20
-"""Free bytes that a spool leaves on its file system."""
+"""Number of bytes that spools leave free on their file system."""
 STEP: Final = 64 << 20
-"""Bytes after which free space is checked again."""
+"""Number of bytes written between two checks of the free space."""
 KEPT: Final = "kproxy-kept"
-"""Name of the store of kept spools, in the spools' directory."""
+"""Name of the cache of kept spools, a folder in the spools' directory."""
 _HELD: Final = "capture"
 _SUFFIX: Final = ".spool"
 _NEW: Final = "new-"
 _OURS: Final = re.compile(r"(?:new|capture)-[0-9a-f]{16}\.spool")
-"""Pattern of spool names; the directory may be any, so nothing else is removed from it."""
+"""Pattern of the names of spools. The user may choose any directory, so nothing else in it is deleted."""
 _NEW_SECONDS: Final = 60.0
 
 
@@ -46,9 +46,10 @@ def _nothing(_: str) -> None: ...
 
 @dataclass(frozen=True, slots=True)
 class Spooling:
-    """The directory of spools (None: the user's cache directory), and maximum bytes of one and of all kept spools.
+    """Settings of spools.
 
-    `say` receives one message about a large spool.
+    `directory` is where they are (None: in the user's cache directory). `most` is the maximum size in bytes of one
+    spool, and of all kept ones together. `say` is called with one message about each large spool.
     """
 
     directory: Path | None = None
@@ -57,12 +58,12 @@ class Spooling:
 
     @property
     def share(self) -> int:
-        """Maximum bytes held for each reason to hold any, of a stream whose beginning is deleted as it is read."""
+        """Maximum bytes that may be held for one purpose, of a stream whose beginning is deleted while it is read."""
         return self.most // 4
 
     @property
     def place(self) -> Path:
-        """The folder, made if missing. Raises OSError, and PermissionError if it is not the user's own."""
+        """The folder of spools, made if missing. Raises OSError; PermissionError if it is not the user's own."""
         if self.directory is None:
             return private.folder(cache.directory() / "spool")
         return private.within(self.directory)
@@ -73,11 +74,11 @@ class Spooling:
 
 
 class Spool:
-    """A stream that is written to a temporary file, so that readers can go back in it.
+    """Writes a stream to a temporary file, so that readers can go back in it.
 
-    `name` is the stream's name. `entry` (captures.cache.name) identifies the ingredients of a stream that can be made
-    again; its spool is kept, and if one was kept before, it is `lent` and the stream is not read. `least` is the known
-    minimum size of the stream in bytes. Raises CaptureError if there can be no such file.
+    `name` is the stream's name in messages. `entry` (captures.cache.name) identifies a stream that can be made again:
+    its spool is kept in the cache, and if the cache has one already, `lent` is true and the stream is not read. `least`
+    is the known minimum size of the stream in bytes. Raises CaptureError if the file cannot be made.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class Spool:
         self.gone = 0
         """Number of bytes at the beginning that were replaced by a hole (`let_go`)."""
         self.error: CaptureError | None = None
-        """Why the stream ended early; empty if it did not."""
+        """Why the stream ended early; None if it did not."""
         self._looked = 0
         place = self._spooling.directory
         try:
@@ -116,13 +117,13 @@ class Spool:
             raise CaptureError(f"cannot be spooled to {where}: {error.strerror} (--spool-dir)", self.name) from None
 
     def take(self, least: int = 1) -> None:
-        """Append the next bytes, at least `least` unless the stream ends; blocks until they have arrived."""
+        """Append bytes of the stream, at least `least` unless it ends before; blocks until they have arrived."""
         wanted = self.size + least
         while self.size < wanted and not self.ended:
             self._take()
 
     def let_go(self, end: int) -> None:
-        """Free the disk space before `end`, if the file system can."""
+        """Free the disk space of the bytes before `end`, if the file system can."""
         if end - self.gone >= min(STEP, self._spooling.share) and punch(self._descriptor, 0, self.gone, end):
             self.gone = end
 
@@ -147,7 +148,7 @@ class Spool:
                 if self.entry is not None:
                     why = self._spooling.store.keep(self.entry, {_HELD: self.path})
                     if why is not None:
-                        self._spooling.say(f"{self.name} is not kept unpacked for the next time: {why}")
+                        self._spooling.say(f"{self.name} is not kept unpacked for the next reading: {why}")
             else:
                 fits = self._spooling.most - (self.size - self.gone)
                 self._append(data[:fits])
@@ -183,10 +184,10 @@ class Spool:
         self._spooling.say(f"{self.name} is unpacked to {self._place} while it is read ({most}B at most)")
 
     def _too_large(self) -> str:
-        return f"holds more than {self._spooling.most} bytes, which is what may be spooled (--spool-max)"
+        return f"holds more than {self._spooling.most} bytes, the limit of --spool-max"
 
     def _no_room(self, wanted: int) -> str | None:
-        """Make room for this many bytes; returns the message if there is none."""
+        """Make room for `wanted` more bytes by deleting kept spools; None, or the message that there is no room."""
         place, most, held = self._place, self._spooling.most, self.size - self.gone
         if wanted > most:
             return self._too_large()
@@ -197,7 +198,7 @@ class Spool:
         free = _free(place)
         if free >= wanted + MARGIN:
             return None
-        room = f"{size_text(free)}B are free there, {size_text(MARGIN)}B of which must stay so"
+        room = f"{size_text(free)}B are free, {size_text(MARGIN)}B of which are reserved"
         return f"cannot be spooled to {place}: {room} (--spool-dir)"
 
     # --- the file ---------------------------------------------------------------------------------------------------
@@ -206,9 +207,11 @@ class Spool:
         return self.entry is not None and self._spooling.store.lend(self.entry, {_HELD: path})
 
     def _hold(self, make: Callable[[Path], bool]) -> bool:
-        """Make the file, and lock it while this process or one that it forked lives."""
+        """Make the file by `make`, and lock it as long as this process or one that it forks lives; False if `make`
+        fails.
+        """
         place, token = self._place, secrets.token_hex(8)
-        # it must be locked before it has its name, or another process could take it for stale
+        # the file is locked before it gets its name: otherwise another process could delete it as a leftover
         half, self.path = place / f"{_NEW}{token}{_SUFFIX}", place / f"capture-{token}{_SUFFIX}"
         if not make(half):
             return False
@@ -220,7 +223,7 @@ class Spool:
 
 
 def lent(entry: str, name: str, spooling: Spooling) -> Spool | None:
-    """The complete spool kept for `entry`; None if there is none."""
+    """The complete spool that the cache has for `entry`; None if there is none."""
     try:
         spool = Spool(iter(()), name, spooling, entry=entry)
     except CaptureError:
@@ -247,7 +250,7 @@ def _remove(descriptor: int, path: str) -> None:
 
 
 def _remove_stale(place: Path) -> None:
-    """Remove this user's spools that no process holds any more."""
+    """Delete this user's spools that no process has locked."""
     for path in place.glob(f"*{_SUFFIX}"):
         if not _OURS.fullmatch(path.name):
             continue

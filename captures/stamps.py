@@ -1,4 +1,4 @@
-"""Stamps of files, by which a later change is noticed."""
+"""Stamps of files: values that change when the file changes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any, Final
 
 ENDS: Final = 65_536
-"""Bytes at the beginning and at the end of a file that the digest covers."""
+"""Number of bytes at the beginning of a file, and at its end, that the digest covers."""
 
 
 def stamp(path: Path) -> list[Any] | None:
-    """What changes when a file does, or one in a folder; JSON values. None for what cannot be read again (a pipe)."""
+    """JSON values that change when a file changes, or any file in a folder.
+
+    None for a file that cannot be read twice, such as a pipe.
+    """
     try:
         if path.is_dir():
             return [[str(one.relative_to(path)), stamp(one)] for one in sorted(path.rglob("*")) if one.is_file()]
@@ -29,9 +32,10 @@ def stamp(path: Path) -> list[Any] | None:
 
 
 def stamp_of(descriptor: int) -> list[Any] | None:
-    """As `stamp`, of an open file: device, inode, size, times of change (ns) and a digest of both ends.
+    """The stamp of an open file: [device, inode, size, mtime and ctime in ns, digest of both ends]; None if it is not
+    regular.
 
-    Of the content, which may be set, and of the file, which may not: but it also changes with its name and mode.
+    A user can set mtime but not ctime; ctime changes also with the file's name and mode.
     """
     try:
         status = os.fstat(descriptor)
@@ -44,7 +48,7 @@ def stamp_of(descriptor: int) -> list[Any] | None:
 
 
 def ends(descriptor: int, size: int) -> str:
-    """A digest of the first and the last bytes of a file, taken as `size` bytes long. Raises OSError."""
+    """A digest of the first and the last ENDS bytes of a file of `size` bytes. Raises OSError."""
     first = os.pread(descriptor, min(ENDS, size), 0)
     start = max(0, size - ENDS)
     return hashlib.sha256(first + os.pread(descriptor, size - start, start)).hexdigest()

@@ -1,4 +1,4 @@
-"""Words and figures for exchanges."""
+"""Short texts for attributes of exchanges: sizes, latencies, results, APIs, times."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kproxy.decoders.schema import Definitions
 
 
 def size_text(size: int) -> str:
-    """Bytes in at most five characters: 92, 4.1k, 19k, 3.1M."""
+    """A number of bytes in at most five characters: 92, 4.1k, 19k, 3.1M."""
     if size < 1000:
         return str(size)
     value = float(size)
@@ -21,7 +21,9 @@ def size_text(size: int) -> str:
 
 
 def latency_text(nanoseconds: int) -> str:
-    """Milliseconds with one decimal; seconds with a unit from 1000 ms on: 0.3, 62.4, 2.4s, 312s."""
+    """A duration as text: below a second in milliseconds without a unit (0.3, 62.4), else in seconds with one (2.4s,
+    312s).
+    """
     milliseconds = nanoseconds / 1e6
     if abs(milliseconds) < 999.95:
         return f"{milliseconds:.1f}"
@@ -39,7 +41,7 @@ RESULTS: dict[Status, str] = {
     Status.CUT: "cut",
     Status.TLS: "TLS",
 }
-"""The status of an exchange in a word or two."""
+"""By status of an exchange, its text in one to three words."""
 
 
 def api_text(
@@ -50,12 +52,15 @@ def api_text(
     token: bool = False,
     protocol: str | None = None,
 ) -> str:
-    """What was asked: "Produce v11", "Key 32001 v0", "SaslToken", "(unmatched)" where no request was seen."""
+    """API and version of an exchange, such as "Produce v11" or "Key 32001 v0".
+
+    "SaslToken" for a `token` without Kafka's framing, "(unmatched)" if the capture lacks the request.
+    """
     if token:
         return "SaslToken"
     if key is None:
         return "(unmatched)"
-    name = definitions.api_name(key, protocol) or f"Key {key}"
+    name = definitions.shown_api_name(key, protocol)
     return name if version is None else f"{name} v{version}"
 
 
@@ -64,7 +69,7 @@ def utc(time: str | None) -> str:
 
 
 def local(time: str | None) -> str:
-    """The time in this machine's zone; in UTC if the zone cannot represent it."""
+    """An RFC 3339 time converted to this machine's time zone; in UTC if the zone cannot represent it."""
     if time is None:
         return ""
     try:

@@ -1,8 +1,9 @@
 """The views across exchanges, one row each.
 
-A view is a module of captures/analysis that collects it, one of captures/analysis/display that makes text of it, and a
-row of VIEWS. Its command, its screen and its snapshots follow from the row. The table imports no view, so that it is
-quick to load.
+A view consists of a module of captures/analysis with its collector, a module of captures/analysis/display that formats
+the collector's JSON objects as text, and a row of VIEWS. The row defines its command and its screen. The interface
+shows the screen from snapshots: copies of the collectors' JSON objects, taken while the capture is read. This table
+imports no view, so that it loads quickly.
 """
 
 from __future__ import annotations
@@ -12,20 +13,23 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, Protocol, cast
 
+FINDINGS: Final = "findings"
+"""Name of the view of findings. It has a screen only; `kproxy findings` prints findings."""
 Line = Mapping[str, Any]
-"""A JSON object of a view."""
+"""One JSON object of a view."""
 Clock = Callable[[str | None], str]
-"""The time of day of an RFC 3339 time, to the millisecond; "" for None."""
+"""Formats an RFC 3339 time as a time of day with milliseconds; None gives ""."""
 Text = Callable[[Iterable[Line], Clock], Iterator[str]]
-"""The lines of text for the JSON objects of a view; names from the wire are not escaped."""
+"""Formats a view's JSON objects as lines of text; names from the wire are not escaped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How a snapshot shows one kind of JSON object (its "schema").
+    """How a screen shows the JSON objects of a view that have the same "schema".
 
-    `members` identify the thing across snapshots. `filters` gives, for each line of text, the display filters that
-    select its exchanges; further lines have those of the first. `timeline` gives the key of its timeline.
+    `members` names the members that identify the same thing in several snapshots. `filters` gives, for each line of
+    text, the display filters that select its exchanges; any further lines have those of the first. `timeline` gives the
+    key of the thing's timeline.
     """
 
     members: tuple[str, ...] = ()
@@ -34,18 +38,20 @@ class Kind:
 
 
 class Collector(Protocol):
-    """What collects a view: takes complete exchanges, and gives its result as JSON objects."""
+    """Collects the data of a view from exchanges."""
 
     def add(self, seen: Any) -> None:
-        """`seen` is a captures.analysis.seen.Seen."""
+        """Add an exchange; `seen` (a captures.analysis.seen.Seen) also has its decoded bodies and the definitions."""
         ...
 
-    def lines(self) -> Iterator[dict[str, Any]]: ...
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """The view so far as JSON objects; the "schema" of each is a key of the view's KINDS."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command: its name, one line about it, and its help text."""
+    """The command of a view: its name, one line about it, and its help text."""
 
     name: str
     summary: str
@@ -54,7 +60,10 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """A screen: the key that shows it, its title, and what it shows."""
+    """The screen of a view: the key that opens it, its title, and one line about it.
+
+    The key must have no other action (docs/keys.md). `enter` on a line of text that ends in "#N" goes to exchange N.
+    """
 
     key: str
     title: str
@@ -63,26 +72,30 @@ class Screen:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A view; `collector` is "module:class" in captures/analysis. The module in `display` has the view's name."""
+    """A view across exchanges.
+
+    `collector` is "module:class" in captures/analysis; the module in captures/analysis/display has the view's name. A
+    view without collector and command has only a screen, whose lines captures/analysis/snapshots.py makes.
+    """
 
     name: str
     collector: str
-    command: Command
+    command: Command | None
     screen: Screen
 
     def collect(self) -> Collector:
-        """A new collector."""
+        """An empty collector of the view."""
         module, _, name = self.collector.partition(":")
         return cast("Collector", getattr(import_module(f"kproxy.captures.analysis.{module}"), name)())
 
     @property
     def text(self) -> Text:
-        """`display.NAME.text`."""
+        """The function that formats the view's JSON objects as text: `display.NAME.text`."""
         return cast("Text", self._display.text)
 
     @property
     def kinds(self) -> Mapping[str, Kind]:
-        """`display.NAME.KINDS`: the kinds of its JSON objects by their "schema"."""
+        """By "schema", how the view's JSON objects are shown: `display.NAME.KINDS`."""
         return cast("Mapping[str, Kind]", self._display.KINDS)
 
     @property
@@ -96,9 +109,9 @@ VIEWS: Final[Mapping[str, View]] = {view.name: view for view in (
         Command("topics", "Show who produces to and consumes from each topic, and how.",
         """Show who produces to and consumes from each topic, with what settings.
 
-        Of a producer: acks, compression, records per batch, whether it is idempotent or transactional, and the
-        partitioner that its keys fit (murmur2, CRC32, FNV-1a, Arrays.hashCode). Of who fetches: consumer, follower or
-        debugging tool, its groups, and what it got.
+        For producers: acks, compression, records per batch, whether it is idempotent or transactional, and the
+        partitioner that its keys fit (murmur2, CRC32, FNV-1a, Arrays.hashCode). For clients that fetch: consumer,
+        follower or debugging tool, its groups, and the records and bytes that it received.
 
         \b
         kproxy topics capture.pcap
@@ -111,8 +124,8 @@ VIEWS: Final[Mapping[str, View]] = {view.name: view for view in (
         Command("groups", "Show groups over time, and why each rebalance happened.",
         """Show groups over time: members, generations, and why each rebalance happened.
 
-        The reasons are what the wire tells: who joined, left or changed its subscription, what a client gave as its
-        reason (KIP-800), who was gone without leaving.
+        The reasons are those in the capture: members that joined, left or changed their subscription, reasons that
+        clients gave (KIP-800), members that disappeared without leaving.
 
         \b
         kproxy groups capture.pcap
@@ -126,7 +139,7 @@ VIEWS: Final[Mapping[str, View]] = {view.name: view for view in (
         """Show transactions from begin to end, by transactional id, producer id and epoch.
 
         A transaction is open, committed, aborted, fenced, or hanging: open for longer than its timeout when the
-        capture ends. What readers were told of aborted transactions follows.
+        capture ends. Then come the aborted transactions that Fetch responses list.
 
         \b
         kproxy txns capture.pcap
@@ -139,8 +152,8 @@ VIEWS: Final[Mapping[str, View]] = {view.name: view for view in (
         Command("conns", "Show connections, and how far each client came in its start-up.",
         """Show connections, and how far each client came in its start-up.
 
-        The steps of a client's start-up (ApiVersions, Metadata, FindCoordinator, JoinGroup, ...) with the time of the
-        first that was answered well; a client that is stuck says at which.
+        The steps of a client's start-up (ApiVersions, Metadata, FindCoordinator, JoinGroup, ...) with the time at
+        which each first succeeded, and the step at which a client is stuck.
 
         \b
         kproxy conns capture.pcap
@@ -153,8 +166,8 @@ VIEWS: Final[Mapping[str, View]] = {view.name: view for view in (
         Command("cluster", "Show controllers, leaders, ISRs, topics and reassignments.",
         """Show the control plane: controllers and epochs, leaders and ISRs, topics, reassignments.
 
-        Told by Metadata, by the control requests between brokers, by AlterPartition, by admin clients, and by the
-        records of __cluster_metadata that brokers fetch (KRaft).
+        The sources are Metadata, the control requests between brokers, AlterPartition, requests of admin clients, and
+        the records of __cluster_metadata that brokers fetch (KRaft).
 
         \b
         kproxy cluster capture.pcap
@@ -162,4 +175,5 @@ VIEWS: Final[Mapping[str, View]] = {view.name: view for view in (
         """),
         Screen("B", "Cluster", "Brokers and controllers, leaders and ISRs over time."),
     ),
+    View(FINDINGS, "", None, Screen("7", "Findings", "What is wrong, proven by exchanges, and how to mend it.")),
 )}  # fmt: skip

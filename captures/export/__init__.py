@@ -1,4 +1,4 @@
-"""Interface of exports: text made from the items of a reading."""
+"""The interface of exports, which turn the items of a reading into text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Reading(Protocol):
-    """The part of captures.reader.Reader on which the text of its items depends."""
+    """The part of captures.reader.Reader that exports use."""
 
     @property
     def source(self) -> Source: ...
@@ -22,29 +22,37 @@ class Reading(Protocol):
     def health(self) -> Health: ...
     @property
     def precision(self) -> int:
-        """Number of decimal digits of a second."""
+        """Number of decimal digits of a second in times."""
         ...
 
 
 class Lines(Protocol):
-    """Turns the items of a reading into UTF-8, in order.
+    """Turns the items of a reading into text in UTF-8.
 
-    `problems` counts problems that the text does not contain.
+    A reading yields exchanges in the order of their numbers, problems of streams between them, and one `Health` at its
+    end. The output is the results of `begin`, of `lines` for all items in order, and of `end`.
     """
 
     problems: int
+    """Number of problems so far that the text leaves out; the command prints the total as a warning."""
 
-    def begin(self) -> bytes: ...
+    def begin(self) -> bytes:
+        """The text before the first item, such as a header line."""
+        ...
 
-    def lines(self, items: Sequence[Exchange | StreamProblem | Health]) -> bytes: ...
+    def lines(self, items: Sequence[Exchange | StreamProblem | Health]) -> bytes:
+        """The text of the next items; items of kinds that the format does not show have no text."""
+        ...
 
-    def end(self) -> bytes: ...
+    def end(self) -> bytes:
+        """The text after the last item."""
+        ...
 
 
 @runtime_checkable
 class Pieces(Lines, Protocol):
-    """Lines whose text may be too long to hold at once."""
+    """A Lines whose text may be too long to hold in memory at once."""
 
     def pieces(self, items: Sequence[Exchange | StreamProblem | Health]) -> Iterator[bytes]:
-        """The text of `lines` in pieces."""
+        """The text of the next items, as from `lines`, in pieces."""
         ...

@@ -1,4 +1,4 @@
-"""The upgrade audit (`captures.analysis.audit`) as CSV for spreadsheets, and as a self-contained HTML page."""
+"""Writes the upgrade audit (`captures.analysis.audit`) as CSV for spreadsheets, and as a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COLUMNS: Final = (
     "offered_highest", "refused_by", "message_formats", "count", "first", "last", "first_exchange", "loses", "why",
     "groups", "topics", "more_names",
 )  # fmt: skip
-"""The columns of the CSV: members of a row of "kproxy.audit/1"; lists are joined by spaces."""
+"""The columns of the CSV: names of members of a row of "kproxy.audit/1". Lists in cells are joined by spaces."""
 MEANINGS: Final = {
     "cut-off": "refused after the upgrade",
     "unsure": "refused, but the client may be able to speak another version",
@@ -37,7 +37,9 @@ body { max-width: none } td, th { padding: .25em .8em .25em 0; border-bottom: 1p
 
 
 def csv_lines(result: Json) -> Iterator[str]:
-    """The head and a line for each row; text is escaped, and no spreadsheet evaluates it."""
+    """The CSV's header and a line for each row of the audit; control characters are escaped, and formulas are made
+    text.
+    """
     yield ",".join(COLUMNS)
     for row in result["rows"]:
         yield ",".join(quoted(in_sheet(_cell(row[name]))) for name in COLUMNS)
@@ -73,15 +75,15 @@ def target(result: Json) -> str:
 
 
 def notes(result: Json) -> Iterator[str]:
-    """How much was watched, and what is left out, in sentences."""
+    """Sentences on what the audit covers and leaves out: time watched, exchanges that could not be judged, limits."""
     watched, left_out = result["watched"], result["left_out"]
     if watched["from"] is None:
-        yield "Nothing was watched."
+        yield "The captures have no exchanges."
     else:
         yield (
             f"Watched {second(watched['from'])} to {second(watched['to'])}: {watched['seconds']:.1f} s, traffic in "
             f"{watched['share_of_day']:.2%} of the minutes of a day, {counted(watched['exchanges'], 'exchange')}, "
-            f"{counted(result['clients'], 'client')}. What was not seen may still be there."
+            f"{counted(result['clients'], 'client')}. Clients that were silent then are not listed."
         )
     for name, what in (("without_request", "request"), ("without_response", "response")):
         if watched[name]:
@@ -90,11 +92,11 @@ def notes(result: Json) -> Iterator[str]:
         yield f"{counted(watched['encrypted'], 'encrypted exchange')} could not be judged (--keylog decrypts them)."
     for name, count in left_out.items():
         if count:
-            yield f"Left out beyond the limits: {count} x {name}."
+            yield f"Left out, because the audit has limits: {count} {name}."
 
 
 def few(names: Sequence[str], most: int = 5) -> str:
-    """The first names, and how many there are more."""
+    """The first `most` names, and how many more there are."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
@@ -104,7 +106,7 @@ def who(row: Json) -> str:
 
 
 def second(time: str) -> str:
-    """A time without fractions of its second."""
+    """A time like "2026-11-21T05:48:00Z", without the fraction of its second."""
     return f"{time[:19]}Z"
 
 

@@ -1,4 +1,4 @@
-"""JSON encoding."""
+"""Encodes JSON, with records that are JSON text already."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LINE: Final = orjson.OPT_APPEND_NEWLINE
 
 
 def _records(value: Any) -> Any:
-    """Passes records that are JSON text already to orjson."""
+    """Hands records that are JSON text already to orjson unchanged; TypeError for any other value."""
     return _forms(value) if value.text is None else orjson.Fragment(value.text)
 
 
@@ -26,7 +26,7 @@ _slowly = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=
 
 
 def encode(value: Any, option: int | None = None) -> bytes:
-    """JSON on one line in UTF-8, without a line end unless the option is LINE.
+    """A value as JSON in UTF-8 on one line; the line end is there only if the option is LINE.
 
     Lone surrogates, as in some file names, become "?".
     """

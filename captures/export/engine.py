@@ -1,4 +1,4 @@
-"""Writes the exchanges of a reading as text: in one process or several, at once or going on with an earlier run."""
+"""Writes the exchanges of a reading as text, in one process or several; can continue an interrupted run's output."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from kproxy.decoders.stream import Source
 T = TypeVar("T")
 
 AT_ONCE: Final = 32
-"""Exchanges that are turned into text together, to bound the length of one string."""
+"""Number of exchanges that are turned into text together, which bounds the length of a string."""
 ALONE: Final = 256 << 10
-"""Size in bytes from which an exchange's text is not joined with others', because joining copies it."""
+"""Size in bytes from which an exchange is turned into text alone, because joining long texts copies them."""
 
 
 class Selecting(Protocol):
-    """Selects the exchanges of one reading (kproxy.cli.options.selecting.Selection)."""
+    """Selects exchanges of one reading (kproxy.cli.options.selecting.Selection)."""
 
     unknown: Counter[Why]
     taken: int
@@ -51,10 +51,10 @@ class Selecting(Protocol):
 
 @dataclass(slots=True)
 class TextExport:
-    """The export of one reading as text (kproxy.captures.export.parallel.Work).
+    """The export of one reading as text (a captures.export.parallel.Work).
 
-    `knowledge` is what the text depends on beside the items, None if on nothing; `partial` is the file that a later run
-    can go on with.
+    `knowledge` holds the facts on which the text depends beside the items; None if it depends on none. `partial` is the
+    file that a later run can continue.
     """
 
     reader: Reader
@@ -65,7 +65,7 @@ class TextExport:
     partial: Partial | None = None
 
     def write(self, batches: Iterable[Sequence[Item]], out: BinaryIO, jobs: int) -> None:
-        """Write the text of all batches of the reading, made by `jobs` processes."""
+        """Write the text of the whole reading, given as `batches`; `jobs` processes make it."""
         stage = None if self.partial is None else self.partial.stage
         if stage is None:
             out.write(self.lines.begin())
@@ -83,7 +83,10 @@ class TextExport:
         self.counts, self.facts = stage.counts, stage.facts
 
     def _after(self, done: int, batches: Iterable[Sequence[Item]]) -> Iterator[Sequence[Item]]:
-        """All but the first `done` items: these are read, because later items depend on them, but not decoded."""
+        """The batches without the first `done` items, whose text an earlier run wrote.
+
+        These are passed to the selection undecoded, because later items depend on them.
+        """
         for batch in batches:
             if done:
                 self.selection.pass_over(batch[:done], self.reader.source, self.reader.definitions)
@@ -91,7 +94,7 @@ class TextExport:
             done -= min(done, len(batch))
 
     def _write(self, batches: Iterable[Sequence[Item]], out: BinaryIO) -> None:
-        """Writes batch by batch and flushes, so that the output of a live stream appears at once."""
+        """Write batch by batch in this process; each is flushed, so that the text of a live stream appears at once."""
         items = written = 0
         for batch in batches:
             for chunk in chunks(batch):
@@ -110,7 +113,7 @@ class TextExport:
             self.partial.reached(stage)
 
     def texts(self, items: Sequence[Exchange | StreamProblem]) -> Iterator[bytes]:
-        """The text of the selected items."""
+        """The text of those items that the selection takes, redacted."""
         reader = self.reader
         if not self.selection.everything:
             items = list(self.selection.of(items, reader.source, reader.definitions, self.knowledge))
@@ -135,7 +138,7 @@ class TextExport:
         items, (self.reader.precision, size, position) = unpack(packed)
         self.reader.source.release(position - RELEASE_BYTES)
         if self.reader.source.size < size:
-            with contextlib.suppress(CaptureError):  # reported by the process that reads
+            with contextlib.suppress(CaptureError):  # the process that reads reports the error
                 self.reader.source.catch_up()
         return items
 
@@ -161,7 +164,7 @@ class TextExport:
 
 
 def _together(items: Sequence[Exchange | StreamProblem]) -> Iterator[Sequence[Exchange | StreamProblem]]:
-    """Splits items into parts that are turned into text together (AT_ONCE, ALONE)."""
+    """Divides items into groups that are turned into text together (AT_ONCE, ALONE)."""
     start = 0
     for index, item in enumerate(items):
         alone = isinstance(item, Exchange) and item.size >= ALONE

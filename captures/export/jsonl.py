@@ -1,4 +1,4 @@
-"""Exchanges as JSON Lines, and as one JSON array of the same objects."""
+"""Writes exchanges as JSON Lines, or as one JSON array of the same objects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kproxy.decoders.view import View
 
 
 class JsonLines:
-    """One object a line: exchanges and problems as they come, health last."""
+    """Writes one JSON object a line: exchanges and problems in the order of the reading, health last."""
 
     problems = 0
 
@@ -33,7 +33,7 @@ class JsonLines:
         return b""
 
     def line(self, item: Exchange | StreamProblem | Health) -> dict[str, Any]:
-        """The object of one item."""
+        """The JSON object of an item."""
         return self._line(item, self._view)
 
     def _line(self, item: Exchange | StreamProblem | Health, view: View) -> dict[str, Any]:
@@ -52,7 +52,7 @@ class JsonLines:
 
 
 class JsonArray(JsonLines):
-    """The same objects as one array; health ends it."""
+    """Writes the same JSON objects as one array; health is its last element."""
 
     def begin(self) -> bytes:
         return b"[\n"

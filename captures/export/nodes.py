@@ -1,4 +1,4 @@
-"""The nodes of a message as text: a tree with offsets, and a hex dump grouped by field."""
+"""Shows the nodes of a decoded message as text: a tree with offsets, and a hex dump grouped by field."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from kproxy.decoders.schema.layout import UNKNOWN_TAGS
 from kproxy.decoders.tree import Node
 
 READ_ON: Final = frozenset({Code.BAD_UTF8, Code.UNKNOWN_API, Code.UNKNOWN_VERSION, Code.TRAILING_BYTES})
-"""Problems that did not stop decoding."""
+"""Codes of problems after which decoding went on."""
 UNREAD: Final = frozenset({"unread", "trailing"})
-"""Names of nodes for bytes outside of all fields."""
+"""Names of nodes whose bytes are outside of all fields."""
 TAGS_TITLE: Final = "(other tagged fields)"
 OTHER_BYTES: Final = "'"
-"""Suffix of offsets that count in other bytes, such as decompressed ones."""
+"""Suffix of offsets that count in other bytes than the frame's, such as decompressed bytes."""
 _PREVIEW: Final = 24
 _NAME: Final = 34
 _TYPE: Final = 22
 _HEX: Final = 8
 _WIDE: Final = 120
-"""Terminal width from which bytes are shown beside the fields."""
+"""Minimum width of a terminal in which bytes are shown beside the fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """Style of the text.
+    """How the text is written.
 
     `shift` is added to offsets; `skip` names parts of the frame that are not shown, such as a length field that the
-    input lacks. With `cut`, lines are cut to the terminal's `width`. Nodes more than `depth` levels down are not shown.
-    `api` is (key, version), for the meaning of error codes; `version` is that of the API or message, for the meaning of
-    values. `may_hold_secrets` withholds bytes outside of all fields.
+    input lacks. With `cut`, lines are cut to `width` characters. Nodes more than `depth` levels down are not shown.
+    `api` is (API key, version), for the meaning of error codes; `version` is that of the API or message, for the
+    meaning of values. `may_hold_secrets` withholds bytes outside of all fields.
     """
 
     show_secrets: bool = False
@@ -65,12 +65,12 @@ class Style:
         return escape(text, ascii_only=self.ascii_only)
 
     def value(self, node: Node) -> str:
-        """A node's value as text; "" for a struct."""
+        """The value of a node as text; "" for a struct."""
         label = "" if node.label is None else f"  ({self.text(node.label)})"
         return self._value(node) + label
 
     def explained(self, node: Node) -> str:
-        """A node's value and its meaning."""
+        """The value of a node as text, and what it means."""
         meaning = None if self.version is None or self.withholds(node) else node_meaning(node, self.version)
         return self.value(node) + (f"  {self.text(meaning)}" if meaning else "")
 
@@ -106,7 +106,7 @@ class Style:
         return f"{counted(len(value), 'byte')}{': ' if head else ''}{head}{self.text(more)}"
 
     def problem(self, node: Node) -> str | None:
-        """A node's problem in one line."""
+        """The problem of a node in one line; None if it has none."""
         if node.problem is None:
             return None
         problem = node.problem
@@ -119,7 +119,7 @@ def title(node: Node) -> str:
 
 
 def mentions(root: Node, message: str) -> bool:
-    """Whether the problem of a node below `root` has this message."""
+    """Whether a node of the tree has a problem with this message."""
     return any(node.problem is not None and node.problem.message == message for node in root.walk())
 
 
@@ -135,11 +135,13 @@ class _Row:
     type: str
     value: str
     alone: str = ""
-    """Replaces everything after the span."""
+    """If not empty, the text of the line after `span`, in place of all other columns."""
 
 
 def tree_lines(root: Node, data: Buffer, style: Style) -> list[str]:
-    """A line for each node: its bytes [first-last], their hex in a wide terminal, name, type and value."""
+    """The lines of the tree, one for each node: its bytes [first-last], in a wide terminal their hex, name, type,
+    value.
+    """
     rows = list(_rows(root, data, style))
     spans = max((len(row.span) for row in rows), default=0)
     names = min(max((2 * row.depth + len(row.name) for row in rows), default=0), _NAME)
@@ -195,11 +197,11 @@ def _node_rows(node: Node, data: Buffer, style: Style, depth: int, mark: str, sh
     for child in children:
         yield from _node_rows(child, data, style, depth + 1, mark, shift)
     if node.more:
-        yield _Row(depth + 1, "", b"", "", "", "", "... too many fields to show; the rest is unread")
+        yield _Row(depth + 1, "", b"", "", "", "", "... too many fields to show; the rest is not decoded")
 
 
 def _kind(node: Node) -> str:
-    """A field's type; for a struct its form only, because its name is not in the bytes."""
+    """The type of a field; "struct" for any struct, because a struct's name is not in the bytes."""
     if node.field is None:
         return "" if node.value is None or node.name in UNREAD or node.name == UNKNOWN_TAGS else node.type
     if node.field.struct is None:
@@ -211,7 +213,7 @@ def _kind(node: Node) -> str:
 
 
 def hex_lines(root: Node, data: Buffer, style: Style) -> Iterator[str]:
-    """Every byte once, in order: offset, the bytes of a field, its path and value.
+    """The lines of a dump with every byte once, in order: offset, bytes of a field, the field's path and value.
 
     `kproxy decode` can read this output unless something is withheld: everything but the bytes of `data` follows a "#".
     """
@@ -247,12 +249,12 @@ def _dump(
         position = after
     for index, empty in enumerate(owners):
         if index not in captioned:
-            # A field without bytes of its own: a struct whose fields cover it, or a field after the end of the bytes.
+            # A field without a byte of its own: a struct whose fields cover it, or a field behind the end of the bytes.
             yield from _below(empty, style)
 
 
 def _paint(node: Node, owner: array[int], owners: list[Node], first: int, style: Style) -> None:
-    """Record the innermost node of each byte."""
+    """Append a node and those below it to `owners`, and store in `owner` the index of each byte's innermost node."""
     start, end = max(node.start - first, 0), min(node.end - first, len(owner))
     index = len(owners)
     owners.append(node)
@@ -284,7 +286,7 @@ def _hex(
 
 
 def _below(node: Node, style: Style) -> Iterator[str]:
-    """The lines after the bytes of a node: its problem, and nodes whose bytes are separate (decompressed)."""
+    """The lines below the bytes of a node: its problem, and nodes with other bytes, such as decompressed ones."""
     problem = style.problem(node)
     if problem:
         yield f"# {problem}"

@@ -1,4 +1,4 @@
-"""One line for each exchange, for users without the terminal interface.
+"""Writes a line for each exchange, for users without the terminal interface.
 
 06:11:10.537     18 127.0.0.1:43146       > 127.0.0.1:19092       Produce v10            ok   19.4 ms  shop-orders-0
 """
@@ -22,7 +22,7 @@ from kproxy.decoders.stream import Side
 
 
 def result_text(status: Status, codes: Sequence[int], exchange: Exchange, definitions: Definitions) -> str:
-    """The first error code with its name and the number of others, or else the status."""
+    """The first error code of a response with its name, and how many others there are; the status if there is none."""
     if not codes:
         return RESULTS[status]
     name = definitions.error_name(codes[0], exchange.api_key, exchange.api_version, exchange.protocol)
@@ -31,7 +31,7 @@ def result_text(status: Status, codes: Sequence[int], exchange: Exchange, defini
 
 
 class OneLine:
-    """Turns exchanges, and problems that belong to no exchange, into lines; health has no line."""
+    """Writes a line for each exchange and each problem that belongs to no exchange; health has no line."""
 
     problems = 0
 
@@ -51,7 +51,7 @@ class OneLine:
         return b""
 
     def line(self, item: Exchange | StreamProblem) -> str:
-        """The line of an item, without its line end and with all control characters escaped."""
+        """The line of an item without a line end; control characters are escaped."""
         if isinstance(item, StreamProblem):
             ends = _ends(item.connection.client, item.connection.broker)
             return f"{_clock(item.time)} {'!':>6} {ends} {escape(f'{item.code.value}: {item.message}')}"
@@ -65,7 +65,7 @@ class OneLine:
         status = exchange.status
         if status is Status.OK and summary.status is not None:
             status = summary.status
-        # If the broker sent the request, the client id is the broker's.
+        # If the broker sent the request, the client id in it is the broker's.
         client = (exchange.client_id if exchange.asked_by is Side.CLIENT else None) or connection.client
         api = api_text(self._definitions, key, version, token=exchange.token, protocol=exchange.protocol)
         result = result_text(status, summary.errors, exchange, self._definitions)
@@ -86,13 +86,13 @@ class OneLine:
 
 
 def _rewritten(exchange: Exchange) -> bool:
-    """Whether kproxy changed a frame; a packet comment in the capture describes the change."""
+    """Whether kproxy changed a frame of the exchange, which a packet comment in the capture tells."""
     frames = (exchange.request, exchange.response)
     return any(comment.startswith(CHANGED) for frame in frames if frame for comment in frame.comments)
 
 
 def health_note(health: Health) -> str | None:
-    """A message about everything that could not be read or decoded; None if there is nothing."""
+    """A list, as text, of everything that could not be read or decoded; None if everything could."""
     counts = (
         (health.recorder_dropped, "packet", "dropped by the recorder"),
         (health.lost, "byte", "lost"),
@@ -103,8 +103,8 @@ def health_note(health: Health) -> str | None:
         (health.not_kafka, "connection", f"that {are(health.not_kafka)} not Kafka"),
         (health.tls, "connection", "in TLS"),
         (health.stray, "byte", "after the end of their connection"),
-        (health.fragments, "IP fragment", "without the first of its packet"),
-        (health.untimed, "packet", "whose time does not fit, read with that of the packet before"),
+        (health.fragments, "IP fragment", "without the first fragment"),
+        (health.untimed, "packet", "with a time out of range (the previous packet's time is used)"),
         *((count, "packet", f"not read: {name}") for name, count in sorted(health.unread.items())),
     )
     counts_text = [f"{counted(count, noun, ',')} {what}".rstrip() for count, noun, what in counts if count]
@@ -125,5 +125,5 @@ def _cut(text: str, width: int) -> str:
 
 
 def _clock(time: int) -> str:
-    """Time of day in UTC, to the millisecond."""
+    """The time of day in UTC with milliseconds; `time` is in nanoseconds since the epoch."""
     return timestamp(time)[11:23]

@@ -1,4 +1,4 @@
-"""The formats of `kproxy export`, one row each; a new one is a row and the module that makes its text."""
+"""The formats of `kproxy export`, one row each; to add one, add a row and a module that makes its text."""
 
 from __future__ import annotations
 
@@ -18,45 +18,48 @@ class TextOptions:
 
     view: View
     columns: Sequence[str] = ()
-    """Columns of a table, in this order."""
+    """Columns of a table, in their order."""
     formulas: bool = False
-    """Whether cells that begin like a formula stay unchanged, so that a spreadsheet evaluates them."""
+    """Whether cells that begin like a formula stay unchanged; a spreadsheet evaluates such cells."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputFormat:
-    """Properties of a format, for commands and the interface."""
+    """Properties of an output format, for commands and the interface."""
 
     suffix: str
-    """Suffix of its file names; "" for a folder."""
+    """Suffix of the names of files in this format; "" if the output is a folder."""
     meaning: str
-    """Its description after "FORMAT: "."""
+    """Description of the format, which follows its name in help texts."""
     lines: Callable[[Reading, TextOptions], Lines] | None = None
-    """Makes the object that turns items into text; None if the output is not made item by item."""
+    """Makes the object that turns items into text (`captures.export.Lines`); None if the output is no text of items."""
     resumable: bool = False
-    """Whether it grows item by item for any number of exchanges, so that --resume can go on with it."""
+    """Whether the output grows item by item for any number of exchanges, so that --resume can continue it."""
     with_health: bool = False
-    """Whether it ends with the health of the reading; otherwise that is printed on standard error."""
+    """Whether the output ends with the health of the reading; otherwise health is printed on standard error."""
     payloads: bool = False
-    """Whether it shows keys and values decoded by viewers."""
+    """Whether the output has keys and values of records as viewers decode them."""
     learns: bool = True
-    """Whether its text depends on earlier exchanges, such as for the names of topic ids."""
+    """Whether the text of an exchange depends on earlier exchanges, for example on the names of topic ids.
+
+    If False, exchanges are not decoded for such facts, which is faster. Leave it True if a topic name is shown.
+    """
     columns: bool = False
-    """Whether its columns can be chosen."""
+    """Whether the user can choose the columns."""
     single: bool = False
-    """Whether it is meant for one exchange."""
+    """Whether the format is meant for a single exchange."""
     segments: bool = False
-    """Whether Kafka's log segments can be written in it."""
+    """Whether Kafka's log segments can be written in this format."""
     packets: bool = False
-    """Whether it holds the captured bytes, in which secrets must be overwritten."""
+    """Whether the output has the captured bytes, in which secrets must be overwritten."""
     needs: str = ""
-    """A module that must be installed, "" for none."""
+    """The module that must be installed to write the format; "" if none."""
     extra: str = ""
-    """The extra of kproxy that installs it."""
+    """The extra of kproxy that installs the module `needs`."""
 
 
 def _made_by(target: str) -> Callable[[Reading, TextOptions], Lines]:
-    """Makes the text with "module:class" of this folder, which is imported at the first use."""
+    """A function that makes the Lines object of the class "module:class" in this folder, imported at the first call."""
     module, _, name = target.partition(":")
 
     def lines(reader: Reading, options: TextOptions) -> Lines:
@@ -74,7 +77,7 @@ def _csv(reader: Reading, options: TextOptions) -> Lines:
 
 OUTPUT_FORMATS: Final[Mapping[str, OutputFormat]] = {
     "jsonl": OutputFormat(
-        suffix=".jsonl", meaning="exchange JSON, one a line", lines=_made_by("jsonl:JsonLines"),
+        suffix=".jsonl", meaning="exchange JSON, one per line", lines=_made_by("jsonl:JsonLines"),
         resumable=True, with_health=True, payloads=True, segments=True,
     ),
     "json": OutputFormat(
@@ -82,10 +85,10 @@ OUTPUT_FORMATS: Final[Mapping[str, OutputFormat]] = {
         resumable=True, with_health=True, payloads=True,
     ),
     "csv": OutputFormat(
-        suffix=".csv", meaning="a table, one exchange a line", lines=_csv, resumable=True, learns=False, columns=True,
+        suffix=".csv", meaning="a table, one exchange per line", lines=_csv, resumable=True, learns=False, columns=True,
     ),
     "records": OutputFormat(
-        suffix=".records.jsonl", meaning="records as JSON, one a line", lines=_made_by("records:RecordLines"),
+        suffix=".records.jsonl", meaning="records as JSON, one per line", lines=_made_by("records:RecordLines"),
         resumable=True, payloads=True, segments=True,
     ),
     "html": OutputFormat(

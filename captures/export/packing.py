@@ -1,4 +1,4 @@
-"""Items of a reading as bytes, for another process with the same source: addresses of frames, not their content."""
+"""Packs items of a reading as bytes for another process with the same source; frames are addresses in it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Item = Exchange | StreamProblem
 Row = tuple[Any, ...]
 
 _VERSION = 2
-"""Version of marshal's format; later ones look for repeated objects, which takes longer than repeating them."""
+"""Version of marshal's format; later ones search for repeated objects, which takes longer than repeating them."""
 _SIDES = tuple(Side)
 _STATUSES = {status.value: status for status in Status}
 _connection = attrgetter("number", "client", "broker", "first_time", "opened")
@@ -27,9 +27,9 @@ _exchange = attrgetter(
 
 
 def pack(items: Sequence[Item], beside: Any = None) -> bytes:
-    """Pack items together with further plain values.
+    """Items as bytes, together with further plain values, `beside`.
 
-    Exchanges without problems and session, which are nearly all, take the fast path.
+    Exchanges without problems and session, which are nearly all, are packed without pickle.
     """
     connections: dict[int, Row] = {}
     rows: list[Row | bytes] = []
@@ -47,7 +47,7 @@ def pack(items: Sequence[Item], beside: Any = None) -> bytes:
 
 
 def unpack(packed: bytes) -> tuple[list[Item], Any]:
-    """The items, and the further values."""
+    """(items, further values) from the bytes that `pack` returned."""
     connection_rows, rows, beside = marshal.loads(packed)  # noqa: S302 (ours)
     connections = {row[0]: Connection(*row) for row in connection_rows}
     items: list[Item] = []

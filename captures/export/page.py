@@ -1,4 +1,4 @@
-"""One exchange as a self-contained HTML page: facts, fields with their meanings, bytes."""
+"""Writes one exchange as a self-contained HTML page: facts, fields with their meanings, bytes."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ pre { background: #f3f4f6; padding: 1em; overflow-x: auto; font-size: 12px }
 }
 """
 _MOST_BYTES = 1 << 16
-"""Maximum number of a frame's bytes in the dump."""
+"""Maximum number of bytes of a frame that are dumped."""
 
 
 class Page:
-    """Writes exchanges one after the other, and the reading's health (captures.export.Lines)."""
+    """Writes a page of exchanges, one below the other, and the reading's health (a captures.export.Lines)."""
 
     problems = 0
 
@@ -168,6 +168,6 @@ def _node(node: Node, style: Style) -> Iterator[str]:
 
 
 def html_text(text: str, *, lines: bool = False) -> str:
-    """Text from the wire as HTML, without markup and without bidirectional control characters."""
+    """Text from the wire escaped for HTML, without bidirectional control characters; `lines` keeps line ends."""
     parts = text.split("\n") if lines else [text]
     return "\n".join(html_escape(escape(part)) for part in parts)

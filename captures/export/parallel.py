@@ -1,11 +1,11 @@
-"""The text of a reading, made by several processes and byte for byte equal to that of one process.
+"""Makes the text of a reading in several processes, byte for byte equal to that of one process.
 
 One process reads, deals chunks of items to workers (captures.crew), and writes the text that they make. A worker gets
-the addresses of frames; it inherited the files.
+the addresses of frames; it inherited the open files.
 
 The text of a chunk depends on facts from earlier chunks (`Knowledge`). The reading process learns facts as far as it
 can without making text, and sends them with a chunk as an assumption. The true facts are known when the text of the
-chunk before is written. If they differ, the reading process makes the text itself.
+chunk before is written. If they differ, the reading process makes the text of this chunk itself.
 """
 
 from __future__ import annotations
@@ -22,25 +22,27 @@ from kproxy.captures.pipes import Lost
 from kproxy.decoders.exchange import Exchange, StreamProblem
 
 STAGE: Final = 32
-"""Number of chunks between reports of how far the output is complete."""
+"""Number of chunks after which the progress is stored, so that a later run can continue there."""
 MOST_JOBS: Final = 4
-"""Maximum number of workers; one process reads, so more would not help."""
+"""Maximum number of workers: more would not help, because one process reads."""
 AHEAD: Final = 2
-"""Maximum number of a worker's chunks that are not written yet."""
+"""Maximum number of chunks of a worker that are not written yet."""
 SHARED: Final = 20 << 20
-"""Bytes of shared memory for the text of chunks, of all workers together; longer texts take longer, through pipes."""
+"""Bytes of shared memory for texts, of all workers together; longer texts go through pipes, which is slower."""
 
 Item: TypeAlias = Exchange | StreamProblem
 Facts: TypeAlias = dict[str, dict[str, str]]
-"""For each kind of fact, the values by what they are about."""
+"""By kind of fact, the value for each subject."""
 
 
 class WorkerError(Exception):
-    """A worker failed or was killed; the output is complete up to some item."""
+    """A worker failed or was killed; the output is complete up to the chunk before."""
 
 
 class Stage(NamedTuple):
-    """Progress of the work: number of items with text, their counts, and the facts known after them."""
+    """The progress of a run: number of items whose text is written, the counts of `Work`, and the facts known after
+    them.
+    """
 
     items: int
     counts: list[int]
@@ -48,7 +50,7 @@ class Stage(NamedTuple):
 
 
 class Work(Protocol):
-    """The work on the items of a reading."""
+    """The making of text from the items of a reading."""
 
     @property
     def facts(self) -> Facts:
@@ -60,42 +62,42 @@ class Work(Protocol):
 
     @property
     def counts(self) -> list[int]:
-        """The counts from making text."""
+        """Counts that grow while text is made, such as undecodable frames."""
         ...
 
     @counts.setter
     def counts(self, counts: list[int]) -> None: ...
 
     def texts(self, items: Sequence[Item]) -> Iterable[bytes]:
-        """The text of the next items, in small parts; also learns from them."""
+        """The text of the next items, in small parts; learns the facts in them."""
         ...
 
     def learn(self, items: Sequence[Item]) -> None:
-        """Learn from items without making text."""
+        """Learn the facts in items without making text."""
         ...
 
     def pack(self, items: Sequence[Item]) -> bytes:
-        """Items as bytes for another process, with everything else that their text needs."""
+        """Items as bytes for another process, with everything else that `texts` needs there."""
         ...
 
     def unpack(self, packed: bytes) -> Sequence[Item]: ...
 
     def reached(self, stage: Stage) -> None:
-        """Record that the output is exactly the text of all items up to this stage, counted from this run's start."""
+        """Store that the output is exactly the text of the items up to this stage, counted from this run's start."""
         ...
 
 
 def write(work: Work, batches: Iterable[Sequence[Item]], out: BinaryIO, jobs: int) -> None:
-    """Write the text of the batches of a reading, made by `jobs` processes.
+    """Write the text of all batches of a reading to `out`; `jobs` processes make it.
 
     This process must have no other thread. Raises the errors of writing, and WorkerError.
     """
     every = (items for batch in batches for items in chunks(batch))
     output = _Output(work, out, jobs)
-    for items in every:  # All workers inherit what is compiled for the first items.
+    for items in every:  # The first chunk is written here, so that all workers inherit the code compiled for it.
         output.write(items)
         break
-    out.flush()  # otherwise the workers would inherit what is buffered
+    out.flush()  # otherwise the workers would inherit buffered text
     crew = Crew(_Worker(work).answer, jobs, ahead=AHEAD, shared=SHARED // (jobs * AHEAD))
     try:
         for items in every:
@@ -110,29 +112,29 @@ def write(work: Work, batches: Iterable[Sequence[Item]], out: BinaryIO, jobs: in
 
 
 class _Output:
-    """The output as far as it is written, and the chunks after it, whose text is being made.
+    """Writes the texts of chunks in order; keeps the chunks whose text workers are making.
 
-    Between calls, the work knows the facts that the reading process has learnt from all chunks so far.
+    Between calls, `work` knows the facts that the reading process has learnt from all chunks so far.
     """
 
     def __init__(self, work: Work, out: BinaryIO, jobs: int) -> None:
         self._work = work
         self._out = out
         self._facts = work.facts
-        """The facts after the written chunks."""
+        """The facts known after the last chunk that was written."""
         self._items = self._chunks = 0
         self._dealt: deque[tuple[bytes, Facts]] = deque()
-        """The chunks whose text is being made, with the facts that it assumes."""
+        """(packed chunk, facts assumed for it) of each chunk whose text is being made."""
         self._sent: deque[Facts] = deque([{}] * jobs, jobs)
-        """The facts that were last sent to each worker, beginning with the one whose turn it is."""
+        """The facts last sent to each worker; the worker whose turn it is comes first."""
 
     def write(self, items: Sequence[Item]) -> None:
-        """Make and write the text of the next chunk."""
+        """Make the text of the next chunk in this process, and write it."""
         self._out.writelines(self._work.texts(items))
         self._wrote(len(items), self._work.facts)
 
     def message(self, items: Sequence[Item]) -> bytes:
-        """The message that deals the next chunk to a worker."""
+        """The message for the worker that makes the text of the next chunk."""
         facts = self._work.facts
         news = None if facts == self._sent[0] else facts
         self._sent.append(facts)
@@ -142,7 +144,7 @@ class _Output:
         return marshal.dumps((packed, news))
 
     def join(self, reply: Reply) -> None:
-        """Write the text of the first chunk that was dealt: the worker's, if the facts that it assumes are true."""
+        """Write the text of the oldest dealt chunk, from the worker's reply if the facts assumed for it are true."""
         packed, assumed = self._dealt.popleft()
         learnt = self._work.facts
         if assumed == self._facts:
@@ -152,7 +154,7 @@ class _Output:
             self._work.counts = [sum(pair) for pair in zip(self._work.counts, made["counts"], strict=True)]
             self._wrote(made["items"], assumed if made["facts"] is None else made["facts"])
         else:
-            now = self._work.pack([])  # the state of the reading, which unpacking sets back
+            now = self._work.pack([])  # the reader's state, which unpacking an older chunk sets back
             self._work.facts = self._facts
             self.write(self._work.unpack(packed))
             self._work.unpack(now)
@@ -168,14 +170,14 @@ class _Output:
 
 
 class _Worker:
-    """Makes text in a process of its own."""
+    """Makes text in a forked process."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
         self._facts: Facts = {}
 
     def answer(self, message: bytearray) -> Iterator[bytes]:
-        """The text of a chunk, and a report at the end."""
+        """The texts of a chunk, and a report (packed by marshal) as the last part."""
         work, before = self._work, self._work.counts
         packed, news = marshal.loads(message)  # noqa: S302 (ours)
         self._facts = self._facts if news is None else news
@@ -195,7 +197,7 @@ class _Worker:
 
 
 def _checked(report: dict[str, Any]) -> dict[str, Any]:
-    """A worker's report. Raises the error that it tells."""
+    """The worker's report. If the worker failed, raises its OSError or a WorkerError."""
     if "os_error" in report:
         raise OSError(*report["os_error"])
     if "failure" in report:
@@ -206,7 +208,11 @@ def _checked(report: dict[str, Any]) -> dict[str, Any]:
 
 
 def _merged(learnt: Facts, expected: Facts, true: Facts) -> Facts:
-    """The facts `learnt` after some chunk, of which `expected` were learnt before, where `true` was right instead."""
+    """Corrects facts that were learnt on a wrong assumption.
+
+    `learnt` are all facts known after some chunk, `expected` those known before a chunk; `true` should have been known
+    then. Facts that changed since keep their newer value.
+    """
     return {
         kind: {
             **known,

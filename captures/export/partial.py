@@ -1,7 +1,8 @@
-"""Resumable output: if a run is interrupted, another run can continue the file.
+"""Resumable output: another run can continue the file of an interrupted run.
 
-The file is FILE.part until it is complete. FILE.part.json beside it, a journal that is replaced atomically, records its
-ingredients and how much of it is complete (`captures.export.parallel.Stage`). Resuming truncates the rest.
+The file is FILE.part until it is complete. FILE.part.json beside it, a journal that is replaced atomically, records
+what the file's content depends on, and how much of the file is complete (`captures.export.parallel.Stage`). A run that
+resumes truncates the rest.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from kproxy.captures.outputs import ADVICE
 from kproxy.captures.stamps import ends
 
 PATIENCE: Final = 20.0
-"""Seconds within which workers notice that the run that forked them is gone."""
+"""Seconds for which a run waits until the workers of an earlier run notice that it is gone and release the file."""
 _PAUSE: Final = 0.05
 _NOTHING: Final = Stage(0, [], {})
 
@@ -32,12 +33,12 @@ class PartialError(Exception):
 
 
 class Partial:
-    """A context for an output that becomes `target` if the context ends without an exception; write to `out`.
+    """A context for an output: write to `out`; it becomes the file `target` if the context ends without an exception.
 
-    `made_of` (JSON values) has everything that its bytes depend on. If an interrupted run had the same, `stage` is its
-    progress, and `out` is positioned after its complete part. Raises PartialError if that run had something else, if
-    the files are damaged, while another process writes, or if FILE.part is a foreign file (unless `overwrite`); OSError
-    if the file cannot be written.
+    `made_of` (JSON values) is everything that the content depends on. If an interrupted run had the same, `stage` is
+    its progress, and `out` is positioned after its complete part. Raises PartialError if that run had something else,
+    if the files are damaged, while another process writes, or if FILE.part is a foreign file (unless `overwrite`);
+    OSError if the file cannot be written.
     """
 
     def __init__(self, target: Path, made_of: Mapping[str, Any], *, overwrite: bool = False) -> None:
@@ -47,14 +48,14 @@ class Partial:
         self._made_of = json.loads(json.dumps(made_of))
         self._overwrite = overwrite
         self.stage: Stage | None = None
-        """The progress of an earlier run; None if there was none."""
+        """The progress of the interrupted run; None if there was none."""
         self.out = self._claim()
         try:
             size = self._resume()
             self.out.truncate(size)
             self.out.seek(size)
             if self.stage is None:
-                self.reached(_NOTHING)  # so that a later run recognises the file
+                self.reached(_NOTHING)  # a journal, by which a later run recognises the file
         except BaseException:
             self.out.close()
             raise
@@ -72,7 +73,7 @@ class Partial:
                 self._journal.unlink(missing_ok=True)
 
     def reached(self, stage: Stage) -> None:
-        """Record that the flushed file is complete up to a stage, counted from the start of this run."""
+        """Record that the file, as flushed, is complete up to a stage, counted from the start of this run."""
         before = self.stage or _NOTHING
         self._sync()
         descriptor = self.out.fileno()
@@ -87,28 +88,30 @@ class Partial:
         private.replace(self._journal, json.dumps(journal))
 
     def _sync(self) -> None:
-        """Sync the file before its journal, so that a power failure cannot leave a journal ahead of it."""
+        """Sync the file to disk: after a power failure, its journal never counts bytes that the file lacks."""
         self.out.flush()
         os.fsync(self.out.fileno())
 
     def _claim(self) -> BinaryIO:
-        """The file, locked for this process and those that it forks, until all of them have ended."""
+        """The file, opened and locked until this process and all that it forks have ended. Raises PartialError if it is
+        in use.
+        """
         until = time.monotonic() + PATIENCE
         while True:
             out = private.appended(self._part, buffering=1 << 20)
             with contextlib.suppress(BlockingIOError, FileNotFoundError):
                 fcntl.flock(out.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if os.path.samestat(os.fstat(out.fileno()), self._part.stat()):
-                    return out  # otherwise the previous holder has completed it
+                    return out  # otherwise another process has completed and renamed it
             out.close()
             if time.monotonic() > until:
                 raise PartialError(f"{self._part}: another process writes it")
             time.sleep(_PAUSE)
 
     def _resume(self) -> int:
-        """Number of bytes that an earlier run completed; also sets its stage."""
+        """The number of bytes that an earlier run completed; sets `stage` to its progress. Raises PartialError."""
         if not os.fstat(self.out.fileno()).st_size:
-            self._journal.unlink(missing_ok=True)  # FILE.part was removed by the user, to start over
+            self._journal.unlink(missing_ok=True)  # the user removed FILE.part to start over
         try:
             journal = json.loads(self._journal.read_bytes())
             made_of, size, digest, stage = (journal[name] for name in ("made_of", "size", "ends", "stage"))

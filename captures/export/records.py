@@ -1,4 +1,4 @@
-"""A line for each record: "kproxy.record/1"."""
+"""Writes a line of JSON for each record: "kproxy.record/1"."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kproxy.decoders.view import View
 
 RECORD: Final = "kproxy.record/1"
 PIECE: Final = 1 << 20
-"""Bytes of text that are buffered."""
+"""Bytes of text that are buffered before they are returned."""
 
 _OF_BATCH: Final = (
     "baseOffset", "magic", "crcValid", "compression", "timestampType", "isTransactional", "isControl", "producerId",
@@ -32,7 +32,7 @@ Body = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class _Carrier:
-    """A message with records and its request or response: both bodies as JSON, without opened batches."""
+    """An exchange that carries records: both bodies as JSON, with batches that are not opened."""
 
     api: str | None
     api_key: int
@@ -45,7 +45,7 @@ class _Carrier:
 
 
 class RecordLines:
-    """A line for each record, in the order of their exchanges; `problems` counts unreadable records."""
+    """Writes a line for each record, in the order of the exchanges; `problems` counts problems of the records."""
 
     def __init__(self, reader: Reading, view: View | None = None) -> None:
         self.problems = 0
@@ -60,7 +60,7 @@ class RecordLines:
         return b"".join(self.pieces(items))
 
     def pieces(self, items: Sequence[Exchange | StreamProblem | Health]) -> Iterator[bytes]:
-        """The text in pieces, because that of one batch may exceed memory."""
+        """The text in pieces, because that of a single batch may exceed memory."""
         held: list[bytes] = []
         size = 0
         for item in items:
@@ -77,7 +77,7 @@ class RecordLines:
         return b""
 
     def records(self, exchange: Exchange) -> Iterator[dict[str, Any]]:
-        """The objects of an exchange's records, made lazily."""
+        """The JSON objects of an exchange's records, made one after the other."""
         key = exchange.api_key
         if exchange.protocol is not None or key is None or (key not in PLACES and key != api_keys.ENVELOPE):
             learn(exchange, self._reader.source, self._reader.definitions, self._view.knowledge)
@@ -100,7 +100,10 @@ class RecordLines:
         yield from self._message(line["exchange"], carrier, lists, counted=key != api_keys.ENVELOPE)
 
     def _message(self, number: int, carrier: _Carrier, lists: Lists, *, counted: bool) -> Iterator[dict[str, Any]]:
-        """The records of a message; `counted`: problems of its batch headers are counted already."""
+        """The JSON objects of the records in exchange `number`.
+
+        `counted` tells that problems of batch headers are in `problems` already.
+        """
         body = carrier.request if lists.in_request else carrier.response
         if not body:
             return
@@ -141,7 +144,11 @@ class RecordLines:
         *,
         counted: bool,
     ) -> Iterator[dict[str, Any]]:
-        """The records of a field; `facts` describe its partition, `base` is the offset assigned to the first record."""
+        """The JSON objects of the records in one records field.
+
+        `facts` describe the partition. `aborted` are indexes of aborted batches, `below` is the offset that the Fetch
+        asked for, `base` the offset assigned to the first produced record. For `counted` see `_message`.
+        """
         before = len(form.troubles) if counted else 0
         count, last, batch = 0, -1, {}
         for index, records in form.pieces(body_json, self._view, facts["topic"], allowance):
@@ -158,7 +165,7 @@ class RecordLines:
 
 
 def _carrier(outer: _Carrier) -> _Carrier:
-    """The message, or the message inside it for an Envelope that can be decoded."""
+    """The same exchange; for an Envelope that can be decoded, the exchange inside it."""
     found = outer
     while found.api_key == api_keys.ENVELOPE:
         asked, answered = _inside(found.request, "requestData"), _inside(found.response, "responseData")
@@ -176,7 +183,7 @@ def _inside(body: Body | None, field: str) -> Body | None:
 
 
 def batch_facts(header: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that all records of a batch share."""
+    """The members of a batch's header that each of its records repeats."""
     return {name: header[name] for name in _OF_BATCH if name in header}
 
 
@@ -187,7 +194,11 @@ def record_line(
     why: str | None = None,
     assigned: int | None = None,
 ) -> dict[str, Any]:
-    """The object of a record: `facts` give its place, `why` the reason why consumers skip it."""
+    """The JSON object of a record.
+
+    `facts` say where the record is, `why` is the reason why consumers skip it, `assigned` the offset that a broker gave
+    it.
+    """
     shown: dict[str, Any] = {"schema": RECORD, **facts, "offset": record["offset"]}
     if assigned is not None:
         shown["assignedOffset"] = assigned

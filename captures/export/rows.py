@@ -1,4 +1,4 @@
-"""Exchanges as CSV: a row for each, with the chosen columns.
+"""Writes exchanges as CSV: a row for each, with the chosen columns.
 
 Bodies are decoded only for columns that need them.
 """
@@ -39,23 +39,25 @@ HEADER_COLUMNS: dict[str, str] = {
     "request_size": "'' if x.request is None else x.request.size",
     "response_size": "'' if x.response is None else x.response.size",
 }
-"""The Python expression for each column of an exchange x, with the names of `CsvLines`; "" is a missing value."""
+"""By column, the Python expression for its cell; x is the exchange, other names are those of `CsvLines`, "" is no
+value.
+"""
 BODY_COLUMNS: dict[str, str] = {
     "status": "body['status']",
     "error_codes": "text(' '.join(body['error_codes']))",
 }
-"""The expressions of columns that need bodies (only decoding finds out that an exchange is undecodable)."""
+"""By column, the expressions that need decoded bodies: only decoding shows that an exchange is undecodable."""
 COLUMNS: tuple[str, ...] = (
     "time", "exchange", "connection", "client", "broker", "api", "api_key", "version", "correlation_id", "client_id",
     "status", "latency_ms", "request_size", "response_size", "error_codes",
 )  # fmt: skip
-"""The columns of a file for which none are chosen, in order."""
+"""The columns, in order, if the user chooses none."""
 FURTHER_COLUMNS: dict[str, Field] = {field.csv: field for field in FIELDS if field.csv}
-"""Attributes that can be chosen as columns too."""
+"""By column, further attributes of exchanges that the user can choose."""
 
 
 def quoted(text: str | None) -> str:
-    """A text cell (RFC 4180), "" for None; control characters are escaped."""
+    """A text as a CSV cell (RFC 4180), "" for None; control characters are escaped."""
     if text is None:
         return ""
     if not text.isprintable():
@@ -64,12 +66,12 @@ def quoted(text: str | None) -> str:
 
 
 class CsvLines:
-    """Turns exchanges into lines of the chosen columns; problems and health have no line."""
+    """Writes a line of the chosen columns for each exchange; problems and health have no line."""
 
     problems = 0
 
     def __init__(self, reader: Reading, columns: Sequence[str] = COLUMNS, *, formulas: bool = False) -> None:
-        """With `formulas`, text that a spreadsheet would evaluate stays unchanged."""
+        """With `formulas`, text stays unchanged that a spreadsheet would evaluate."""
         self.columns = tuple(columns)
         self._reader = reader
         self._precision = 6
@@ -88,7 +90,7 @@ class CsvLines:
         return ",".join(self.columns).encode() + b"\n"
 
     def lines(self, items: Sequence[Exchange | StreamProblem | Health]) -> bytes:
-        """The rows of a batch."""
+        """The lines of all exchanges among the items."""
         self._precision = self._reader.precision
         text = self._lines([item for item in items if type(item) is Exchange], **self._names)
         return text.encode("utf-8", "replace")
@@ -97,7 +99,7 @@ class CsvLines:
         return b""
 
     def _timestamps(self) -> Callable[[Frame | None], str]:
-        """timestamp() of a frame; cached by second, because neighbours mostly share it."""
+        """A function that formats a frame's time; it caches the last second, which successive frames mostly share."""
         second, prefix = -1, ""
 
         def text(frame: Frame | None) -> str:
@@ -122,7 +124,7 @@ class CsvLines:
         return "" if latency is None else milliseconds(latency, self._precision)
 
     def _further(self, column: str, exchange: Exchange) -> str:
-        """A cell of FURTHER_COLUMNS; "" for a value that is missing or not known."""
+        """The cell of a column in FURTHER_COLUMNS; "" if the value is missing or unknown."""
         field = FURTHER_COLUMNS[column]
         row = ExchangeRow(exchange, self._reader.source, self._reader.definitions)
         try:
@@ -147,12 +149,14 @@ class CsvLines:
 
 
 def _for_sheets(text: str | None) -> str:
-    """A text cell that no spreadsheet evaluates."""
+    """A text as a CSV cell that no spreadsheet evaluates."""
     return quoted(None if text is None else in_sheet(text))
 
 
 def _writer(columns: Sequence[str]) -> Callable[..., str]:
-    """One compiled function for the chosen columns; a call for each cell would cost more than reading."""
+    """A compiled function that writes the chosen columns; calling a function for each cell would cost more than
+    reading.
+    """
     cells = {column: f"further('{column}', x)" for column in FURTHER_COLUMNS} | HEADER_COLUMNS | BODY_COLUMNS
     row = ",".join("{" + cells[column] + "}" for column in columns)
     body = "        body = decoded(x)\n" if any(column in BODY_COLUMNS for column in columns) else ""

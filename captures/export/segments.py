@@ -1,4 +1,4 @@
-"""Log segments as JSON Lines: "kproxy.batch/1" and "kproxy.segment/1", or a "kproxy.record/1" for each record."""
+"""Writes log segments as JSON Lines: "kproxy.batch/1" and "kproxy.segment/1", or "kproxy.record/1" for each record."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SEGMENT: Final = "kproxy.segment/1"
 
 
 def batch_json(batch: StoredBatch) -> dict[str, Any]:
-    """A batch with its records."""
+    """The JSON object of a batch with its records."""
     problems = [_problem(one) for one in batch.troubles]
     if batch.left_out:
         problems.append(
@@ -36,7 +36,7 @@ def batch_json(batch: StoredBatch) -> dict[str, Any]:
 
 
 def segment_json(segment: Segment) -> dict[str, Any]:
-    """A file, with the totals of its batches."""
+    """The JSON object of a segment file with the totals of its batches."""
     first, last = segment.times or (None, None)
     return {
         "schema": SEGMENT,
@@ -56,13 +56,13 @@ def segment_json(segment: Segment) -> dict[str, Any]:
 
 
 def batch_lines(items: Iterable[StoredBatch | Segment]) -> Iterator[bytes]:
-    """A line for each batch, and one for each file at its end."""
+    """A line for each batch, and after the batches of a file a line for the file."""
     for item in items:
         yield encode(segment_json(item) if isinstance(item, Segment) else batch_json(item)) + b"\n"
 
 
 class StoredRecords:
-    """A line for each record; `problems` counts unreadable ones."""
+    """Writes a line for each record in log segments; `problems` counts problems of the records."""
 
     def __init__(self) -> None:
         self.problems = 0

@@ -1,7 +1,7 @@
-"""Selected exchanges as a pcapng file that has their whole frames and nothing else.
+"""Writes selected exchanges as a pcapng file that has their whole frames and nothing else.
 
-The frames' bytes are original; the packets around them are synthetic, like the recorder's, so that nothing of other
-exchanges, connections or lower layers is included. Each frame's first and last byte keep their times.
+The frames' bytes are original. The packets around them are synthetic, like the recorder's, so that nothing of other
+exchanges, connections or lower layers is included. The first and the last byte of each frame keep their times.
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ from kproxy.decoders.schema import api_keys
 from kproxy.decoders.stream import Side, Source
 
 _START: Final = 1_000_000
-"""TCP sequence number of a connection's first byte."""
+"""TCP sequence number of the first byte in each direction."""
 
 Change = Callable[[Exchange], Exchange]
 
 
 @dataclass(slots=True)
 class _Piece:
-    """The bytes [start, end) of a frame (end None: to its end), all captured at `time`."""
+    """The bytes [start, end) of a frame, all captured at `time`; with the end None, all bytes from `start` on.
+
+    `at` is the address by which pieces are ordered, `exchange` the index of the exchange in the slice.
+    """
 
     at: int
     exchange: int
@@ -36,19 +39,19 @@ class _Piece:
 
 @dataclass(slots=True)
 class _Talk:
-    """A connection that is being written."""
+    """A connection whose frames are written."""
 
     connection: Connection
     handshake: Exchange | None = None
     frames: dict[Side, list[tuple[int, Frame]]] = field(default_factory=lambda: {side: [] for side in Side})
-    """(exchange number, frame)."""
+    """By sender: (index of the exchange in the slice, frame)."""
     directions: dict[Side, Direction] | None = None
 
 
 class Slice:
     """Collects exchanges of a reading (`add`), then writes them (`write`).
 
-    Excluded exchanges must be passed to `passed`, because SASL tokens can be read only after their handshake.
+    Pass all other items to `passed`: a SASL token is readable only after its handshake, which is then added too.
     """
 
     def __init__(self) -> None:
@@ -59,12 +62,12 @@ class Slice:
         return len(self._exchanges)
 
     def passed(self, item: Exchange | StreamProblem) -> None:
-        """Learn from an item that is not part of the slice."""
+        """Remember an item that is not selected, if it is a SASL handshake."""
         if isinstance(item, Exchange) and item.api_key == api_keys.SASL_HANDSHAKE and item.protocol is None:
             self._talk(item.connection).handshake = item
 
     def add(self, exchange: Exchange) -> None:
-        """Add an exchange to the slice."""
+        """Add an exchange to the slice; before a SASL token, its handshake."""
         talk = self._talk(exchange.connection)
         if exchange is talk.handshake:
             talk.handshake = None
@@ -89,7 +92,7 @@ class Slice:
     ) -> None:
         """Write the file; `change` is applied to each exchange before its bytes are read.
 
-        `comments` describe the whole file; `ending` returns those at its end.
+        `comments` are on the whole file; `ending` returns comments that are written at its end.
         """
         out.write(file_header(application, "slice", comments))
         packets, last = 0, 0
@@ -127,7 +130,8 @@ class Slice:
                 reached = 0
                 for number, frame in sorted(frames, key=lambda one: one[1].stream_offset):
                     first = frame.spans[0][0] if frame.spans else frame.at
-                    # Late retransmissions were captured after the bytes that follow them; use the stream's order.
+                    # A late retransmission was captured after the bytes that follow it; pieces have the order of the
+                    # stream.
                     reached = max(reached, first)
                     border: int | None = None
                     if frame.first_time != frame.time:

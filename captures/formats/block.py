@@ -1,19 +1,19 @@
-"""One packet's whole block at once, as the relay writes most of them: bytes of a stream behind a template.
+"""Makes the pcapng block of most of the relay's packets in one step, from a template and the payload.
 
-Only compiled it is quicker than `Direction.packet` of pcapng_writer.py, which says what every field is: setup.py
-compiles it with the C types of block.pxd, and plain it is there for tests.
+It is faster than `Direction.packet` of pcapng_writer.py, which explains every field, only if setup.py compiles it with
+the C types of block.pxd. Tests use the plain version.
 """
 
 from __future__ import annotations
 
 HEAD = 28
-"""Bytes of an enhanced packet block before the packet."""
+"""Number of bytes of an enhanced packet block before the packet."""
 
 
 class Template:
-    """One direction of a TCP connection as blocks: `template` is one without payload, `sequence` that of the next byte.
+    """One direction of a TCP connection: `template` is its block without payload, `sequence` the next sequence number.
 
-    `ip_sum` and `tcp_sum` are what the checksums of its headers are made of, without lengths.
+    `ip_sum` and `tcp_sum` are the partial checksums of its headers, without lengths.
     """
 
     def __init__(self, template: bytes, ipv6: bool, ip_sum: int, tcp_sum: int, sequence: int) -> None:
@@ -24,7 +24,7 @@ class Template:
         self.sequence = sequence
 
     def block(self, time_ns: int, payload: bytes, acknowledge: int) -> bytearray:
-        """The block of a packet with `payload`; advances `sequence`."""
+        """The block of a packet with `payload` and the acknowledgement number `acknowledge`; advances `sequence`."""
         sequence = self.sequence
         self.sequence += len(payload)
         return _block(self.template, self.ipv6, self.ip_sum, self.tcp_sum, time_ns, payload, sequence, acknowledge)

@@ -1,4 +1,4 @@
-"""Functions that setup.py compiles if there is a C compiler, otherwise their plain Python source."""
+"""Imports the functions that setup.py compiles where there is a C compiler, and else their plain Python versions."""
 
 from __future__ import annotations
 

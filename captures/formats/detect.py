@@ -1,4 +1,4 @@
-"""Detects the format of a capture by its first bytes."""
+"""Detects the format of a capture from its first bytes."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ OTHERS: tuple[tuple[bytes, str], ...] = (
 
 
 def walker(view: memoryview, *, whole: bool) -> Walker | None:
-    """The walker of a file that begins with `view`; None if more bytes are needed for the decision.
+    """The walker for a file that begins with `view`; None if the decision needs more bytes.
 
-    `whole`: no more bytes will come. Raises FormatError if the file is not a readable capture.
+    `whole` tells that the file is complete. Raises FormatError if the file is not a readable capture.
     """
     start = bytes(view[:8])
     if start[:4] in PCAP:
         if len(view) < HEADER:
             if whole:
-                raise FormatError(f"cut in its pcap header ({counted(len(view), 'byte')} of {HEADER})", len(view))
+                raise FormatError(f"ends inside its pcap header ({counted(len(view), 'byte')} of {HEADER})", len(view))
             return None
         return PcapWalker(view)
     if start[:4] == PCAPNG:
         if len(view) < 28 and whole:
-            raise FormatError(f"cut in its pcapng section header ({counted(len(view), 'byte')})", len(view))
+            raise FormatError(f"ends inside its pcapng section header ({counted(len(view), 'byte')})", len(view))
         return PcapngWalker() if len(view) >= 28 else None
     if not start:
         if whole:
@@ -45,13 +45,16 @@ def walker(view: memoryview, *, whole: bool) -> Walker | None:
         if start.startswith(magic):
             raise FormatError(f"the file is {what}", 0)
     if len(start) < 4 and any(magic.startswith(start) for magic in (*PCAP, PCAPNG)):
-        raise FormatError(f"cut in its header ({counted(len(start), 'byte')})", len(start))
+        raise FormatError(f"ends inside its header ({counted(len(start), 'byte')})", len(start))
     raise FormatError("not a capture: the file is neither pcap nor pcapng", 0)
 
 
 def cut(walker: Walker | None, size: int) -> FormatError | None:
-    """The error for a file of `size` bytes that ends within a packet; None if it is complete."""
+    """The error for a file of `size` bytes that ends within a packet; None if it ends after one.
+
+    `walker` has read the file; None if even its header is incomplete.
+    """
     if walker is None or walker.position >= size:
         return None
     there = size - walker.position
-    return FormatError(f"cut in a packet ({counted(there, 'byte')} of it {are(there)} there)", walker.position)
+    return FormatError(f"ends inside a packet ({counted(there, 'byte')} of it {are(there)} there)", walker.position)

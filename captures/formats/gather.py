@@ -1,4 +1,4 @@
-"""Numbers at any offsets of a byte buffer, many at a time."""
+"""Reads numbers at any offsets of a byte buffer, many at a time, by numpy."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy.typing as npt
 
 
 class Bytes:
-    """A buffer, seen as overlapping items of any type: `Bytes(b).view(">u2")[offsets]` gathers big-endian shorts.
+    """A buffer seen as overlapping items of any type: `Bytes(b).view(">u2")[offsets]` is the big-endian shorts at
+    `offsets`.
 
-    An offset past the last whole item raises IndexError, as for any array.
+    An offset beyond the last complete item raises IndexError.
     """
 
     def __init__(self, buffer: memoryview) -> None:
@@ -19,7 +20,7 @@ class Bytes:
         self._views: dict[str, npt.NDArray[Any]] = {}
 
     def view(self, kind: str) -> npt.NDArray[Any]:
-        """Item i has the bytes [i, i + item size)."""
+        """An array of items of type `kind`; item i begins at byte i."""
         held = self._views.get(kind)
         if held is None:
             item = np.dtype(kind)
@@ -29,6 +30,6 @@ class Bytes:
         return held
 
     def items(self, kind: npt.DTypeLike, at: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-        """The items of any type at these offsets; for headers this is faster than field by field."""
+        """The items of a type at the offsets `at`; for structured headers this is faster than field by field."""
         item = np.dtype(kind)
         return self.view(f"V{item.itemsize}")[at].view(item)

@@ -1,4 +1,4 @@
-"""From packet records to TCP segments: link layers, IPv4 and IPv6.
+"""Turns packet records into TCP segments: link layers, IPv4 and IPv6.
 
 The usual packets (TCP in IP in a known link layer, perhaps VLAN-tagged) are read for all records at once. Others
 (fragments, extension headers, tunnels) are read one by one by plain.py, and unknown link layers by scapy.
@@ -29,12 +29,12 @@ from kproxy.captures.formats.plain import (
     Row,
 )
 from kproxy.captures.formats.records import Records
-from kproxy.captures.tcp.packets import Ints, Mask, Packets, Where, joined, nothing, numbered, where
+from kproxy.captures.tcp.packets import CLOSED, Ints, Mask, Packets, Where, joined, nothing, numbered, where
 
 NULL, ETHERNET, RAW_BSD, RAW_OPENBSD, RAW, CISCO_HDLC, LOOP, COOKED, RAW_IPV4, RAW_IPV6, COOKED2 = (
     0, 1, 12, 14, 101, 104, 108, 113, 228, 229, 276,
 )  # fmt: skip
-"""LINKTYPE_ numbers of the registry kept by tcpdump; 12 and 14 are what some systems' DLT_RAW left in files."""
+"""LINKTYPE_ numbers from tcpdump's registry; 12 and 14 are numbers that some systems write for raw IP."""
 KNOWN = frozenset({NULL, ETHERNET, RAW_BSD, RAW_OPENBSD, RAW, CISCO_HDLC, LOOP, COOKED, RAW_IPV4, RAW_IPV6, COOKED2})
 IPV4_HEADER = np.dtype([
     ("version", "u1"), ("service", "u1"), ("total", ">u2"), ("identification", ">u2"), ("fragment", ">u2"),
@@ -44,46 +44,52 @@ IPV6_HEADER = np.dtype([
     ("version", "u1"), ("flow", "V3"), ("length", ">u2"), ("kind", "u1"), ("hops", "u1"), ("addresses", "V32"),
 ])  # fmt: skip
 TCP_HEADER = np.dtype([("ports", "V4"), ("seq", ">u4"), ("ack", ">u4"), ("offset", "u1"), ("flags", "u1")])
-"""The header up to the flags."""
+"""The TCP header from the ports to the flags."""
+WINDOW = 14
+"""Offset of the receive window in a TCP header."""
 MOST_TAGS = 4
 _ODD_TYPES = (*FRAMED, *VLAN_TAGS, *unread.ETHERTYPES)
 _ODD_PROTOCOLS = (*TUNNELS, *unread.PROTOCOLS)
 _ODD_LAYERS = (*EXTENSIONS, *_ODD_PROTOCOLS)
 _ODD_PORTS = (*TUNNEL_PORTS, *unread.PORTS)
-"""Protocols that plain.py reads, or counts by name."""
+"""UDP ports whose packets plain.py reads, or counts as unsupported tunnels by name."""
 
 Columns: TypeAlias = npt.NDArray[Any]
 Tcp: TypeAlias = "tuple[list[bytes], Ints, Ints, Ints, Ints, Ints, Ints]"
-"""(directions, numbers of these by packet, seq, ack, flags, payload offset, payload length)."""
+"""(keys of directions; for each packet: index of its direction, seq, ack, flags, payload's file offset, payload
+length).
+"""
 Found: TypeAlias = "tuple[Ints, Tcp]"
-"""(positions of records, their columns)."""
+"""(positions of records in their batch, the TCP columns of these records)."""
 
 
 class LinkLayers:
-    """Turns the records of a capture into TCP segments; keeps the fragments of one packet between calls."""
+    """Turns the records of a capture into TCP segments; IP fragments are kept from call to call."""
 
     def __init__(self) -> None:
         self._plain = Plain()
         self.unknown: set[int] = set()
-        """Link-layer types that could not be read."""
+        """Link-layer types in the capture that kproxy cannot read."""
 
     @property
     def incomplete(self) -> int:
-        """Number of fragments without their first one, which has the TCP header."""
+        """Number of IP fragments that cannot be used, because the first fragment of their packet, with the TCP header,
+        is missing.
+        """
         return self._plain.incomplete
 
     @property
     def unread(self) -> dict[str, int]:
-        """Number of packets of unsupported links and tunnels, by name."""
+        """By name, the number of packets of unsupported links and tunnels."""
         return self._plain.unread
 
     @property
     def fragmented(self) -> bool:
-        """Whether fragments of a packet may be missing so far."""
+        """Whether further fragments of a packet may come."""
         return self._plain.fragmented
 
     def segments(self, view: memoryview, records: Records, base: int) -> Packets:
-        """The TCP segments of `records`, whose offsets are in `view`; addresses start at `base`."""
+        """The TCP segments of `records`; `view` holds the file's bytes, the first of which has address `base`."""
         held = Bytes(view)
         found: list[Found] = []
         rows: list[Row] = []
@@ -143,7 +149,7 @@ class LinkLayers:
 
 
 def _one_of(column: npt.NDArray[Any], numbers: tuple[int, ...]) -> Mask:
-    """np.isin for a few numbers, without its sorting."""
+    """For each item of a column, whether it is one of a few numbers: np.isin without its sorting."""
     found: Mask = column == numbers[0]
     for number in numbers[1:]:
         found |= column == number
@@ -151,7 +157,10 @@ def _one_of(column: npt.NDArray[Any], numbers: tuple[int, ...]) -> Mask:
 
 
 def _network_layer(held: Bytes, link: int, data: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """(offset of the network layer, EtherType or 0) of each packet."""
+    """For each packet: offset of its network layer, EtherType of that layer (0 if there is none).
+
+    `data` and `end` are the offsets of the packet's first byte and of its end.
+    """
     count = len(data)
     protocol = np.zeros(count, np.int64)
     if link in {RAW, RAW_BSD, RAW_OPENBSD, RAW_IPV4, RAW_IPV6}:
@@ -162,9 +171,9 @@ def _network_layer(held: Bytes, link: int, data: Ints, end: Ints) -> tuple[Ints,
     if link in {NULL, LOOP}:
         some = where(data + 4 <= end)
         family = held.view("<u4")[data[some]].astype(np.int64)
-        # The family is in the byte order of the machine that captured (NULL) or of the network (LOOP).
+        # The address family is in the byte order of the machine that captured (NULL) or of the network (LOOP).
         family = np.where(family > 0xFFFF, family >> 24, family)
-        # AF_INET6 differs between systems.
+        # The number of AF_INET6 differs between systems.
         protocol[some] = np.where(family == 2, IPV4, np.where(np.isin(family, (10, 23, 24, 28, 30)), IPV6, 0))
         return data + 4, protocol
     place, header = {ETHERNET: (12, 14), COOKED: (14, 16), COOKED2: (0, 20), CISCO_HDLC: (2, 4)}[link]
@@ -183,7 +192,12 @@ def _network_layer(held: Bytes, link: int, data: Ints, end: Ints) -> tuple[Ints,
 
 
 def _ipv4(held: Bytes, at: Ints, end: Ints, wire: Ints) -> tuple[Where, Mask, Tcp | None]:
-    """TCP over IPv4: the plain packets with their columns, and those left to plain.py."""
+    """(positions of packets with plain TCP, mask of packets for plain.py, TCP columns of the former) for IPv4 headers
+    at `at`.
+
+    `end` is where each packet's captured bytes end, `wire` where all its bytes would end. The columns are None without
+    packets.
+    """
     header = held.items(IPV4_HEADER, at)
     version, kind = header["version"], header["kind"]
     fragment = (header["fragment"] & 0x3FFF) != 0
@@ -198,7 +212,7 @@ def _ipv4(held: Bytes, at: Ints, end: Ints, wire: Ints) -> tuple[Where, Mask, Tc
     plain = where(tcp & ~fragment & (layer4 + TCP_HEADER.itemsize <= end))
     header, at = header[plain], at[plain]
     total = header["total"].astype(np.int64)
-    # Segmentation offloading leaves a total length of 0.
+    # The total length is 0 in packets of segmentation offloading.
     ends = np.where(total == 0, wire[plain], at + total)
     return plain, strange, _tcp(held, header["addresses"], layer4[plain], ends)
 
@@ -222,14 +236,14 @@ def _ipv6(held: Bytes, at: Ints, end: Ints, wire: Ints) -> tuple[Where, Mask, Tc
 
 
 def _udp(held: Bytes, udp: Mask, layer4: Ints, strange: Mask) -> None:
-    """Leave packets to tunnel ports to plain.py."""
+    """Mark the UDP packets to ports of tunnels in `strange`, so that plain.py reads them."""
     some = np.flatnonzero(udp)
     if len(some):
         strange[some[np.isin(held.view(">u2")[layer4[some] + 2], _ODD_PORTS)]] = True
 
 
 def _tcp(held: Bytes, addresses: Columns, at: Ints, ends: Ints) -> Tcp | None:
-    """The columns of the TCP headers at `at`, of packets that end at `ends`; None if there are none."""
+    """The TCP columns of packets with TCP headers at `at`; None without packets. `ends` is where each packet ends."""
     if not len(at):
         return None
     header = held.items(TCP_HEADER, at)
@@ -238,21 +252,28 @@ def _tcp(held: Bytes, addresses: Columns, at: Ints, ends: Ints) -> Tcp | None:
         *_directions(addresses, header["ports"]),
         header["seq"].astype(np.int64),
         header["ack"].astype(np.int64),
-        header["flags"].astype(np.int64),
+        header["flags"].astype(np.int64) | _closed(held, at),
         payload,
         np.maximum(ends - payload, 0),
     )
 
 
+def _closed(held: Bytes, at: Ints) -> Ints:
+    """CLOSED for each TCP header at `at` whose window is 0."""
+    windows = held.view(">u2")
+    found: Ints = (windows[np.minimum(at + WINDOW, len(windows) - 1)] == 0) * np.int64(CLOSED)
+    return found
+
+
 def _directions(addresses: Columns, ports: Columns) -> tuple[list[bytes], Ints]:
-    """The directions of packets, and the number of each packet's direction."""
+    """(distinct keys of directions, for each packet the index of its direction)."""
     key = np.dtype([("addresses", addresses.dtype), ("ports", ports.dtype)])
     keys = np.empty(len(ports), key)
     keys["addresses"], keys["ports"] = addresses, ports
     beginning, *inner, last = np.ascontiguousarray(keys.view("<u4").reshape(len(keys), -1).T)
     number = beginning.astype(np.int64)
     for word in (*(word for word in inner if (word != word[0]).any()), last):
-        number = number << 32 | word  # combine the classes by earlier words with those by this word
+        number = number << 32 | word  # packets equal in all words so far get the same number
         number = np.searchsorted(np.unique(number), number)
     first = np.empty(int(number.max()) + 1, np.int64)
     first[number] = np.arange(len(keys))
@@ -266,11 +287,11 @@ def _record(records: Records, position: int, base: int) -> Record:
 
 
 def _packets(records: Records, found: list[Found], rows: list[Row], base: int) -> Packets:
-    """One batch in capture order from the results of both paths."""
+    """One batch in capture order, from the columns of usual packets (`found`) and the rows of plain.py."""
     parts: list[tuple[Ints, Packets]] = []
     for which, (directions, direction, seq, ack, flags, payload, length) in found:
         time, end = records.time[which], records.data[which] + records.captured[which]
-        # A payload without captured bytes gets an address within its packet too.
+        # A payload of which nothing was captured also gets an address within its packet.
         at = np.minimum(payload, end)
         stored = np.minimum(end - at, length)
         parts.append((which, Packets(directions, direction, time, seq, ack, flags, at + base, length, stored)))

@@ -1,4 +1,4 @@
-"""Recognises captures by their first bytes."""
+"""Recognises captures by their magic numbers."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ PCAP: Final = {
     b"\x4d\x3c\xb2\xa1": ("<", 1),
     b"\xa1\xb2\x3c\x4d": (">", 1),
 }
-"""(byte order, nanoseconds of a unit of the fraction) by magic number."""
+"""By a pcap file's magic number: (byte order, nanoseconds in a unit of the fraction of a second)."""
 PCAPNG: Final = b"\x0a\x0d\x0d\x0a"
 
 
 def is_capture(data: bytes) -> bool:
-    """Whether bytes are the beginning of a pcap or pcapng file."""
+    """Whether `data` is the beginning of a pcap or pcapng file."""
     return data[:4] in PCAP or data.startswith(PCAPNG)
 
 
 def begins_as_capture(path: Path) -> bool:
-    """Whether a file, possibly compressed, is a pcap or pcapng file; False if it cannot be read."""
+    """Whether a file is pcap or pcapng, also compressed; False if it cannot be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

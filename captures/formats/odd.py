@@ -1,6 +1,7 @@
-"""Link layers that are read packet by packet: Linux's NFLOG, and the many that scapy knows where it is installed.
+"""Reads link layers packet by packet: Linux's NFLOG, and the many that scapy knows where it is installed.
 
-scapy is under GPL-2.0-only, so distributions of kproxy may leave it out. Only `find_ip` and sniffing.py use it.
+scapy is under GPL-2.0-only, so distributions of kproxy may leave it out. Only `find_ip` and captures/sniffing.py use
+it.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from kproxy.captures.formats.plain import IPV4, IPV6
 
 NFLOG = 239
 NFLOG_PAYLOAD = 9
-"""Number of the attribute with the packet (LINKTYPE_NFLOG)."""
+"""Number of the NFLOG attribute that holds the packet (LINKTYPE_NFLOG)."""
 
 
 @lru_cache(maxsize=64)
 def _layer(link: int) -> Any:
-    """Scapy's packet class of a link-layer type; None if it has none or is not installed."""
+    """Scapy's packet class for a link-layer type; None if scapy lacks one or is not installed."""
     try:
         import scapy.layers.all  # noqa: F401  # fills the table
         from scapy.config import conf
@@ -30,14 +31,14 @@ def _layer(link: int) -> Any:
 
 
 def not_read(links: Iterable[int]) -> str:
-    """The message about link-layer types that `find_ip` does not know."""
+    """The message that packets of these link-layer types cannot be read."""
     names = ", ".join(map(str, sorted(links)))
     missing = "" if find_spec("scapy") else " without scapy, which is not installed (pip install scapy)"
     return f"packets of link-layer type {names} cannot be read{missing}"
 
 
 def find_ip(link: int, data: bytes) -> tuple[int, int] | tuple[()] | None:
-    """Offset and EtherType of the outermost IP packet in a frame; () if there is none.
+    """(offset, EtherType) of the outermost IP packet in a frame; () if the frame holds none.
 
     None if the link-layer type itself is unknown.
     """
@@ -52,7 +53,7 @@ def find_ip(link: int, data: bytes) -> tuple[int, int] | tuple[()] | None:
     try:
         packet = layer(data)
     except Exception:  # noqa: BLE001
-        return ()  # scapy's fields raise various exceptions on bad bytes
+        return ()  # damaged bytes make scapy raise various exceptions
     for kind, protocol in ((IP, IPV4), (IPv6, IPV6)):
         found = packet.getlayer(kind)
         if found is not None and found.original:
@@ -63,7 +64,10 @@ def find_ip(link: int, data: bytes) -> tuple[int, int] | tuple[()] | None:
 
 
 def _nflog(data: bytes) -> tuple[int, int] | tuple[()]:
-    """The packet logged by iptables: a header of four bytes, then attributes in the machine's byte order."""
+    """(offset, EtherType) of the packet in an NFLOG frame; () if there is none.
+
+    A frame has a header of four bytes, then attributes in the byte order of the machine.
+    """
     for order in "<>":
         position = 4
         while position + 4 < len(data):

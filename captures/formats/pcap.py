@@ -1,4 +1,4 @@
-"""The classic pcap format (draft-ietf-opsawg-pcap)."""
+"""Reads the classic pcap format (draft-ietf-opsawg-pcap)."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from kproxy.decoders.plurals import counted
 HEADER = 24
 RECORD = 16
 LONGEST = 262_144
-"""libpcap's limit for packets of most link layers; some writers exceed the snap length of their header."""
+"""Size up to which packets are valid even if the header's snap length is smaller: libpcap's limit, in bytes."""
 HUGE = 256 << 20
 SHORT = 2048
-"""Record size in bytes up to which sequential reading is faster than jumping from header to header."""
+"""Record size in bytes up to which reading all bytes in order is faster than jumping from header to header."""
 LINE = 64
 """Size in bytes of a cache line."""
 
 
 class PcapWalker:
-    """Walks a pcap file with a complete header. Raises FormatError if it is invalid."""
+    """Reads a pcap file whose header is complete (see Walker). Raises FormatError if the file's version is unknown."""
 
     def __init__(self, view: memoryview) -> None:
         order, self._unit = PCAP[bytes(view[:4])]
@@ -40,7 +40,7 @@ class PcapWalker:
         self.link = network & 0xFFFF
         self._order = order
         self._size = HUGE
-        """Typical size of recent records in bytes."""
+        """Average size in bytes of the records read last."""
         self.longest = min(max(snap, LONGEST), HUGE)
 
     def walk(self, view: memoryview, limit: int) -> Records | None:
@@ -52,7 +52,7 @@ class PcapWalker:
             if self.position + RECORD <= len(view):
                 captured = struct.unpack_from(self._order + "I", view, self.position + 8)[0]
                 if captured > self.longest:
-                    text = f"a packet of {counted(captured, 'byte')} cannot be (the longest is {self.longest})"
+                    text = f"a packet of {counted(captured, 'byte')} exceeds the maximum of {self.longest}"
                     raise FormatError(text, self.position)
             return None
         at = found[:count]
@@ -63,5 +63,5 @@ class PcapWalker:
         return Records(at + RECORD, captured, wire, seconds * 1_000_000_000 + part * self._unit, self.link)
 
     def _fetch(self, view: memoryview, size: int) -> None:
-        """Touch the next bytes in order, which the CPU prefetches, unlike jumps from header to header."""
+        """Read the next `size` bytes in order, which the CPU prefetches, unlike jumps from header to header."""
         np.bitwise_or.reduce(Bytes(view).view("u1")[self.position : self.position + size : LINE])

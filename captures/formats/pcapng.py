@@ -1,4 +1,4 @@
-"""The pcapng format (draft-ietf-opsawg-pcapng): sections, interfaces, packets, comments and drop counters."""
+"""Reads the pcapng format (draft-ietf-opsawg-pcapng): sections, interfaces, packets, comments and drop counters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SMALLEST = {SECTION: 28, INTERFACE: 20, OLD_PACKET: 32, SIMPLE_PACKET: 16, STATI
 APART = frozenset({SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, STATISTICS})
 HUGE = 256 << 20
 LATEST = (1 << 63) - 1
-"""The latest time, in nanoseconds since the epoch (year 2262); the earliest is 0 (1970)."""
+"""Latest valid time, in nanoseconds since the epoch (year 2262); the earliest is 0 (1970)."""
 PACKET_HEADER = 28
 SIMPLE_HEADER = 12
 OPT_END, OPT_COMMENT, IF_TSRESOL, IF_TSOFFSET, ISB_IFDROP, ISB_OSDROP = 0, 1, 9, 14, 5, 7
@@ -30,7 +30,10 @@ OPT_END, OPT_COMMENT, IF_TSRESOL, IF_TSOFFSET, ISB_IFDROP, ISB_OSDROP = 0, 1, 9,
 
 @dataclass(slots=True)
 class Interface:
-    """`ticks` of a packet's clock make a second; `offset` seconds are added."""
+    """An interface of a section: its link-layer type, snap length, clock and drop counter.
+
+    A second has `ticks` units of its packets' timestamps; `offset` seconds are added to each.
+    """
 
     link: int
     snap: int
@@ -39,7 +42,7 @@ class Interface:
     dropped: int = 0
 
     def nanoseconds(self, high: Ints, low: Ints) -> Ints:
-        """Nanoseconds since the epoch from the two halves of timestamps; -1 if out of range."""
+        """Times in nanoseconds since the epoch, from the two 32-bit halves of timestamps; -1 if out of range."""
         start = self.offset * 1_000_000_000
         if self.ticks <= 1_000_000_000 and 1_000_000_000 % self.ticks == 0:
             factor = 1_000_000_000 // self.ticks
@@ -52,7 +55,7 @@ class Interface:
 
 
 class PcapngWalker:
-    """Walks the blocks of a pcapng file; the section header may still be half written."""
+    """Reads the blocks of a pcapng file (see Walker); the section header may be incomplete at first."""
 
     def __init__(self) -> None:
         self.position = 0
@@ -60,13 +63,13 @@ class PcapngWalker:
         self.untimed = 0
         self.nanoseconds = False
         self.binding = 0
-        """Number of blocks so far that later ones depend on: sections, interfaces, packets without a time."""
+        """Number of blocks so far on which later ones depend: sections, interfaces, packets without a time."""
         self._order = "<"
         self._interfaces: list[Interface] = []
         self._last_time = 0
 
     def walk(self, view: memoryview, limit: int) -> Records | None:
-        """Like Walker.walk; the records of one call have the same block type and section."""
+        """Up to `limit` complete records, like Walker.walk; those of one call have the same block type and section."""
         end = len(view)
         last = end - 12
         pair = struct.Struct(self._order + "II").unpack_from
@@ -87,7 +90,7 @@ class PcapngWalker:
                 position = after
                 continue
             if starts and block in APART and block != kind:
-                break  # apply its changes only after the packets were checked
+                break  # the block takes effect only after the packets before it were checked
             if block == SECTION:
                 taken = self._section(view, position)
                 if not taken:
@@ -117,7 +120,7 @@ class PcapngWalker:
         return None
 
     def _check(self, view: memoryview) -> None:
-        """Raise FormatError if the block at `position` is malformed; return if it is only incomplete."""
+        """Raise FormatError if the block at `position` can never be valid; return if it is only incomplete."""
         position = self.position
         if position + 8 > len(view):
             return
@@ -139,14 +142,14 @@ class PcapngWalker:
             raise FormatError(f"a packet of {counted(captured, 'byte')} in a block of {length}", position)
 
     def _packet(self, view: memoryview, block: int, position: int) -> tuple[int, int]:
-        """Interface and captured length of one packet block."""
+        """(number of the interface, captured length in bytes) of a packet block."""
         if block == SIMPLE_PACKET:
             return 0, struct.unpack_from(self._order + "I", view, position + 8)[0]
         number = struct.unpack_from(self._order + ("H" if block == OLD_PACKET else "I"), view, position + 8)[0]
         return number, struct.unpack_from(self._order + "I", view, position + 20)[0]
 
     def _section(self, view: memoryview, position: int) -> int:
-        """Read a section header; its length, or 0 if it is incomplete."""
+        """Read a section header; returns its length in bytes, 0 if it is incomplete."""
         if position + 12 > len(view):
             return 0
         magic = bytes(view[position + 8 : position + 12])
@@ -171,7 +174,7 @@ class PcapngWalker:
         return length
 
     def _other(self, view: memoryview, block: int, position: int, length: int) -> None:
-        """Read a block that holds no packet."""
+        """Read a block without a packet: an interface's description or statistics."""
         order, end = self._order, position + length - 4
         if block == INTERFACE:
             link, _, snap = struct.unpack_from(order + "HHI", view, position + 8)
@@ -179,7 +182,8 @@ class PcapngWalker:
             for code, value in _options(view, position + 16, end, order):
                 if code == IF_TSRESOL and len(value) >= 1:
                     power = value[0]
-                    # With finer units than 10^-18 or 2^-62, 64 bits would not last a second.
+                    # With finer units than 10^-18 or 2^-62 seconds, the 64-bit timestamp would overflow within a
+                    # second.
                     interface.ticks = 1 << min(power & 0x7F, 62) if power & 0x80 else 10 ** min(power, 18)
                 elif code == IF_TSOFFSET and len(value) >= 8:
                     interface.offset = struct.unpack_from(order + "q", value)[0]
@@ -195,12 +199,12 @@ class PcapngWalker:
                 for code, value in _options(view, position + 20, end, order)
                 if code in {ISB_IFDROP, ISB_OSDROP} and len(value) >= 8
             )
-            # The counters count from the start of the capture, so the last block suffices.
+            # Drop counters count from the start of the capture, so the interface's last block suffices.
             self.dropped += dropped - self._interfaces[number].dropped
             self._interfaces[number].dropped = dropped
 
     def _records(self, view: memoryview, kind: int, starts: list[int]) -> tuple[Records, int]:
-        """Columns of packet blocks of one kind, and the number of valid ones."""
+        """(columns of packet blocks of type `kind`, number of leading blocks that are valid)."""
         at = np.array(starts, np.int64)
         held = Bytes(view)
         u32 = held.view(self._order + "u4")
@@ -227,7 +231,7 @@ class PcapngWalker:
             return records, 0
         interface = interface[:count]
         if kind == SIMPLE_PACKET:
-            # A simple packet has no time and gets the previous packet's.
+            # A simple packet block has no time: it gets the previous packet's time.
             self.binding += count
             records.time = np.full(count, self._last_time, np.int64)
             records.link = self._interfaces[0].link
@@ -261,7 +265,7 @@ class PcapngWalker:
         return records, count
 
     def _time(self, times: Ints) -> None:
-        """Give packets with a time out of range the previous packet's time."""
+        """Replace each time out of range (-1) by the time of the packet before it."""
         for i in np.flatnonzero(times < 0).tolist():
             times[i] = times[i - 1] if i else self._last_time
             self.untimed += 1
@@ -269,7 +273,7 @@ class PcapngWalker:
 
 
 def _options(view: memoryview, position: int, end: int, order: str) -> Iterator[tuple[int, memoryview]]:
-    """The options in [position, end) as (code, value); stops at the first invalid one."""
+    """(code, value) of each option in [position, end); stops at the first invalid option."""
     while position + 4 <= end:
         code, length = struct.unpack_from(order + "HH", view, position)
         if code == OPT_END or position + 4 + length > end:

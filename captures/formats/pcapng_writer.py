@@ -14,7 +14,7 @@ from kproxy.captures.formats.compiled import Template
 
 LINKTYPE_RAW = 101
 MAX_PAYLOAD = 65_495
-"""Bytes of TCP payload that fit an IPv4 packet whose headers have no options."""
+"""Maximum TCP payload in bytes of an IPv4 packet whose headers have no options."""
 
 FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
 
@@ -33,7 +33,7 @@ _SYN_OPTIONS = bytes((2, 4, 0xFF, 0xD7, 1, 3, 3, 14))
 _PACKET = struct.Struct("<IIIIIII").pack
 _IPV4_TCP = struct.Struct("!HHIHH12sIIHHHH")
 _IPV6_TCP = struct.Struct("!IHBB36sIIHHHH")
-"""Both headers, addresses and ports as one field."""
+"""The IPv6 and TCP headers as one structure; both addresses and both ports are one field."""
 _PADDING = tuple(bytes(size) for size in range(4))
 
 
@@ -51,12 +51,12 @@ def _block(kind: int, body: bytes) -> bytes:
 
 
 def file_header(application: str, name: str, comments: Sequence[str] = (), link: int = LINKTYPE_RAW) -> bytes:
-    """Section header with comments on the whole file, and the one interface description that follows it."""
+    """The beginning of a file: a section header with comments on the file, and an interface description."""
     return section(application, comments) + interface(name, link)
 
 
 def section(application: str, comments: Sequence[str] = ()) -> bytes:
-    """Section header with comments on the whole file."""
+    """A section header with comments on the whole file."""
     body = (
         struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)
         + b"".join(_option(_OPT_COMMENT, cut(comment)) for comment in comments)
@@ -67,7 +67,7 @@ def section(application: str, comments: Sequence[str] = ()) -> bytes:
 
 
 def interface(name: str, link: int, digits: int = 9) -> bytes:
-    """Interface description; times of its packets count in 10**-digits seconds."""
+    """An interface description block; times of the interface's packets are in units of 10**-digits seconds."""
     described = (
         struct.pack("<HHI", link, 0, 0)
         + _option(_IF_NAME, cut(name))
@@ -80,9 +80,10 @@ def interface(name: str, link: int, digits: int = 9) -> bytes:
 def packet(
     time: int, data: bytes | memoryview, length: int, number: int = 0, comment: str | None = None
 ) -> tuple[bytes, bytes]:
-    """The bytes before and after a packet's captured bytes in the file; the packet had `length` bytes.
+    """(bytes before, bytes after) the captured bytes `data` in a packet's block; `length` is the packet's length on the
+    wire.
 
-    `time` counts in units of interface `number`.
+    `time` is in units of the interface `number`.
     """
     captured = len(data)
     trailer = bytes(-captured & 3)
@@ -94,7 +95,7 @@ def packet(
 
 
 def statistics(time_ns: int, received: int, dropped: int, comments: Sequence[str] = ()) -> bytes:
-    """Interface statistics since the file's start: packets received and packets dropped."""
+    """An interface statistics block: packets received and dropped since the file's start."""
     body = (
         struct.pack("<III", 0, time_ns >> 32, time_ns & 0xFFFFFFFF)
         + b"".join(_option(_OPT_COMMENT, cut(comment)) for comment in comments)
@@ -115,16 +116,16 @@ def _fold(value: int) -> int:
 
 
 class Direction(Template):
-    """Makes the packets of one direction of a TCP connection; `sequence` is the number of the next byte.
+    """Makes the packets of one direction of a TCP connection; `sequence` is the next sequence number.
 
-    The IP header's checksum is right. TCP's covers the pseudo header only, as in captures on a sender with checksum
-    offload, so that payloads need not be summed.
+    The IP header's checksum is right. The TCP checksum covers only the pseudo header, as in captures on a sender with
+    checksum offload, so that payloads need not be summed.
     """
 
     __slots__ = ("_ends",)
 
     def __init__(self, source: tuple[str, int], target: tuple[str, int], sequence: int) -> None:
-        """Addresses are (IP address, port). Raises ValueError for a host that is not an IP address."""
+        """`source` and `target` are (IP address, port). Raises ValueError for a host that is not an IP address."""
         a, b = (ipaddress.ip_address(host.partition("%")[0]) for host, _ in (source, target))
         ipv6 = a.version == 6 or b.version == 6
         addresses = _v6(a) + _v6(b) if ipv6 else a.packed + b.packed
@@ -142,10 +143,10 @@ class Direction(Template):
         comment: str | None = None,
         beyond: int = 0,
     ) -> tuple[bytes, bytes]:
-        """The bytes before and after `payload` in the file; advances `sequence`.
+        """(bytes before, bytes after) `payload` in the packet's block; advances `sequence`.
 
-        The packet had `beyond` further bytes that are not captured, as with a snap length; both together are at most
-        MAX_PAYLOAD bytes.
+        The packet has `beyond` further bytes that are not captured, as with a snap length; `payload` and they have at
+        most MAX_PAYLOAD bytes together.
         """
         size = len(payload) + beyond
         options = _SYN_OPTIONS if flags & SYN else b""

@@ -1,4 +1,4 @@
-"""Reads IP packets one by one: fragments, extension headers, tunnels. The slow path of link.py."""
+"""Reads IP packets one by one, for link.py: fragments, extension headers, tunnels."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ VLAN_TAGS = (0x8100, 0x88A8, 0x9100)
 MPLS, MPLS_MULTICAST, PPPOE, TRANSPARENT_ETHERNET = 0x8847, 0x8848, 0x8864, 0x6558
 UNDER_ETHERNET = TRANSPARENT_ETHERNET
 FRAMED = (MPLS, MPLS_MULTICAST, PPPOE)
-"""EtherTypes of protocols that carry IP."""
+"""EtherTypes of protocols that carry IP behind a header of their own."""
 LONGEST_LLC = 1500
-"""Up to this value, the EtherType field is the length of an LLC frame (IEEE 802.3)."""
+"""Maximum value of an EtherType field that is not an EtherType but the length of an LLC frame (IEEE 802.3)."""
 _SNAP = (b"\xaa\xaa\x03\0\0\0", b"\xaa\xaa\x03\0\0\xf8")
 """LLC and SNAP headers before an EtherType (RFC 1042; IEEE 802.1H between bridges)."""
 TCP, UDP, IP_IN_IP, IPV6_IN_IP, GRE = 6, 17, 4, 41, 47
@@ -26,30 +26,33 @@ EXTENSIONS = (HOP_BY_HOP, ROUTING, FRAGMENT, AUTHENTICATION, DESTINATION, MOBILI
 VXLAN, VXLAN_LINUX, VXLAN_GPE, GENEVE, MPLS_IN_UDP, GTP_U = 4789, 8472, 4790, 6081, 6635, 2152
 TUNNEL_PORTS = (VXLAN, VXLAN_LINUX, VXLAN_GPE, GENEVE, MPLS_IN_UDP, GTP_U)
 GPE_PROTOCOLS = {1: 0x0800, 2: 0x86DD, 3: 0x6558, 4: 0x894F, 5: 0x8847}
-"""VXLAN-GPE's protocol numbers to EtherTypes (draft-ietf-nvo3-vxlan-gpe)."""
+"""EtherType by protocol number of VXLAN-GPE (draft-ietf-nvo3-vxlan-gpe)."""
 GTP_USER_DATA = 0xFF
 """The type of a GTP-U message that carries a packet."""
 ERSPAN, ERSPAN_3 = 0x88BE, 0x22EB
-"""Mirrored Ethernet frames in GRE (draft-foschiano-erspan)."""
+"""EtherTypes of ERSPAN I and II, and of ERSPAN III: mirrored Ethernet frames in GRE (draft-foschiano-erspan)."""
 _PSEUDOWIRE = -1
-"""Replaces the EtherType of content other than IP after MPLS labels (RFC 4385)."""
+"""Used in place of an EtherType for content other than IP behind MPLS labels (RFC 4385)."""
 DEEPEST = 8
 """Maximum depth of encapsulation."""
-FIN = 0x01
+FIN, CLOSED = 0x01, 0x100
+"""Flags of captures.tcp.packets."""
 MOST_FRAGMENTED = 1024
-"""Maximum number of fragmented packets that are remembered."""
+"""Maximum number of fragmented packets whose state is kept."""
 LONGEST_WAIT = 60_000_000_000
-"""Nanoseconds after which an identification may be reused for another packet (RFC 1122)."""
+"""Nanoseconds after which an IP identification may belong to another packet (RFC 1122)."""
 MOST_PIECES = 64
-"""Maximum number of fragments kept until the first one arrives; 65,535 bytes in pieces of an MTU are 45."""
+"""Maximum number of fragments kept while the first is missing; a packet of 65,535 bytes has 45 at the usual MTU."""
 
 Row: TypeAlias = "tuple[int, bytes, int, int, int, int, int, int, int]"
-"""(position of the record, key, time, seq, ack, flags, payload address, payload length, stored length)."""
+"""A TCP segment: (position of its record, key of its direction, time, seq, ack, flags, payload's address, payload
+length, captured payload length).
+"""
 
 
 @dataclass(slots=True)
 class Record:
-    """One packet: the position of its record, its time, and its place.
+    """One packet: the position of its record in the batch, its time (ns), and where its bytes are.
 
     `base` is the address of the file's first byte, `end` the file offset after the packet's captured bytes, `beyond`
     the number of bytes that were not captured.
@@ -64,7 +67,9 @@ class Record:
 
 @dataclass(slots=True)
 class Piece:
-    """An IP fragment: address of its payload, offset in the whole packet, length, and captured length."""
+    """An IP fragment: its payload's address, offset in the whole packet, length, and captured length; whether it is the
+    last.
+    """
 
     time: int
     at: int
@@ -75,7 +80,10 @@ class Piece:
 
 
 class Fragmented:
-    """The state of a fragmented packet."""
+    """The state of a fragmented packet, from its first fragment (`key`, `header`) or until that comes (`pieces`).
+
+    `header` is (seq, ack, flags, length in bytes) of the TCP header.
+    """
 
     __slots__ = ("header", "key", "pieces", "time")
 
@@ -87,25 +95,27 @@ class Fragmented:
 
 
 class Plain:
-    """Finds the TCP segment in a packet, through all encapsulations."""
+    """Finds the TCP segments in single packets, through all encapsulations."""
 
     def __init__(self) -> None:
         self._fragmented: OrderedDict[bytes, Fragmented] = OrderedDict()
         self.incomplete = 0
         self.unread: dict[str, int] = {}
-        """Number of packets of unsupported tunnels, by name."""
+        """By name, the number of packets of unsupported links and tunnels."""
 
     def leave(self, name: str) -> None:
-        """Count a packet of an unsupported link or tunnel."""
+        """Count a packet of the unsupported link or tunnel `name`."""
         self.unread[name] = self.unread.get(name, 0) + 1
 
     @property
     def fragmented(self) -> bool:
-        """Whether further fragments may come."""
+        """Whether further fragments of a packet may come."""
         return bool(self._fragmented)
 
     def read(self, view: memoryview, at: int, protocol: int, record: Record, rows: list[Row]) -> None:
-        """Append the TCP segments of the packet whose network layer of EtherType `protocol` starts at `at`."""
+        """Append the TCP segments of a packet to `rows`; its network layer starts at `at` and has the EtherType
+        `protocol`.
+        """
         end = record.end
         for depth in range(DEEPEST):
             step = None
@@ -186,7 +196,10 @@ class Plain:
     def _layer4(
         self, view: memoryview, addresses: bytes, kind: int, span: tuple[int, int, int], record: Record, rows: list[Row]
     ) -> tuple[int, int, int] | None:
-        """Append a TCP segment's row, or return where a tunnel's content begins."""
+        """Append the row of a TCP segment; of a tunnel, return (offset, end, EtherType) of its content instead.
+
+        `span` is (offset of the layer, end of the captured bytes, end of the whole packet).
+        """
         at, end, stop = span
         if kind == TCP:
             if at + 14 <= min(end, stop):
@@ -210,7 +223,7 @@ class Plain:
         if kind == GRE and at + 4 <= end:
             flags = _short(view, at)
             if flags & 7:
-                self.leave(unread.PPTP)  # compressed or encrypted
+                self.leave(unread.PPTP)  # the content is compressed or encrypted
                 return None
             header = 4 + sum(4 for bit in (0x8000, 0x2000, 0x1000) if flags & bit)
             return _gre(view, at + header, end, _short(view, at + 2), numbered=bool(flags & 0x1000))
@@ -242,7 +255,7 @@ class Plain:
         record: Record,
         rows: list[Row],
     ) -> None:
-        """Add a fragment; fragments before the first one wait for its TCP header."""
+        """Add a fragment of the packet `name`; all wait for the first fragment, which has the TCP header."""
         at, end, stop = span
         whole = self._fragmented.get(name)
         if whole is None or (offset == 0 and whole.key is not None) or abs(record.time - whole.time) > LONGEST_WAIT:
@@ -268,11 +281,11 @@ class Plain:
 
 
 def _row(whole: Fragmented, piece: Piece, position: int) -> Row:
-    """The part of the TCP payload in a fragment."""
+    """The row of the TCP payload in a fragment of the packet `whole`."""
     seq, ack, flags, header = whole.header
     skip = max(0, header - piece.offset)
     if not piece.last:
-        flags &= ~FIN  # the FIN follows the last byte, which is in another fragment
+        flags &= ~FIN  # a FIN belongs to the last byte, which is in another fragment
     return (
         position,
         whole.key or b"",
@@ -287,12 +300,16 @@ def _row(whole: Fragmented, piece: Piece, position: int) -> Row:
 
 
 def _tcp(view: memoryview, at: int) -> tuple[int, int, int]:
-    """Sequence number, acknowledgement and flags of the TCP header at `at`."""
-    return int.from_bytes(view[at + 4 : at + 8], "big"), int.from_bytes(view[at + 8 : at + 12], "big"), view[at + 13]
+    """(sequence number, acknowledgement number, flags with CLOSED) of the TCP header at `at`."""
+    flags = view[at + 13] | (CLOSED if view[at + 14 : at + 16] == bytes(2) else 0)
+    return int.from_bytes(view[at + 4 : at + 8], "big"), int.from_bytes(view[at + 8 : at + 12], "big"), flags
 
 
 def _gre(view: memoryview, at: int, end: int, protocol: int, *, numbered: bool) -> tuple[int, int, int]:
-    """Offset of GRE's content; a mirrored frame has its own header if GRE has a sequence number."""
+    """(offset, end, EtherType) of the content of GRE, which has a sequence number if `numbered`.
+
+    If it has one, a mirrored Ethernet frame (ERSPAN) has a further header.
+    """
     if protocol == ERSPAN:
         return at + (8 if numbered else 0), end, UNDER_ETHERNET
     if protocol == ERSPAN_3:
@@ -302,7 +319,7 @@ def _gre(view: memoryview, at: int, end: int, protocol: int, *, numbered: bool) 
 
 
 def _gtp(view: memoryview, at: int, end: int) -> tuple[int, int, int] | None:
-    """Offset of the user's packet (3GPP TS 29.281, chapter 5), after options and extension headers."""
+    """(offset, end, EtherType) of the packet in a GTP-U message (3GPP TS 29.281, chapter 5); None if it holds none."""
     if view[at] >> 4 != 3 or view[at + 1] != GTP_USER_DATA:
         return None
     optional, at = view[at] & 7, at + 8

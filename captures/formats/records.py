@@ -1,4 +1,4 @@
-"""The interface of file formats: packet records as columns."""
+"""The interface of capture formats: packet records as columns."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Records:
     """Packet records of one file, in order; each column has an entry for each record.
 
     `data` is the file offset of the packet's first byte, `captured` the number of captured bytes, `wire` the length on
-    the wire. `time` is nanoseconds since the epoch. `link` is the link-layer type (LINKTYPE_ number) of each record, or
-    of all. `comments` are by position.
+    the wire. `time` is in nanoseconds since the epoch. `link` is the link-layer type (LINKTYPE_ number): one number for
+    all records, or a column. `comments` are packet comments by position in the columns.
     """
 
     data: Ints
@@ -29,23 +29,23 @@ class Records:
 
 
 class Walker(Protocol):
-    """Walks the records of one file; each call continues after the previous one.
+    """Reads the records of one file; each call of `walk` continues after the previous one.
 
-    `position` is the offset of the first unread byte; a file that ends there is complete.
+    `position` is the offset of the first unread byte. A file that ends there ends after a complete record.
     """
 
     position: int
     dropped: int
-    """Number of packets that the capturing program reports as lost."""
+    """Number of packets that the capturing program reports as dropped."""
     untimed: int
-    """Number of packets with a time out of range, which got the previous packet's time."""
+    """Number of packets with a time out of range; each got the time of the packet before it."""
     nanoseconds: bool
-    """Whether the file's times are finer than microseconds."""
+    """Whether the file's times are more precise than microseconds."""
     binding: int
-    """Number of records so far that reading of later ones depends on."""
+    """Number of records so far that must be known to read later ones, such as descriptions of interfaces."""
 
     def walk(self, view: memoryview, limit: int) -> Records | None:
-        """Up to `limit` complete records; None if there is no further complete one (yet).
+        """Up to `limit` complete records; None if the next record is incomplete or missing.
 
         Raises FormatError if the bytes at `position` can never become a record; all records before were delivered.
         """

@@ -1,25 +1,26 @@
-"""Where the records of a pcap file begin: each says where the next one does, so that they are found one by one.
+"""Finds where the records of a pcap file begin, one by one, because each record's length says where the next begins.
 
-setup.py compiles it with the C types of starts.pxd, and plain it is there for tests and where nothing can be compiled.
+setup.py compiles this module with the C types of starts.pxd; without a compiler, and in tests, the plain version is
+used.
 """
 
 from __future__ import annotations
 
 HEADER = 16
-"""Bytes of a record before its packet, of which the third four are the packet's length."""
+"""Number of bytes of a record before its packet; bytes 8 to 11 are the packet's captured length."""
 
 
 def starts(data: memoryview, position: int, longest: int, little: bool, found: memoryview) -> int:
-    """Put where records begin, from `position` on, into `found`, as many as it has room for; how many those are.
+    """Store the offsets of records, from `position` on, in `found` until it is full; returns their number.
 
-    `little` is the byte order of lengths. Ends before a record that is not whole or longer than `longest`.
+    `little` tells that lengths are little-endian. Stops before a record that is incomplete or longer than `longest`.
     """
     end, count = len(data), 0
     for i in range(len(found)):
         at = position + 8
         if at + 8 > end:
             break
-        # each a number of its own, which holds what it is shifted to
+        # four variables, so that C shifts each in a wide enough type
         a, b, c, d = data[at], data[at + 1], data[at + 2], data[at + 3]
         captured = a | b << 8 | c << 16 | d << 24 if little else d | c << 8 | b << 16 | a << 24
         if captured > longest or captured > end - position - HEADER:

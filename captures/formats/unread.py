@@ -18,7 +18,7 @@ ETHERTYPES: Final[dict[int, str]] = {
     0x893F: "E-Tag (IEEE 802.1BR)",
     0x894F: "network service header (NSH)",
 }
-"""Names by EtherType."""
+"""Names of unsupported protocols by EtherType."""
 PROTOCOLS: Final[dict[int, str]] = {
     50: "IPsec ESP",
     55: "minimal encapsulation (RFC 2004)",
@@ -27,7 +27,7 @@ PROTOCOLS: Final[dict[int, str]] = {
     115: "L2TPv3",
     137: "MPLS in IP",
 }
-"""By number of the protocol in an IP header."""
+"""Names of unsupported protocols by the protocol number in an IP header."""
 PORTS: Final[dict[int, str]] = {
     1194: "OpenVPN",
     1701: "L2TP",
@@ -39,17 +39,17 @@ PORTS: Final[dict[int, str]] = {
     6080: "generic UDP encapsulation (GUE)",
     51820: "WireGuard",
 }
-"""By destination port of UDP."""
+"""Names of unsupported protocols by the destination port of UDP."""
 QUIET: Final = frozenset({0, 0x0806, 0x8035, 0x88CC, 0x8809})
-"""EtherTypes inside a tunnel that carry no IP: ARP, RARP, LLDP, slow protocols; 0 is none at all."""
+"""EtherTypes in a tunnel that are not counted because they carry no IP: ARP, RARP, LLDP, slow protocols, 0 (empty)."""
 
 
 def link(number: int) -> str:
-    """The name of a link layer that cannot be read."""
+    """Name of the link layer with this LINKTYPE_ number, for the count of unread packets."""
     return f"link-layer type {number}"
 
 
 def ethertype(number: int, *, tunnel: str = "") -> str:
-    """The name of what an EtherType says, inside a tunnel where one is named."""
+    """Name of the protocol with this EtherType, for the count of unread packets; `tunnel` is the tunnel around it."""
     name = ETHERTYPES.get(number, f"EtherType 0x{number:04x}")
     return f"{name} in {tunnel}" if tunnel else name

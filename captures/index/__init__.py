@@ -1,5 +1,5 @@
-"""The index of a capture: one fixed row an exchange, spans instead of bytes.
+"""The index of a capture: a row of fixed size for each exchange, with spans instead of bytes.
 
-`format` says what the files hold, `writer` is their only writer, `reader` maps them (no numpy, no decoder needed),
-`indexer` is the process that reads a capture and writes its index.
+`format` defines the files, `writer` is the only module that writes them, `reader` maps them (it needs no numpy and no
+decoder), and `indexer` is the process that reads a capture and writes its index.
 """

@@ -1,7 +1,7 @@
-"""The index rows of some exchanges as bytes, made by a process that does not know the other rows of the index.
+"""Index rows of some exchanges as bytes, made by a process that does not know the other rows of the index.
 
-In a block a string's id is its position in the block, and a details offset counts from the block's beginning. The
-writer replaces both by those of its files.
+In a block, a string's id is its position among the block's strings, and offsets of details count from the block's
+beginning. The writer replaces both by those of its files.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ _PROBLEMS, _TOKEN, _NO_CORRELATION, _PARTIAL, _COMMENTED, _MODIFIED = map(
 
 
 class Block:
-    """Rows, and the strings and details that they refer to, in the order of writing."""
+    """Index rows in the order of writing, and the strings and details that they refer to."""
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
-        """The number of each row's exchange."""
+        """For each row, the number of its exchange."""
         self.undecoded = 0
-        """Number of frames, of complete exchanges, whose body fits no definition."""
+        """Number of frames in complete exchanges whose body fits no definition."""
         self._rows = bytearray()
         self.details = bytearray()
         self._strings: dict[str, int] = {"": 0}
 
     def add(self, exchange: Exchange, summary: Summary, protocol: int = 0) -> None:
-        """The row of an exchange as it is now; `protocol` is the number of its dialect in the index."""
+        """Append the row of an exchange in its present state; `protocol` is the number of its dialect in the index."""
         request, response = exchange.request, exchange.response
         first = request or response
         status = exchange.status
@@ -89,14 +89,14 @@ class Block:
 
     @property
     def strings(self) -> list[str]:
-        """The strings that the rows refer to, by their ids in the block."""
+        """The strings that rows refer to; the index of a string is its id in the block."""
         return list(self._strings)
 
     def rows(self, ids: Sequence[int], details: int) -> Iterator[tuple[int, bytes]]:
-        """Runs of rows with adjoining numbers: (number of the first, bytes). The newest of an exchange's rows is last.
+        """Runs of rows whose numbers follow one another: (number of the run's first exchange, bytes of its rows).
 
-        `ids` are the ids of the strings in the files, `details` is where the block's details begin, divided by 8 (see
-        `format`).
+        If an exchange has several rows, the newest comes last. `ids` are the strings' ids in the file, by their ids in
+        the block; `details` is the offset in the file at which the block's details begin, divided by 8 (see `format`).
         """
         if not self.numbers:
             return
@@ -116,9 +116,10 @@ class Block:
     def join(
         self, other: Block, numbers: Sequence[int], connections: Mapping[int, int], labels: Mapping[int, str]
     ) -> None:
-        """Append the rows of another block with new numbers of exchanges and connections.
+        """Append the rows of another block, and give their exchanges and connections other numbers.
 
-        `labels` are texts, by row of `other`, that replace that row's own label.
+        `numbers` has the exchange's number for each row; `connections` maps old to new numbers. `labels` maps positions
+        of rows in `other` to texts that replace the rows' labels.
         """
         keep = {place: self._string(text) for place, text in labels.items()}
         own = set(np.frombuffer(other._rows, _TYPE)["label"][list(labels)].tolist()) if labels else set()
@@ -138,7 +139,7 @@ class Block:
         self.details += other.details
 
     def label(self, place: int) -> int:
-        """The id of the label of a row."""
+        """The string id, in this block, of the label of the row at position `place`."""
         at = layout.COLUMNS["label"][1] + place * layout.ROW_SIZE
         return int.from_bytes(self._rows[at : at + 4], "little")
 
@@ -146,18 +147,18 @@ class Block:
         return self._strings.setdefault(text, len(self._strings))
 
     def pack(self) -> bytes:
-        """The block as bytes, for another process."""
+        """The block as bytes, which `unpack` turns into a block in another process."""
         return marshal.dumps((self.numbers, self.undecoded, self._rows, self.details, self._strings))
 
     @classmethod
     def unpack(cls, packed: bytes) -> Self:
-        """The block that `pack` made bytes of."""
+        """The block from the bytes that `pack` returned."""
         block = cls()
         block.numbers, block.undecoded, block._rows, block.details, block._strings = marshal.loads(packed)  # noqa: S302 (ours)
         return block
 
     def _detail(self, exchange: Exchange, summary: Summary) -> int:
-        """Append the details of an exchange; their offset, divided by 8."""
+        """Append the details of an exchange; returns their offset in the block divided by 8."""
         sides = [frame for frame in (exchange.request, exchange.response) if frame is not None]
         which = (1 if exchange.request is not None else 0) | (2 if exchange.response is not None else 0)
         body = b"".join(map(_side, sides))
@@ -231,7 +232,7 @@ def _extra(exchange: Exchange, summary: Summary) -> dict[str, Any]:
 
 
 def _flags(exchange: Exchange, summary: Summary) -> int:
-    flags = int(summary.flags)  # an int is faster than an IntFlag
+    flags = int(summary.flags)  # int(), because operations on an IntFlag are slow
     if exchange.problems or summary.problems:
         flags |= _PROBLEMS
     if exchange.token:

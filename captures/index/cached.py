@@ -1,4 +1,4 @@
-"""Indexes kept in the cache directory for later use, with the spools that hold the captures' bytes."""
+"""Keeps indexes in the cache directory for later use, with the spools that hold the captures' bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kproxy.captures.spool import Spool, Spooling
 from kproxy.captures.stamps import stamp
 
 MOST: Final = 2 << 30
-"""Maximum size of all kept indexes, in bytes; the newest may be larger by itself."""
+"""Maximum size of all kept indexes together, in bytes; the newest is kept even if it alone is larger."""
 FILES: Final = (
     layout.ROWS,
     layout.STRINGS,
@@ -38,7 +38,10 @@ def entry(
     user_definitions: Sequence[str] = (),
     keylog: Path | str | None = None,
 ) -> str | None:
-    """The cache entry's name of these captures with these options; None if one cannot be read again (a pipe)."""
+    """The name of the cache entry for these captures, read with these options.
+
+    None if a capture cannot be read twice (a pipe) or an option's file cannot be read.
+    """
     files = [str(Path(one).absolute()) for one in captures]
     stamps = [None if str(one) == STANDARD_INPUT else stamp(Path(one)) for one in captures]
     if not all(stamps):
@@ -52,7 +55,7 @@ def entry(
 
 
 def _defined(user_definitions: str) -> list[Any]:
-    """An ingredient that changes with user definitions; a shipped dialect is identified by its name."""
+    """JSON values that change with the user's definitions; a dialect that comes with kproxy is known by its name."""
     path = Path(user_definitions)
     if path.is_dir():
         return [user_definitions, [[one.name, stamp(one)] for one in sorted(path.glob("*.json"))]]
@@ -60,14 +63,15 @@ def _defined(user_definitions: str) -> list[Any]:
 
 
 def keep(name: str, directory: Path) -> str | None:
-    """Keep the complete index in this directory; returns the reason if it cannot be kept."""
+    """Keep the complete index in `directory` under the entry's name; returns None, or why it cannot be kept."""
     return store().keep(name, {file: directory / file for file in FILES})
 
 
 def lend(name: str, directory: Path, spooling: Spooling) -> list[Spool] | None:
-    """Put a kept index into a new directory; returns the spools that it needs, which the caller closes at the end.
+    """Link the files of a kept index into `directory`, which is made.
 
-    None if the index or its spools were not kept.
+    Returns the spools that the index needs, which the caller closes at the end; None if the index or a spool was not
+    kept.
     """
     private.folder(directory)
     if not store().lend(name, {file: directory / file for file in FILES}):
@@ -90,5 +94,5 @@ def lend(name: str, directory: Path, spooling: Spooling) -> list[Spool] | None:
         held.append(found)
         meta["sources"][at] = str(found.path)
     if held:
-        private.replace(path, json.dumps(meta))  # the other link to it stays as it is
+        private.replace(path, json.dumps(meta))  # a new file, so that the kept meta.json stays as it is
     return held

@@ -1,4 +1,4 @@
-"""The index rows that one step of a reading changes."""
+"""Finds the index rows that one step of a reading changes."""
 
 from __future__ import annotations
 
@@ -9,25 +9,27 @@ from kproxy.decoders.exchange import Exchange, Status
 
 
 class Changed(NamedTuple):
-    """Numbered exchanges whose rows must be written, in this order."""
+    """The exchanges whose rows must be written after a step: first `began`, then `done`, then `known`. All have
+    numbers.
+    """
 
     began: list[Exchange]
-    """Exchanges that began and are incomplete."""
+    """Exchanges that began in this step and are incomplete."""
     done: list[Exchange]
-    """Exchanges that became complete."""
+    """Exchanges that became complete in this step."""
     known: list[Exchange]
-    """Incomplete exchanges of which only a header was known until now."""
+    """Incomplete exchanges whose whole request arrived in this step; before, only its header was known."""
 
 
 class Changes:
-    """Tells what has changed, step after step."""
+    """Finds the exchanges that each step changes; remembers those of which only a header is known."""
 
     def __init__(self) -> None:
         self.headers_only: dict[int, Exchange] = {}
-        """Exchanges of which only a header is known, by number."""
+        """By number, the incomplete exchanges of which only the request's header is known."""
 
     def of(self, started: Sequence[Exchange], done: Sequence[Exchange]) -> Changed:
-        """The changes of a step in which the `started` exchanges began and the `done` ones became complete."""
+        """The changes of a step in which the exchanges `started` began and the exchanges `done` became complete."""
         held = self.headers_only
         complete = {exchange.number for exchange in done}
         began = [exchange for exchange in started if exchange.number not in complete]

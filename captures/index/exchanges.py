@@ -1,4 +1,4 @@
-"""The exchanges of an index, for code that needs their bodies."""
+"""Rebuilds the exchanges of an index from their rows, for code that needs their bodies."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from kproxy.decoders.schema import Definitions
 
 
 class _Nothing:
-    """Stands in for the source of captures that cannot be opened."""
+    """A source without bytes, used if the captures cannot be opened."""
 
     def read(self, start: int, end: int) -> bytes:  # noqa: ARG002
         return b""
 
 
 class Exchanges:
-    """Exchanges of an index as rows of a filter; captures are opened when first needed."""
+    """The exchanges of an index, in the form that filters evaluate; captures are opened at the first use."""
 
     def __init__(self, index: IndexReader, definitions: Definitions) -> None:
         self._index = index
@@ -32,7 +32,10 @@ class Exchanges:
         self._last: tuple[int, Row, ExchangeRow] | None = None
 
     def row(self, number: int, row: Row) -> ExchangeRow:
-        """The exchange `number` (from 1) with the index row `row`. Never raises; deleted bytes make frames shorter."""
+        """The exchange with this number (from 1) and this index row.
+
+        Never raises; if bytes were deleted, its frames are shorter.
+        """
         last = self._last
         if last is not None and last[0] == number and last[1] == row:
             return last[2]
@@ -75,7 +78,7 @@ class Exchanges:
         )
 
     def _opened(self) -> FileSource | None:
-        """The captures, mapped again if the index has grown."""
+        """The source of the captures, extended if the index has grown; None if it cannot be opened."""
         try:
             if self._source is None:
                 self._source = open_source(self._index.meta["sources"], ordered=True)

@@ -1,4 +1,5 @@
-"""Display filters over an index: evaluated on its columns, chunk by chunk; rows that need their bodies open them.
+"""Display filters over an index: evaluated on chunks of its columns; exchanges are decoded only where columns do not
+suffice.
 
 A test runs once for each distinct value of the columns that it depends on; its result holds for all rows with that
 value. Results have three values: 0 is no, 3 is yes, 1 is unknown from the columns. So `and` and `or` are the bitwise
@@ -26,11 +27,11 @@ _NO, _UNTOLD, _YES = 0, 1, 3
 _OPPOSITE: Final = bytes([_YES, _UNTOLD, 2, _NO]) + bytes(252)
 
 NEARLY: Final = 1_024
-"""How many of the last rows are searched for the newest request."""
+"""Number of rows at the end of an index among which the newest request is searched for."""
 
 
 def _number_fits(test: Compare) -> Callable[[int], bool]:
-    """A test of the field's value, given the column's number."""
+    """A function that tells whether the test holds, given the number in the field's column."""
     more = NUMBERS[test.field.name][2]
     fits = test.fits()
     if test.field.stored:
@@ -41,7 +42,7 @@ def _number_fits(test: Compare) -> Callable[[int], bool]:
 
 
 class _Test:
-    """One comparison over columns; caches its result for each value."""
+    """One comparison, evaluated on columns; the result for each value is cached."""
 
     def __init__(self, test: Compare | Present, values: RowValues) -> None:
         self._field = test.field
@@ -68,11 +69,14 @@ class _Test:
                 if key in single:
                     codes[at] = self._ask(columns, at)
         for key in [key for key, code in known.items() if code == _UNTOLD]:
-            del known[key]  # facts learnt later may decide it
+            del known[key]  # facts that are learnt later may decide these values
         return bytes(codes)
 
     def _learn(self, columns: Columns, keys: Sequence[Hashable]) -> set[Hashable]:
-        """Evaluate new values; returns the values whose rows must be evaluated one by one."""
+        """Evaluate values that are not cached yet.
+
+        Returns the values whose rows must be evaluated one by one, because the result depends on more than the value.
+        """
         single: set[Hashable] = set()
         for key in set(keys):
             if key in self._known:
@@ -139,14 +143,19 @@ def _joined(expression: And | Or, items: Sequence[Codes]) -> Codes:
 
 
 def newest(index: IndexReader) -> int:
-    """Time of the newest request in ns since the epoch, 0 without one; rows are nearly in time order."""
+    """Time (ns since the epoch) of the newest request, 0 without one.
+
+    Only the last rows are examined, because rows are nearly in the order of time.
+    """
     return max(Columns(index, max(index.first, index.count - NEARLY), index.count)["time"], default=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """The result of a scan of the rows up to `stop`: numbers of matching rows, numbers of incomplete rows, and how many
-    other rows are undecided, by reason. An incomplete row may already match.
+    """The result of testing rows; the scan ended before row `stop`.
+
+    `matched` are the numbers of matching rows; `unsettled` those of incomplete rows, which may already match. `unknown`
+    counts the other rows for which the filter is undecided, by reason.
     """
 
     stop: int
@@ -170,7 +179,9 @@ class IndexFilter:
         self._asks = expression.compile(self._getter)
 
     def scan(self, start: int, stop: int, *, most_bodies: int | None = None) -> Scan:
-        """Test the rows [start, stop), at most CHUNK of them; ends earlier once `most_bodies` exchanges were opened."""
+        """Test the rows from `start` on; ends at `stop`, after CHUNK rows, or when `most_bodies` exchanges were
+        decoded.
+        """
         columns = Columns(self._index, start, min(stop, start + CHUNK, self._index.count))
         states = columns["state"]
         codes = self._codes(columns) if columns.count else b""
@@ -200,7 +211,7 @@ class IndexFilter:
         return Scan(start + columns.count, matched, unsettled, unknown)
 
     def test(self, number: int) -> bool | Why:
-        """Whether a row matches now, or why that is undecided."""
+        """Whether the row matches in its present state; a Why if that is undecided."""
         return self._test(number, self._index.row(number))
 
     def close(self) -> None:
@@ -216,10 +227,10 @@ class IndexFilter:
             return unavailable.why
 
     def _getter(self, name: str) -> Callable[[Row], Any]:
-        """An attribute from the row, or from the bodies if the row does not have it."""
+        """A function that reads attribute `name` from a row, or from the decoded bodies if the row lacks it."""
         stored, of_exchange = self._values.getter(name), attribute(name)
         if name == "node":
-            return stored  # the bodies do not have it either: it comes from Metadata of other exchanges
+            return stored  # bodies lack it too: it comes from Metadata of other exchanges
 
         def read(row: Row) -> Any:
             try:

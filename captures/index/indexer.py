@@ -36,27 +36,30 @@ from kproxy.decoders.exchange_json import problem_json
 from kproxy.decoders.knowledge import Fact, Knowledge
 
 POLL_SECONDS = 0.05
-"""Interval at which a followed capture is polled: the delay that it adds before a row is shown."""
+"""Seconds between two polls of a followed capture: the delay that polling adds before a row is shown."""
 META_SECONDS = 0.25
-"""Interval at which progress and health are written while rows are added."""
+"""Minimum seconds between two writings of progress and health."""
 PARENT_SECONDS = 1.0
 BEGIN_SECONDS = 10.0
 INDEXING, STOPPED = "indexing", "stopped"
-"""States in meta.json, beside "following", "complete" and "failed"."""
+"""Values of "state" in meta.json; the others are "following", "complete" and "failed"."""
 UNREADABLE = 3
-"""Exit code for a capture that could not be read to its end."""
+"""Exit code of the process if a capture could not be read to its end."""
 
-Watch = Callable[[Sequence[tuple[Exchange, Summary]], Reader], None]
-"""Called after every step with the exchanges that became complete, whose rows are written; often with none."""
+Watch = Callable[[Sequence[tuple[Exchange, Summary]], Sequence[StreamProblem], Reader], None]
+"""A function called after every step: (complete exchanges whose rows were written, stream problems, reader).
+
+Both lists are often empty.
+"""
 
 
 class Indexer:
     """Indexes one reading; `step` processes a batch of it.
 
-    Without a directory no index is written, and only `watch` gets the exchanges. Raises CaptureError if a capture
-    cannot be opened, ValueError if `ports` or `user_definitions` cannot be parsed. `jobs` processes read and make
-    rows beside this one, after the first (0: none); by default as many as help, and none where their rows could differ.
-    If one of them dies, this process begins again, alone.
+    Without a `directory` no index is written, and only `watch` gets the exchanges. `jobs` is the number of further
+    processes that read and make rows after the first step (0: none); by default as many as help, but none where their
+    rows could differ. If one of them dies, this process begins again, alone. Raises CaptureError if a capture cannot be
+    opened, ValueError if `ports` or `user_definitions` cannot be parsed.
     """
 
     def __init__(
@@ -74,7 +77,7 @@ class Indexer:
         spooling: Spooling | None = None,
         jobs: int | None = None,
     ) -> None:
-        """With `keep`, prepare for the method `keep`."""
+        """With `keep`, the method `keep` can be called at the end. For the other options see captures.reader.read."""
         self._entry = partial(
             cached.entry, captures, ports=ports, release=release, user_definitions=user_definitions, keylog=keylog
         )
@@ -96,14 +99,14 @@ class Indexer:
         self._watch = watch
         alone = (
             follow or watch is not None or user_definitions
-        )  # user definitions may have facts that other processes do not look for
+        )  # user definitions may have facts that other processes miss
         self._begin(0 if alone else jobs)
 
     def _begin(self, jobs: int | None) -> None:
-        """Open the capture, and an index for it."""
+        """Open the captures, and begin an index of them; `jobs` as for the class."""
         self.reader = self._read()
         source = self.reader.source
-        # the bytes of pipes and compressed files are in spools, where viewers read them
+        # viewers read the bytes of pipes and compressed files from spools
         self.spooled = any(part.spool is not None for part in source.parts)
         held = [source.directory] if isinstance(source, RingSource) else [part.path for part in source.parts]
         paths = [str(path.absolute()) for path in held]
@@ -125,15 +128,17 @@ class Indexer:
         self._nodes = 0
         self._base = 0
         self._marks: deque[tuple[int, Mark]] = deque()
-        """For each existing file of the recording: its base address, and the index's extent before it."""
-        self._meta_written = 0.0  # the interface waits for the first rows
+        """For each existing file of the ring: (base address, sizes of the index's files when that file began)."""
+        self._meta_written = 0.0  # at once, because the interface waits for the first rows
 
     @property
     def finished(self) -> bool:
         return self.reader.finished
 
     def step(self, *, wait: bool = False) -> bool:
-        """Index a batch; False if nothing was new. With `wait`, reading a pipe blocks until there is something."""
+        """Index a batch; returns False if there was nothing to read. With `wait`, reading a pipe blocks until bytes
+        arrive.
+        """
         try:
             done = self.reader.poll(wait=wait)
             self._mark()
@@ -155,7 +160,7 @@ class Indexer:
         return not self.streaming and all(part.spool is None or part.spool.ended for part in self.reader.source.parts)
 
     def stop(self) -> None:
-        """Index the rest of the capture as it is now, and end the reading."""
+        """Index the rest of the capture up to its present end, and end the reading."""
         while not self.reader.finished and self.step():
             pass
         if not self.reader.finished:
@@ -164,27 +169,27 @@ class Indexer:
 
     @property
     def told_to_stop(self) -> bool:
-        """Whether a viewer asked to stop reading a capture whose end is known."""
+        """Whether a viewer asked to stop this reading; False for a stream and a capture that is followed."""
         return (
             self.writer.meta["state"] == INDEXING and self._directory is not None and (self._directory / STOP).exists()
         )
 
     def cut(self) -> None:
-        """End the reading at once; the rows so far stay."""
+        """End the reading at once; the rows written so far stay."""
         self.writer.meta["state"] = STOPPED
         self._take(self.reader.cut())
         self._write_meta()
 
     def keep(self) -> str | None:
-        """Keep a complete index for later readings, unless the capture has changed since.
+        """Keep a complete index for later readings, unless the capture has changed meanwhile.
 
-        Returns the reason if it cannot be stored.
+        Returns None, or the reason why it cannot be stored.
         """
         parts, error = self.reader.source.parts, self.reader.error
         if self._began_as is None or any(part.spool is not None and part.spool.entry is None for part in parts):
             return None
         if error is not None and error.offset is None:
-            return None  # the capture is not the cause, so a later attempt may succeed
+            return None  # the capture is not to blame, so a later attempt may succeed
         if self.reader.finished and self._entry() == self._began_as and isinstance(self.writer, IndexWriter):
             return cached.keep(self._began_as, self.writer.directory)
         return None
@@ -199,7 +204,7 @@ class Indexer:
         self.writer.fact(fact, about, known)
 
     def _mark(self) -> None:
-        """Drop rows of deleted files, if the reader has moved to another file."""
+        """When the reader has moved to the next file of a ring, drop the rows of deleted files."""
         base = self.reader.base
         if base == self._base or not self._follow:
             return
@@ -225,18 +230,20 @@ class Indexer:
                 self.reader.health.undecoded += step.block.undecoded
                 self.writer.take(step.block, step.connections)
             if self.reader.finished:
-                self._division.close()  # a viewer may use the spool for hours
+                self._division.close()  # ends the processes, because a viewer may keep this one for hours
         if len(self._summaries.nodes) != self._nodes:
             self._nodes = len(self._summaries.nodes)
             self.writer.name_brokers()
         self.writer.flush()
         if self._watch is not None:
-            self._watch([(exchange, summaries.get(exchange.number, Summary())) for exchange in over], self.reader)
+            problems = [item for item in done if isinstance(item, StreamProblem)]
+            complete = [(exchange, summaries.get(exchange.number, Summary())) for exchange in over]
+            self._watch(complete, problems, self.reader)
         elif self._division is None and over and not self.reader.finished:
             self._divide()
 
     def _divide(self) -> None:
-        """Continue with further processes if they help; they inherit the code compiled for the first exchanges."""
+        """Continue with further processes if that is faster; they inherit the code compiled for the first exchanges."""
         reader = self.reader
         again = all(part.spool is None or part.spool.entry is not None for part in reader.source.parts)
         jobs = helpful(reader.source) if self._jobs is None else self._jobs
@@ -249,7 +256,7 @@ class Indexer:
             self.writer.problem(problem_json(problem, precision=self.reader.precision))
 
     def _make(self, exchanges: Sequence[Exchange], summaries: dict[int, Summary]) -> None:
-        """Write the rows of exchanges; with `watch`, their summaries go into `summaries` by number."""
+        """Write the rows of exchanges; with `watch`, put their summaries into `summaries` by exchange number."""
         made = [(exchange, self._summaries.of(exchange)) for exchange in exchanges]
         self.reader.health.undecoded += sum(one.undecoded for exchange, one in made if _over(exchange))
         self.writer.put_all(made)
@@ -293,9 +300,10 @@ def run(
     keep: bool = False,
     spooling: Spooling | None = None,
 ) -> CaptureError | None:
-    """Index until the capture ends (following: until `stopping` is set); returns the error that ended it early, if any.
+    """Index until the capture ends, or with `follow` until `stopping` is set; returns the error that ended it early, or
+    None.
 
-    A pipe blocks between steps. Spools exist while this runs; with `keep` the index is kept for later readings
+    Blocks while a pipe has no bytes. Spools exist while this runs; with `keep` the index is kept for later readings
     (captures.index.cached). Raises the errors of `Indexer`.
     """
     stopping = stopping or threading.Event()
@@ -324,11 +332,11 @@ def run(
                 stopping.wait(POLL_SECONDS)
         if indexer.finished:
             if keep and (why := indexer.keep()) is not None:
-                sys.stderr.write(f"{WARNING}the index is not kept for the next time: {why}\n")
+                sys.stderr.write(f"{WARNING}the index is not kept for the next reading: {why}\n")
         elif follow or indexer.streaming:
             indexer.stop()
         if indexer.spooled:
-            # viewers read from the spool
+            # keeps the spool, from which viewers read
             stopping.wait()
     finally:
         indexer.close()
@@ -336,7 +344,7 @@ def run(
 
 
 def _open(begin: Callable[[], Indexer], stopping: threading.Event, *, follow: bool) -> Indexer:
-    """An indexer; with `follow`, waits some time for a recording that has not begun yet."""
+    """The indexer that `begin` makes; with `follow`, waits some seconds for a recording that has not begun yet."""
     deadline = time.monotonic() + BEGIN_SECONDS
     while True:
         try:
@@ -347,31 +355,34 @@ def _open(begin: Callable[[], Indexer], stopping: threading.Event, *, follow: bo
 
 
 def parser(prog: str, description: str | None) -> argparse.ArgumentParser:
-    """The parser of the process's command line, to which other programs add their options (see `serve`)."""
+    """The parser of the process's command line; other programs add their options to it (see `serve`)."""
     options = argparse.ArgumentParser(prog=prog, description=description)
     options.add_argument("captures", nargs="+", metavar="CAPTURE")
     options.add_argument("directory", metavar="INDEX_DIR")
-    options.add_argument("--follow", action="store_true", help="the capture grows: go on until told to stop")
+    options.add_argument("--follow", action="store_true", help="follow a growing capture until told to stop")
     options.add_argument("--port", help="only connections with one of these ports (9092 or 9092-9094)")
     options.add_argument("--release", help="read with the names and layouts of this release")
     options.add_argument("--definitions", action="append", default=[], help="definitions beside Kafka's own")
     options.add_argument("--keylog", help="decrypt TLS with the secrets of this key log")
-    options.add_argument("--keep", action="store_true", help="keep the index for the next time")
-    options.add_argument("--spool-dir", type=Path, help="where goes what cannot be read as it is")
-    options.add_argument("--spool-max", type=int, default=MOST, help="bytes that this may take")
+    options.add_argument("--keep", action="store_true", help="keep the index for the next reading")
+    options.add_argument("--spool-dir", type=Path, help="directory for unpacked captures and piped input")
+    options.add_argument("--spool-max", type=int, default=MOST, help="maximum bytes in that directory")
     options.add_argument("--with-parent", action="store_true", help="end when the process that started this one ends")
     return options
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The process's command line; returns its exit code."""
+    """Run the process with these command-line arguments; returns its exit code."""
     return serve(parser("kproxy.captures.index.indexer", __doc__).parse_args(arguments), threading.Event())
 
 
 def serve(
     options: argparse.Namespace, stopping: threading.Event, *, watch: Watch | None = None, index: bool = True
 ) -> int:
-    """Index with options from `parser` until `stopping` is set or SIGTERM arrives; returns an exit code."""
+    """Index with options from `parser` until `stopping` is set or SIGTERM arrives; returns the exit code.
+
+    Without `index` no index is written.
+    """
     live_with(stopping, os.getppid() if options.with_parent else None)
     try:
         with few_collections():
@@ -399,9 +410,9 @@ def serve(
 
 
 def live_with(stopping: threading.Event, parent: int | None) -> None:
-    """Set `stopping` on SIGTERM; end when `parent` is no longer the parent process."""
+    """Set `stopping` on SIGTERM; end this process when `parent` is no longer its parent."""
     _stop_on_signal(stopping)
-    # ctrl+c in the terminal is meant for the parent process
+    # SIGINT, from ctrl+c in the terminal, is meant for the parent process
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if parent is not None:
         threading.Thread(target=_watch_parent, args=(stopping, parent), daemon=True).start()
@@ -410,8 +421,8 @@ def live_with(stopping: threading.Event, parent: int | None) -> None:
 def _stop_on_signal(stopping: threading.Event) -> None:
     """Set `stopping` on SIGTERM.
 
-    A thread sets it: a signal handler interrupts the main thread, which may hold the lock of `stopping` at that moment,
-    and would deadlock.
+    A thread sets it, because a signal handler would interrupt the main thread, which may hold the lock of `stopping` at
+    that moment, and deadlock.
     """
     ours, handlers = os.pipe()
 
@@ -426,7 +437,7 @@ def _stop_on_signal(stopping: threading.Event) -> None:
 def _watch_parent(stopping: threading.Event, parent: int) -> None:
     while not stopping.wait(PARENT_SECONDS):
         if os.getppid() != parent:
-            # a read from a pipe would not notice `stopping`
+            # blocked in a pipe, the main thread would not notice `stopping`
             os._exit(0)
 
 

@@ -1,8 +1,8 @@
-"""The topic/group/transaction column: the fields that give its text, by API.
+"""The text in the topic/group/transaction column of an exchange: by API, the fields that give it.
 
-"orders.v1-3 +2" is a topic-partition and two more, "9 topics" topics without partitions, "g:billing" a group,
-"t:pay-7 commit" a transactional id. Fields have the JSON names of Kafka's message definitions; if an
-API's fields differ between versions, all of them are listed, and missing ones are ignored.
+"orders.v1-3 +2" is a topic-partition and two more, "9 topics" topics without partitions, "g:billing" a group, "t:pay-7
+commit" a transactional id. Fields have the JSON names of Kafka's message definitions; if an API's fields differ between
+versions, all of them are listed, and missing ones are ignored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ Body = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """The values at `path` ("groups[].groupId"): the first one and the number of others; `words` formats them."""
+    """Shows the values at `path` ("groups[].groupId"): the first one, and how many others there are.
+
+    `words` maps values to texts; values that it lacks are not shown.
+    """
 
     path: str
     prefix: str = ""
@@ -38,7 +41,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """The topics in the list at `path`, with their partitions if the elements have them."""
+    """Shows the topics in the list at `path`, with their partitions if the list has them."""
 
     path: str
 
@@ -63,7 +66,9 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """The values at `paths`, with the prefix that field `by` selects; the first prefix if the version lacks it."""
+    """Shows the values at `paths` with a prefix that depends on field `by`; versions without that field get the first
+    prefix.
+    """
 
     paths: tuple[str, ...]
     by: str
@@ -105,14 +110,14 @@ REQUEST: Mapping[str, tuple[Part, ...]] = {
     "AlterConfigs": (Text("resources[].resourceName"),),
     "IncrementalAlterConfigs": (Text("resources[].resourceName"),),
 }
-"""The subject of a request by API; `_generic` handles all other APIs."""
+"""By API, what is shown of a request; `_generic` handles all other APIs."""
 
 RESPONSE: Mapping[str, tuple[Part, ...]] = {
     "Fetch": (Topics("responses"),),
     "ShareFetch": (Topics("responses"),),
     "Metadata": (Topics("topics"),),
 }
-"""The subject of a response, if the request has none (an incremental Fetch, a Metadata for all topics)."""
+"""By API, what is shown of a response if the request shows nothing (incremental Fetch, Metadata for all topics)."""
 
 _GENERIC: tuple[Part, ...] = (
     TXN,
@@ -128,7 +133,7 @@ _INDEXES = ("index", "partition", "partitionIndex", "partitionId")
 
 
 def label(api: str, request: Body | None, response: Body | None, known: Knowledge) -> str:
-    """The column's text for an exchange; "" without a subject. `api` is the newest name ("Fetch")."""
+    """The column's text for an exchange; "" if there is none. `api` is the newest name of its API ("Fetch")."""
     text = ""
     if request is not None:
         parts = REQUEST.get(api)
@@ -147,7 +152,7 @@ def topic_id(value: Any) -> bytes | None:
 
 
 def id_text(raw: bytes) -> str:
-    """A uuid as Kafka prints it: base64url, 22 characters."""
+    """A UUID as Kafka prints it: base64url, 22 characters."""
     return base64.urlsafe_b64encode(raw)[:22].decode()
 
 
@@ -165,7 +170,7 @@ def _generic(body: Body, known: Knowledge) -> str:
 
 
 def topic_name(element: Body, known: Knowledge) -> str:
-    """The topic of an element, by name or by id; an id without a known name has Kafka's text form."""
+    """The name of the topic in an element of a list; its id in Kafka's text form if the name is unknown."""
     for key in _NAMES:
         value = element.get(key)
         if isinstance(value, str) and value:
@@ -195,12 +200,12 @@ def _index(entry: Any) -> int | None:
 
 @lru_cache(maxsize=512)
 def _steps(path: str) -> tuple[tuple[str, bool], ...]:
-    """A dotted path as (name, whether to step into each element)."""
+    """A dotted path as steps: (name, whether the next step applies to each element of a list)."""
     return tuple((step.removesuffix("[]"), step.endswith("[]")) for step in path.split("."))
 
 
 def _at(body: Any, path: str) -> list[Any]:
-    """Values at a dotted path in which "[]" steps into each element."""
+    """All values at a dotted path; "[]" in it stands for each element of a list."""
     steps = _steps(path)
     if len(steps) == 1 and isinstance(body, dict):
         name, each = steps[0]

@@ -1,9 +1,9 @@
-"""An index made by several processes: each reads a part of the connections and makes their rows; one joins the rows.
+"""Makes an index with several processes: each reads some of the connections and makes their rows; one joins the rows.
 
-The joining process finds the packets, and deals those of each batch to the others by the part that their connection is
-in (captures.tcp.reassembly). Connections depend on each other in two ways only, which the joining process handles: the
-numbers of exchanges and connections, which count over all connections, and facts such as topic names, which later rows
-use. Until it is resolved, a topic id in a row is a text that no capture can contain.
+The joining process finds the packets, and deals those of each batch to the others by the part that their connection
+belongs to (captures.tcp.reassembly). Connections depend on each other in two ways only, which the joining process
+handles: numbers of exchanges and connections count over all connections, and facts such as topic names are used in
+later rows. Until a topic id in a row is resolved, a text stands for it that no capture can contain.
 """
 
 from __future__ import annotations
@@ -37,34 +37,39 @@ from kproxy.decoders.knowledge import Fact
 from kproxy.decoders.primitives import Buffer
 
 SMALL: Final = 16 << 20
-"""Size of captures, in bytes, below which further processes cost more than they save."""
+"""Size of captures in bytes below which further processes cost more than they save."""
 MOST: Final = 4
 AHEAD: Final = 32
-"""Maximum number of unanswered batches of a process: traffic often belongs to one connection for a while."""
+"""Maximum number of unanswered batches of a process: many, as traffic often belongs to one connection for a while."""
 REMEMBERED: Final = 65_536
-"""Number of directions whose part is remembered."""
+"""Maximum number of directions whose part is remembered."""
 _VERSION: Final = 2
-"""Version of marshal's format; later ones look for repeated objects, which takes longer than repeating them."""
+"""Version of marshal's format; later ones search for repeated objects, which takes longer than repeating them."""
 _COUNTS: Final = tuple(one.name for one in fields(Health) if one.name != "unread")
-"""The health counters of members; link layers are counted by the process that finds packets."""
+"""Names of the health counters that the other processes count; the joining process counts unread packets."""
 _OPEN, _CLOSE = "\ud800", "\ud801"
-"""Lone surrogates, which decoded text never has."""
+"""Lone surrogates around the hex digits of an unresolved topic id; decoded text never has them."""
 _UNRESOLVED: Final = re.compile(f"{_OPEN}([0-9a-f]*){_CLOSE}")
 
 Key = tuple[int, int, int]
-"""Position of an event within a batch: its kind (0 exchange began, 1 completed, 2 fact learnt), its address (for a
-fact, its number), and the rank of its connection."""
+"""Position of an event within a batch: (kind, address, rank of its connection).
+
+Kinds are 0 (exchange began), 1 (exchange completed) and 2 (request became whole); kind 2 has the exchange's number in
+place of the address.
+"""
 Row = tuple[Any, ...]
 
 
 def helpful(source: FileSource) -> int:
-    """Number of processes that should read beside the joining one; 0 if none helps with the capture's present size."""
+    """Number of processes that should read beside the joining one; 0 if none would save time at the capture's present
+    size.
+    """
     cores = usable_cores()
     return min(cores, MOST) if cores > 1 and source.size >= SMALL and not source.streams else 0
 
 
 class Step(NamedTuple):
-    """The additions of a batch to an index: rows, the connections of their exchanges, and stream problems."""
+    """What a batch adds to an index: rows, the connections of their exchanges, and stream problems."""
 
     block: Block
     connections: list[Connection]
@@ -72,9 +77,10 @@ class Step(NamedTuple):
 
 
 class Division:
-    """Deals a reader's packets to processes from now on, and joins their results; `knowledge` and `nodes` learn too.
+    """Deals a reader's further packets to `jobs` processes, and joins their results.
 
-    Raises `pipes.Lost` if a process died.
+    The facts that they learn are added to the knowledge and nodes of `summaries`. Raises `pipes.Lost` if a process
+    died.
     """
 
     def __init__(self, reader: Reader, changes: Changes, summaries: Summariser, jobs: int) -> None:
@@ -90,7 +96,7 @@ class Division:
         self._crew = Crew(part.answer, jobs, ahead=AHEAD)
 
     def take(self, share: Share) -> None:
-        """Deal out a batch (`Reader.divide`)."""
+        """Deal a batch of packets to the processes (see captures.reader.Elsewhere)."""
         held = self._parts
         if len(held) > REMEMBERED:
             held.clear()
@@ -103,13 +109,13 @@ class Division:
             self._deal(turn, _packed(share.of(np.flatnonzero(turns == turn))))
 
     def finish(self, at: int) -> None:
-        """Handle the end of the capture (`Reader.divide`)."""
+        """Tell the processes that the capture ends at address `at`, and wait for their results."""
         for turn in range(len(self._members)):
             self._deal(turn, at)
         self._ready += map(_Made.of, self._crew.rest())
 
     def steps(self) -> Iterator[Step]:
-        """The results that are ready, one for each batch."""
+        """The results that are ready: one Step for each batch."""
         count = len(self._members)
         whole = len(self._ready) // count * count
         ready, self._ready = self._ready[:whole], self._ready[whole:]
@@ -123,7 +129,7 @@ class Division:
         self._ready += map(_Made.of, self._crew.deal(marshal.dumps((turn, self._source.size, work), _VERSION)))
 
     def _joined(self, made: list[_Made]) -> Step:
-        """Join the processes' results for a batch."""
+        """Join the results of all processes for one batch."""
         numbers = self._number(made)
         every = list(zip(self._members, made, strict=True))
         for member, one, own in zip(self._members, made, numbers, strict=True):
@@ -147,7 +153,10 @@ class Division:
         return Step(block, list(connections.values()), [problem for _, problem in problems])
 
     def _number(self, made: list[_Made]) -> list[Ints]:
-        """Number the exchanges that began, by process, and the connections that began with them."""
+        """Number the exchanges that began and the connections that began with them, in the order of addresses.
+
+        Returns the numbers of the exchanges by process.
+        """
         addresses = np.concatenate([one.addresses for one in made])
         ranks = np.concatenate([one.ranks for one in made])
         order = np.lexsort((ranks, addresses))
@@ -166,7 +175,10 @@ class Division:
         return own
 
     def _learn(self, every: list[tuple[_Member, _Made]]) -> list[dict[int, str]]:
-        """Learn the batch's facts in order; returns by process the labels of rows that depend on them."""
+        """Learn the facts of a batch in order.
+
+        Returns, by process, the labels of the rows that depend on facts, by the row's position in the process's block.
+        """
         labels: list[dict[int, str]] = [{} for _ in every]
         events: list[tuple[Key, int, int, Row | int]] = []
         for turn, (member, one) in enumerate(every):
@@ -196,19 +208,22 @@ class Division:
 
 @dataclass(slots=True)
 class _Member:
-    """The joining process's state for another process, whose own numbers count from the time of the fork."""
+    """State that the joining process has for another process: translates that process's own numbers.
+
+    `exchanges` is the number of exchanges before the fork; own numbers continue from there.
+    """
 
     exchanges: int
     inherited: int
-    """Connections."""
+    """Number of connections before the fork."""
     connections: dict[int, int] = field(init=False)
-    """Numbers of connections by the process's own numbers."""
+    """By a connection's own number in the process, its number in the index."""
     open: dict[int, int] = field(default_factory=dict)
-    """Numbers of exchanges that were incomplete at the end of their batch, by the process's own numbers."""
+    """By an exchange's own number, its number in the index, for exchanges that were incomplete after their batch."""
     first: int = field(init=False)
-    """The process's own number of the first exchange that began in this batch."""
+    """Own number of the first exchange that began in this batch."""
     own: Ints = field(init=False)
-    """Numbers of the exchanges that began in this batch."""
+    """Numbers, in the index, of the exchanges that began in this batch."""
     health: tuple[int, ...] = (0,) * len(_COUNTS)
 
     def __post_init__(self) -> None:
@@ -217,14 +232,14 @@ class _Member:
         self.own = np.empty(0, np.int64)
 
     def began(self, made: _Made, own: Ints) -> None:
-        """Begin the next batch with the numbers of its new exchanges."""
+        """Begin the next batch; `own` are the numbers, in the index, of the exchanges that began in it."""
         self.first += len(self.own)
         self.own = own
         for number in made.numbers[: made.began]:
             self.open[number] = self.exchange(number)
 
     def exchange(self, number: int) -> int:
-        """The number of an exchange by the process's own number."""
+        """The number in the index of the exchange with this own number."""
         if number >= self.first:
             return int(self.own[number - self.first])
         return number if number <= self.exchanges else self.open[number]
@@ -233,7 +248,7 @@ class _Member:
         return self.connections[number]
 
     def numbers_of(self, made: _Made) -> list[int]:
-        """The numbers of a block's exchanges."""
+        """The numbers in the index of the exchanges in a block, row by row."""
         numbers = np.array(made.numbers, np.int64)
         new = numbers >= self.first
         numbers[new] = self.own[numbers[new] - self.first]
@@ -246,7 +261,7 @@ class _Member:
         return (key[0], self.exchange(key[1]), 0) if key[0] == 2 else key
 
     def ended(self, made: _Made) -> None:
-        """Forget ended connections and complete exchanges."""
+        """Forget the exchanges that became complete in a batch, and the connections that ended."""
         for number in made.numbers[made.began : made.began + made.done]:
             if number < self.first:
                 self.open.pop(number, None)
@@ -255,7 +270,7 @@ class _Member:
 
 
 class _Made:
-    """A process's result for its share of a batch, as it comes through a pipe."""
+    """A process's result for its share of a batch, as it comes through a pipe; its numbers are the process's own."""
 
     __slots__ = (
         "addresses",
@@ -289,22 +304,24 @@ class _Made:
         health: tuple[int, ...],
     ) -> None:
         self.addresses = np.frombuffer(addresses, np.int64)
-        """Addresses of the exchanges that began, in order; `ranks` are those of their connections."""
+        """Addresses of the exchanges that began, in order; `ranks` holds the ranks of their connections."""
         self.ranks = np.frombuffer(ranks, np.int64)
         self.opened = opened
-        """New connections, each with the position of its first exchange among those that began."""
+        """(number of a new connection, position of its first exchange in `addresses`)."""
         self.began, self.done = began, done
-        """Number of rows of exchanges that began, and number of rows of complete ones after them."""
+        """Number of rows of exchanges that began, and number of rows of complete exchanges, which follow them in the
+        block.
+        """
         self.block = Block.unpack(block)
         self.numbers = self.block.numbers
         self.learnt = learnt
-        """Facts learnt: (key, kind, subject, value)."""
+        """Facts that were learnt: (Key, kind, subject, value)."""
         self.asked = asked
-        """Rows whose label depends on facts."""
+        """(Key, position in the block) of each row whose label depends on facts."""
         self.problems = problems
         self.connections = connections
         self.ended = ended
-        """Connections that ended."""
+        """Numbers of the connections that ended."""
         self.health = health
 
     @classmethod
@@ -314,7 +331,7 @@ class _Made:
 
 
 class _Part:
-    """The work of a process that reads some of the connections."""
+    """Runs in a process that reads some of the connections: makes the index rows of their exchanges."""
 
     def __init__(self, reader: Reader, changes: Changes, jobs: int) -> None:
         self._reader = reader
@@ -334,7 +351,7 @@ class _Part:
             self._begun = True
             reader.keep([part for part in range(PARTS) if part % self._jobs == turn])
         if reader.source.size < size:
-            with contextlib.suppress(CaptureError):  # set by the joining process
+            with contextlib.suppress(CaptureError):  # the joining process reports the error
                 reader.source.catch_up()
         known = reader.numbering.connections
         if isinstance(work, int):
@@ -344,7 +361,7 @@ class _Part:
         yield self._made(known)
 
     def _made(self, known: int) -> bytes:
-        """The result for a batch; `known` connections had a number before."""
+        """The result for a batch, packed for _Made; connections up to number `known` existed before the batch."""
         reader = self._reader
         ranks = {id(connection): rank for connection, rank in reader.ranks}
         begun_at = {id(exchange): at for at, exchange in reader.began}
@@ -406,7 +423,7 @@ class _Part:
 
 
 class _Unresolved(AnnouncedKnowledge):
-    """Names a topic by a text that the joining process replaces."""
+    """Gives for each topic id a text that the joining process replaces by the name."""
 
     def topic(self, topic_id: Buffer) -> str:
         return f"{_OPEN}{topic_id.hex()}{_CLOSE}"

@@ -1,4 +1,4 @@
-"""Reads an index while it grows: maps its files and unpacks one row at a time, so memory is independent of the rows."""
+"""Reads an index while it grows: maps its files and unpacks single rows, so its memory stays small."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 STRINGS_CACHED = 16_384
 UNKNOWN_PROTOCOL = "?"
-"""Stands for a dialect whose name was not read yet."""
+"""Stands for a dialect whose name is not in meta.json yet."""
 
 
 class IndexUnreadableError(Exception):
-    """An index that is missing, of another format version, or not an index."""
+    """The directory holds no index, or one of another format version."""
 
 
 @dataclass(slots=True)
 class Detail:
-    """The spans of an exchange, its problems and further details."""
+    """The details of an exchange beside its row: spans of its frames, problems and others."""
 
     request: Frame | None = None
     response: Frame | None = None
@@ -41,16 +41,16 @@ class Detail:
     reason: str | None = None
     throttle_ms: int = 0
     errors: list[int] = field(default_factory=list)
-    """All error codes, if there are more than the one in the row."""
+    """All error codes of the response if it has several. Otherwise empty: the row has the only one."""
     asked_by: Side = Side.CLIENT
     truths: str = ""
-    """As in `Exchange`."""
+    """The value of `Exchange.truths`."""
     session: Session | None = None
-    """As in `Exchange`."""
+    """The value of `Exchange.session`."""
 
 
 class _Mapped:
-    """A file mapped for reading; `grow` maps it again if it has grown."""
+    """A file of an index mapped for reading; `grow` maps it again when it has grown."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -59,7 +59,7 @@ class _Mapped:
         self.size = 0
 
     def grow(self) -> bool:
-        """Map the file's present content; True if it has grown."""
+        """Map the present content of the file; returns whether it has grown."""
         if self._file is None:
             try:
                 self._file = self._path.open("rb")
@@ -92,8 +92,8 @@ class _Mapped:
 class IndexReader:
     """An index directory as rows, strings, connections and details.
 
-    `count` is the number of rows, `knowledge` the facts learnt up to the last row; `refresh` looks for more. Row
-    numbers count from 0 here: row i is exchange i + 1. The rows before `first` were dropped and are empty. Raises
+    `count` is the number of rows, `knowledge` the facts learnt up to the last row; `refresh` updates both. Row numbers
+    count from 0 here: row i is exchange i + 1. The rows before `first` were dropped and are empty. Raises
     IndexUnreadableError if the directory holds no index of this format version.
     """
 
@@ -119,12 +119,12 @@ class IndexReader:
 
     @property
     def generation(self) -> str | None:
-        """Identifies the writer of the index; another writer's rows have other numbers."""
+        """An id of the index's writer; if it changes, another writer has begun the index again with other rows."""
         generation = self.meta.get("generation")
         return None if generation is None else str(generation)
 
     def refresh(self) -> bool:
-        """Read what was written since the last call; True if rows were added or changed, or the state changed."""
+        """Read what was written since the last call; whether rows were added or changed, or the state changed."""
         generation = self.generation
         meta_changed = self._read_meta()
         if meta_changed:
@@ -141,7 +141,7 @@ class IndexReader:
         first = min(first, count)
         if (count, changes, first) == (self.count, self.changes, self.first):
             return meta_changed
-        # the writer flushes what rows refer to before the rows, so mapping it after the rows misses nothing
+        # mapped after the rows: the writer flushes what rows refer to before the rows
         self._strings.grow()
         self._connections.grow()
         self._details.grow()
@@ -164,30 +164,30 @@ class IndexReader:
         private.touch(self.directory / layout.STOP)
 
     def row(self, index: int) -> Row:
-        """Columns of row `index` (from 0). Raises IndexError beyond the end."""
+        """The columns of the row at `index` (from 0). Raises IndexError beyond the last row."""
         if not 0 <= index < self.count:
             raise IndexError(index)
         return Row._make(layout.ROW.unpack_from(self._rows.data, (index + 1) * layout.ROW_SIZE))
 
     def rows(self, start: int, stop: int) -> Iterator[Row]:
-        """Rows [start, stop) in order."""
+        """The rows [start, stop), in order."""
         return map(Row._make, layout.ROW.iter_unpack(self.raw(start, stop)))
 
     def stored(self, index: int, name: str) -> int:
-        """The stored attribute of row `index` (from 0); NOT_THERE and NOT_KNOWN stand for no value."""
+        """The value of the stored attribute `name` in the row at `index` (from 0), or NOT_THERE or NOT_KNOWN."""
         code, offset, _ = layout.COLUMNS[name]
         (value,) = struct.unpack_from(f"<{code}", self._rows.data, (index + 1) * layout.ROW_SIZE + offset)
         return int(value)
 
     def raw(self, start: int, stop: int) -> bytes:
-        """The bytes of rows [start, stop), a copy."""
+        """A copy of the bytes of the rows [start, stop)."""
         stop = min(stop, self.count)
         if start >= stop:
             return b""
         return self._rows.data[(start + 1) * layout.ROW_SIZE : (stop + 1) * layout.ROW_SIZE]
 
     def string(self, identifier: int) -> str:
-        """The text of a string id; "" if it is unknown."""
+        """The string with this id; "" if the id is unknown."""
         text = self._cache.get(identifier)
         if text is not None:
             return text
@@ -203,14 +203,14 @@ class IndexReader:
         return text
 
     def protocol(self, row: Row) -> str | None:
-        """The dialect that a row's exchange is in, None for Kafka."""
+        """The name of the dialect of a row's exchange, None for Kafka."""
         if not row.protocol:
             return None
         names = self.meta.get("protocols", ())
         return str(names[row.protocol - 1]) if row.protocol <= len(names) else UNKNOWN_PROTOCOL
 
     def connection(self, number: int) -> ConnectionEntry:
-        """The entry of connection `number` (from 1); an empty one if it is unknown."""
+        """The entry of the connection with this number (from 1); an empty entry if the number is unknown."""
         entry = self._entries.get(number)
         if entry is not None:
             return entry
@@ -224,7 +224,7 @@ class IndexReader:
         return entry
 
     def detail(self, row: Row) -> Detail:
-        """The spans, problems and comments of a row."""
+        """The details that a row refers to: spans, problems, comments."""
         detail = Detail()
         position = (row.details | row.details_high << 32) * 8
         if not position or position + layout.DETAIL.size > self._details.size:
@@ -245,7 +245,7 @@ class IndexReader:
         return detail
 
     def problems(self) -> Iterator[dict[str, Any]]:
-        """The kproxy.problem/1 objects written so far; an incomplete line is left for a later call."""
+        """The kproxy.problem/1 objects written since the last call; an incomplete line is left for the next call."""
         with contextlib.suppress(FileNotFoundError), (self.directory / layout.PROBLEMS).open("rb") as file:
             file.seek(self.meta.get("problems_from", 0))
             for line in file:
@@ -263,7 +263,7 @@ class IndexReader:
             mapped.close()
 
     def _forget(self) -> None:
-        """Map the files of a new writer."""
+        """Close the files, to map those of another writer."""
         self.close()
         self.count = self.changes = self.first = 0
         self._cache = {0: ""}
@@ -272,7 +272,7 @@ class IndexReader:
         self._known = 0
 
     def _learn(self) -> None:
-        """Take in what was learnt since; an older index has no such file."""
+        """Read the facts written since the last call; indexes of earlier releases have no file of facts."""
         with contextlib.suppress(FileNotFoundError), (self.directory / layout.KNOWLEDGE).open("rb") as file:
             file.seek(self._known)
             for line in file:

@@ -1,4 +1,4 @@
-"""The values of fields in an index, counted for completion and statistics."""
+"""Counts the values of fields in an index, for completion and statistics."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from kproxy.decoders.schema import Definitions
 
 
 class SeenValues:
-    """The values of fields in an index, with the number of exchanges that have each: `decoders.filters.Seen`.
+    """The values of fields in an index, with the number of exchanges for each value: a `decoders.filters.Seen`.
 
-    Counts rows as far as they were written at the time of the call, and only fields that columns have.
+    Only rows that are written at the time of the call are counted, and only fields that rows have.
     """
 
     def __init__(self, index: IndexReader, definitions: Definitions) -> None:
@@ -29,17 +29,17 @@ class SeenValues:
         self._generation = index.generation
 
     def __call__(self, name: str) -> Iterable[tuple[str, int]]:
-        """(value, count) of a field, the most frequent first; empty for a field without columns."""
+        """(value, count) of each value of a field, the most frequent first; empty if rows lack the field."""
         while self.advance(name):
             pass
         return self.so_far(name)
 
     def so_far(self, name: str) -> list[tuple[str, int]]:
-        """The counts so far, the most frequent first."""
+        """(value, count) in the rows counted so far, the most frequent first."""
         return self._counted[name][1].most_common() if name in self._counted else []
 
     def advance(self, name: str) -> bool:
-        """Count a field's values in the next CHUNK of rows; True if rows are left."""
+        """Count a field's values in the next CHUNK rows; returns whether rows are left."""
         field = BY_NAME.get(name)
         if field is None or name not in KEYS or field.type is Type.FLAG:
             return False

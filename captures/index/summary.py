@@ -1,4 +1,4 @@
-"""The parts of a row that need decoded bodies: label, error codes, record count, throttling."""
+"""Makes the columns of an index row that need decoded bodies: label, error codes, record count, throttling."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kproxy.decoders.stream import Source
 from kproxy.decoders.subjects import NOTHING, subject_text
 
 FETCHES = frozenset({api_keys.FETCH, api_keys.SHARE_FETCH})
-"""Fetch and ShareFetch, which a broker may hold until there is data or their max wait is over."""
+"""Fetch and ShareFetch: a broker may hold these requests until there is data or their maximum wait is over."""
 
 
 NO_FLAGS = Flag(0)
@@ -32,22 +32,22 @@ _NOTHING_STORED = (NOT_KNOWN,) * len(STORED)
 
 @dataclass(slots=True)
 class Summary:
-    """The values of a row that come from decoded bodies."""
+    """The columns of an index row that come from decoded bodies."""
 
     label: str = ""
     errors: Sequence[int] = ()
-    """The response's non-zero error codes, each once, in order of appearance."""
+    """The response's non-zero error codes, each once, in the order of appearance."""
     records: int | None = None
     subject: str | None = None
-    """The exchange's subject in the form of `Subject.to_text`; None if a body is unknown."""
+    """What the exchange concerns, as `Subject.to_text` writes it; None if a body could not be decoded."""
     flags: Flag = NO_FLAGS
     throttle_ms: int = 0
     problems: list[Problem] = field(default_factory=list)
-    """Problems of the bodies; the exchange has its own problems."""
+    """Problems found in the bodies, without those in `Exchange.problems`."""
     undecoded: int = 0
     """Number of frames whose body fits no definition."""
     status: Status | None = None
-    """The status after decoding, of an exchange that is otherwise ok."""
+    """CUT or UNDECODABLE if a body could not be decoded, for an exchange whose own status is OK; otherwise None."""
     stored: Sequence[int] = _NOTHING_STORED
     """The stored attributes, in the order of their columns."""
 
@@ -55,7 +55,7 @@ class Summary:
 class Summariser:
     """Makes the summaries of one reading's exchanges in order, and learns facts from all connections.
 
-    `nodes` are the brokers' node ids by "host:port"; `knowledge` has the other facts.
+    `nodes` holds the brokers' node ids by "host:port"; `knowledge` holds all other facts.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Summariser:
         self._learnt = Learnt(self.knowledge, self.nodes)
 
     def of(self, exchange: Exchange) -> Summary:
-        """Label, errors, counts and problems of an exchange, as far as its bodies are there. Never raises."""
+        """The summary of an exchange, as far as its bodies are captured. Never raises."""
         summary = Summary()
         decoded = self._summarise(exchange, summary)
         if exchange.status is not Status.WAITING:
@@ -81,9 +81,11 @@ class Summariser:
         return summary
 
     def _summarise(self, exchange: Exchange, summary: Summary) -> dict[Where, Decoded | Unavailable | None]:
-        """Fill in all but the stored attributes; returns the decoded sides."""
+        """Fill in `summary`, except the stored attributes; returns the decoded request and response, or why they are
+        missing.
+        """
         if exchange.status is Status.WAITING and exchange.request is None:
-            return {}  # only the header was captured so far
+            return {}  # so far, only the header was captured
         if exchange.token:
             summary.subject = NOTHING
         if exchange.token or exchange.status is Status.TLS:
@@ -125,7 +127,7 @@ class Summariser:
         return decoded
 
     def _decode(self, exchange: Exchange, frame: Frame | None, summary: Summary) -> Decoded | None:
-        """The decoded frame of a side, with its problems added to `summary`; None if there is nothing to decode."""
+        """A frame decoded, with its problems added to `summary`; None if there is nothing to decode."""
         if frame is None or frame.missing:
             return None
         data = frame.data(self._source)
@@ -158,7 +160,7 @@ def _stored(field: Field, row: ExchangeRow) -> int:
 
 
 def _complete(exchange: Exchange, asked: object, answered: object) -> bool:
-    """Whether all present bodies of an exchange were decoded."""
+    """Whether all bodies of an exchange that are in the capture were decoded."""
     if exchange.api_key is None:
         return False
     return (asked is not None) is (exchange.request is not None) and (answered is not None) is (

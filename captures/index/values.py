@@ -1,4 +1,4 @@
-"""The attributes of exchanges as the rows of an index have them."""
+"""Reads the attributes of exchanges (decoders/fields.py) from the rows of an index."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from kproxy.decoders.schema import Definitions
 from kproxy.decoders.subjects import Subject
 
 CHUNK: Final = 16_384
-"""Rows per chunk of columns."""
+"""Number of rows in a chunk of columns."""
 
 HALF_READ: Final = frozenset({State.UNDECODABLE, State.CUT, State.ORPHAN_RESPONSE, State.TLS})
-"""States of rows for whose exchanges a body was not decoded."""
+"""States of exchanges with a body that could not be decoded."""
 _MILLISECOND: Final = 1_000_000
 
 
 NUMBER: Final = "number"
-"""The column of exchange numbers, which follow from the positions of rows."""
+"""Name of a column with the numbers of exchanges, which are made from the rows' positions."""
 SIZE: Final = "size"
-"""The column of the bytes of both frames together, NO_SIZE if neither side was seen."""
+"""Name of a column with the size in bytes of request and response together; NO_SIZE if both are missing."""
 
 
 class Columns:
-    """The rows [start, stop) of an index as columns."""
+    """The columns, by name, of the rows [start, stop) of an index."""
 
     def __init__(self, index: IndexReader, start: int, stop: int) -> None:
         self.start = start
@@ -63,7 +63,7 @@ class Columns:
         if sys.byteorder == "big":
             one = struct.Struct(f"<{offset}x{code}{layout.ROW_SIZE - offset - size}x")
             return [value for (value,) in one.iter_unpack(self._data)]
-        # A view of a larger type must begin where the column does, and end with it.
+        # The memory view begins at the column, because it is cast to the column's type, and ends with its last item.
         end = offset + (self.count - 1) * layout.ROW_SIZE + size
         column: memoryview[int] = memoryview(self._data)[offset:end].cast(cast("Any", code))
         return column[:: layout.ROW_SIZE // size].tolist()
@@ -77,15 +77,15 @@ def _or_none(absent: int, value: int) -> int | None:
 
 
 def _frame_size(size: int) -> int | None:
-    """Bytes of a whole frame whose length field says `size`."""
+    """Number of bytes of a frame whose length field says `size`; None if the frame is missing."""
     return None if size == layout.NO_SIZE else size + layout.LENGTH
 
 
 class RowValues:
-    """The attributes of an exchange (decoders/fields.py), as functions of an index row.
+    """Functions that read the attributes of an exchange (decoders/fields.py) from its index row.
 
-    They raise Unavailable if the row does not have the value. A row holds neither its own number nor the stored
-    attributes: set `number` before calling a function.
+    They raise Unavailable if the row lacks the value. Rows hold neither their own number nor stored attributes: set
+    `number`, from 1, before calling a function.
     """
 
     def __init__(self, index: IndexReader, definitions: Definitions) -> None:
@@ -95,7 +95,7 @@ class RowValues:
         self.number = 0
 
     def getter(self, name: str) -> Callable[[Row], Any]:
-        """The function that reads attribute `name`."""
+        """The function that reads the attribute `name` of a row."""
         index = self._index
         table: dict[str, Callable[[Row], Any]] = {
             "number": lambda _row: self.number,
@@ -184,7 +184,7 @@ def _status(row: Row) -> str:
 
 
 def _response_read(row: Row) -> None:
-    """Raises Unavailable for a row without the content of its response."""
+    """Raise Unavailable if the response of a row's exchange was not decoded."""
     if row.state in HALF_READ or row.flags & Flag.PARTIAL:
         raise Unavailable(Why.UNDECODABLE)
 
@@ -225,7 +225,7 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(_TAIL, (layout.TAIL,)),
     **{f"record.{part}": ("api_key", "protocol") for part in ("key", "value", "header", "offset", "timestamp")},
 }
-"""The columns that determine a field's value, except for the rows of `_of_row`."""
+"""By field, the columns that determine its value, except in rows for which `of_row` is true."""
 
 NUMBERS: Final[Mapping[str, tuple[str, int, int]]] = {
     "latency": ("latency", layout.NO_LATENCY, 0),
@@ -238,13 +238,16 @@ NUMBERS: Final[Mapping[str, tuple[str, int, int]]] = {
     "exchange": (NUMBER, 0, 0),
     **{name: (name, layout.NOT_KNOWN, 0) for name in layout.STORED_NAMES},
 }
-"""High-cardinality fields: (column, its number for "absent", whose meaning depends on the row's tail, and the field's
-value minus the column's number).
+"""Fields with many different values: (column, number that means "absent", addend).
+
+What "absent" means depends on the row's other columns. The field's value is the column's number plus the addend.
 """
 
 
 def of_row(field: Field, row: Row) -> bool:
-    """Whether the value depends on this row alone, because its details or further columns have it."""
+    """Whether the columns in KEYS do not suffice for a field's value, because the row's details or other columns have
+    it.
+    """
     if field.type is Type.ERROR or field.name == "error.retriable":
         return row.error != 0
     return field.name == "throttle" and bool(row.flags & Flag.THROTTLED)

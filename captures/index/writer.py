@@ -1,4 +1,4 @@
-"""The only writer of an index: appends rows, completes them in place, replaces meta.json atomically."""
+"""Writes indexes, as the only module: appends rows, completes them in place, replaces meta.json atomically."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ from kproxy.decoders.exchange import Connection, Exchange
 from kproxy.decoders.knowledge import Fact
 
 INTERNED = 65_536
-"""Number of strings remembered so that each is written once; the oldest are forgotten, and may be written again."""
+"""Number of strings that are remembered, to write each once; the oldest are forgotten and may be written again."""
 NAMED = 16_384
-"""Number of the newest connections remembered, to write their broker's node id once it is known."""
+"""Number of the newest connections that are remembered, to write their broker's node id once it is known."""
 
 
 class Mark(NamedTuple):
-    """The size of each file, in its own unit, when a part of the recording began."""
+    """The sizes of the index files when a file of the recording began: the number of rows, and bytes of the other
+    files.
+    """
 
     rows: int
     strings: int
@@ -33,7 +35,7 @@ class Mark(NamedTuple):
 
 
 class _Appended:
-    """An append-only file, buffered until flush; `end` includes buffered bytes."""
+    """A file that is only appended to, buffered until `flush`; `end` is its size with buffered bytes."""
 
     def __init__(self, path: Path, header: bytes) -> None:
         self._fd = _create(path)
@@ -53,7 +55,7 @@ class _Appended:
             self._pending.clear()
 
     def let_go(self, end: int) -> None:
-        """Free the space of the bytes before `end`."""
+        """Free the disk space of the bytes before `end`."""
         punch(self._fd, self._header, self._gone, end)
         self._gone = max(self._gone, end)
 
@@ -63,7 +65,7 @@ class _Appended:
 
 
 class _Table:
-    """A file of fixed entries: new ones are appended, old ones overwritten, both at flush."""
+    """A file of entries of fixed size: `flush` appends new entries and overwrites changed ones."""
 
     def __init__(self, path: Path, header: bytes, entry: int) -> None:
         self._fd = _create(path)
@@ -71,7 +73,7 @@ class _Table:
         self._entry = entry
         self._written = 0
         self.first = 0
-        """Entries before this one were freed and must not be written."""
+        """Number of leading entries that were freed and must not be written again."""
         self._tail = bytearray()
         self._patches: dict[int, bytes] = {}
         self.changes = 0
@@ -82,7 +84,7 @@ class _Table:
         return self._written + len(self._tail) // self._entry
 
     def put(self, index: int, data: bytes) -> None:
-        """Set entries from `index` on; preceding entries that were never set are zero."""
+        """Set entries from `index` on; entries before them that were never set are zero."""
         while data and index < self._written:
             self._patches[index] = data[: self._entry]
             index, data = index + 1, data[self._entry :]
@@ -99,13 +101,13 @@ class _Table:
         self.changes += len(self._patches)
         self._patches.clear()
         if self._tail:
-            # the file offset is where the last append ended: pwrite does not move it
+            # continues behind the last append: pwrite does not move the file offset
             _write_all(self._fd, self._tail)
             self._written += len(self._tail) // self._entry
             self._tail.clear()
 
     def let_go(self, first: int) -> None:
-        """Free the space of the entries before `first`, all of which must be flushed."""
+        """Free the disk space of the entries before `first`, which must all be flushed."""
         punch(self._fd, self._header, self._at(self.first), self._at(first))
         self.first = max(self.first, first)
 
@@ -121,14 +123,14 @@ class _Table:
 
 
 class IndexWriter:
-    """Writes one index directory; `flush` makes what was put visible to readers.
+    """Writes one index directory; `flush` makes rows visible to readers.
 
-    `sources` are the paths of the capture as given, stored so that a viewer can read bytes from them; with `ports`,
+    `sources` are the paths of the captures, stored so that a viewer can read bytes from them; with the stored `ports`,
     `release` and `user_definitions` (see captures.reader.read) they can be read again in the same way. `node_of`
     returns the node id of the broker at "host:port", None if unknown; call `name_brokers` when it has learnt more.
 
-    For a ring, whose files are deleted one after the other, `mark` the beginning of each file, and `let_go` of the mark
-    of the oldest file that exists.
+    For a ring, whose files are deleted one after the other, call `mark` at the beginning of each file, and `let_go`
+    with the mark of the oldest file that exists.
     """
 
     def __init__(
@@ -144,7 +146,7 @@ class IndexWriter:
     ) -> None:
         private.folder(directory)
         self.directory = directory
-        # readers take the presence of meta.json for "the other files are there"
+        # first, because readers infer from meta.json that the other files exist
         (directory / layout.META).unlink(missing_ok=True)
         self._strings = _Appended(directory / layout.STRINGS, layout.pack_strings_header(layout.STRINGS_MAGIC))
         self._details = _Appended(directory / layout.DETAILS, layout.pack_strings_header(layout.DETAILS_MAGIC))
@@ -194,18 +196,18 @@ class IndexWriter:
         self.close()
 
     def put(self, exchange: Exchange, summary: Summary | None = None) -> None:
-        """Write the row of an exchange as it is now: when it starts, and again when it is complete."""
+        """Write the row of an exchange in its present state: once when it begins, again when it is complete."""
         self.put_all([(exchange, summary or Summary())])
 
     def put_all(self, exchanges: Sequence[tuple[Exchange, Summary]]) -> None:
-        """Write the rows of several exchanges as they are now."""
+        """Write the rows of several exchanges in their present state."""
         block = Block()
         for exchange, summary in exchanges:
             block.add(exchange, summary, self._protocol(exchange.protocol))
         self.take(block, (exchange.connection for exchange, _ in exchanges))
 
     def take(self, block: Block, connections: Iterable[Connection]) -> None:
-        """Write the rows of a block; `connections` are those of its exchanges."""
+        """Write the rows of a block; `connections` are those of the block's exchanges."""
         for connection in connections:
             self._connection(connection)
         ids = [self.string(text) for text in block.strings]
@@ -214,7 +216,7 @@ class IndexWriter:
             self._rows.put(number - 1 + gone, rows[gone * layout.ROW_SIZE :])
 
     def _protocol(self, name: str | None) -> int:
-        """The number of a dialect; meta.json lists it before a row uses it."""
+        """The number of a dialect, 0 for Kafka; meta.json lists the dialect before a row has its number."""
         if name is None:
             return 0
         names: list[str] = self.meta["protocols"]
@@ -231,27 +233,27 @@ class IndexWriter:
         self.meta["problems"] += 1
 
     def fact(self, fact: Fact, about: str, known: str) -> None:
-        """Append a fact (`Knowledge.tell`)."""
+        """Append a fact with its subject and value (see `Knowledge.tell`)."""
         line = json.dumps({"fact": fact.value, "about": about, "known": known}, separators=(",", ":"))
         self._knowledge.append(line.encode() + b"\n")
 
     def name_brokers(self) -> None:
-        """Write the node ids that are known now to the remembered connections."""
+        """Write the node ids known so far to the entries of the remembered connections."""
         for connection, entry in list(self._entries.values()):
             node = self._node(connection)
             if node not in {entry.node, layout.NO_NODE}:
                 self._set_connection(connection, entry._replace(node=node))
 
     def mark(self) -> Mark:
-        """Begin a part of the recording: rows put from now on refer to nothing written earlier."""
+        """The present sizes of the files; rows written from now on refer to nothing before them."""
         self._interned = {"": 0}
         self._entries.clear()
         return Mark(self._rows.count, self._strings.end, self._details.end, self._problems.end)
 
     def let_go(self, mark: Mark) -> None:
-        """Free the space of what was put before `mark`; rows before it are no longer completed."""
+        """Free the disk space of everything written before `mark`; earlier rows are not completed any more."""
         self.flush()
-        # written first, so that no reader takes the zeros for rows
+        # first, so that no reader takes freed rows for real ones
         self._rows.overwrite(layout.FIRST.pack(mark.rows), layout.FIRST_OFFSET)
         self.write_meta(problems_from=mark.problems)
         self._rows.let_go(mark.rows)
@@ -260,7 +262,7 @@ class IndexWriter:
         self._problems.let_go(mark.problems)
 
     def string(self, text: str) -> int:
-        """The id of a string, written if it is new."""
+        """The id of a string, which is written if it is not remembered."""
         known = self._interned.get(text)
         if known is not None:
             return known
@@ -288,7 +290,7 @@ class IndexWriter:
             self._rows.overwrite(layout.CHANGES.pack(self._changes), layout.CHANGES_OFFSET)
 
     def write_meta(self, **members: Any) -> None:
-        """Replace meta.json as a whole with `members` changed (state, bytes_read, health, error …)."""
+        """Replace meta.json, with changed values for `members` (state, bytes_read, health, error …)."""
         self.meta.update(members, rows=self._rows.count, connections=self._connections.count)
         private.replace(self.directory / layout.META, json.dumps(self.meta))
 
@@ -320,7 +322,7 @@ class IndexWriter:
 
 
 class NoIndex:
-    """Stands in for an `IndexWriter` and discards everything, for a reading without a viewer."""
+    """Has the methods of `IndexWriter` and writes nothing, for a reading without a viewer."""
 
     def __init__(self) -> None:
         self.meta: dict[str, Any] = {"state": "following"}
@@ -348,7 +350,7 @@ class NoIndex:
 
 
 def _joined(entries: dict[int, bytes]) -> Iterator[tuple[int, bytes]]:
-    """Entries by index; adjoining entries are joined."""
+    """(index of the first entry, bytes) of each run of adjoining entries."""
     indexes = sorted(entries)
     start = 0
     for end in range(1, len(indexes) + 1):
@@ -358,7 +360,9 @@ def _joined(entries: dict[int, bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def _create(path: Path) -> int:
-    """Create a file in place of an old one. Truncating would kill (SIGBUS) a reader that has the old one mapped."""
+    """Create a file; an old one is replaced, not truncated, because that would kill (SIGBUS) a reader that has it
+    mapped.
+    """
     path.unlink(missing_ok=True)
     return private.create(path, os.O_WRONLY)
 

@@ -1,8 +1,8 @@
-"""Redaction of exchanges before they are shared: secrets, payloads, hosts.
+"""Redacts exchanges before they are shared: secrets, payloads, hosts.
 
 Bytes are overwritten in place, so every frame keeps its length and layout: `hosts` maps names and addresses, `records`
-handles records fields, `frames` whole frames, and `exchanges` combines them. Every format is then made of the redacted
-bytes. Unreadable bytes are overwritten completely, because their content is unknown.
+handles records fields, `frames` whole frames, and `exchanges` combines these. Every output format is then made of the
+redacted bytes. Unreadable bytes are overwritten completely, because their content is unknown.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FILL: Final = b"x"
 
 @dataclass(slots=True)
 class Removed:
-    """Counts of redacted values; `places` are occurrences of `hosts`.
+    """Counts of redacted values: `secrets`, `payloads`, distinct `hosts`, and `places` where a host was replaced.
 
     `unread` counts bytes that were withheld because they could not be read.
     """

@@ -1,4 +1,4 @@
-"""Redacted packet comments: those of kproxy keep their form without quoted values, others are removed."""
+"""Redacts packet comments: kproxy's own comments lose the values that they quote, all others are removed."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ WITHHELD: Final = "(withheld)"
 
 
 def withheld(comment: str) -> str:
-    """A redacted comment, line by line: changed fields without their values, warnings without the address."""
+    """A comment redacted line by line: lines about changed fields lose the values, warnings lose the address."""
     return "\n".join(_lines(comment))
 
 
 def without_address(message: str) -> str:
-    """A line of kproxy without the broker's address in it; other lines unchanged."""
+    """A warning of kproxy without the broker's address in it; any other line unchanged."""
     return f"{LEAKED} {WITHHELD}" if message.startswith(LEAKED) else message
 
 
@@ -35,7 +35,7 @@ def _lines(comment: str) -> list[str]:
 
 
 def _path(line: str) -> str:
-    """The field path at the start of a line about a change; "" if the line has none."""
+    """The field path at the start of a line about a changed field; "(withheld)" if the line begins otherwise."""
     path = line.partition(": ")[0]
     return path if all(part.isidentifier() or not part for part in _parts(path)) else WITHHELD
 

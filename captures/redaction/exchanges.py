@@ -1,4 +1,4 @@
-"""Redacted exchanges: changed bytes in frames, changed addresses of connections."""
+"""Redacts exchanges: overwrites bytes in their frames and replaces addresses of connections."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kproxy.decoders.stream import Source
 
 @dataclass(slots=True)
 class HeldFrame(Frame):
-    """A frame with its redacted bytes; its spans still name the original addresses."""
+    """A frame whose bytes, redacted, are `held`; its spans are still those of the original bytes."""
 
     held: bytes = b""
 
@@ -31,7 +31,7 @@ class HeldFrame(Frame):
 
 
 class Redaction:
-    """Redacts the items of a reading, in order. To redact hosts, all of them must have been learnt before.
+    """Redacts the items of a reading, in order. To redact hosts, first pass all items to `learn`.
 
     `presets` are from captures.redaction.PRESETS. With `keep_unread`, unreadable bytes that can hold no secret stay:
     for a slice that withholds secrets by default.
@@ -54,7 +54,7 @@ class Redaction:
         self._connections: dict[int, tuple[Connection, Connection]] = {}
 
     def learn(self, items: Iterable[object]) -> None:
-        """Learn the hosts in a reading's items."""
+        """Learn the names and addresses of hosts in a reading's items."""
         for item in items:
             if not isinstance(item, Exchange | StreamProblem):
                 continue
@@ -72,7 +72,7 @@ class Redaction:
                 self._frames.learn(bytes(frame.data(self._source)), frame, exchange)
 
     def items(self, items: Iterable[Exchange | StreamProblem]) -> Iterator[Exchange | StreamProblem]:
-        """The redacted items."""
+        """The items, redacted."""
         return (self.exchange(item) if isinstance(item, Exchange) else self._problem(item) for item in items)
 
     def exchange(self, exchange: Exchange) -> Exchange:
@@ -107,7 +107,7 @@ class Redaction:
         return HeldFrame(**same, held=data)
 
     def _connection(self, connection: Connection) -> Connection:
-        """The connection with redacted addresses; the same object for the same connection."""
+        """A copy of a connection with redacted addresses; the same copy for each call with that connection."""
         if not self._map_hosts:
             return connection
         held = self._connections.get(id(connection))
@@ -119,7 +119,7 @@ class Redaction:
         return held[1]
 
     def _session(self, session: Session) -> Session:
-        """The redacted SASL session; its principal and the broker's message may contain a host."""
+        """A SASL session, redacted: its principal and the broker's message may contain a host."""
 
         def text(said: str | None) -> str | None:
             return said if said is None else self.text(said)
@@ -137,17 +137,19 @@ class Redaction:
         return self.text(without_address(message)) if self._map_hosts else message
 
     def file(self, name: str) -> str:
-        """The redacted name of a capture file; its name and folders may contain hosts that no message has."""
+        """A pseudonym for the name of a capture file, because its name and folders may contain hosts that no message
+        has.
+        """
         if not self._map_hosts:
             return name
         return self._files.setdefault(name, f"capture-{len(self._files) + 1}")
 
     def address(self, address: str) -> str:
-        """The redacted form of "host:port"."""
+        """An address "host:port" with a pseudonym for the host, if hosts are to be redacted."""
         return self.hosts.address(address) if self._map_hosts else address
 
     def text(self, text: str) -> str:
-        """Text with its hosts redacted, if hosts are to be redacted."""
+        """A text with pseudonyms for the hosts in it, if hosts are to be redacted."""
         return self.hosts.text(text) if self._map_hosts else text
 
     def _count(self) -> None:

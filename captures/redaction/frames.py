@@ -1,6 +1,6 @@
 """Redacts a frame in place: secrets, payloads or hosts are overwritten, and the length stays the same.
 
-The tree of the frame gives the bytes of each field. Bytes outside of known fields are overwritten too: those after the
+The tree of the frame gives the bytes of each field. Bytes outside of known fields are overwritten too: behind the
 readable part of a cut frame, undecodable bodies, trailing bytes, and unknown tagged fields.
 """
 
@@ -28,19 +28,19 @@ from kproxy.decoders.view import View
 
 _UNREAD: Final = frozenset({"unread", "trailing"})
 _HOLES: Final = frozenset({Code.GAP, Code.CUT_BY_SNAPLEN, Code.TRUNCATED})
-"""Problems whose offset is where a frame's bytes end too early."""
+"""Codes of problems whose offset is where a frame's bytes end too early."""
 _SIZE: Final = 4
 _HEAD: Final = 8
-"""Bytes of a frame up to a request's API version, or a response's correlation id."""
+"""Number of bytes of a frame up to a request's API version, or up to the end of a response's correlation id."""
 _REQUEST_HEAD: Final = 12
 _COMPRESSED: Final = frozenset({"metrics"})
-"""Bytes fields that may be compressed, in which hosts cannot be found."""
+"""Names of bytes fields that may be compressed, so that hosts in them cannot be found."""
 _HOSTS_INSIDE: Final = frozenset({"__cluster_metadata", "__consumer_offsets"})
-"""Topics whose records have fields with hosts."""
+"""Names of topics whose records have fields with hosts."""
 
 
 class FrameRedaction:
-    """Redacts the frames of one reading, and counts in `removed`.
+    """Redacts the frames of one reading, and counts redacted values in `removed`.
 
     With `keep_unread`, unreadable bytes that can hold no secret stay: for users who did not ask for redaction.
     """
@@ -65,7 +65,7 @@ class FrameRedaction:
         self._removed = removed
 
     def of(self, data: bytes, frame: Frame, exchange: Exchange) -> bytes:
-        """The redacted bytes of a frame, its length field included."""
+        """The redacted bytes of a frame, of equal length; both with the frame's length field."""
         if not self._any:
             return data
         out = bytearray(data)
@@ -83,7 +83,7 @@ class FrameRedaction:
         return bytes(out)
 
     def learn(self, data: bytes, frame: Frame, exchange: Exchange) -> None:
-        """Learn the hosts in the readable part of a frame."""
+        """Learn the names and addresses of hosts in the readable part of a frame."""
         if self._hosts is None or exchange.token:
             return
         root = self._tree(data, frame, exchange)
@@ -105,10 +105,11 @@ class FrameRedaction:
         )
 
     def _stop(self, root: Node, data: bytes, frame: Frame, exchange: Exchange) -> int:
-        """The offset from which on a frame's bytes are unknown; its length if all were decoded.
+        """The offset from which the content of a frame's bytes is unknown; the frame's length if all bytes were
+        decoded.
 
-        For a cut frame this is the end of its tree. A complete frame whose body was not decoded to its end, or may have
-        another layout, is unknown from its body on.
+        Of a cut frame this is the end of its tree. A complete frame is unknown from its body on, if the body was not
+        decoded to its end or may have another layout.
         """
         start = _HEAD if _side(frame, exchange) is Side.BROKER else _REQUEST_HEAD
         rest = next((one for one in root.children if one.name in _UNREAD and one.field is None), None)
@@ -156,7 +157,7 @@ class FrameRedaction:
                 out[start : node.end] = self._hosts.content(data[start : node.end])
 
     def _unknown(self, node: Node) -> bool:
-        """Whether the content of a bytes field is unknown."""
+        """Whether it is unknown what a bytes field contains: an unknown tagged field, or one that may be compressed."""
         if isinstance(node.value, str) or self._keep_unread:
             return False
         above = node.parent
@@ -200,7 +201,7 @@ class FrameRedaction:
 
 
 def _side(frame: Frame, exchange: Exchange) -> Side:
-    """CLIENT for a request, BROKER for a response, even if the broker sent the request."""
+    """CLIENT if the frame is a request, BROKER if it is a response; some requests are sent by brokers."""
     return Side.CLIENT if frame is exchange.request else Side.BROKER
 
 
@@ -209,7 +210,7 @@ def _whole(data: bytes, frame: Frame) -> bool:
 
 
 def _reach(data: bytes, frame: Frame, exchange: Exchange) -> int:
-    """Number of a cut frame's contiguous first bytes."""
+    """Number of bytes of a cut frame before the first missing one."""
     where = where_of(exchange, frame)
     holes = [problem.offset for problem in exchange.problems if problem.where == where and problem.code in _HOLES]
     if holes and len(data) == frame.size + _SIZE - frame.missing:
@@ -218,20 +219,23 @@ def _reach(data: bytes, frame: Frame, exchange: Exchange) -> int:
 
 
 def _fields(root: Node) -> Iterator[Node]:
-    """The nodes of a frame, except those for bytes outside of fields."""
+    """All nodes of a frame's tree, except those for bytes outside of fields."""
     for child in root.children:
         if child.name not in _UNREAD or child.field is not None:
             yield from child.walk()
 
 
 def _stopped(root: Node) -> bool:
-    """Whether decoding of a frame failed; invalid UTF-8 and trailing bytes are no failure."""
+    """Whether decoding of a frame failed; invalid UTF-8 and trailing bytes do not count as failure."""
     odd = {Code.BAD_UTF8, Code.TRAILING_BYTES}
     return any(node.problem is not None and node.problem.code not in odd for node in _fields(root))
 
 
 def _text_start(data: bytes, node: Node) -> int:
-    """Offset of a string's characters, after its length, which is an int16 or a varint of the length plus one."""
+    """Offset of a string's first character in a frame.
+
+    Before it is the string's length: an int16, or the length plus one as a varint.
+    """
     if int.from_bytes(data[node.start : node.start + 2], "big") == node.end - node.start - 2:
         return node.start + 2
     at = node.start

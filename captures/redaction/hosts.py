@@ -1,4 +1,4 @@
-"""Pseudonyms for hosts: of equal length, one for each host, and an address for an address."""
+"""Pseudonyms for hosts: one for each host, of the same length; an IP address gets another IP address."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from hashlib import blake2b
 from typing import Any, Final
 
 FIELDS: Final = frozenset({"host", "clientHost"})
-"""Message fields with a host; Kafka writes clientHost with a leading slash."""
+"""Names of string fields that hold a host; in clientHost, Kafka writes a slash before it."""
 PACKED: Final = frozenset({"clientHostAddress"})
-"""Message fields with an address as bytes."""
+"""Names of fields that hold an IP address as bytes."""
 
 _ATTEMPTS: Final = 1000
 SHORTEST: Final = 4
-"""Shortest name in characters that is searched for within other text."""
+"""Minimum length, in characters, of names that are searched for within other text."""
 
 _IPV4: Final = rb"(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?![\d.])"
 _IN_URL: Final = (
@@ -26,7 +26,10 @@ _URL: Final = re.compile(r"(?://|@)\[?([^\s/,:@\[\]]+|[0-9a-fA-F:.]+:[0-9a-fA-F:
 
 
 class Hosts:
-    """Maps hosts to pseudonyms: first `learn` every host, then map. The salt prevents guessing the originals."""
+    """Maps hosts to pseudonyms: first `learn` every host, then call the other methods.
+
+    `salt` is a random key that prevents guessing the hosts from their pseudonyms. `places` counts replacements.
+    """
 
     def __init__(self, salt: bytes) -> None:
         self._salt = salt
@@ -41,18 +44,18 @@ class Hosts:
 
     @property
     def names(self) -> list[str]:
-        """The known hosts, in their original form."""
+        """The learnt hosts: names and addresses that must not be in an output."""
         return [name.decode("utf-8", "replace") for name in sorted(self._known)]
 
     def learn(self, host: str) -> None:
-        """Learn a name or address."""
+        """Learn a host: a name or an IP address, perhaps in brackets or with a leading slash."""
         name = host.removeprefix("/").removeprefix("[").removesuffix("]").encode("utf-8", "replace")
         if name and name not in self._known:
             self._known.add(name)
             self._within = None
 
     def learn_values(self, values: Any) -> None:
-        """Learn the hosts in a message's values."""
+        """Learn the hosts in the values of a message."""
         for host in _named(values):
             self.learn(host)
 
@@ -61,14 +64,14 @@ class Hosts:
         return self._fake(host.encode("utf-8", "replace")).decode("utf-8", "replace")
 
     def address(self, address: str) -> str:
-        """The redacted form of "host:port"."""
+        """An address "host:port" with the host's pseudonym."""
         host, colon, port = address.rpartition(":")
         if host.startswith("["):
             return f"[{self.name(host[1:-1])}]{colon}{port}"
         return f"{self.name(host)}{colon}{port}"
 
     def packed(self, address: bytes) -> bytes:
-        """The pseudonym of an address of 4 or 16 bytes."""
+        """The pseudonym of an IP address of 4 or 16 bytes."""
         try:
             known = ipaddress.ip_address(address)
         except ValueError:
@@ -80,7 +83,9 @@ class Hosts:
         return ipaddress.ip_address(self.name(str(known))).packed
 
     def field(self, data: bytes) -> bytes:
-        """The redacted bytes of a field in FIELDS, whether or not its host is known; of equal length."""
+        """The bytes of a field named in FIELDS with its host replaced, also if the host was not learnt; of equal
+        length.
+        """
         whole = data.removeprefix(b"/")
         if whole and whole not in self._known:
             self._known.add(whole)
@@ -88,7 +93,7 @@ class Hosts:
         return self.content(data)
 
     def content(self, data: bytes) -> bytes:
-        """The bytes of a field with every known host replaced; of equal length."""
+        """The bytes of any field with each learnt host replaced, and each host in a URL; of equal length."""
         whole = data.removeprefix(b"/")
         if whole in self._known:
             self.places += 1
@@ -96,11 +101,11 @@ class Hosts:
         return self._pattern().sub(self._replace, data)
 
     def text(self, text: str) -> str:
-        """Text with every known host replaced."""
+        """A text with each learnt host replaced, and each host in a URL."""
         return self.content(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
 
     def inside(self, data: Iterable[bytes | None]) -> bool:
-        """Whether any of these contains a host."""
+        """Whether one of these byte strings contains a host."""
         pattern = self._pattern()
         return any(one is not None and (one in self._known or pattern.search(one)) for one in data)
 
@@ -109,18 +114,18 @@ class Hosts:
         return self._fake(match[0])
 
     def _pattern(self) -> re.Pattern[bytes]:
-        """The pattern for hosts within other bytes: known ones, those in URLs, and everything like an IPv4 address."""
+        """The pattern of hosts within other bytes: learnt hosts, hosts in URLs, and everything like an IPv4 address."""
         if self._within is None:
-            # The longest first, because a name may be the prefix of another.
+            # The longest first, because one name may begin with another.
             names = sorted((name for name in self._known if len(name) >= SHORTEST), key=len, reverse=True)
             self._within = re.compile(b"|".join([_IN_URL, *map(re.escape, names), _IPV4]), re.IGNORECASE)
         return self._within
 
     def _fake(self, name: bytes) -> bytes:
-        """The pseudonym of a name, made on first use."""
+        """The pseudonym of a host, which is made on first use."""
         if name not in self._fakes:
             make = _maker(name)
-            # Short names may run out of pseudonyms; then two hosts share one.
+            # There may be too few pseudonyms for short names; then two hosts share one.
             others = (make(name, self._stream(name, attempt)) for attempt in range(_ATTEMPTS))
             fake = next((one for one in others if one not in self._used and one not in self._known), None)
             self._fakes[name] = make(name, self._stream(name, 0)) if fake is None else fake
@@ -128,7 +133,7 @@ class Hosts:
         return self._fakes[name]
 
     def _stream(self, name: bytes, attempt: int) -> Iterator[int]:
-        """An endless sequence of bytes derived from a name."""
+        """An endless sequence of pseudorandom bytes that depend on the name, the attempt and the salt."""
         block = 0
         while True:
             yield from blake2b(b"%d %d " % (attempt, block) + name, key=self._salt).digest()
@@ -145,15 +150,15 @@ def _maker(name: bytes) -> Callable[[bytes, Iterator[int]], bytes]:
 
 
 def _other_ipv4(name: bytes, numbers: Iterator[int]) -> bytes:
-    """An IPv4 address whose parts have the same numbers of digits."""
+    """An IPv4 address each of whose parts has as many digits as that of `name`."""
     lowest, spans = {1: 1, 2: 10, 3: 100}, {1: 9, 2: 90, 3: 124}
     parts = [len(part) for part in name.split(b".")]
     return b".".join(b"%d" % (lowest[size] + next(numbers) % spans[size]) for size in parts)
 
 
 def _other_ipv6(name: bytes, numbers: Iterator[int]) -> bytes:
-    """An IPv6 address in the same notation: other digits, without leading zeros or zero groups."""
-    if b"." in name:  # the last 32 bits in IPv4 notation
+    """An IPv6 address in the notation of `name` with other digits, without leading zeros or zero groups."""
+    if b"." in name:  # an address whose last 32 bits are in IPv4 notation
         head, _, tail = name.rpartition(b":")
         return head + b":" + _other_ipv4(tail, numbers)
     groups = name.split(b":")
@@ -161,7 +166,7 @@ def _other_ipv6(name: bytes, numbers: Iterator[int]) -> bytes:
 
 
 def _other_name(name: bytes, numbers: Iterator[int]) -> bytes:
-    """A name of letters with the same dots."""
+    """A name of random letters with dots where `name` has them."""
     return bytes(0x2E if byte == 0x2E else 0x61 + next(numbers) % 26 for byte in name)
 
 

@@ -1,9 +1,8 @@
 """Redacts payloads or hosts in records fields, at equal length and with matching CRCs.
 
 Compressed content cannot be replaced by other compressed content of equal length. A compressed batch becomes an
-uncompressed one of the same size, with as many of its records as fit (a null key and a null value take seven bytes);
-the last one is padded.
-Source: Kafka's `DefaultRecord`, `LegacyRecord`.
+uncompressed one of the same size, with as many of its records as fit (a record with a null key and a null value takes
+seven bytes); the last one is padded. Source: Kafka's `DefaultRecord`, `LegacyRecord`.
 """
 
 from __future__ import annotations
@@ -32,20 +31,20 @@ _ATTRIBUTES_AT, _CRC_AT, _CHECKED_AT, _COUNT_AT = 21, 17, 21, 57
 _LEGACY_CRC_AT, _LEGACY_CHECKED_AT, _LEGACY_ATTRIBUTES_AT = 12, 16, 17
 _CODEC: Final = 0x07
 _MARKER: Final = 6
-"""Bytes of a transaction marker's value (EndTxnMarker: a version and an epoch); its key has 4."""
+"""Size in bytes of a transaction marker's value (EndTxnMarker: a version and an epoch); its key has 4 bytes."""
 
 Change = Callable[[bytes], bytes]
-"""Maps a key, value or header value to bytes of equal length."""
+"""Maps a key, a value or a header's value to bytes of equal length."""
 
 
 class Damaged(Exception):  # noqa: N818 (a state of the bytes, not an error)
-    """From here on, the bytes are not records."""
+    """The bytes from here on are not a record, so the rest of the batch is overwritten."""
 
 
 class RecordsRedaction:
-    """Redacts records fields; `payloads` counts overwritten keys, values and header values.
+    """Redacts records fields; `payloads` counts the overwritten keys, values and header values.
 
-    With `everything` it overwrites payloads, else only the `hosts` in them.
+    With `everything` it overwrites all payloads, otherwise only the hosts in them.
     """
 
     def __init__(self, hosts: Hosts | None, *, everything: bool) -> None:
@@ -54,7 +53,7 @@ class RecordsRedaction:
         self.payloads = 0
 
     def field(self, field: bytes) -> bytes:
-        """The redacted bytes of a records field, of equal length."""
+        """The bytes of a records field, redacted, of equal length."""
         whole = bytearray(field)
         data = memoryview(whole)
         found = parse(field, check=False)
@@ -67,7 +66,7 @@ class RecordsRedaction:
         return bytes(whole)
 
     def _batch(self, data: memoryview, field: bytes, batch: Batch) -> bool:
-        """Overwrite a batch's payloads; returns whether there were any."""
+        """Redact a batch of `field` in `data`; returns whether any byte was changed."""
         header = batch.header
         if header["compression"] != "none":
             if not self._everything and not self._hosts_inside(field, batch):
@@ -88,7 +87,7 @@ class RecordsRedaction:
         return data[batch.start : batch.end] != before
 
     def _hosts_inside(self, field: bytes, batch: Batch) -> bool:
-        """Whether a compressed batch contains a host, or cannot be decompressed to find out."""
+        """Whether a compressed batch contains a host, or may contain one because it cannot be decompressed."""
         if self._hosts is None:
             return False
         inside = self._hosts.inside
@@ -98,7 +97,10 @@ class RecordsRedaction:
         return found or bool(troubles)
 
     def _record(self, data: memoryview, at: int, end: int, *, control: bool) -> int:
-        """Overwrite one record of magic 2; returns the next one's offset. Raises Damaged if a length does not fit."""
+        """Redact the record of magic 2 at `at`; returns the offset of the next one.
+
+        Raises Damaged if a length does not fit into the batch, which ends at `end`. Markers of a control batch stay.
+        """
         size, at = _varint(data, at)
         after = at + size
         if size < 0 or after > end:
@@ -136,7 +138,7 @@ class RecordsRedaction:
         return at + length
 
     def _message(self, data: memoryview, batch: Batch) -> None:
-        """Overwrite an uncompressed message of magic 0 or 1."""
+        """Redact an uncompressed message of magic 0 or 1."""
         at = batch.start + _LEGACY_ATTRIBUTES_AT + 1 + (8 if batch.header["magic"] == 1 else 0)
         for _ in range(2):
             if at + 4 > batch.end:
@@ -151,7 +153,7 @@ class RecordsRedaction:
         self._fill(data, at, batch.end)
 
     def _tail(self, data: memoryview, start: int) -> None:
-        """Overwrite an incomplete or unreadable batch, with its apparent header."""
+        """Overwrite the bytes from `start` on, an incomplete or unreadable batch, including its header."""
         self._fill(data, start, len(data))
 
     def _change(self, data: memoryview, start: int, end: int) -> None:
@@ -170,7 +172,7 @@ class RecordsRedaction:
 
 
 def _check(data: memoryview, batch: Batch, *, valid: bool) -> None:
-    """Write the CRC of a changed batch; a CRC that was wrong before stays wrong."""
+    """Write the CRC of a changed batch: the right one if the CRC was `valid` before, otherwise a wrong one."""
     if batch.header["magic"] == 2:
         at, crc = _CRC_AT, google_crc32c.value(bytes(data[batch.start + _CHECKED_AT : batch.end]))
     else:
@@ -179,7 +181,7 @@ def _check(data: memoryview, batch: Batch, *, valid: bool) -> None:
 
 
 def _plain(data: memoryview, batch: Batch) -> None:
-    """Turn a compressed batch into an uncompressed one of the same size."""
+    """Turn a compressed batch in `data` into an uncompressed one of the same size with padded records."""
     start = batch.start + V2_HEADER
     records, count = filled(batch.end - start, batch.header["recordCount"])
     data[start : batch.end] = records
@@ -188,7 +190,7 @@ def _plain(data: memoryview, batch: Batch) -> None:
 
 
 def _plain_message(data: memoryview, batch: Batch) -> None:
-    """Turn a compressed message of magic 0 or 1 into one uncompressed message of the same size."""
+    """Turn a compressed message of magic 0 or 1 in `data` into an uncompressed one of the same size."""
     at = batch.start + _LEGACY_ATTRIBUTES_AT
     data[at] &= ~_CODEC
     at += 1 + (8 if batch.header["magic"] == 1 else 0)
@@ -200,7 +202,7 @@ def _plain_message(data: memoryview, batch: Batch) -> None:
 
 
 def filled(room: int, most: int) -> tuple[bytes, int]:
-    """At most `most` records of magic 2 that take exactly `room` bytes, and their number."""
+    """(bytes, number) of at most `most` records of magic 2 that fill exactly `room` bytes."""
     records: list[bytes] = []
     left = room
     while len(records) < most:
@@ -218,10 +220,10 @@ def filled(room: int, most: int) -> tuple[bytes, int]:
 
 
 def _filler(index: int, size: int) -> bytes:
-    """A record of exactly `size` bytes.
+    """A record of exactly `size` bytes; `index` is its offset delta.
 
-    A longer length field may skip the wanted size; then a key takes the remaining byte, or the record's own length is
-    written with one byte more than needed.
+    If a value one byte longer would make the record two bytes longer, because its length takes another byte, the
+    remaining byte goes to the key, or to an overlong form of the record's length.
     """
     if size == len(_record(index, None, None)):
         return _record(index, None, None)
@@ -230,11 +232,11 @@ def _filler(index: int, size: int) -> bytes:
         body = 3 + len(_zigzag(index)) + _part(key) + _part(value)
         if len(_zigzag(body)) + longer + body == size:
             return _record(index, None if key < 0 else key, None if value < 0 else value, longer=longer)
-    raise ValueError(f"no record takes {counted(size, 'byte')}")
+    raise ValueError(f"cannot make a record of exactly {counted(size, 'byte')}")
 
 
 def _part(size: int) -> int:
-    """Size in bytes of a key or value of this size with its length field; -1 stands for null."""
+    """Number of bytes that a key or value of `size` bytes takes with its length; -1 stands for null."""
     return 1 if size < 0 else len(_zigzag(size)) + size
 
 
@@ -248,7 +250,7 @@ def _record(index: int, key: int | None, value: int | None, *, longer: bool = Fa
 
 
 def _zigzag(value: int) -> bytes:
-    """A non-negative number as a varint."""
+    """A number that is not negative as a zigzag varint."""
     return write_unsigned_varint(value << 1)
 
 

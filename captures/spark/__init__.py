@@ -1,11 +1,11 @@
-"""Captures that outgrow one machine: read in splits, joined flow by flow, written as the tables of captures.tables.
+"""Reads captures that outgrow one machine: in splits, joined flow by flow, written as the tables of captures.tables.
 
     frames = tables(spark, "captures/*.pcapng")
     frames["exchanges"].groupBy("api_name").count().show()
 
-Three stages, each a function over Arrow batches: `reading` turns a split into segments, `flows` turns the segments of
-whole flows into items, `closing` turns items into rows once the facts of all flows are known. `local` runs them in one
-process, `job` on Spark.
+There are three stages, each a function over Arrow batches: `reading` turns a split into segments, `flows` turns the
+segments of whole flows into items, `closing` turns items into rows once the facts of all flows are known. `local` runs
+the stages in one process, `job` on Spark.
 """
 
 from __future__ import annotations

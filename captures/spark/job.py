@@ -1,4 +1,4 @@
-"""The three stages on Spark.
+"""Runs the three stages on Spark.
 
 The results of stage 1 are computed once and cached in Spark's storage, because the driver reads their summaries before
 the stages that follow; Spark recomputes what a lost executor held. The items of stage 2 are cached too, because the
@@ -43,17 +43,18 @@ from kproxy.captures.tls.keylog import read as read_secrets
 from kproxy.decoders.exchange import Health
 
 FEW: Final = 4096
-"""Number of items that one task closes; more are divided. A task costs as much as some hundreds of items, and writes
-files of its own.
+"""Maximum number of items that one task closes.
+
+A task costs as much as some hundreds of items, and writes files of its own.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The result of a reading: tables named `names`, whose rows come from `parts` and from batches at hand.
+    """The result of a reading: the tables `names`, whose rows are in `parts` and in the Arrow batches `given`.
 
-    `order` describes the files, `whole` those that a single task read, with the reason; `health` counts missing bytes
-    and unreadable packets.
+    `order` describes the files. `whole` are (file, reason) of those that one task read from beginning to end. `health`
+    counts missing bytes and unreadable packets.
     """
 
     names: tuple[str, ...]
@@ -63,10 +64,10 @@ class Tables:
     whole: Sequence[tuple[str, str]]
     kept: Sequence[DataFrame]
     health: Health
-    """Number of bytes missing between frames; known once the table of flows has been made."""
+    """Health of the reading: unread and untimed packets, and the number of bytes missing between frames (`lost`)."""
 
     def frame(self, name: str) -> DataFrame:
-        """The rows of a table."""
+        """The rows of the table with this name."""
         spark = self.kept[0].sparkSession
         frames = [part.rows(name) for part in self.parts if name in part.tables]
         if name in self.given:
@@ -74,7 +75,7 @@ class Tables:
         return reduce(DataFrame.union, frames)
 
     def release(self) -> None:
-        """Release what Spark caches for this result; its frames cannot be used afterwards."""
+        """Release the frames that Spark caches for this result; no frame of it can be used afterwards."""
         for frame in self.kept:
             frame.unpersist()
 
@@ -118,7 +119,10 @@ def make(
     size: int = SPLIT_SIZE,
     secrets: Secrets | None = None,
 ) -> Tables:
-    """The tables of captures. Raises CaptureError if one cannot be opened."""
+    """Make the tables of captures in splits of at most `size` bytes; TLS is decrypted with `secrets`.
+
+    Raises CaptureError if a capture cannot be opened.
+    """
     there = plan(_for_executors(spark, paths), size, secrets=secrets)
     planned, given, order, whole = segments(spark, there, size, CLAIMED, _claims(options))
     count = parallelism(spark, len(order.summaries))
@@ -157,11 +161,12 @@ def make(
 
 
 def _for_executors(spark: SparkSession, given: Sequence[Path | str]) -> list[str]:
-    """The names of files as executors need them: absolute, because executors on a cluster have other working
-    directories.
+    """The names of files as executors need them.
+
+    They are absolute, unless Spark is local: executors on a cluster have other working directories.
     """
     names = list(map(str, given))
-    context = getattr(spark, "sparkContext", None)  # not by Spark Connect
+    context = getattr(spark, "sparkContext", None)  # Spark Connect has none
     if context is not None and (context.master == "local" or context.master.startswith("local[")):
         return names
     return [name if is_url(name) else str(Path(name).absolute()) for name in names]
@@ -178,7 +183,7 @@ def _facts(digest: Digest, drafted: DataFrame) -> Facts:
 
 
 def _numbered(first: DataFrame, numbers: Numbers, parts: int) -> DataFrame:
-    """The numbers of items as rows that precede the parcels of their flows."""
+    """The numbers of items, as rows that precede the parcels of the items' flows."""
 
     def stage(batches: Iterable[Any]) -> Iterator[Any]:
         yield from Counting(numbers).rows(batches)
@@ -192,13 +197,13 @@ def _parcels(given: DataFrame) -> DataFrame:
 
 
 def _judged(sent: DataFrame, parts: int, options: Options, order: Order) -> DataFrame:
-    """The items and verdicts of stage 2."""
+    """The result of stage 2 on Spark: items and verdicts (captures.spark.read.flows.ITEMS)."""
     by_flow = sent.repartition(parts, "flow_id").sortWithinPartitions("flow_id", "position")
     return mapped(by_flow, lambda batches: judged(batches, options, order), ITEMS)
 
 
 def _counts(portions: DataFrame, verdicts: Mapping[int, Verdicts], others: Ints) -> Iterator[Counted]:
-    """The positions of confirmed claims among other exchanges."""
+    """For each portion, the positions of its confirmed claims among exchanges that began at the addresses `others`."""
 
     def stage(batches: Iterable[Any]) -> Iterator[Any]:
         counted = list(upholding.counts(batches, verdicts, others))
@@ -209,7 +214,7 @@ def _counts(portions: DataFrame, verdicts: Mapping[int, Verdicts], others: Ints)
 
 
 def shuffled(spark: SparkSession) -> int:
-    """Bytes that all stages of a session have written to shuffles so far."""
+    """Number of bytes that all stages of a session have written to shuffles so far."""
     context: Any = spark.sparkContext
     gateway = context._gateway  # noqa: SLF001  # Spark's Python has no other way to what Java counts
     none = gateway.new_array(gateway.jvm.double, 0)
@@ -221,10 +226,10 @@ def shuffled(spark: SparkSession) -> int:
 def segments(
     spark: SparkSession, planned: Plan, size: int, schema: Any, read: Read
 ) -> tuple[Plan, DataFrame, Order, list[tuple[str, str]]]:
-    """The result of reading the splits of a plan: batches of a schema that has summaries.
+    """Read the splits of a plan by `read`; returns (plan, result, order of the files, files read as a whole).
 
-    Returned with the plan, corrected where its splits report that it must be, and the files that one task reads as a
-    whole, with reasons.
+    The plan is corrected where its splits report that it must be. The result has batches of `schema`, which includes
+    summaries. Files read as a whole are (name, reason).
     """
     whole = list(planned.whole)
     while True:
@@ -245,8 +250,8 @@ def _read(spark: SparkSession, planned: Plan, schema: Any, read: Read) -> DataFr
 
 
 def parallelism(spark: SparkSession, splits: int) -> int:
-    """Number of partitions of a shuffle: as many as there were splits, at least a few for each core, at most Spark's
-    usual number.
+    """Number of partitions for a shuffle: the number of splits, but at least two for each core and at most Spark's
+    setting.
     """
     usual = int(spark.conf.get("spark.sql.shuffle.partitions") or 200)
     return max(1, min(usual, max(splits, 2 * _cores(spark))))
@@ -254,18 +259,18 @@ def parallelism(spark: SparkSession, splits: int) -> int:
 
 def _cores(spark: SparkSession) -> int:
     context = getattr(spark, "sparkContext", None)
-    if context is None:  # by Spark Connect; as many parts are made of what has none
+    if context is None:  # Spark Connect: a range has as many partitions as there are cores
         return spark.range(1 << 20).select(f.spark_partition_id()).distinct().count()
     return int(context.defaultParallelism)
 
 
 def kept(frame: DataFrame) -> DataFrame:
-    # Not serialised: rows are few and their columns packed; what does not fit into memory goes to disk.
+    # Not serialised, because there are few rows with packed columns; rows that do not fit into memory go to disk.
     return frame.persist(StorageLevel.MEMORY_AND_DISK_DESER)
 
 
 def of_splits(planned: Plan, read: Read) -> Stage:
-    """The stage that reads the splits whose numbers it receives."""
+    """A stage that reads the splits whose numbers are in the column "id" of its batches."""
     splits, capture = planned.splits, planned.capture
 
     def stage(batches: Iterable[Any]) -> Iterator[Any]:
@@ -277,13 +282,14 @@ def of_splits(planned: Plan, read: Read) -> Stage:
 
 
 def _claims(options: Options, whole: frozenset[int] | None = None) -> Read:
-    """Stage 1 (captures.spark.claims.claiming.read)."""
+    """A function that runs stage 1 with claims on a split; `whole` are flows that are sent with all their bytes."""
     return lambda split, capture: claiming.read(split, options, capture, whole)
 
 
 def learned_facts(drafted: DataFrame) -> Iterator[LearnedFact]:
-    """The facts in items, each with the first position at which it was known; if several values are known of one thing,
-    each change.
+    """The facts in items, each with the first position at which it was known.
+
+    If the value for a subject changes, each time that a value was learnt has an entry.
     """
     first = _tellings(drafted).groupBy("fact", "about", "known").agg(f.min("position").alias("position"))
     found = list(map(_fact, first.collect()))
@@ -292,7 +298,7 @@ def learned_facts(drafted: DataFrame) -> Iterator[LearnedFact]:
 
 
 def _changing(found: Sequence[LearnedFact], drafted: DataFrame) -> Iterator[LearnedFact]:
-    """All positions of those facts, among the found ones, of which several values are known."""
+    """The facts whose subject has several values in `found`, at all positions where they were learnt."""
     several = changing(found)
     if several:
         yield from map(_fact, _tellings(drafted).where(f.col("about").isin(several)).toLocalIterator())

@@ -1,4 +1,4 @@
-"""The three stages in one process; memory takes the place of shuffles."""
+"""Runs the three stages in one process; memory takes the place of shuffles."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def tables(
     size: int = SPLIT_SIZE,
     secrets: Secrets | None = None,
 ) -> dict[str, Any]:
-    """The tables of captures as pyarrow tables."""
+    """The tables of captures by name, as pyarrow tables; for the arguments see captures.spark.job.make."""
     return of_plan(plan(paths, size, secrets=secrets), options, size=size)
 
 
 def of_plan(planned: Plan, options: Options, *, size: int = SPLIT_SIZE) -> dict[str, Any]:
-    """The tables of a plan; the plan is corrected where its splits report that it must be."""
+    """The tables of a plan by name, as pyarrow tables; the plan is corrected where its splits report trouble."""
 
     def read(split: Split, capture: str) -> Iterator[Any]:
         return claiming.read(split, options, capture)
@@ -81,7 +81,7 @@ def of_plan(planned: Plan, options: Options, *, size: int = SPLIT_SIZE) -> dict[
 
 
 def ordered(planned: Plan, size: int, read: Read) -> tuple[list[Any], Plan, Order]:
-    """The results of reading a plan's splits, the corrected plan, and the order of its files."""
+    """(results of reading all splits by `read`, corrected plan, order of its files)."""
     while True:
         batches = [batch for split in planned.splits for batch in read(split, planned.capture)]
         order = Order.of(planned, [one for batch in batches for one in reading.summaries(batch)])
@@ -103,8 +103,10 @@ def _digest(items: Any) -> Digest:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The result of a batch of a stream: final rows, rows that are valid until the next batch, and the state for the
-    next batch.
+    """The result of a batch of a stream.
+
+    `final` are final rows by table, `open` rows that are valid until the next batch; `carry` and `states` (by flow_id)
+    are the state for the next batch.
     """
 
     final: dict[str, Any]
@@ -114,7 +116,7 @@ class Batch:
 
 
 def batch(segments: Iterable[Any], order: Order, options: Options, carry: Carry, states: Mapping[int, bytes]) -> Batch:
-    """One batch of a stream: its segments, their order, and the state that the batch before left."""
+    """Make one batch of a stream from its segments, their order, and the `carry` and `states` of the batch before."""
     order = carry.order(order)
     given = shuffled([*segments, state_rows(states)], reading.SEGMENTS, BY_FLOW)
     made = list(carried(given, options, order, carry.numbers))
@@ -138,7 +140,7 @@ def batch(segments: Iterable[Any], order: Order, options: Options, carry: Carry,
 
 
 def _closed(made: Sequence[Any], options: Options, carry: Carry, among: Among | None = None) -> tuple[Facts, Any]:
-    """The facts in items, and the items with all their rows."""
+    """(facts in items, items with all their rows as a table of CLOSED)."""
     facts = Facts([*carry.facts, *(one for batch in made for one in learned_facts(batch))])
     closer = Closer(options, facts, Numbers.of(_counts(made), carry.counts), among)
     return facts, pa.Table.from_batches(closer.close(made), CLOSED)
@@ -161,14 +163,14 @@ def _captures(order: Order, options: Options) -> dict[str, Any]:
 
 
 def shuffled(batches: Iterable[Any], schema: Any, by: Sequence[str]) -> list[Any]:
-    """Batches sorted by some columns, nulls last."""
+    """Batches of all rows, sorted by some columns, nulls last: what a shuffle does on Spark."""
     table = pa.Table.from_batches(batches, schema)
     keys = [(name, "ascending") for name in by]
     return list(table.take(pa.compute.sort_indices(table, keys)).to_batches())
 
 
 def unfolded(column: Any, name: str) -> Any:
-    """The rows of a table from lists of rows."""
+    """The rows of the table `name` in a column of lists of rows, as a pyarrow table."""
     rows: Iterator[Any] = (chunk.flatten() for chunk in column.chunks)
     schema = arrow.schema(TABLES[name])
     return pa.Table.from_batches([pa.RecordBatch.from_struct_array(chunk) for chunk in rows], schema)

@@ -33,8 +33,10 @@ _PAYLOAD: Final = "payload"
 
 
 class KafkaCapture(DataSource):
-    """Options, in lower case as Spark gives them: view, ports, payloads (true or false), splitSize (bytes), release,
-    definitions (separated by commas), keylog (a file, which only the driver reads).
+    """The data source `kafka_capture`; Spark gives the names of its options in lower case.
+
+    Options: view, ports, payloads (true or false), splitSize (bytes), release, definitions (separated by commas),
+    keylog (a file, which only the driver reads).
     """
 
     @classmethod
@@ -96,7 +98,7 @@ class KafkaCapture(DataSource):
 
 @dataclass
 class _Part(InputPartition):
-    """A split, or a whole file if a view is asked for."""
+    """A partition of the data source: a split, or a whole file if a view is asked for."""
 
     split: Split | None = None
     path: str | None = None

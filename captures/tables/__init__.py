@@ -1,1 +1,1 @@
-"""Exchanges as tables: `schema` defines them, `rows` makes their rows, `parquet` writes them."""
+"""Tables of exchanges: `schema` defines them, `rows` makes their rows, `parquet` writes them."""

@@ -1,4 +1,4 @@
-"""The tables as Arrow: their schemas, and columns of rows."""
+"""Converts tables to Arrow: the schemas, and batches of rows as columns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TYPES: Final = {
     "map<int,int>": pa.map_(pa.int32(), pa.int32()),
     "array<struct<key:string,value:binary>>": _HEADERS,
 }
-"""The Arrow type that Spark uses for each type of the schema, so that Spark takes batches unchanged."""
+"""For each type of the tables' schema, the Arrow type that Spark uses, so that Spark takes batches unchanged."""
 
 
 def schema(table: Table) -> Any:
@@ -38,16 +38,19 @@ def schema(table: Table) -> Any:
 
 
 def batch(table: Table, rows: Sequence[Row]) -> Any:
-    """A pyarrow.RecordBatch of rows; lone surrogates become "?".
+    """A pyarrow.RecordBatch of rows with the values of `Table.given`; lone surrogates become "?".
 
-    Raises ValueError if rows have other columns.
+    Raises ValueError if a row has another number of values.
     """
     given = table.given
     return _batch(table, zip(given, zip(*rows, strict=True) if rows else [()] * len(given), strict=True))
 
 
 def of_values(table: Table, values: list[Any], without: Collection[str]) -> Any:
-    """Like `batch`, from the values of all rows in one sequence; `without` names columns that the rows lack."""
+    """Like `batch`, but `values` holds the values of all rows, one row after the other.
+
+    `without` names columns that the rows lack.
+    """
     given = [column for column in table.given if column.name not in without]
     width = len(given)
     if len(values) % width:
@@ -56,7 +59,10 @@ def of_values(table: Table, values: list[Any], without: Collection[str]) -> Any:
 
 
 def of_columns(table: Table, columns: Mapping[str, Any], without: Collection[str]) -> Any:
-    """Like `batch`, from columns by name: sequences, arrays of numbers, or pyarrow arrays. Missing ones are null."""
+    """Like `batch`, but from columns by name: sequences, numpy arrays, or pyarrow arrays.
+
+    Columns that `columns` lacks are null; those named in `without` are left out.
+    """
     null = [None] * len(next(iter(columns.values())))
     given = [column for column in table.given if column.name not in without]
     return _batch(table, ((column, columns.get(column.name, null)) for column in given))
@@ -72,7 +78,7 @@ def _batch(table: Table, given: Iterable[tuple[Column, Any]]) -> Any:
 
 
 def _micros(nanos: Any, before: Any = None) -> Any:
-    """Nanoseconds, or their difference to other ones, as microseconds, rounded down."""
+    """Nanoseconds as microseconds, rounded down; with `before`, the difference of the two columns."""
     since = nanos if before is None else pc.subtract(nanos, before)
     if (pc.min(since).as_py() or 0) < 0:  # Arrow's division rounds towards 0
         since = pc.if_else(pc.less(since, 0), pc.subtract(since, 999), since)

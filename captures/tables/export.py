@@ -1,4 +1,4 @@
-"""A reading as a folder of Parquet tables."""
+"""Writes a reading as a folder of Parquet tables."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _base = attrgetter("base")
 
 
 class TableExport:
-    """Writes a reading into tables.
+    """Writes a reading to tables.
 
-    The reading must pass every batch of packets to `packets` and every conversation to `began` (see `Reader`), because
-    the tables of flows and captures count packets.
+    The reader must pass every batch of packets to `packets` and every conversation to `began` (see `Reader`), because
+    the tables flows and captures count packets.
     """
 
     def __init__(self, source: FileSource) -> None:
@@ -36,7 +36,7 @@ class TableExport:
         self._capture = capture_id(source)
         self._counter = FlowCounter(self._capture, source.parts)
         self.rows: dict[str, int] = {}
-        """Number of rows written to each table."""
+        """By table, the number of rows written."""
         self.packets = self._counter.packets
         self.began = self._counter.began
 
@@ -52,10 +52,10 @@ class TableExport:
         *,
         bodies: bool = True,
     ) -> None:
-        """Write those items of `batches` that `select` passes, redacted; without `bodies` only columns from headers.
+        """Write the items of `batches` that `select` passes, redacted by `redaction`, to the tables in `directory`.
 
-        If the capture cannot be read to its end, everything before that is written. Raises OSError if the folder
-        cannot be written.
+        Without `bodies`, no body is decoded, and only columns from headers are filled. If the capture cannot be read to
+        its end, everything before that is written. Raises OSError if the folder cannot be written.
         """
         self._names = str if redaction is None else redaction.file
         known, health = view.knowledge, reader.health

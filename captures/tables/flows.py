@@ -1,4 +1,4 @@
-"""Rows of the tables flows and captures, from counts of packets made while reading."""
+"""Makes the rows of the tables flows and captures, from counts of packets made while reading."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from kproxy.decoders.problems import Code
 
 @dataclass(slots=True)
 class _Direction:
-    """Counts of a direction's packets from one SYN to the next: [packets, bytes, SYN, FIN, RST]."""
+    """Counts of the packets that `sender` sent in one direction, from one SYN to the next.
+
+    `first` and `last` are times in ns since the epoch; `counts` are [packets, payload bytes, SYN, FIN, RST].
+    """
 
     sender: str
     first: int
@@ -46,13 +49,15 @@ class _File:
 
 
 Counts: TypeAlias = tuple[int, int, int, list[int], bool]
-"""(number of the direction, time of the first and of the last packet, the counts of `_Direction`, whether the first
-packet is a SYN).
+"""Counts of packets of one direction: (index of the direction, time of the first packet, latest time, counts as in
+`_Direction`, whether the first packet is a SYN).
 """
 
 
 def counted(packets: Packets) -> Iterator[Counts]:
-    """Counts of a non-empty batch of packets, by direction and in order, from one SYN to the next."""
+    """Counts of a batch, which has at least one packet: for each direction in order, one Counts from each SYN to the
+    next.
+    """
     order = together(packets.direction, len(packets.directions))
     direction, flags = packets.direction[order], packets.flags[order]
     time, length = packets.time[order], packets.length[order]
@@ -70,7 +75,7 @@ def counted(packets: Packets) -> Iterator[Counts]:
 
 
 class FlowCounter:
-    """Counts packets (`packets`) and items (`add`) of a reading; `rows` at its end."""
+    """Counts the packets (`packets`) and items (`add`) of a reading; `flows` and `captures` then give the rows."""
 
     def __init__(self, capture: str, parts: Sequence[Part]) -> None:
         self._capture = capture
@@ -81,18 +86,18 @@ class FlowCounter:
         self._disorders: list[tuple[Connection, Disorder]] = []
 
     def began(self, connection: Connection, tcp: TcpConnection) -> None:
-        """Add the TCP connection of a conversation (see `Reader`), whose counts keep growing."""
+        """Note the TCP connection of a conversation (see `Reader`); its counts of disorder are read at the end."""
         self._disorders.append((connection, tcp.disorder))
 
     def packets(self, packets: Packets) -> None:
-        """Count a batch of packets; every packet must come once, in order."""
+        """Count a batch of packets; every packet must be given once, in order."""
         if len(packets):
             for number, first, last, counts, new in counted(packets):
                 self.count(packets.directions[number], first, last, counts, new=new)
             self._count_files(packets)
 
     def count(self, key: bytes, first: int, last: int, counts: Sequence[int], *, new: bool) -> None:
-        """Add a direction's counts, in the form of `counted`."""
+        """Add counts of the direction with this key; the other arguments are members of `Counts`, `new` the last."""
         held = self._directions.setdefault(key, [])
         if new or not held:
             held.append(_Direction(endpoints(key)[0], first, first, [0] * 5))
@@ -101,14 +106,14 @@ class FlowCounter:
         one.counts = [before + more for before, more in zip(one.counts, counts, strict=True)]
 
     def _count_files(self, packets: Packets) -> None:
-        # A batch comes from one file, and the first payload follows its packet's headers.
+        # All packets of a batch come from one file, and the first payload is behind the file's first byte.
         index = bisect_left([part.base for part in self._parts], int(packets.at[0])) - 1
         file = self._files.setdefault(index, _File(int(packets.time[0])))
         file.last = int(packets.time[-1])
         file.packets += len(packets)
 
     def add(self, item: Exchange | StreamProblem) -> None:
-        """Count an item of the reading."""
+        """Count an exchange, or a stream problem if it is a gap."""
         talk = self._talks.get(item.connection)
         if talk is None:
             talk = self._talks[item.connection] = _Talk()
@@ -120,12 +125,15 @@ class FlowCounter:
             talk.gap_bytes += item.size
 
     def passed(self, connection: Connection, exchanges: int) -> None:
-        """Count exchanges of a connection that are not passed to `add`."""
+        """Count `exchanges` exchanges of a connection that were not passed to `add`."""
         self._talks.setdefault(connection, _Talk()).exchanges += exchanges
 
     def flows(self, seen: Iterator[tuple[Connection, Flow]], address: Callable[[str], str] = str) -> Iterator[Row]:
-        """The rows of flows of all connections; `address` maps an address of a packet to its form in the rows."""
-        # A redacted connection has no address; its number identifies it.
+        """The rows of the table flows, for the connections in `seen`.
+
+        `address` maps the address "host:port" of a packet to its form in the rows: redacted, if `seen` is.
+        """
+        # The address of a redacted connection is lost; the connection's number identifies it.
         disorders = {(one.number, one.first_time): disorder for one, disorder in self._disorders}
         by_flow: dict[int, list[tuple[Connection, Flow]]] = {}
         for connection, flow in seen:
@@ -162,9 +170,10 @@ class FlowCounter:
         )  # fmt: skip
 
     def captures(self, error: tuple[str, str] | None, name: Callable[[str], str] = str) -> Iterator[Row]:
-        """The rows of captures; `error` is the name of the file that could not be read to its end, and the reason.
+        """The rows of the table captures, one for each file.
 
-        `name` maps a file to its name in the rows.
+        `error` is (name of the file that could not be read to its end, reason), or None; `name` maps a file's name to
+        its form in the rows.
         """
         for index, part in enumerate(self._parts):
             file = self._files.get(index, _File())

@@ -1,4 +1,4 @@
-"""The table exchanges without bodies, made from columns of numbers instead of rows."""
+"""Makes the table exchanges without bodies from columns of numbers, which is faster than from rows."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from kproxy.captures.tcp.packets import Ints
 
 
 def batch(numbers: Mapping[str, Ints], texts: Sequence[str | None], api_name: Callable[[int], str | None]) -> Any:
-    """A pyarrow.RecordBatch of Kafka exchanges without problems, equal to captures.tables.rows.Drafter.headers.
+    """A pyarrow.RecordBatch of Kafka exchanges without problems, with the same values as
+    captures.tables.rows.Drafter.headers.
 
-    It lacks the columns of `Table.later`. `numbers` are columns of that table, with sizes from frames' length fields,
-    and `answered`, which is negative without a response. `texts` has client id, status and reason of each exchange, one
-    after the other.
+    It lacks the columns of `Table.later`. `numbers` are columns of the table, sizes as in the frames' length fields;
+    its column `answered` is negative for an exchange without response. `texts` holds client id, status and reason of
+    the first exchange, then of the next.
     """
     unanswered = numbers["answered"] < 0
     keys, which = np.unique(numbers["api_key"], return_inverse=True)

@@ -1,4 +1,4 @@
-"""The tables as Parquet: one folder a table, in it folders by day and hour.
+"""Writes tables as Parquet: a folder for each table, in it folders by day and hour.
 
     DIR/exchanges/capture_date=2026-11-21/capture_hour=05/9f3c…-0001.parquet
 
@@ -29,32 +29,32 @@ from kproxy.captures.tables.schema import PARTITIONS, TABLES, Table
 from kproxy.decoders.exchange_json import timestamp
 
 ROWS: Final = 1 << 16
-"""Rows of a table that are buffered before writing; rows of one hour make one row group."""
+"""Maximum number of rows of a table that are buffered before writing; those of one hour become one row group."""
 BYTES: Final = 64 << 20
-"""The same limit in bytes; the first one reached counts."""
+"""Maximum size in bytes of the rows of a table that are buffered before writing."""
 OPEN: Final = 32
-"""Maximum number of open files."""
+"""Maximum number of files that are open at a time."""
 
 _HOUR: Final = 3600 * 1_000_000_000
-"""Nanoseconds."""
+"""An hour in nanoseconds."""
 _GROWING: Final = {"bigint": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"}
-"""Encoding of times, counts and offsets, whose values differ in nearly every row, but little from the previous row.
+"""By type, the encoding of columns with times, counts and offsets: each value is close to the one in the row before.
 
-Other columns repeat their values and have a dictionary, which would be useless here.
+A dictionary would be useless for these columns; all other columns repeat values and have a dictionary.
 """
 _IDENTIFIERS: Final = ("flow_id", "producer_id")
-"""Columns of numbers that repeat but are not close to their neighbours, so they have a dictionary."""
+"""Columns of numbers that repeat, but are not close to the number in the row before: they have a dictionary."""
 _REPEATING: Final = {"array<string>": ".list.element"}
-"""Parquet's name of the column with the elements of lists."""
+"""By type of a list column, the suffix that Parquet adds to its name for the column of elements."""
 _NEVER_REPEATED: Final = ("exchange_id",)
-"""Columns of text that differs in nearly every row."""
+"""Columns of text that differs in nearly every row, so that a dictionary would be useless."""
 
 Partition = tuple[str, str]
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """Batches of a table that wait to be written, with their number of rows and bytes."""
+    """The batches of a table that wait to be written, and their total number of rows and bytes."""
 
     batches: list[Any] = field(default_factory=list)
     rows: int = 0
@@ -67,10 +67,16 @@ class _Waiting:
 
 
 class Files:
-    """Writes batches of rows to files below a folder; a file appears when it is closed, the last one by `close`."""
+    """Writes batches of rows to Parquet files below a folder.
+
+    A file gets its name when it is complete; `close` completes the last ones.
+    """
 
     def __init__(self, folder: Path, name: str, attempt: str = "") -> None:
-        """`name` is the prefix of file names; a later attempt with the same name replaces the files."""
+        """File names begin with `name`; another attempt with the same name replaces the files of this one.
+
+        `attempt` distinguishes the names of incomplete files of several attempts.
+        """
         self._folder = folder
         self._name = name
         self._attempt = attempt
@@ -80,7 +86,7 @@ class Files:
         self._paths: dict[tuple[str, Partition], Path] = {}
 
     def add(self, table: str, batch: Any) -> None:
-        """Write a pyarrow.RecordBatch of a table's rows."""
+        """Add a pyarrow.RecordBatch of a table's rows; rows are buffered before they are written."""
         if not len(batch):
             return
         waiting = self._waiting.setdefault(table, _Waiting())
@@ -95,7 +101,7 @@ class Files:
             self._close(next(iter(self._writers)))
 
     def abandon(self) -> None:
-        """Stop writing; files that are not closed do not appear."""
+        """Stop writing: incomplete files never get their names."""
         while self._writers:
             self._writers.popitem()[1].close()
 
@@ -137,7 +143,7 @@ class Files:
 
 @cache
 def encodings(table: Table) -> dict[str, Any]:
-    """The encodings of a table's columns, as arguments of pyarrow.parquet.ParquetWriter."""
+    """Arguments of pyarrow.parquet.ParquetWriter that set the encodings of a table's columns."""
     numbers = (column for column in table.columns if column.type in _GROWING and column.name not in _IDENTIFIERS)
     growing = {column.name: _GROWING[column.type] for column in numbers}
     others = (column for column in table.columns if column.name not in {*growing, *_NEVER_REPEATED})
@@ -146,10 +152,10 @@ def encodings(table: Table) -> dict[str, Any]:
 
 
 class ParquetTables:
-    """Writes tables into a folder; as a context manager it commits at the end unless there was an exception."""
+    """Writes tables to a folder. Used as a context manager, it commits at the end unless there was an exception."""
 
     def __init__(self, directory: Path, capture: str, tables: Iterable[str]) -> None:
-        """`capture` is the prefix of the file names. Raises OSError if the folder cannot be made."""
+        """File names begin with `capture`, the id of the capture. Raises OSError if the folder cannot be made."""
         self._directory = directory
         self._capture = capture
         self._aside = emptied(directory, capture)
@@ -157,7 +163,7 @@ class ParquetTables:
         self._tables = [TABLES[name] for name in tables]
         self._waiting: dict[str, list[Row]] = {table.name: [] for table in self._tables}
         self.rows = {table.name: 0 for table in self._tables}
-        """Number of rows of each table."""
+        """By table, the number of rows added."""
 
     def __enter__(self) -> Self:
         return self
@@ -174,7 +180,7 @@ class ParquetTables:
             shutil.rmtree(self._aside, ignore_errors=True)
 
     def add(self, rows: Mapping[str, Sequence[Row]]) -> None:
-        """Add rows of some tables."""
+        """Add rows by the names of their tables; rows of tables that are not written are ignored."""
         for table in self._tables:
             waiting = self._waiting[table.name]
             given = rows.get(table.name, ())
@@ -184,21 +190,21 @@ class ParquetTables:
                 self._turn(table)
 
     def commit(self) -> None:
-        """Move the files into place, and remove those of an earlier writing of this capture."""
+        """Move the complete files into place, and remove the files of an earlier writing of this capture."""
         for table in self._tables:
             self._turn(table)
         self._files.close()
         place(self._aside, self._directory, self._capture)
 
     def _turn(self, table: Table) -> None:
-        """Convert waiting rows to columns, which use less memory."""
+        """Convert the buffered rows of a table to columns, which use less memory."""
         rows, self._waiting[table.name] = self._waiting[table.name], []
         if rows:
             self._files.add(table.name, arrow.batch(table, rows))
 
 
 def emptied(directory: Path, capture: str) -> Path:
-    """The hidden folder for a capture's files, emptied.
+    """The hidden folder in which a capture's files are written, without any file.
 
     Raises OSError if it cannot be made.
     """
@@ -211,11 +217,11 @@ def emptied(directory: Path, capture: str) -> Path:
 
 
 def place(aside: Path, directory: Path, capture: str) -> None:
-    """Move the files of `aside`, whose names begin with their capture, to their places below `directory`.
+    """Move the files of a capture from the folder `aside` to the same places below `directory`.
 
     Files of an earlier writing of this capture are removed.
     """
-    # an abandoned attempt may still write there
+    # listed once, because an abandoned attempt may still write there
     written = {path.relative_to(aside) for path in aside.rglob(f"{capture}-*.parquet")}
     for path in sorted(written):
         there = directory / path

@@ -1,6 +1,6 @@
-"""The topics and partitions in a message's values, found by its definition, for every API.
+"""Collects the topics and partitions in a message's values, for every API, by the message's definition.
 
-A function compiled for each message collects them; it visits no other fields.
+The code for each message is compiled from its layout and visits no other fields.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ Values = Mapping[str, Any]
 Part: TypeAlias = tuple[
     str | None, bytes | None, int | None, int | None, int | None, int | None, int | None, int | None, Any
 ]
-"""A message's values for a topic or partition.
+"""The values that a message has for a topic or partition.
 
-(topic, topic id, partition, error code, base offset, fetch offset, high watermark, last stable offset, records).
-The topic id is None if it is missing or zero; the partition is None if only the topic is named. The last is None for a
-message without records, else the result of `made` (see `parts`).
+(topic, topic id, partition, error code, base offset, fetch offset, high watermark, last stable offset, records). The
+topic id is None if it is missing or zero; the partition is None if the message names only the topic. The last value is
+None for a message without records, else the result of `made` (see `parts`).
 """
 
 _ENTITY: Final = "topicName"
 _INDEXES: Final = ("index", "partition", "partitionIndex", "partitionId")
 _LISTS: Final = "artition"
-"""The common part of the names of lists of partitions ("partitions", "resultsByPartition")."""
+"""A text that the name of every list of partitions contains ("partitions", "resultsByPartition")."""
 _NOT_ASKED: Final = frozenset({"forgottenTopicsData"})
-"""Lists of partitions that a message removes."""
+"""Names of lists with partitions that a request removes from a fetch session; these partitions are not in use."""
 _NUMBERS: Final = (
     ("errorCode", "partitionErrorCode"),
     ("baseOffset",),
@@ -39,15 +39,15 @@ _NUMBERS: Final = (
     ("highWatermark",),
     ("lastStableOffset",),
 )
-"""Fields for the numbers of a Part; the first one that a struct has is taken."""
+"""For each number of a Part, the names of fields that may hold it; the first one that a struct has is used."""
 _KNOWN: Final = frozenset({"highWatermark"})
-"""Fields that are -1 if the sender does not know the value."""
+"""Fields whose value is -1 if the sender does not know it."""
 
 
 def parts(values: Values, message: Message, version: int, made: Callable[[Buffer], Any]) -> list[Part]:
-    """A Part for every topic and partition of a message, in order; one that is named twice comes twice.
+    """A Part for every topic and partition in `values`, in order; a partition that is named twice has two.
 
-    `made` converts the records of a partition.
+    `made` converts the bytes of a partition's records to the last value of the Part.
     """
     gather = _gatherer(message, version)
     return [] if gather is None else gather(values, made)
@@ -67,7 +67,10 @@ def _gatherer(message: Message, version: int) -> Callable[[Values, Callable[[Buf
 
 
 def _visit(layout: Layout, records: str | None, depth: int) -> list[str]:
-    """Lines of code that collect Parts from a struct, the variable of this depth; none if it has no topics."""
+    """Lines of Python code that append the Parts of a struct to `found`; no line if the struct has no topics.
+
+    The struct is in the variable "v" + `depth`; `records` is the name of the field with records.
+    """
     values, inner, indent = f"v{depth}", f"v{depth + 1}", "    " * (depth + 1)
     slots = [slot for slot in layout.every() if slot.name not in _NOT_ASKED]
     strings = [slot for slot in slots if slot.one.shape is Shape.STRING and slot.field.entity == _ENTITY]
@@ -113,7 +116,10 @@ _NOTHING: Final = ", ".join(["None"] * (len(_NUMBERS) + 1))
 
 
 def _partition(slot: Slot, values: str, records: str | None) -> str | None:
-    """The code for a partition's number and its further values in a list element; None if it is no partition."""
+    """An expression for the partition's number and all further values of a Part, from an element of the list `slot`.
+
+    The element is in the variable `values`. None if it is no partition.
+    """
     if slot.layout is None:
         return f"{values}, {_NOTHING}" if slot.type == "int32" else None
     numbers = {one.name: one for one in slot.layout.every()}
@@ -122,7 +128,7 @@ def _partition(slot: Slot, values: str, records: str | None) -> str | None:
 
 
 def _numbers(layout: Layout, values: str, records: str | None) -> str:
-    """The code for a Part's values after the partition."""
+    """An expression for the values of a Part behind the partition's number."""
     slots = {slot.name: slot for slot in layout.every()}
     values_text = [
         _first([slots[name] for name in names if name in slots and slots[name].type_name in RANGES], values)
@@ -134,7 +140,7 @@ def _numbers(layout: Layout, values: str, records: str | None) -> str:
 
 
 def _first(slots: list[Slot], values: str) -> str:
-    """The code for the first of some fields that is present."""
+    """An expression for the first of some fields that the struct in `values` has."""
     if not slots:
         return "None"
     slot, get = slots[0], _get(slots[0], values)

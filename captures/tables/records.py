@@ -1,4 +1,4 @@
-"""Rows of the table of records, from the objects of "kproxy.record/1"."""
+"""Makes the rows of the table records from the JSON objects of the form "kproxy.record/1"."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kproxy.decoders.exchange import Exchange
 
 
 def record_rows(key: Key, exchange: Exchange, lines: RecordLines) -> Iterator[Row]:
-    """The rows of an exchange's records; values that `lines` withholds are null."""
+    """The rows of an exchange's records; keys and values that `lines` withholds are null."""
     for line in lines.records(exchange):
         withheld = _withheld(line["key"]) or _withheld(line["value"])
         headers = [(header["key"], payload(header["value"])) for header in line["headers"]]
@@ -25,7 +25,7 @@ def record_rows(key: Key, exchange: Exchange, lines: RecordLines) -> Iterator[Ro
 
 
 def payload(shown: Any) -> bytes | None:
-    """The bytes of a payload from the record JSON's text or base64; None if it is null or withheld."""
+    """The bytes of a key or value in a record's JSON, where it is text or base64; None if it is null or withheld."""
     if isinstance(shown, str):
         return shown.encode("utf-8", "surrogatepass")
     if isinstance(shown, Mapping) and isinstance(shown.get("base64"), str):

@@ -1,4 +1,4 @@
-"""Rows of the tables from exchanges: pure functions of an exchange and its decoded bodies.
+"""Makes the rows of the tables from exchanges and their decoded bodies.
 
 A row has its values in the order of `Table.given`. `Sketcher` makes drafts from one exchange alone; their rows lack the
 columns of `Table.later`. `Drafter`, which sees all exchanges in order, fills these too. `Maker` learns topic names and
@@ -32,9 +32,9 @@ from kproxy.decoders.stream import Side, Source
 Row = Sequence[Any]
 Values = Mapping[str, Any]
 Where = Callable[[int], tuple[str, int]]
-"""An address of the source as (file, offset)."""
+"""Maps an address of the source to (file name, offset in the file)."""
 TopicOf = Callable[[bytes], str | None]
-"""The name of a topic id, if it is known."""
+"""Maps a topic id to the topic's name, or to None if it is unknown."""
 
 _ASSIGNORS: Final = ("protocolName", "serverAssignor")
 _MEMBER_EPOCHS: Final = ("memberEpoch", "generationId", "generationIdOrMemberEpoch", "shareSessionEpoch")
@@ -48,15 +48,15 @@ EVENTS: Final[Mapping[int, str]] = {
     76: "share_heartbeat",
     88: "streams_heartbeat",
 }
-"""API keys of group members' requests, with their events."""
+"""Event in the table group_events, by the API key of a member's request."""
 _TIME, _ERROR_COUNTS, _TOPICS = (EXCHANGES.index(name) for name in ("ts_ns", "error_counts", "topics"))
 _CAPTURE_ID, _EXCHANGE_ID, _BROKER_ID = (EXCHANGES.index(name) for name in ("capture_id", "exchange_id", "broker_id"))
 _TOPIC, _TOPIC_UUID, _TOPIC_ERROR = (EXCHANGE_TOPICS.index(name) for name in ("topic", "topic_uuid", "error_code"))
 _OFFSET, _COUNT, _CODEC = 0, 2, 4
-"""Their positions in a Head."""
+"""Indexes of base offset, number of records and codec in a Head."""
 _NOTHING: Final[Values] = {}
 _NONE: Final = ()
-"""The one empty list of all rows, so that a column of empty lists is recognised as constant."""
+"""The same empty list for all rows: if a column holds no other object, it is recognised as constant."""
 _DESCRIBED: Final = frozenset(
     {
         api_keys.DESCRIBE_GROUPS,
@@ -70,17 +70,14 @@ _OF_GROUPS: Final = _DESCRIBED | EVENTS.keys()
 
 
 def status(exchange: Exchange, bodies: Bodies) -> Status:
-    """The status in the form of the exchange JSON."""
+    """The status in the exchange JSON: CUT or UNDECODABLE in place of OK if a body could not be decoded."""
     if (bodies.cut or bodies.undecoded) and exchange.status is Status.OK:
         return Status.CUT if bodies.cut else Status.UNDECODABLE
     return exchange.status
 
 
 def parts(bodies: Bodies) -> list[Part]:
-    """The Parts of the request, then those of the response, in order.
-
-    The records of a Part are the result of `_carried`.
-    """
+    """The Parts of the request, then those of the response, in order; `_carried` makes their records."""
     found: list[Part] = []
     for decoded in (bodies.request, bodies.response):
         if decoded is not None and decoded.body is not None and decoded.message is not None:
@@ -89,12 +86,12 @@ def parts(bodies: Bodies) -> list[Part]:
 
 
 def _carried(records: Buffer) -> tuple[int, list[Head]]:
-    """A records field's bytes and batches."""
+    """(number of bytes, batches) of a records field."""
     return len(records), heads(records)
 
 
 def topic_rows(key: Key, api_key: int | None, said: Sequence[Part], topic_of: TopicOf) -> list[Row]:
-    """Rows of exchange_topics: one for each partition, with the values of request and response."""
+    """Rows of exchange_topics: one for each topic and partition in `said`, with the values of request and response."""
     merged: dict[tuple[str | bytes | None, int | None], Part] = {}
     divided: set[str | bytes | None] = set()
     for one in said:
@@ -108,7 +105,7 @@ def topic_rows(key: Key, api_key: int | None, said: Sequence[Part], topic_of: To
     rows: list[Row] = []
     begin, ids = key
     for (topic, partition), (_, topic_id, _, error, base, fetch, high, stable, carried) in merged.items():
-        # A topic has a row of its own only if no partition of it is named.
+        # A topic has a row without partition only if the exchange names none of its partitions.
         if partition is None and topic in divided:
             continue
         size = records = batches = codec = first = None
@@ -126,7 +123,11 @@ def topic_rows(key: Key, api_key: int | None, said: Sequence[Part], topic_of: To
 
 
 def _both(first: Part, second: Part) -> Part:
-    """Merge two Parts of one partition: the second's values unless they are None; the records are the first's."""
+    """One Part for a partition in request (`first`) and response (`second`): the response's values unless they are
+    None.
+
+    The records are the request's if it has any.
+    """
     topic, topic_id, partition, error, base, fetch, high, stable, carried = first
     _, _, _, error_2, base_2, fetch_2, high_2, stable_2, carried_2 = second
     return (
@@ -141,7 +142,7 @@ def _both(first: Part, second: Part) -> Part:
 
 
 def batch_rows(key: Key, said: Iterable[Part], topic_of: TopicOf) -> list[Row]:
-    """Rows of record_batches: all batches of the exchange, in order."""
+    """Rows of record_batches: all batches in `said`, in order."""
     rows: list[Row] = []
     begin, ids = key
     for topic, topic_id, partition, _, _, _, _, _, carried in said:
@@ -152,7 +153,7 @@ def batch_rows(key: Key, said: Iterable[Part], topic_of: TopicOf) -> list[Row]:
 
 
 def group_rows(key: Key, exchange: Exchange, bodies: Bodies) -> Iterator[Row]:
-    """Rows of group_events; LeaveGroup has one for each member, a describing request one for each group."""
+    """Rows of group_events: one for each member of a LeaveGroup, one for each described group, otherwise one."""
     if exchange.api_key in _DESCRIBED:
         for group in (bodies.answered or {}).get("groups") or ():
             assignor = group.get("assignorName") or group.get("protocolData") or None
@@ -181,7 +182,7 @@ def group_rows(key: Key, exchange: Exchange, bodies: Bodies) -> Iterator[Row]:
 
 
 def problem_rows(key: Key, flow: Flow, problems: Sequence[Problem]) -> Iterator[Row]:
-    """Rows of anomalies that belong to an exchange."""
+    """Rows of the table anomalies for problems of an exchange."""
     capture, exchange = key.ids or (None, None)
     for one in problems:
         yield (
@@ -191,7 +192,10 @@ def problem_rows(key: Key, flow: Flow, problems: Sequence[Problem]) -> Iterator[
 
 
 def flags(exchange: Exchange, problems: Sequence[Problem], *, found: bool) -> list[str]:
-    """Anomalies of an exchange's packets; `found`: a search found one of its frames."""
+    """The column `flags` of an exchange: what is odd about its packets.
+
+    `found` tells that one of its frames was found by resynchronisation.
+    """
     found_flags = []
     if _disordered(exchange.request) or _disordered(exchange.response):
         found_flags.append("out_of_order")
@@ -209,31 +213,34 @@ def _disordered(frame: Frame | None) -> bool:
 
 
 DRAFTED: Final = ("exchanges", "exchange_topics", "record_batches", "group_events", "anomalies")
-"""Tables with rows for exchanges."""
+"""Tables whose rows are made from exchanges."""
 
 
 @dataclass(slots=True)
 class Draft:
-    """The rows of one exchange without the values from other exchanges: topic names and the broker's node id."""
+    """The rows of one exchange, still without values from other exchanges: topic names and the broker's node id."""
 
     key: Key
     api_key: int | None
     exchange: list[Any]
-    """Its row of the table exchanges; columns that `close` fills are null."""
+    """The exchange's row of the table exchanges; the columns that `close` fills are null."""
     codes: list[int] | None
-    """Error codes of the response, as far as they could be read."""
+    """Error codes in the response, as far as it could be read; None without a readable response."""
     parts: list[Part]
     groups: list[Row]
     problems: list[Row]
 
     @property
     def open(self) -> bool:
-        """Whether it names a topic by its id alone, so that its rows need the topic's name."""
+        """Whether the exchange names a topic by its id alone, so that the rows still lack the topic's name."""
         nameless = [one[1] for one in self.parts if one[0] is None and one[1] is not None]
         return bool(nameless) and not RESERVED.keys() >= set(nameless)
 
     def close(self, topic_of: TopicOf, node: int | None) -> dict[str, list[Row]]:
-        """Its complete rows by table; call it once, when all knowledge is complete."""
+        """The complete rows by table; `node` is the broker's node id, None if unknown.
+
+        Call it once, when topic names and node ids of all exchanges are known.
+        """
         topics = topic_rows(self.key, self.api_key, self.parts, topic_of) if self.parts else []
         errors: Sequence[tuple[int, int]] | None = None if self.codes is None else _NONE
         if self.codes:
@@ -256,7 +263,7 @@ class Draft:
 class Sketcher:
     """Makes a draft from each exchange alone; the rows lack the columns of `Table.later`.
 
-    `tables` are the names of the wanted tables. `health`, if present, counts undecodable frames.
+    `tables` are the names of the wanted tables. `health`, if given, counts undecodable frames.
     """
 
     def __init__(
@@ -275,7 +282,7 @@ class Sketcher:
         if bodies.response is not None:
             found = codes(bodies.response, item, self._definitions)
             if bodies.response.body is None and not found:
-                found = None  # an undecodable response may still have error codes
+                found = None  # the part of a response that cannot be decoded may have error codes
         row = self._exchange(item, bodies, found)
         of = _key(row)
         known = item.protocol is None
@@ -291,7 +298,10 @@ class Sketcher:
         return draft, bodies
 
     def _exchange(self, item: Exchange, bodies: Bodies | None, found: list[int] | None) -> list[Any]:
-        """The row of the table exchanges; columns that `Draft.close` fills are null."""
+        """The exchange's row of the table exchanges; the columns that `Draft.close` fills are null.
+
+        `found` are the response's error codes, None if unknown.
+        """
         request, response = item.request, item.response
         asked_first = asked_last = asked_bytes = first = last = size = None
         begin = item.connection.first_time
@@ -304,7 +314,7 @@ class Sketcher:
         if bodies is None:
             said, problems, state = _NO_BODIES, item.problems, item.status
         else:
-            # The meaning of a dialect's fields is unknown.
+            # What the fields of a dialect mean is unknown.
             asked, answered = (bodies.asked, bodies.answered) if item.protocol is None else (None, None)
             said = _said(asked or _NOTHING, answered or _NOTHING, found)
             problems, state = bodies.problems, status(item, bodies)
@@ -332,9 +342,10 @@ class Sketcher:
 
 
 class Drafter(Sketcher):
-    """Makes drafts of a reading's exchanges, in the order in which they complete.
+    """Makes drafts of a reading's exchanges, which are given in the order in which they complete.
 
-    `where` maps an address to its file; the other arguments are those of Sketcher.
+    `capture` is the id of the capture; `where` maps an address to (file name, offset). For the other arguments see
+    Sketcher.
     """
 
     def __init__(
@@ -352,10 +363,13 @@ class Drafter(Sketcher):
         self._where = where
         self._software: dict[int, str] = {}
         self._resumed: dict[tuple[int, Side, int], Connection] = {}
-        """Addresses of frames found by a search whose exchange is not complete yet."""
+        """Frames found by resynchronisation whose exchange is not complete yet.
+
+        Maps (id of the connection object, sender, stream offset) to the connection, which keeps the object alive.
+        """
 
     def anomaly(self, item: StreamProblem) -> Row:
-        """The row of a problem that belongs to no exchange."""
+        """The row of the table anomalies for a problem that belongs to no exchange."""
         flow = self.flows.of(item.connection)
         if item.code is Code.RESYNC:
             self._resumed[id(item.connection), item.side, item.offset + item.size] = item.connection
@@ -366,7 +380,7 @@ class Drafter(Sketcher):
         )  # fmt: skip
 
     def headers(self, item: Exchange) -> dict[str, list[Row]]:
-        """All rows of an exchange whose bodies are not read."""
+        """All rows of an exchange, by table, without decoding its bodies."""
         row = self._exchange(item, None, None)
         made: dict[str, list[Row]] = {EXCHANGES.name: [row]}
         if item.problems:
@@ -402,7 +416,7 @@ class Drafter(Sketcher):
         return row
 
     def _place(self, frame: Frame | None) -> tuple[str | None, int | None]:
-        """The (file, offset) of its first byte."""
+        """(file name, offset) of a frame's first byte; (None, None) if there is none."""
         return (None, None) if frame is None or not frame.spans else self._where(frame.spans[0][0])
 
     def _problems(self, row: Row, item: Exchange, problems: Sequence[Problem]) -> list[Row]:
@@ -419,7 +433,9 @@ class Drafter(Sketcher):
         return self._software.get(connection.number)
 
     def was_found(self, exchange: Exchange) -> bool:
-        """Whether a search found one of its frames."""
+        """Whether a frame of the exchange was found by resynchronisation; a second call for the same exchange returns
+        False.
+        """
         if not self._resumed:
             return False
         frames = (frame for frame in (exchange.request, exchange.response) if frame is not None)
@@ -430,10 +446,10 @@ class Drafter(Sketcher):
 
 
 class Maker:
-    """The rows of a reading's items, by table, in the order of the items.
+    """Makes the rows of a reading's items, by table, in the order of the items.
 
-    `rows` has the rows made since the last `take`. Without `bodies` there are only rows of
-    captures.tables.schema.WITHOUT_BODIES. The other arguments are those of Drafter.
+    `rows` holds the rows made since the last `take`. Without `bodies` only the tables
+    captures.tables.schema.WITHOUT_BODIES have rows. For the other arguments see Drafter.
     """
 
     def __init__(
@@ -461,12 +477,12 @@ class Maker:
         return self._drafter.flows
 
     def take(self) -> dict[str, list[Row]]:
-        """Return the rows made so far, and forget them."""
+        """The rows made since the last call, by table; `rows` is empty afterwards."""
         taken, self.rows = self.rows, {name: [] for name in self.rows}
         return taken
 
     def add(self, item: Exchange | StreamProblem) -> Key | None:
-        """Make the rows of one item; returns the key of an exchange whose bodies are read."""
+        """Make the rows of one item; returns the key of an exchange, None for a problem or without `bodies`."""
         if isinstance(item, StreamProblem):
             row = self._drafter.anomaly(item)
             if "anomalies" in self.rows:
@@ -492,19 +508,19 @@ class Maker:
 
 
 def nodes(exchange: Exchange, bodies: Bodies) -> Iterator[tuple[tuple[str, int], int]]:
-    """The brokers in a Metadata response: ((host, port), node id)."""
+    """((host, port), node id) of each broker in a Metadata response."""
     if exchange.api_key == api_keys.METADATA and bodies.answered is not None:
         for broker in bodies.answered["brokers"]:
             yield (broker["host"], broker["port"]), broker["nodeId"]
 
 
 def _key(row: Row) -> Key:
-    """The key of an exchange from its row, if the row has ids."""
+    """The key of an exchange, from its row; without ids if the row lacks them."""
     return Key(row[_TIME], (row[_CAPTURE_ID], row[_EXCHANGE_ID]) if len(row) > _EXCHANGE_ID else ())
 
 
 def _said(asked: Values, answered: Values, found: list[int] | None) -> tuple[Any, ...]:
-    """The columns of exchanges that come from bodies, from these values and error codes."""
+    """The values of those columns of exchanges that come from bodies: of request, response and error codes."""
     return (
         None if found is None else found[0] if found else 0,
         None,

@@ -1,9 +1,9 @@
 """The tables as data: columns, their types and meanings.
 
-All code that writes or reads tables uses this module: Parquet (captures.tables.arrow), Spark, docs/tables.md. Types
-are spelt as Spark's DDL spells them. Every time is a BIGINT of nanoseconds since the epoch, NAME_ns, with a TIMESTAMP
-of microseconds, NAME, computed from it (`Column.of`). The rows of every table are partitioned by day
-and hour (UTC) of the column that `Table.time` names.
+All code that writes or reads tables uses this module: Parquet (captures.tables.arrow), Spark, docs/tables.md. Types are
+those of Spark's DDL. Every time is a BIGINT of nanoseconds since the epoch, NAME_ns, with a TIMESTAMP of microseconds,
+NAME, computed from it (`Column.of`). The rows of every table are partitioned by day and hour (UTC) of the column that
+`Table.time` names.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ from dataclasses import dataclass
 from typing import Final
 
 PLACE: Final = (
-    "The place of an exchange is the stream offset of its request's first byte (of its response's, where no request "
-    'was seen), after "b" where the broker sent it.'
+    "The place of an exchange is the stream offset of its request's first byte (of its response's, if the request is "
+    'missing), with "b" in front of it if the broker sent that byte.'
 )
-"""The position within an exchange_id that follows the flow and the epoch."""
+"""Explains the last part of an exchange_id, behind the flow's id and the epoch."""
 PARTITIONS: Final = ("capture_date", "capture_hour")
 """Names of the partition columns, which are folder levels: the day as "2026-11-21", the hour as "05"."""
 
 
 _FLAGS = (
-    "`out_of_order`: a frame's packets were captured in another order than its bytes; `gap_before`: bytes that belong "
-    "to no frame stand right before one of its frames; `midstream`: the connection's beginning is not in the capture; "
-    "`snaplen_cut`: the capture holds less of a frame's packets than passed. Packets that came again are in flows alone"
+    "what is odd about the exchange's packets. `out_of_order`: the packets of a frame were captured in another order "
+    "than its bytes; `gap_before`: bytes that belong to no frame precede one of its frames; `midstream`: the capture "
+    "lacks the connection's beginning; `snaplen_cut`: the capture holds the packets of a frame only in part. "
+    "Retransmissions are counted only in the table flows"
 )
 
 
@@ -34,16 +35,18 @@ class Column:
     type: str
     meaning: str
     of: tuple[str, ...] = ()
-    """The column of nanoseconds that this one has in microseconds, or two columns whose difference it is: the first
-    minus the second, rounded down."""
+    """Columns of nanoseconds from which this column is computed, rounded down to microseconds.
+
+    One column gives its value, two give the difference: the first minus the second.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """`time` is the column of nanoseconds by which rows are partitioned and sorted.
+    """A table; `time` names the column of nanoseconds by which its rows are partitioned and sorted.
 
-    `later` names the columns whose values do not follow from the exchange and its bodies alone, but from its connection
-    and its position in the reading.
+    `later` names the columns whose values do not follow from an exchange and its bodies alone: they depend on its
+    connection and its position in the reading.
     """
 
     name: str
@@ -54,17 +57,20 @@ class Table:
 
     @property
     def given(self) -> tuple[Column, ...]:
-        """The columns whose values a row has, in order, those of `later` last. Other columns are computed from them."""
+        """The columns whose values a row holds, in the row's order; those of `later` come last.
+
+        The other columns are computed from them.
+        """
         own = [column for column in self.columns if not column.of]
         return tuple(sorted(own, key=lambda column: column.name in self.later))
 
     def index(self, name: str) -> int:
-        """The index of each column in a row."""
+        """The index in a row of the column with this name."""
         return [column.name for column in self.given].index(name)
 
     @property
     def ddl(self) -> str:
-        """The columns as Spark's DDL."""
+        """All columns as Spark's DDL."""
         return ", ".join(f"`{column.name}` {column.type}" for column in self.columns)
 
 
@@ -82,73 +88,73 @@ def _with_twins(columns: tuple[tuple[str, ...], ...]) -> Iterator[Column]:
 
 
 _HANGING: Final = ("capture_id", "exchange_id")
-"""Columns filled in stage 3 of tables keyed by exchange."""
-_CAPTURE: Final = ("capture_id", "string", "which reading it comes from: a hash of the capture's first bytes")
-_EXCHANGE: Final = ("exchange_id", "string", "of the exchange")
+"""Columns of tables keyed by exchange that are filled in stage 3 of the Spark reading."""
+_CAPTURE: Final = ("capture_id", "string", "id of the capture: a hash of its first bytes")
+_EXCHANGE: Final = ("exchange_id", "string", "id of the exchange, as in exchanges")
 _TIME: Final = (
     "ts_ns",
     "time",
-    "first byte of the exchange's request (of its response, where no request was seen)",
+    "time of the request's first byte (of the response's, if the request is missing)",
 )
 
 EXCHANGES: Final = Table(
     "exchanges",
-    "One row an exchange: a request with its response.",
+    "One row per exchange: a request with its response.",
     "ts_ns",
     _columns(
         _CAPTURE,
         ("flow_id", "bigint", "hash of the two addresses, the same for both directions and in every capture"),
-        ("conn_epoch", "int", "which of the flow's connections that carried Kafka, counted from 0"),
+        ("conn_epoch", "int", "number of the connection among those with this flow_id, from 0"),
         ("exchange_id", "string", "flow_id:conn_epoch:place, unique in a capture"),
-        ("exchange", "bigint", "its number in the exchange JSON"),
+        ("exchange", "bigint", "number of the exchange, as in the exchange JSON"),
         ("client_ip", "string", "address of the side that opened the connection"),
         ("client_port", "int", ""),
         ("broker_ip", "string", "address of the other side"),
         ("broker_port", "int", ""),
-        ("broker_id", "int", "node id, where Metadata has named the address before"),
+        ("broker_id", "int", "node id, if an earlier Metadata response named the broker's address"),
         ("client_id", "string", ""),
-        ("client_software", "string", "name and version, where ApiVersions told them on the connection"),
+        ("client_software", "string", "name and version of the client, if ApiVersions on the connection has them"),
         ("protocol", "string", "name of the dialect; null for Kafka"),
         ("api_key", "int", ""),
-        ("api_name", "string", "as in the exchange JSON"),
+        ("api_name", "string", "name of the API, as in the exchange JSON"),
         ("api_version", "int", ""),
         ("correlation_id", "bigint", ""),
         _TIME,
-        ("req_ts_ns", "time", "first byte of the request"),
-        ("req_last_ts_ns", "time", "last byte of the request"),
-        ("rsp_ts_ns", "time", "first byte of the response"),
-        ("rsp_last_ts_ns", "time", "last byte of the response"),
+        ("req_ts_ns", "time", "time of the request's first byte"),
+        ("req_last_ts_ns", "time", "time of the request's last byte"),
+        ("rsp_ts_ns", "time", "time of the response's first byte"),
+        ("rsp_last_ts_ns", "time", "time of the response's last byte"),
         (
             "latency_us", "bigint",
-            "the response's last byte minus the request's last byte, as `latency_ms` of the JSON",
+            "time from the request's last byte to the response's last, as `latency_ms` of the JSON",
             "rsp_last_ts_ns", "req_last_ts_ns",
         ),
         (
-            "first_byte_us", "bigint", "the response's first byte minus the request's last byte",
+            "first_byte_us", "bigint", "time from the request's last byte to the response's first",
             "rsp_ts_ns", "req_last_ts_ns",
         ),
         (
-            "total_us", "bigint", "the response's last byte minus the request's first byte",
+            "total_us", "bigint", "time from the request's first byte to the response's last",
             "rsp_last_ts_ns", "req_ts_ns",
         ),
-        ("request_bytes", "bigint", "of the frame, its length field included"),
-        ("response_bytes", "bigint", "of the frame, its length field included"),
+        ("request_bytes", "bigint", "size of the request, its length field included"),
+        ("response_bytes", "bigint", "size of the response, its length field included"),
         ("error_code", "int", "the first error code of the response, 0 for none; null without a decoded response"),
-        ("error_counts", "map<int,int>", "error codes but 0, and how many partitions have each (1 if none)"),
+        ("error_counts", "map<int,int>", "partitions by error code, without 0; 1 for a code outside of partitions"),
         ("throttle_time_ms", "int", ""),
-        ("acks", "smallint", "of a Produce"),
+        ("acks", "smallint", "acks of a Produce request"),
         ("group_id", "string", ""),
         ("txn_id", "string", "transactional id"),
-        ("topics", "array<string>", "topics in both bodies, each once; by their ids where names are unknown"),
-        ("status", "string", "as in the exchange JSON"),
-        ("reason", "string", "as in the exchange JSON"),
+        ("topics", "array<string>", "topics that request or response name, each once; ids where names are unknown"),
+        ("status", "string", "status, as in the exchange JSON"),
+        ("reason", "string", "reason of the status, as in the exchange JSON"),
         ("flags", "array<string>", _FLAGS),
-        ("problems", "array<string>", "codes of what could not be read"),
-        ("decode_error", "string", "the first of them in words"),
-        ("req_file", "string", "file of the request's first byte"),
-        ("req_off", "bigint", "its offset there"),
-        ("rsp_file", "string", "file of the response's first byte"),
-        ("rsp_off", "bigint", "its offset there"),
+        ("problems", "array<string>", "codes of the exchange's problems"),
+        ("decode_error", "string", "message of the first problem"),
+        ("req_file", "string", "file that holds the request's first byte"),
+        ("req_off", "bigint", "offset of that byte in the file"),
+        ("rsp_file", "string", "file that holds the response's first byte"),
+        ("rsp_off", "bigint", "offset of that byte in the file"),
     ),
     (
         "capture_id", "flow_id", "conn_epoch", "exchange_id", "exchange", "client_ip", "client_port", "broker_ip",
@@ -158,21 +164,21 @@ EXCHANGES: Final = Table(
 
 EXCHANGE_TOPICS: Final = Table(
     "exchange_topics",
-    "One row for each partition, or topic without partitions, that an exchange names.",
+    "One row for each partition that an exchange names, and for each topic that it names without partitions.",
     "ts_ns",
     _columns(
         _CAPTURE, _EXCHANGE, _TIME,
         ("api_key", "int", ""),
-        ("topic", "string", "null where only its id is known"),
-        ("topic_uuid", "string", "as Kafka prints it"),
-        ("partition", "int", "null where the exchange names the topic alone"),
-        ("error_code", "int", "of the partition, or topic, in the response"),
-        ("bytes", "bigint", "of its records field"),
-        ("records", "bigint", "in whole batches, as their headers count them"),
-        ("batches", "int", "whole ones"),
-        ("compression", "string", "of the first batch"),
-        ("base_offset", "bigint", "of a Produce the offset that was assigned, else the first that is carried"),
-        ("fetch_offset", "bigint", "where a Fetch begins, what a ListOffsets finds, what an OffsetCommit commits"),
+        ("topic", "string", "name of the topic; null if only its id is known"),
+        ("topic_uuid", "string", "topic id, as Kafka prints it"),
+        ("partition", "int", "null if the exchange names only the topic"),
+        ("error_code", "int", "error code of the partition, or of the topic, in the response"),
+        ("bytes", "bigint", "size of the partition's records field"),
+        ("records", "bigint", "number of records in complete batches, from the batches' headers"),
+        ("batches", "int", "number of complete batches"),
+        ("compression", "string", "codec of the first batch"),
+        ("base_offset", "bigint", "of a Produce: the first offset assigned; otherwise the first batch's base offset"),
+        ("fetch_offset", "bigint", "offset that a Fetch asks for, a ListOffsets returns, or an OffsetCommit commits"),
         ("high_watermark", "bigint", ""),
         ("last_stable_offset", "bigint", ""),
     ),
@@ -181,17 +187,17 @@ EXCHANGE_TOPICS: Final = Table(
 
 RECORD_BATCHES: Final = Table(
     "record_batches",
-    "One row a record batch; of a message set (magic 0 and 1) one an outer message. No batch is opened for it.",
+    "One row per record batch, or per outer message of a message set (magic 0 and 1). Batches are not decompressed.",
     "ts_ns",
     _columns(
         _CAPTURE, _EXCHANGE, _TIME,
         ("topic", "string", ""),
         ("partition", "int", ""),
-        ("base_offset", "bigint", "as sent"),
+        ("base_offset", "bigint", "base offset in the batch, as it was sent"),
         ("batch_bytes", "bigint", ""),
-        ("records", "int", "null where only its inside tells"),
+        ("records", "int", "number of records; null if the batch would have to be decompressed to count them"),
         ("magic", "tinyint", ""),
-        ("codec", "string", "none, gzip, snappy, lz4, zstd"),
+        ("codec", "string", "none, gzip, snappy, lz4 or zstd"),
         ("producer_id", "bigint", ""),
         ("producer_epoch", "smallint", ""),
         ("base_sequence", "int", ""),
@@ -203,105 +209,105 @@ RECORD_BATCHES: Final = Table(
 
 RECORDS: Final = Table(
     "records",
-    "One row a record, its batch opened: written only where it is asked for.",
+    "One row per record; written only if --tables names it.",
     "ts_ns",
     _columns(
         _CAPTURE, _EXCHANGE, _TIME,
         ("topic", "string", ""),
         ("topic_uuid", "string", ""),
         ("partition", "int", ""),
-        ("offset", "bigint", "as sent"),
-        ("assigned_offset", "bigint", "of a produced record"),
-        ("timestamp_ms", "bigint", "of the record"),
-        ("key", "binary", "null where there is none, or it is withheld"),
-        ("value", "binary", "null where there is none, or it is withheld"),
+        ("offset", "bigint", "offset of the record, as it was sent"),
+        ("assigned_offset", "bigint", "offset that the broker assigned to a produced record"),
+        ("timestamp_ms", "bigint", "timestamp of the record in milliseconds"),
+        ("key", "binary", "null if the record has no key, or the key is withheld"),
+        ("value", "binary", "null if the record has no value, or the value is withheld"),
         ("headers", "array<struct<key:string,value:binary>>", ""),
-        ("withheld", "boolean", "key or value hold a secret, or were redacted"),
-        ("skipped", "string", "why the client drops it, as in the exchange JSON"),
+        ("withheld", "boolean", "whether key or value are withheld because they hold a secret or were redacted"),
+        ("skipped", "string", "why consumers skip the record, as in the exchange JSON"),
     ),
     _HANGING,
 )  # fmt: skip
 
 GROUP_EVENTS: Final = Table(
     "group_events",
-    "One row for each step of a group's member: what it asked and how it was answered; and one a group described.",
+    "One row for each request of a group's member with its response, and one for each group that a response describes.",
     "ts_ns",
     _columns(
         _CAPTURE, _EXCHANGE, _TIME,
         ("event", "string", "join, sync, heartbeat, leave, commit, describe, consumer_, share_ or streams_heartbeat"),
         ("group_id", "string", ""),
-        ("member_id", "string", "as answered, where the answer gives one"),
-        ("instance_id", "string", "of a static member"),
-        ("generation", "int", "or member epoch; as answered, where the answer gives one; of a description the group's"),
-        ("state", "string", "of the group, as its coordinator describes it: members are told nothing of it"),
-        ("assignor", "string", "protocol or server-side assignor"),
-        ("error_code", "int", "null where the response could not be read so far"),
+        ("member_id", "string", "member id in the response, or else in the request"),
+        ("instance_id", "string", "group.instance.id of a static member"),
+        ("generation", "int", "generation or member epoch: the response's, or else the request's or the group's"),
+        ("state", "string", "state of the group; only in descriptions, because members do not receive it"),
+        ("assignor", "string", "name of the protocol or of the server-side assignor"),
+        ("error_code", "int", "error code in the response; null if it could not be read"),
     ),
     _HANGING,
 )  # fmt: skip
 
 FLOWS: Final = Table(
     "flows",
-    "One row a connection that carried Kafka or TLS.",
+    "One row per connection that carried Kafka or TLS.",
     "first_ts_ns",
     _columns(
         _CAPTURE,
-        ("flow_id", "bigint", "as in exchanges"),
-        ("conn_epoch", "int", "as in exchanges"),
-        ("connection", "bigint", "its number in the exchange JSON"),
+        ("flow_id", "bigint", "hash of the two addresses, as in exchanges"),
+        ("conn_epoch", "int", "number of the connection among those with this flow_id, as in exchanges"),
+        ("connection", "bigint", "number of the connection, as in the exchange JSON"),
         ("client_ip", "string", ""),
         ("client_port", "int", ""),
         ("broker_ip", "string", ""),
         ("broker_port", "int", ""),
-        ("first_ts_ns", "time", "first packet"),
-        ("last_ts_ns", "time", "last packet"),
+        ("first_ts_ns", "time", "time of the first packet"),
+        ("last_ts_ns", "time", "time of the last packet"),
         ("exchanges", "bigint", ""),
-        ("packets", "bigint", "TCP segments, both directions"),
-        ("client_bytes", "bigint", "TCP payload that the client sent, retransmissions included"),
-        ("broker_bytes", "bigint", "TCP payload that the broker sent, retransmissions included"),
-        ("syn", "int", "segments with SYN"),
-        ("fin", "int", "segments with FIN"),
-        ("rst", "int", "segments with RST"),
-        ("retransmissions", "int", "segments whose bytes were all there already: sent again, or captured twice"),
-        ("out_of_order", "int", "segments behind later ones, with bytes that were missing: late, or sent again"),
-        ("gaps", "int", "places where bytes are missing between frames"),
-        ("gap_bytes", "bigint", "bytes that are missing there"),
+        ("packets", "bigint", "number of TCP segments in both directions"),
+        ("client_bytes", "bigint", "TCP payload in bytes that the client sent, with retransmissions"),
+        ("broker_bytes", "bigint", "TCP payload in bytes that the broker sent, with retransmissions"),
+        ("syn", "int", "number of segments with SYN"),
+        ("fin", "int", "number of segments with FIN"),
+        ("rst", "int", "number of segments with RST"),
+        ("retransmissions", "int", "segments whose bytes had all arrived before: sent again, or captured twice"),
+        ("out_of_order", "int", "segments with missing bytes that came after later segments: late, or sent again"),
+        ("gaps", "int", "number of places where bytes are missing between frames"),
+        ("gap_bytes", "bigint", "number of bytes that are missing in these places"),
         ("tls", "boolean", ""),
     ),
 )  # fmt: skip
 
 CAPTURES: Final = Table(
     "captures",
-    "One row a file that was read.",
+    "One row per file that was read.",
     "first_ts_ns",
     _columns(
         _CAPTURE,
-        ("path", "string", "as it was given"),
-        ("size", "bigint", "bytes"),
-        ("first_ts_ns", "time", "first TCP segment"),
-        ("last_ts_ns", "time", "last TCP segment"),
-        ("packets", "bigint", "TCP segments"),
-        ("truncated", "boolean", "it could not be read to its end"),
-        ("error", "string", "why not"),
+        ("path", "string", "path of the file, as it was given"),
+        ("size", "bigint", "size of the file in bytes"),
+        ("first_ts_ns", "time", "time of the first TCP segment"),
+        ("last_ts_ns", "time", "time of the last TCP segment"),
+        ("packets", "bigint", "number of TCP segments"),
+        ("truncated", "boolean", "whether the file could not be read to its end"),
+        ("error", "string", "why the file could not be read to its end"),
     ),
 )  # fmt: skip
 
 ANOMALIES: Final = Table(
     "anomalies",
-    "One row for each thing that could not be read, or is odd about a connection's bytes.",
+    "One row for each problem: bytes that could not be read or are odd, and files that were lost or late.",
     "ts_ns",
     _columns(
         _CAPTURE,
-        ("ts_ns", "time", "when it was found; of an exchange its time"),
-        ("kind", "string", "the problem's code, as in the exchange JSON; of followed files lost_file, late_file"),
+        ("ts_ns", "time", "time of the exchange; for other problems, the time at which the problem was found"),
+        ("kind", "string", "code of the problem, as in the exchange JSON; lost_file or late_file in a followed folder"),
         ("flow_id", "bigint", ""),
         ("conn_epoch", "int", ""),
-        ("exchange_id", "string", "null where it belongs to none"),
-        ("side", "string", "request, response, client or broker"),
-        ("off", "bigint", "in the frame; in the stream where it belongs to no exchange"),
-        ("size", "bigint", "bytes concerned, where that is known"),
-        ("path", "string", "the field"),
-        ("detail", "string", "in words"),
+        ("exchange_id", "string", "id of the exchange; null if the problem belongs to no exchange"),
+        ("side", "string", "request or response; without an exchange, the sender: client or broker"),
+        ("off", "bigint", "offset of the problem in the frame; without an exchange, in the stream"),
+        ("size", "bigint", "number of bytes concerned; null if unknown"),
+        ("path", "string", "path of the field"),
+        ("detail", "string", "message of the problem"),
     ),
 )  # fmt: skip
 
@@ -319,7 +325,7 @@ FROM_BODIES: Final = (
     "broker_id", "client_software", "error_code", "error_counts", "throttle_time_ms", "acks", "group_id", "txn_id",
     "topics",
 )  # fmt: skip
-"""The columns of exchanges that are null in that case."""
+"""The columns of the table exchanges that are null if bodies are not read."""
 
 USUAL: Final = tuple(name for name in TABLES if name != RECORDS.name)
 """The tables that are written by default."""

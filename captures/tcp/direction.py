@@ -1,4 +1,4 @@
-"""One direction of a TCP connection: segments in any order in, contiguous runs and gaps out.
+"""Reassembles one direction of a TCP connection: takes segments in any order, gives contiguous runs and gaps.
 
 Positions are stream offsets: offset 0 is the first byte after the SYN, or the first byte seen if the capture starts
 later. Sequence numbers are unwrapped around the next expected offset, so their 32 bits may wrap any number of times.
@@ -9,8 +9,8 @@ reported.
 A hole in the stream waits for the segment that fills it. It is declared lost (a Gap) as soon as one of these is true;
 each depends on the packets of this connection only:
 
-- the receiver has acknowledged it, so the sender will not retransmit it (a packet that acknowledges missing bytes has
-  already waited for them, because a capture may be slightly out of order: captures/tcp/waiting.py);
+- the receiver has acknowledged the missing bytes, so the sender will not retransmit them (a packet that acknowledges
+  missing bytes has already waited for them, because a capture may be slightly out of order: captures/tcp/waiting.py);
 - more than MOST_BYTES bytes or MOST_SEGMENTS segments wait behind it, or OLDEST nanoseconds of capture time passed;
 - the connection ends: RST, a new connection on the same ports, the end of the capture.
 """
@@ -32,9 +32,11 @@ MOST_SEGMENTS = 4096
 OLDEST = 60_000_000_000
 MOST_COPIES = 64
 REMEMBERED = 256
-"""Delivered segments kept for comparing retransmissions with them."""
+"""Number of delivered segments that are kept, to compare retransmissions with them."""
 UNRELATED = 1 << 28
-"""A sequence number further than this from the expected one belongs to another connection, whose SYN is missing."""
+"""Maximum distance between a sequence number and the expected one; beyond it, a segment belongs to another connection
+whose SYN is missing.
+"""
 HALF = 1 << 31
 WHOLE = 1 << 32
 
@@ -48,7 +50,10 @@ _none: Callable[[], _Offsets] = partial(array, "q")
 
 @dataclass(slots=True)
 class Piece:
-    """Bytes [start, end) of the stream. The capture holds the first `stored` of them, at address `at`."""
+    """Bytes [start, end) of the stream, captured at `time` (ns).
+
+    The capture holds the first `stored` of these bytes, at address `at`.
+    """
 
     start: int
     end: int
@@ -60,39 +65,39 @@ class Piece:
 
 @dataclass(slots=True)
 class Direction:
-    """State of one direction; `next` is the next expected offset, `base` the sequence number of offset 0."""
+    """State of one direction: `next` is the next expected stream offset, `base` the sequence number of offset 0."""
 
     side: Side
     base: int | None = None
     soft: bool = False
-    """`base` is from a packet without data, so the first packet with data will replace it."""
+    """Whether `base` was guessed from a packet without data; the first packet with data replaces it."""
     next: int = 0
     pending: list[Piece] = field(default_factory=list)
     pending_bytes: int = 0
     acked: int = 0
-    """Highest offset of this direction that the receiver has acknowledged."""
+    """Highest stream offset of this direction that the receiver has acknowledged."""
     fin: int | None = None
     ended: bool = False
     hole_time: int = 0
     overlaps: list[tuple[int, int]] = field(default_factory=list)
-    """Offset ranges in which copies differ, of bytes not delivered yet."""
+    """Ranges of stream offsets, not delivered yet, in which two copies of the bytes differ."""
     copies: list[Copy] = field(default_factory=list)
     """The later copies of the bytes in `overlaps`, at most MOST_COPIES."""
     recent_starts: _Offsets = field(default_factory=_none)
     recent_ends: _Offsets = field(default_factory=_none)
     recent_at: _Offsets = field(default_factory=_none)
     recent_held: _Offsets = field(default_factory=_none)
-    """The offset at which the captured bytes of each segment end."""
+    """For each remembered segment, the stream offset at which its captured bytes end."""
     run: Run | None = None
-    """The run of this batch to which the next piece is appended if it adjoins."""
+    """The run of this batch that the next piece extends if it adjoins; None if the next piece begins a run."""
 
     @property
     def held(self) -> int:
-        """Delivered and pending bytes; grows with every new byte."""
+        """Number of bytes that arrived so far, gaps included: the next expected offset plus the pending bytes."""
         return self.next + self.pending_bytes
 
     def offset(self, seq: int) -> int:
-        """Stream offset of a sequence number: of all that fit, the nearest to the next expected one."""
+        """Stream offset of a sequence number: of the offsets that fit, the one nearest to the next expected offset."""
         assert self.base is not None  # noqa: S101
         return self.next + ((seq - self.base - self.next + HALF) % WHOLE) - HALF
 
@@ -100,7 +105,10 @@ class Direction:
         self.base, self.soft = seq, soft
 
     def settle(self, seq: int) -> int:
-        """Stream offset of a segment with data. If there was no SYN, the first such segment starts the stream."""
+        """Stream offset of a segment with data that has this sequence number.
+
+        If no SYN was captured, the first such segment gets offset 0.
+        """
         if self.base is None:
             self.begin(seq)
         elif self.soft:
@@ -110,12 +118,15 @@ class Direction:
 
     def acknowledge(self, ack: int) -> None:
         if self.base is not None:
-            ahead = (ack - self.base - self.next + HALF) % WHOLE - HALF  # `offset` inlined: most packets acknowledge
+            ahead = (ack - self.base - self.next + HALF) % WHOLE - HALF  # as `offset`, without a call for each packet
             if self.acked - self.next < ahead <= UNRELATED:
                 self.acked = self.next + ahead
 
     def remember(self, starts: Ints, ends: Ints, at: Ints, stored: Ints) -> None:
-        """Keep the segments delivered last, to compare retransmissions with them."""
+        """Keep the segments delivered last, to compare retransmissions with them.
+
+        The arrays have, for each segment, its first and its end offset, its address and its number of captured bytes.
+        """
         for recent, more in zip(self._recent, (starts, ends, at, starts + stored), strict=True):
             recent.frombytes(more[-REMEMBERED:].tobytes())
         self._trim()
@@ -142,7 +153,10 @@ class Direction:
         self.recent_starts, self.recent_ends, self.recent_at, self.recent_held = _none(), _none(), _none(), _none()
 
     def take(self, piece: Piece, now: int, same: Same, out: list[Event]) -> None:
-        """Take a segment with data; append the events it completes to `out`. `now` is the highest address so far."""
+        """Take a segment with data; the events that it completes are appended to `out`.
+
+        `now` is the highest address of the capture so far; `same` compares bytes at two addresses.
+        """
         if piece.start < self.next:
             self._compare_delivered(piece, now, same, out)
             if piece.end <= self.next:
@@ -157,22 +171,25 @@ class Direction:
         self._release(now, piece.time, out)
 
     def look_for_loss(self, now: int, time: int, out: list[Event]) -> None:
-        """Declare holes lost by the rules of this module, after a packet of the connection at capture time `time`."""
+        """Declare holes lost by the rules in this module's docstring, and append the events to `out`.
+
+        Called after a packet of the connection; `time` is its capture time in ns.
+        """
         while self.pending and self._lost(time):
             self._skip(now, time, out)
 
     def flush(self, now: int, time: int, out: list[Event]) -> None:
-        """Declare all holes lost, because the connection or the capture ended."""
+        """Declare all holes lost, because the connection or the capture ended; the events are appended to `out`."""
         while self.pending:
             self._skip(now, time, out)
-        # A FIN takes one sequence number: one byte acknowledged beyond the last one seen is probably an unseen FIN.
+        # A FIN takes one sequence number: if one byte more is acknowledged than was seen, a FIN was probably missed.
         if self.base is not None and not self.soft and not self.ended and self.acked > self.next + 1:
             out.append(Gap(self.side, self.next, self.acked, now, time))
             self.run = None
             self.next = self.acked
 
     def finish(self, now: int, time: int, out: list[Event]) -> None:
-        """Report the end of the direction once everything before its FIN is delivered."""
+        """Append the end of the direction to `out` once all bytes before its FIN were delivered."""
         if self.fin is not None and not self.ended and self.next >= self.fin and not self.pending:
             self.ended = True
             out.append(End(self.side, now, time, "FIN"))
@@ -191,7 +208,7 @@ class Direction:
         self._release(now, time, out)
 
     def _release(self, now: int, time: int, out: list[Event]) -> None:
-        """Deliver the pending pieces that adjoin what was delivered."""
+        """Deliver the pending pieces that adjoin the delivered bytes."""
         count = 0
         for piece in self.pending:
             if piece.start != self.next:
@@ -204,7 +221,7 @@ class Direction:
             self.hole_time = time
 
     def _deliver(self, piece: Piece, now: int, out: list[Event]) -> None:
-        """Deliver a piece: extend the last run if the piece adjoins it, else begin a run."""
+        """Deliver a piece: it extends the last run if it adjoins, else it begins a run."""
         released = now if piece.at < now else 0
         run = self.run
         if run is None or run.released != released or run.ends[-1] != piece.start:
@@ -232,7 +249,7 @@ class Direction:
         self._remember(piece)
 
     def _insert(self, piece: Piece, same: Same) -> None:
-        """Add the new bytes of a segment to the pending pieces; bytes that are pending already stay."""
+        """Add those bytes of a segment to the pending pieces that are not pending yet."""
         pending = self.pending
         i = bisect_right(pending, piece.start, key=_end_of)
         while piece.start < piece.end:
@@ -260,10 +277,10 @@ class Direction:
             i += 1
 
     def _compare_delivered(self, piece: Piece, now: int, same: Same, out: list[Event]) -> None:
-        """Report bytes that differ from the remembered ones delivered at the same offsets."""
+        """Report the bytes of a retransmission that differ from the remembered ones delivered at the same offsets."""
         end = min(piece.end, self.next, piece.start + piece.stored)
         if piece.end - piece.start == 1 and piece.start == self.next - 1:
-            return  # a keep-alive may carry any byte
+            return  # the byte of a keep-alive has no meaning
         found: list[tuple[int, int]] = []
         count = len(self.recent_ends)
         for i in range(bisect_right(self.recent_ends, piece.start, max(0, count - REMEMBERED)), count):
@@ -279,9 +296,9 @@ class Direction:
 
 
 def _differing(same: Same, start: int, end: int, a: int, b: int) -> list[tuple[int, int]]:
-    """Where two copies of [start, end), at addresses `a` and `b`, differ: one range of offsets, none if they are equal.
+    """Where two copies of the bytes [start, end) differ; `a` and `b` are the copies' addresses.
 
-    It reaches from the first differing byte to the last.
+    An empty list if they are equal, else one range of offsets from the first differing byte to the last.
     """
     if end <= start or same(a, b, end - start):
         return []

@@ -1,4 +1,4 @@
-"""TCP packets of a capture as columns: the form in which the link layers give them to reassembly."""
+"""TCP packets of a capture as numpy columns: the form that link layers pass to reassembly."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ import numpy.typing as npt
 Ints: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Where: TypeAlias = "Ints | slice"
-"""Positions in a batch; selecting by a slice makes no copy."""
+"""Positions in a batch of packets: an array, or a slice, which selects without a copy."""
 
 COLUMNS = ("time", "seq", "ack", "flags", "at", "length", "stored")
 """The columns of Packets except `direction`."""
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
+CLOSED = 0x100
+"""A flag of our own: the packet's receive window is 0, so its sender can take no more data."""
 
 
 @dataclass(slots=True)
 class Packets:
-    """A batch of TCP segments in capture order; every column has one entry per segment.
+    """A batch of TCP segments in capture order; every column has one entry for each segment.
 
     `directions` are distinct keys: source address, destination address (4 or 16 bytes each), source port, destination
-    port, as in the packet. `direction` is each segment's index into them; a direction may have no segments. `at` is the
-    payload's address in the source, `length` its bytes on the wire, `stored` its bytes in the capture. `time` is in
-    nanoseconds since the epoch. `comments` are packet comments by position in the batch.
+    port, as in the packet. `direction` is each segment's index into `directions`, some of which may have no segment.
+    `at` is the payload's address in the source, `length` its bytes on the wire, `stored` its bytes in the capture.
+    `time` is in nanoseconds since the epoch. `comments` are packet comments by position in the batch.
     """
 
     directions: list[bytes]
@@ -47,13 +49,15 @@ class Packets:
 
     @property
     def keys(self) -> list[bytes]:
-        """Each segment's key in `directions`."""
+        """For each segment, the key of its direction."""
         directions = self.directions
         return [directions[number] for number in self.direction.tolist()]
 
     @property
     def first(self) -> list[int]:
-        """The position of each direction's first segment; the length of the batch if it has none."""
+        """For each direction, the position of its first segment; the length of the batch for a direction without
+        segments.
+        """
         count = len(self)
         found = np.full(len(self.directions), count)
         found[self.direction[::-1]] = np.arange(count)[::-1]
@@ -61,7 +65,7 @@ class Packets:
         return positions
 
     def some(self, positions: Where) -> Packets:
-        """A batch of the segments at these ascending positions."""
+        """A batch of the segments at `positions`, which are ascending."""
         return Packets(
             self.directions,
             self.direction[positions],
@@ -86,7 +90,7 @@ def nothing() -> Packets:
 
 
 def numbered(keys: Iterable[bytes]) -> tuple[list[bytes], Ints]:
-    """`directions` and `direction` of Packets, for segments with these keys."""
+    """The members `directions` and `direction` of a Packets whose segments have these keys."""
     numbers: dict[bytes, int] = {}
     direction = [numbers.setdefault(key, len(numbers)) for key in keys]
     return list(numbers), np.array(direction, np.int64)
@@ -109,23 +113,23 @@ def joined(batches: Sequence[Packets]) -> Packets:
 
 
 def where(mask: Mask) -> Where:
-    """The positions at which the mask is true; a slice if all are."""
+    """The positions at which the mask is true; a slice if it is true everywhere."""
     return slice(None) if mask.all() else np.flatnonzero(mask)
 
 
 def together(numbers: Ints, count: int) -> Ints:
-    """The positions that sort `numbers`, which are less than `count`; stable."""
+    """The positions that sort `numbers` stably; all numbers are less than `count`."""
     return np.argsort(numbers.astype(np.uint16) if count <= 1 << 16 else numbers, kind="stable")  # 16 bits: radix sort
 
 
 def turned(key: bytes) -> bytes:
-    """The key of the opposite direction."""
+    """The key of the opposite direction: source and destination exchanged."""
     n = (len(key) - 4) // 2
     return key[n : 2 * n] + key[:n] + key[-2:] + key[-4:-2]
 
 
 def endpoints(key: bytes) -> tuple[str, str]:
-    """Source and destination of a direction as "10.0.0.1:51234" or "[::1]:9092".
+    """(source, destination) of a direction, each as "10.0.0.1:51234" or "[::1]:9092".
 
     An IPv4 address mapped into IPv6 is shown as IPv4: our recorder writes such addresses if only the client uses IPv6.
     """
@@ -136,7 +140,7 @@ def endpoints(key: bytes) -> tuple[str, str]:
 
 def _host(address: bytes) -> str:
     if len(address) == 4:
-        return ".".join(map(str, address))  # several times as fast as ipaddress
+        return ".".join(map(str, address))  # several times as fast as the module ipaddress
     long = IPv6Address(address)
     return f"[{long}]" if long.ipv4_mapped is None else str(long.ipv4_mapped)
 

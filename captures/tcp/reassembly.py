@@ -1,21 +1,21 @@
 """TCP reassembly: takes batches of packets and gives the runs, gaps and ends of each connection.
 
-A connection begins with its SYN, or with the first captured packet between two hosts and ports, and lasts to its end. A
-SYN with another initial sequence number on the same ports begins the next connection. Bytes that arrive after the end
-of their connection, such as segments in flight when an RST was captured, are counted as stray.
+A connection begins with its SYN, or with the first captured packet between two hosts and ports. A SYN with another
+initial sequence number on the same ports begins the next connection. Bytes that arrive after the end of their
+connection, such as segments in flight when an RST was captured, are counted as stray.
 
 Connections are divided into PARTS by a hash of their hosts and ports. Parts do not affect each other, so several
-reassemblers that each get whole parts (`Share.of`) give together what one gives.
+reassemblers that each get whole parts (`Share.of`) together give the same as one reassembler.
 
 Memory is bounded. Of the ended connections of each part, the last MOST_OVER are remembered while their segments may
-still arrive. Of the open ones, MOST_OPEN are kept; beyond that, the one that has been silent longest is ended. A
-connection that stays silent for SILENCE after packets are missing from the capture (`missed`) is ended too, because its
-end may be among them. `End.reason` says so in both cases. If such a connection has traffic again, it begins anew as one
-whose beginning was not captured.
+still arrive. At most MOST_OPEN connections of a part stay open; beyond that, the one that has been silent longest is
+ended. A connection that stays silent for SILENCE after packets are missing from the capture (`missed`) is ended too,
+because its end may be among these packets. `End.reason` says so in both cases. If such a connection has traffic again,
+it begins anew, as a connection whose beginning was not captured.
 
 Most traffic arrives in order. Packets of a batch whose data is contiguous in both directions become one Run for each
 direction, without work for each packet (`_at_once`); all others are handled one by one (`_one_by_one`, direction.py).
-Both give the same events, and so does any division into batches, except that runs may be cut in other places.
+Both ways give the same events. So does any division into batches, except that runs may be cut in other places.
 """
 
 from __future__ import annotations
@@ -32,53 +32,95 @@ from typing import TypeAlias, cast
 import numpy as np
 
 from kproxy.captures.tcp.direction import HALF, UNRELATED, WHOLE, Direction, Piece, Same
-from kproxy.captures.tcp.packets import ACK, FIN, RST, SYN, Ints, Mask, Packets, Where, endpoints, together, turned
+from kproxy.captures.tcp.packets import (
+    ACK,
+    CLOSED,
+    FIN,
+    RST,
+    SYN,
+    Ints,
+    Mask,
+    Packets,
+    Where,
+    endpoints,
+    together,
+    turned,
+)
 from kproxy.captures.tcp.waiting import LONGEST_TIME, NEAR, Arrival, Waiting, distance, overdue
-from kproxy.decoders.stream import End, Event, Run, Side
+from kproxy.decoders.stream import END_OF_CAPTURE, End, Event, Run, Side
 
 FEW = 12
-"""Packets of a connection in a batch, up to which handling them one by one is faster than as columns."""
+"""Up to this number of packets of a connection in a batch, handling them one by one is faster than as columns."""
 MOST_AT_ONCE = 1 << 30
-"""Bytes of one direction that are handled together: the order of sequence numbers this close is unambiguous."""
+"""Maximum bytes of one direction that are handled together: the order of sequence numbers this close is unambiguous."""
+AGAIN = 10_000_000
+"""Nanoseconds after which a segment that fills a gap, or that has nothing new after a pause, was sent again."""
 QUIET = 120_000_000_000
-"""Nanoseconds after a connection's end at which any packet on its ports begins another connection."""
+"""Nanoseconds after a connection's end after which any packet on its ports begins another connection."""
 PARTS = 12
-"""Parts of all connections; the number of processes that share a reading should divide it."""
+"""Number of parts of all connections; it should be divisible by the number of processes that share a reading."""
 MOST_OVER = 1024
-"""Ended connections of a part that are remembered."""
+"""Maximum number of ended connections of a part that are remembered."""
 MOST_OPEN = 8192
-"""Open connections of a part."""
+"""Maximum number of open connections of a part."""
 SILENCE = 30_000_000_000
-"""Nanoseconds of capture time without packets after which a connection is ended if packets were missed."""
-MISSED = "nothing more was seen after packets that the capture lacks"
-CROWDED = f"it was silent while {MOST_OPEN} others were not"
+"""After packets are missing, a connection without packets for this long is ended; nanoseconds of capture time."""
+MISSED = "no packet was seen after packets that the capture lacks"
+CROWDED = f"it was silent while {MOST_OPEN} others were active"
 MOST_WAITING = 2 << 20
-"""Memory of the packets of a part that wait for earlier ones: their captured bytes and OVERHEAD for each."""
+"""Maximum memory, in bytes, of the waiting packets of a part: their captured bytes and OVERHEAD for each."""
 ROOM = 48
-"""Addresses after a packet's end that are given to packets handled because of it, one each while there are any.
+"""Number of addresses behind a packet's last byte that are given to the packets that this packet releases, one each.
 
-The headers of the next packet take more, so items come in the same order whatever batch or split that packet is in.
+The headers of the next packet take more addresses, so the order of items does not depend on batches and splits.
 """
 SILENT = 1 << 62
-"""Rank from which connections are placed that end without a packet of their own: behind all others."""
+"""The lowest rank of connections that end without a packet of their own; they sort behind all others."""
 
 
 @dataclass(slots=True)
 class Disorder:
-    """Counts of segments with data that came out of order.
+    """Counts of a connection's segments with data, and of those that came out of order.
 
-    Segments are `repeated` if all their bytes had arrived before, and `filled` if they fill a gap.
+    Segments are `repeated` if all their bytes had arrived before, and `filled` if they fill a hole. Of both,
+    `retransmitted` are those that came so late (AGAIN) that they were neither captured twice nor overtaken on the way.
     """
 
     repeated: int = 0
     filled: int = 0
+    segments: int = 0
+    retransmitted: int = 0
+
+
+@dataclass(slots=True)
+class Window:
+    """How often and how long a side's receive window was closed; times are nanoseconds, `since` is 0 if it is open."""
+
+    since: int = 0
+    times: int = 0
+    total: int = 0
+    longest: int = 0
+
+    def close(self, time: int) -> None:
+        """A packet of this side has a window of 0."""
+        if not self.since:
+            self.since = time
+            self.times += 1
+
+    def open(self, time: int) -> None:
+        """A packet of this side has another window, or there are no more packets."""
+        if self.since:
+            lasted = max(0, time - self.since)
+            self.since = 0
+            self.total += lasted
+            self.longest = max(self.longest, lasted)
 
 
 @dataclass(slots=True, eq=False)
 class TcpConnection:
-    """One connection; `key` is the direction in which side 0 sends.
+    """One connection; `key` is the key of the direction in which side 0 sends.
 
-    If its SYN was captured (`opened`), side 0 sent it. If not, side 0 sent the first captured packet, and only the
+    If the SYN was captured (`opened`), side 0 sent it. If not, side 0 sent the first captured packet, and only the
     bytes can tell which side is the client.
     """
 
@@ -86,52 +128,65 @@ class TcpConnection:
     opened: bool
     first_time: int
     first_at: int
-    """Address of its first packet."""
+    """Address of the connection's first packet."""
     sides: tuple[Direction, Direction]
     events: list[Event] = field(default_factory=list)
     over: bool = False
     last_time: int = 0
-    """Capture time of its last packet, as the latest time up to then."""
+    """The latest capture time (ns) up to the connection's last packet."""
     touched: bool = False
     rank: int = 0
-    """Place among the connections to which a batch added events: the smallest comes first."""
+    """Sort key among the connections to which a batch added events; the smallest comes first."""
     disorder: Disorder = field(default_factory=Disorder)
+    closer: Side | None = None
+    """The side whose FIN or RST came first."""
+    windows: tuple[Window, Window] = field(default_factory=lambda: (Window(), Window()))
+    """The receive windows of side 0 and side 1."""
+    syns: int = 0
+    """Number of SYNs of side 0: more than one if the first ones were not answered."""
+
+    def closes(self, side: Side) -> None:
+        """A FIN or RST of this side is there."""
+        if self.closer is None:
+            self.closer = side
 
     @property
     def endpoints(self) -> tuple[str, str]:
-        """Addresses ("host:port") of side 0 and of side 1."""
+        """("host:port" of side 0, "host:port" of side 1)."""
         return endpoints(self.key)
 
 
 @dataclass(slots=True)
 class Flow:
-    """The state of one pair of hosts and ports; `key` is the direction of its first packet, called direction 0."""
+    """The state of one pair of hosts and ports; `key` is the key of the direction of its first packet, called direction
+    0.
+    """
 
     key: bytes
     connection: TcpConnection | None = None
     turned: bool = False
-    """Whether the connection's side 0 sends in direction 1."""
+    """Whether side 0 of the connection sends in direction 1."""
     part: int = 0
     last: int = 0
-    """Number of its first packet in the last batch that had packets of it; packets of the reading count from 0."""
+    """Number, in the reading, of the flow's first packet in the last batch that had packets of the flow."""
     seen: int = 0
-    """The directions that had packets, one bit each."""
+    """Bit mask of the directions that had packets: 1 for direction 0, 2 for direction 1."""
     disordered: bool = False
-    """Whether its packets were captured out of order, by their times or by their sequence numbers."""
+    """Whether packets of the flow were captured out of order, by their times or by their sequence numbers."""
     one_sided: bool = False
-    """Whether packets waited in vain for those of a direction of which nothing is captured."""
+    """Whether packets waited in vain for the other direction because the capture holds none of its packets."""
     waiting: Waiting = field(default_factory=Waiting)
     latest: int = 0
-    """The highest address at which a packet was handled after waiting."""
+    """The highest address at which a packet of the flow was handled after waiting."""
 
 
 @dataclass(slots=True)
 class Share:
-    """Some packets of a batch, with what depends on the whole batch.
+    """Some packets of a batch, and values that depend on all its packets.
 
-    For each packet: its number in the reading (`which`), the highest address (`reached`) and the latest time (`clock`)
-    up to it. `now` and `time` are the highest address and the latest time at the batch's end. If packets are missing
-    before the batch, `missing` has the times of the last packet before them and of the first one after them.
+    For each packet: its number in the reading (`which`), and the highest address (`reached`) and the latest time
+    (`clock`) up to it. `now` and `time` are the highest address and the latest time at the batch's end. If packets are
+    missing before the batch, `missing` holds the times of the last packet before them and of the first one after them.
     """
 
     packets: Packets
@@ -143,7 +198,7 @@ class Share:
     missing: tuple[int, int] | None = None
 
     def of(self, some: Where) -> Share:
-        """The share of the packets at these positions."""
+        """A share with the packets at these positions."""
         return Share(
             self.packets.some(some),
             self.which[some],
@@ -156,17 +211,19 @@ class Share:
 
 
 class Clock:
-    """The highest address (`now`) and the latest time (`time`) of all batches so far, which come in capture order."""
+    """The highest address (`now`) and the latest time (`time`, ns) of all batches so far, which are added in capture
+    order.
+    """
 
     def __init__(self) -> None:
         self.now = 0
         self.time = 0
-        """It measures silence, because the times of packets may decrease."""
+        """Latest capture time (ns) so far: it never decreases, unlike packets' times, so it can measure silence."""
         self._taken = 0
         self._missed_from: int | None = None
 
     def whole(self, packets: Packets) -> Share:
-        """The share that holds all packets of a batch, at least one."""
+        """The share with all packets of a batch, which has at least one; advances the clock."""
         count = len(packets)
         reached = np.maximum.accumulate(np.maximum(packets.at, self.now))
         clock = np.maximum.accumulate(np.maximum(packets.time, self.time))
@@ -182,7 +239,7 @@ class Clock:
 
 
 def part_of(key: bytes) -> int:
-    """The part of a direction's connections; both directions have the same one."""
+    """The number of the part that a connection belongs to; the keys of both its directions give the same."""
     return zlib.crc32(min(key, turned(key))) % PARTS
 
 
@@ -190,8 +247,9 @@ def part_of(key: bytes) -> int:
 class _Columns:
     """The columns of a batch, sorted by flow.
 
-    `order` is a packet's position in the batch; `reached` and `clock` are the highest address and the latest time up to
-    it. `ahead` is true if no earlier packet had a higher address.
+    `way` is 0 or 1, the packet's direction in its flow. `order` is the packet's position in the batch, `which` its
+    number in the reading. `reached` and `clock` are the highest address and the latest time up to the packet. `ahead`
+    is true if no earlier packet had a higher address.
     """
 
     order: Ints
@@ -214,13 +272,13 @@ Numbers: TypeAlias = Callable[[Ints], Sequence[int]]
 
 
 def as_list(numbers: Ints) -> list[int]:
-    """Numbers of a run as a list, which is quick to read."""
+    """The numbers as a list, which is quick to read."""
     found: list[int] = numbers.tolist()
     return found
 
 
 def as_array(numbers: Ints) -> array[int]:
-    """Numbers of a run as an array: quick to make at any length, slower to read; for runs that may never be read."""
+    """The numbers as an array: quick to make at any length, but slower to read; for runs that may never be read."""
     found = array("q")
     found.frombytes(numbers.tobytes())
     return found
@@ -229,14 +287,14 @@ def as_array(numbers: Ints) -> array[int]:
 _rank = attrgetter("rank")
 _SPECIAL = SYN | RST
 _BOTH = 0b11
-"""`Flow.seen` if both directions had packets."""
+"""Value of `Flow.seen` if both directions had packets."""
 
 
 class Reassembler:
     """Reassembles the connections of a capture: `feed` it batches in capture order, then call `finish`.
 
-    It holds addresses of bytes, never bytes; `same` compares the bytes at two addresses. `feed` takes whole batches; to
-    give it parts of the connections only, use a `Clock` of your own and `take`.
+    It holds addresses of bytes, never bytes; `same` compares the bytes at two addresses. `feed` takes whole batches. To
+    reassemble only some connections, use a `Clock` of your own and pass shares to `take`.
     """
 
     def __init__(self, same: Same, *, patience: int = LONGEST_TIME) -> None:
@@ -244,36 +302,40 @@ class Reassembler:
         self._same = same
         self._patience = patience
         self._waiting = [0] * PARTS
-        """Memory of waiting packets by part, as MOST_WAITING counts it."""
+        """By part, the memory of its waiting packets in bytes, as MOST_WAITING counts it."""
         self.numbers: Numbers = as_list
-        """Makes the offsets, addresses and times of long runs."""
+        """Function that converts the offsets, addresses and times of long runs: `as_list` or `as_array`."""
         self._directions: dict[bytes, int] = {}
         self._flows: dict[int, Flow] = {}
-        """Flows by number; the one that has been silent longest comes first."""
+        """Flows by their numbers; the flow that has been silent longest comes first."""
         self._next_flow = 0
         self._held = [0] * PARTS
-        """Number of flows by part."""
+        """By part, the number of its flows."""
         self.clock = Clock()
         self._now = 0
         self._time = 0
         self._rank = 0
-        """Rank of the connections that get events now."""
+        """The rank for connections that get events at present."""
         self._touched: list[TcpConnection] = []
         self._over: list[deque[TcpConnection]] = [deque() for _ in range(PARTS)]
-        """Ended connections by part whose flows are still known."""
+        """By part, the ended connections whose flows are still remembered."""
         self._missing: deque[tuple[int, int]] = deque()
-        """For each place where packets are missing, the times of the packets before and after it."""
+        """For each place where packets are missing: (time of the packet before, time of the packet after)."""
         self.stray = 0
-        """Bytes captured after the end of their connection."""
+        """Number of bytes captured after the end of their connection."""
         self.repeated = 0
-        """Segments whose bytes had all arrived before: retransmitted, or captured twice."""
+        """Number of segments whose bytes had all arrived before: retransmitted, or captured twice."""
 
     def feed(self, packets: Packets) -> list[TcpConnection]:
-        """Connections that got `events` from this batch, in the order of their first packets in it; take the events."""
+        """Reassemble a batch; returns the connections that got `events`, in the order of their first packets in the
+        batch.
+
+        The caller moves the events out of the connections.
+        """
         return self.take(self.clock.whole(packets)) if len(packets) else []
 
     def take(self, share: Share) -> list[TcpConnection]:
-        """As `feed`, for a share of a batch, which may be empty."""
+        """Like `feed`, for a share of a batch. The share may be empty."""
         if share.missing is not None:
             self._missing.append(share.missing)
         if len(share.packets):
@@ -288,7 +350,7 @@ class Reassembler:
         return touched
 
     def keep(self, parts: Iterable[int]) -> None:
-        """Forget all connections of other parts, whose packets another reassembler gets from now on."""
+        """Forget all connections outside these parts: another reassembler gets their packets from now on."""
         kept = set(parts)
         for flow in [flow for flow in self._flows.values() if flow.part not in kept]:
             self._drop(flow)
@@ -338,22 +400,24 @@ class Reassembler:
         self.clock.missed()
 
     def forgets_all(self, clock: int) -> bool:
-        """Whether no packet after capture time `clock` can belong to a known connection, as all ended long before."""
+        """Whether all known connections ended so long ago that no packet after capture time `clock` (ns) can belong to
+        one.
+        """
         if any(self._waiting):
             return False
         held = (flow.connection for flow in self._flows.values())
         return all(one is None or (one.over and clock - one.last_time > 2 * QUIET) for one in held)
 
     def finish(self, at: int) -> list[TcpConnection]:
-        """End all connections, as the capture ends at address `at`; those that got events, as from `feed`."""
+        """End all connections, because the capture ends at address `at`; returns the connections that got events."""
         at = max(at, self._now) + ROOM
         for flow in sorted((flow for flow in self._flows.values() if flow.waiting), key=_first_at):
             self._rank = _first_at(flow)
             self._wait_no_longer_for(flow, at)
-        # The order of the flows' numbers would depend on how packets were divided into batches.
+        # In the order of their first packets: the numbers of flows depend on how packets were divided into batches.
         for flow, connection in sorted(self._open_ones(), key=lambda one: one[1].first_at):
             self._rank = connection.first_at
-            self._end(connection, max(at, flow.latest + 1), self._time, "end of capture")
+            self._end(connection, max(at, flow.latest + 1), self._time, END_OF_CAPTURE)
         self._flows.clear()
         self._directions.clear()
         for over in self._over:
@@ -376,7 +440,9 @@ class Reassembler:
             self._touched.append(connection)
 
     def _lookup(self, packets: Packets) -> list[int]:
-        """Number of each direction that has packets (2 * flow + direction 0 or 1); -1 for those without packets."""
+        """For each of the batch's directions, a number: twice that of its flow, plus 0 or 1; -1 for a direction without
+        packets.
+        """
         held = self._directions
         found = [held.get(key, -1) for key in packets.directions]
         if -1 in found:
@@ -406,7 +472,7 @@ class Reassembler:
         self._directions.pop(turned(flow.key), None)
 
     def _forget(self) -> None:
-        """Drop flows whose connection ended long ago, or before MOST_OVER others."""
+        """Drop flows whose connection ended long ago; of each part, keep at most MOST_OVER ended connections."""
         for over in self._over:
             while over and (len(over) > MOST_OVER or self._time - over[0].last_time > 2 * QUIET):
                 connection = over.popleft()
@@ -418,7 +484,9 @@ class Reassembler:
                         self._drop(flow)
 
     def _end_silent(self) -> None:
-        """End connections whose end may have been missed, and the most silent ones if too many are open."""
+        """End silent connections whose end may be among missing packets; if too many are open, end the most silent
+        ones.
+        """
         before = None
         while self._missing and self._time - self._missing[0][1] > SILENCE:
             before, _ = self._missing.popleft()
@@ -446,7 +514,9 @@ class Reassembler:
             self._drop(flow)
 
     def _lapsed(self, connection: TcpConnection, clock: int) -> bool:
-        """Whether a connection with a packet at `clock` was silent for more than SILENCE after packets were missed."""
+        """Whether a connection was silent for more than SILENCE after packets were missing, before its packet at time
+        `clock`.
+        """
         for before, after in self._missing:
             if clock - after <= SILENCE:
                 break
@@ -455,7 +525,7 @@ class Reassembler:
         return False
 
     def _flow(self, flow: Flow, columns: _Columns, a: int, b: int) -> None:
-        """Handle the packets [a, b) of one flow."""
+        """Handle the packets of one flow: the rows [a, b) of `columns`."""
         singly = FEW
         while b - a > FEW:
             taken = self._at_once(flow, columns, a, b)
@@ -465,20 +535,25 @@ class Reassembler:
         self._one_by_one(flow, columns, a, b)
 
     def _at_once(self, flow: Flow, columns: _Columns, a: int, b: int) -> int:
-        """Handle packets from `a` on while all are in order, without SYN, FIN or RST; the position where it stopped."""
+        """Handle the packets from row `a` on, as long as they are in order and without SYN, FIN or RST.
+
+        Returns the first row that was not handled, at most `b`.
+        """
         connection = flow.connection
         if connection is None or connection.over or self._lapsed(connection, int(columns.clock[a])):
             return a
         if flow.waiting.heap:
             return a
-        special = columns.flags[a:b] & (SYN | FIN | RST)
+        if connection.windows[0].since or connection.windows[1].since:
+            return a
+        special = columns.flags[a:b] & (SYN | FIN | RST | CLOSED)
         if special.any():
             b = a + int((special != 0).argmax())
         way = columns.way[a:b] ^ flow.turned
         plan: list[tuple[Direction, Ints, Ints]] = []
         acknowledging: list[tuple[Direction, Ints]] = []
         for side in connection.sides:
-            which = np.flatnonzero(way == int(side.side)) + a  # comparing an enum is slow
+            which = np.flatnonzero(way == int(side.side)) + a  # int(), because comparing an enum is slow
             if not len(which):
                 continue
             if side.base is None or side.pending or side.fin is not None:
@@ -521,7 +596,10 @@ class Reassembler:
         return b
 
     def _run(self, connection: TcpConnection, side: Direction, columns: _Columns, data: Ints, ends: Ints) -> None:
-        """Deliver contiguous packets as one run; `ends` are their ends, relative to the last byte delivered before."""
+        """Deliver contiguous packets, the rows `data`, as one run.
+
+        `ends` are the offsets of the packets' ends, counted from the last byte delivered before.
+        """
         if not len(data):
             return
         start, at = side.next, columns.at[data]
@@ -537,13 +615,14 @@ class Reassembler:
                 if position in columns.comments:
                     run.comments[offset] = columns.comments[position]
         side.remember(until - length, until, at, stored)
+        connection.disorder.segments += len(data)
         side.next = offsets[-1]
         side.run = None
         connection.events.append(run)
         self._touch(connection)
 
     def _one_by_one(self, flow: Flow, columns: _Columns, a: int, b: int) -> None:
-        """Handle the packets [a, b) of a flow, in any order and with any flags."""
+        """Handle the rows [a, b), packets of a flow in any order and with any flags."""
         span = slice(a, b)
         rows = zip(
             columns.order[span].tolist(),
@@ -574,7 +653,7 @@ class Reassembler:
             self._touch(flow.connection)
 
     def _wait(self, flow: Flow, packet: Arrival) -> None:
-        """Let a packet wait, then handle the waiting packets that need not wait longer."""
+        """Let a packet wait, then handle the waiting packets that need not wait any longer."""
         connection = flow.connection
         if connection is not None and not connection.over:
             if not self._lapsed(connection, packet.clock):
@@ -598,7 +677,7 @@ class Reassembler:
         return self._ready(flow, packet.way, packet.seq, packet.ack, packet.flags, packet.piece.end, packet.clock)
 
     def _take_waiting(self, flow: Flow, now: int) -> None:
-        """Handle the first waiting packet."""
+        """Handle the first waiting packet of a flow, as if it had come at address `now`."""
         before = flow.connection
         packet = flow.waiting.pop()
         self._waiting[flow.part] -= packet.weight
@@ -608,7 +687,7 @@ class Reassembler:
             flow.waiting.again(lambda one: _is_later(flow, one.way, one.seq, one.flags))
 
     def _wait_no_longer_for(self, flow: Flow, at: int) -> None:
-        """Handle all waiting packets of a flow, at address `at`."""
+        """Handle all waiting packets of a flow, as if they had come at address `at` or behind it."""
         self._take_all(flow, at)
         if flow.connection is None:
             self._drop(flow)
@@ -623,25 +702,27 @@ class Reassembler:
             self._take_waiting(flow, now)
 
     def _ready(self, flow: Flow, way: int, seq: int, ack: int, flags: int, length: int, clock: int) -> bool:
-        """Whether the packets before this one have arrived, as far as its sequence and acknowledgement numbers tell."""
+        """Whether a packet can be handled at once: its sequence and acknowledgement numbers show that no earlier one is
+        missing.
+        """
         connection = flow.connection
         if connection is not None and not connection.over and not flags & _SPECIAL and not self._missing:
             mine = way ^ flow.turned
             other = connection.sides[1 - mine]
             if other.base is not None and connection.sides[mine].base is not None:
-                # What `Direction.offset` computes, without the call: this runs for every packet.
+                # the code of `Direction.offset`, without a call: this runs for every packet
                 ahead = (ack - other.base - other.next + HALF) % WHOLE - HALF
                 return ahead <= 1 or not self._waits(flow, other, ahead, flags)
         return not self._patience or self._may_be_taken(flow, way, seq, ack, flags, length, clock)
 
     def _waits(self, flow: Flow, other: Direction, ahead: int, flags: int) -> bool:
-        """Whether a packet must wait that acknowledges `ahead` bytes more of the other direction than have arrived."""
+        """Whether a packet must wait: it acknowledges `ahead` bytes of the other direction that have not arrived."""
         if flow.one_sided and flow.seen != _BOTH:
             return False
         return self._patience > 0 and flags & ACK != 0 and not other.soft and 1 < ahead <= UNRELATED
 
     def _may_be_taken(self, flow: Flow, way: int, seq: int, ack: int, flags: int, length: int, clock: int) -> bool:
-        """As `_ready`, for a packet that may begin or end a connection, or arrive before its beginning."""
+        """Like `_ready`, for packets that may begin or end a connection, or may come before its beginning."""
         connection = flow.connection
         if connection is None or (connection.over and clock - connection.last_time > QUIET):
             return flags & RST != 0 or flags & (SYN | ACK) == SYN
@@ -665,7 +746,7 @@ class Reassembler:
             return not connection.opened or not flags & ACK
         if self._waits(flow, other, other.offset(ack) - other.next, flags):
             return False
-        # An RST has no reliable number that tells what was sent before it. It waits if the flow had disorder before.
+        # An RST has no reliable sequence number, so it waits if packets of the flow were out of order before.
         return not (flags & RST and flow.disordered)
 
     def _packet(self, flow: Flow, way: int, seq: int, ack: int, flags: int, piece: Piece, now: int, clock: int) -> None:
@@ -695,7 +776,14 @@ class Reassembler:
             connection = self._open(flow, way, piece, clock, opened=False)
             side = connection.sides[0]
         other = connection.sides[1 - side.side]
+        paused = clock - connection.last_time > AGAIN
         connection.last_time = clock
+        if not flags & RST:
+            window = connection.windows[side.side]
+            if flags & CLOSED:
+                window.close(time)
+            elif window.since:
+                window.open(time)
         if flags & ACK:
             other.acknowledge(ack)
         if length:
@@ -706,30 +794,37 @@ class Reassembler:
                 piece.start, piece.end = start, start + length
                 held, kept_alive = side.held, length == 1 and start == side.next - 1
                 behind = bool(side.pending) and start < side.pending[-1].end
+                late = time - side.hole_time > AGAIN
                 side.take(piece, now, self._same, connection.events)
+                disorder = connection.disorder
+                disorder.segments += 1
                 if side.held > held:
-                    connection.disorder.filled += behind
+                    disorder.filled += behind
+                    disorder.retransmitted += behind and late
                 elif not kept_alive:
                     self.repeated += 1
-                    connection.disorder.repeated += 1
+                    disorder.repeated += 1
+                    disorder.retransmitted += paused
         elif side.base is None and not flags & RST:
             side.begin(seq, soft=True)
         if flags & FIN and side.fin is None and side.base is not None:
             end = side.offset(seq) + length
             if side.next <= end <= side.next + UNRELATED:
                 side.fin = end
+                connection.closes(side.side)
         for each in connection.sides:
             if each.pending:
                 each.look_for_loss(now, time, connection.events)
             if each.fin is not None:
                 each.finish(now, time, connection.events)
         if flags & RST:
+            connection.closes(side.side)
             self._end(connection, now, time, "RST")
         elif side.ended and other.ended:
             self._end(connection, now, time, "FIN")
 
     def _syn(self, flow: Flow, way: int, seq: int, ack: int, flags: int, piece: Piece, now: int, clock: int) -> None:
-        """Handle a SYN: it opens a connection or belongs to the present one."""
+        """Handle a SYN: it opens a connection or belongs to the open one."""
         first, time = (seq + 1) % WHOLE, piece.time
         connection = flow.connection
         if connection is not None:
@@ -737,6 +832,7 @@ class Reassembler:
             other = connection.sides[1 - side.side]
             if side.base == first and not (connection.over and clock - connection.last_time > QUIET):
                 side.soft = False
+                connection.syns += not flags & ACK
                 return
             if not connection.over:
                 if side.base is None and (connection.opened or not (other.next or other.pending)):
@@ -745,12 +841,13 @@ class Reassembler:
                 self._end(connection, now, time, "a new connection on the same ports")
         opener = way if not flags & ACK else 1 - way
         connection = self._open(flow, opener, piece, clock, opened=True)
+        connection.syns = int(not flags & ACK)
         connection.sides[opener ^ way].begin(first)
         if flags & ACK:
             connection.sides[0].begin(ack)
 
     def _open(self, flow: Flow, way: int, first: Piece, clock: int, *, opened: bool) -> TcpConnection:
-        """Begin a connection whose side 0 sends in direction `way` of the flow."""
+        """Begin a connection; its side 0 sends in direction `way` of the flow, and `first` is its first packet."""
         key = turned(flow.key) if way else flow.key
         sides = (Direction(Side.CLIENT), Direction(Side.BROKER))
         flow.connection = TcpConnection(key, opened, first.time, first.at, sides, last_time=clock)
@@ -758,8 +855,9 @@ class Reassembler:
         return flow.connection
 
     def _end(self, connection: TcpConnection, now: int, time: int, reason: str) -> None:
-        for side in connection.sides:
+        for side, window in zip(connection.sides, connection.windows, strict=True):
             side.flush(now, time, connection.events)
+            window.open(time)
         unheard = next((side.side for side in connection.sides if side.base is None), None)
         connection.events.append(End(None, now, time, reason, unheard))
         connection.over = True
@@ -770,7 +868,7 @@ class Reassembler:
 
 
 def _first_at(flow: Flow) -> int:
-    """Address of the first packet of the present connection, or of the first waiting packet if there is none."""
+    """Address of the first packet of the flow's open connection, or of its first waiting packet if none is open."""
     connection = flow.connection
     return flow.waiting.first.piece.at if connection is None or connection.over else connection.first_at
 
@@ -791,12 +889,13 @@ def _is_later(flow: Flow, way: int, seq: int, flags: int) -> bool:
 
 
 def _answering(which: Ints, beyond: Ints, sent: tuple[Ints, Ints] | None, end: int) -> int:
-    """The first of the packets `which` that acknowledges bytes that have not arrived before it; `end` if none does.
+    """The first of the packets `which` that acknowledges bytes which have not arrived before it; `end` if there is
+    none.
 
-    Each acknowledges `beyond` bytes more than had arrived before all of them. `sent` has the packets that carry the
-    next bytes, and the end of each, counted from there.
+    `beyond` has, for each packet, the number of acknowledged bytes that had not arrived before the first packet. `sent`
+    is (the packets that carry the next bytes, for each the offset of its end), counted from the same point.
     """
-    # A FIN counts as a byte.
+    # A FIN may account for one byte.
     ahead = beyond > 1
     if sent is not None and ahead.any():
         data, ends = sent
@@ -809,9 +908,9 @@ def _answering(which: Ints, beyond: Ints, sent: tuple[Ints, Ints] | None, end: i
 
 
 def _in_order(side: Direction, columns: _Columns, data: Ints, ends: Ints, end: int) -> int:
-    """The first of the packets `data` that does not begin where the one before ends; `end` if all do.
+    """The first of the packets `data` that does not begin where the one before ends; `end` if there is none.
 
-    `ends` has the number of bytes up to the end of each.
+    `ends` has, for each packet, the number of bytes up to its end.
     """
     seq, length = columns.seq[data], columns.length[data]
     if int(seq[0]) != (cast("int", side.base) + side.next) % WHOLE:

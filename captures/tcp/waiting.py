@@ -1,8 +1,9 @@
 """Out-of-order packets of a flow: each waits a short while for the packets that precede it.
 
-A packet acknowledges all that its sender had received, and its sequence number says how much that sender had sent. So
-the two numbers order the packets of a connection by cause and effect, whatever their times say: their sum never falls
-from a packet to one that follows from it. A capture of several queues or devices may hold them in another order.
+A packet acknowledges all bytes that its sender had received, and its sequence number says how many bytes that sender
+had sent. The sum of the two never falls from a packet to one that follows from it. So it orders the packets of a
+connection by cause and effect, whatever their times say. A capture of several queues or devices may hold packets in
+another order.
 """
 
 from __future__ import annotations
@@ -15,26 +16,31 @@ from kproxy.captures.tcp.direction import HALF, WHOLE, Piece
 from kproxy.captures.tcp.packets import ACK, RST, SYN
 
 PATIENCE = 128
-"""Minimum wait of a packet, in packets of the capture: two packets, each displaced by 64, are this far apart."""
+"""Minimum wait of a packet, as a number of packets in the capture: two packets, each displaced by 64, are this far
+apart.
+"""
 PATIENT_TIME = 50_000_000
 """Minimum wait of a packet, in nanoseconds of capture time."""
 LONGEST_TIME = 60_000_000_000
-"""Maximum wait of a packet, in nanoseconds of capture time, however few packets came."""
+"""Maximum wait of a packet, in nanoseconds of capture time, even if few packets came meanwhile."""
 LIVE_TIME = 1_000_000_000
-"""Maximum wait in a capture that is followed, shorter because a user is watching."""
+"""Maximum wait, in nanoseconds of capture time, while a capture is followed; it is short because a user is watching."""
 NEAR = 1 << 24
-"""Sequence numbers further than this from the expected ones belong to another connection."""
+"""Maximum distance of a sequence number from the expected one; beyond it, the packet belongs to another connection."""
 OVERHEAD = 640
 """Maximum memory of a waiting packet beside its captured bytes, in bytes."""
 LOOKS = 16
-"""Average number of times each waiting packet is classified again: without this bound, each SYN of a flood would cause
-all waiting packets to be classified again."""
+"""Average number of times that each waiting packet may be classified again; without this bound, each SYN of a flood
+would cause all waiting packets to be classified again.
+"""
 _FIRST, _LAST = -(1 << 40), 1 << 40
 
 
 @dataclass(slots=True)
 class Arrival:
-    """A packet of a flow, which sent it in direction `way`; `which` is its place among the capture's packets."""
+    """A packet of a flow: `way` is its direction (0 or 1), `which` its number in the reading, `clock` the latest time
+    up to it.
+    """
 
     way: int
     seq: int
@@ -44,16 +50,16 @@ class Arrival:
     clock: int
     which: int
     now: int
-    """Highest address in the capture up to it."""
+    """Highest address of the capture up to this packet."""
 
     @property
     def end(self) -> int:
-        """The address reached with its last byte."""
+        """Address of the packet's last byte, or `now` if that is higher."""
         return max(self.now, self.piece.at + self.piece.stored - 1)
 
     @property
     def weight(self) -> int:
-        """Memory that the packet takes while it waits, in bytes."""
+        """Memory in bytes that the packet takes while it waits."""
         return self.piece.stored + OVERHEAD
 
     @property
@@ -62,12 +68,12 @@ class Arrival:
 
     @property
     def asks_to_open(self) -> bool:
-        """Whether it is a client's SYN."""
+        """Whether the packet is a SYN without ACK, by which a client asks for a connection."""
         return self.flags & (SYN | ACK | RST) == SYN
 
     @property
     def synchronises(self) -> bool:
-        """Whether it is a SYN of either side."""
+        """Whether the packet is a SYN of either side."""
         return self.flags & (SYN | RST) == SYN
 
 
@@ -76,17 +82,17 @@ _Entry = tuple[bool, int, int, int, Arrival]
 
 @dataclass(slots=True)
 class Waiting:
-    """The waiting packets of a flow, in causal order."""
+    """The waiting packets of a flow, ordered by cause and effect."""
 
     reference: list[int | None] = field(default_factory=lambda: [None, None])
-    """Base sequence number of each direction; waiting packets are ordered by their distance from it."""
+    """For each direction, the sequence number from which the order of waiting packets is counted."""
     reset: int | None = None
-    """Capture time of the earliest waiting RST; packets with a later time sort after it."""
+    """Capture time (ns) of the earliest waiting RST; packets captured later sort after it."""
     begins: list[int | None] = field(default_factory=lambda: [None, None])
-    """The sequence number of each direction's first byte, where the SYN of a later connection waits."""
+    """For each direction, the first sequence number of a later connection whose SYN is among the waiting packets."""
     heap: list[_Entry] = field(default_factory=list)
     looks: int = 0
-    """How many more packets may be classified again (see LOOKS)."""
+    """Number of packets that may still be classified again (see LOOKS)."""
 
     def __len__(self) -> int:
         return len(self.heap)
@@ -96,7 +102,7 @@ class Waiting:
         return self.heap[0][-1]
 
     def push(self, packet: Arrival, *, later: bool) -> None:
-        """Add a packet; `later` means that it belongs to a later connection between the same ports."""
+        """Add a packet; `later` tells that it belongs to a later connection on the same ports."""
         if not self.heap:
             self.reference, self.reset, self.begins = [None, None], None, [None, None]
         self.looks += LOOKS
@@ -108,7 +114,9 @@ class Waiting:
         return heappop(self.heap)[-1]
 
     def again(self, is_later: Callable[[Arrival], bool]) -> None:
-        """Classify each packet again as of this or a later connection, unless the budget of LOOKS is used up."""
+        """Ask `is_later` again which waiting packets belong to a later connection, unless the budget (LOOKS) is used
+        up.
+        """
         if self.looks < len(self.heap):
             return
         self.looks -= len(self.heap)
@@ -122,7 +130,7 @@ class Waiting:
 
     @property
     def packets(self) -> list[Arrival]:
-        """All waiting packets, unordered."""
+        """All waiting packets, in no order."""
         return [entry[-1] for entry in self.heap]
 
     def _order(self, packet: Arrival) -> int:
@@ -139,7 +147,9 @@ class Waiting:
         return order
 
     def place(self, way: int, number: int) -> int:
-        """How far a sequence number of a direction is from the first one that waits."""
+        """The signed distance of a sequence number from its direction's `reference`; the first number becomes the
+        reference.
+        """
         reference = self.reference[way]
         if reference is None:
             self.reference[way] = number
@@ -148,11 +158,11 @@ class Waiting:
 
 
 def distance(start: int, end: int) -> int:
-    """How far one sequence number is behind another, the shorter way around."""
+    """The signed distance from one sequence number to another, modulo 2^32: between -2^31 and 2^31."""
     return (end - start + HALF) % WHOLE - HALF
 
 
 def overdue(packet: Arrival, now: Arrival, longest: int) -> bool:
-    """Whether a packet has waited long enough when another one comes: `longest` nanoseconds are enough in any case."""
+    """Whether a packet has waited long enough when the packet `now` arrives; `longest` nanoseconds always suffice."""
     waited = now.clock - packet.clock
     return waited >= longest or (now.which - packet.which > PATIENCE and waited >= PATIENT_TIME)

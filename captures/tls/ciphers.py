@@ -1,4 +1,4 @@
-"""Cipher suites and key schedules of TLS 1.2 and 1.3, which decrypt records.
+"""Cipher suites and key schedules of TLS 1.2 and 1.3, to decrypt records.
 
 Source: RFC 8446 (1.3), RFC 5246 (1.2), RFC 5288 and 7905 (AEADs in 1.2), RFC 7366 (encrypt-then-MAC).
 """
@@ -20,12 +20,16 @@ BLOCK: Final = 16
 
 
 class BadRecordError(Exception):
-    """A record that its keys do not decrypt."""
+    """A TLS record cannot be decrypted with its keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """`cipher` is gcm, ccm, ccm8, chacha or cbc; `hash` that of the key schedule; `mac` a CBC suite's."""
+    """A cipher suite.
+
+    `cipher` is gcm, ccm, ccm8, chacha or cbc. `hash` is the hash function of the key schedule, `mac` that of a CBC
+    suite's MAC.
+    """
 
     cipher: str
     key: int
@@ -58,12 +62,15 @@ SUITES: Final = _suites()
 
 
 class Opener(Protocol):
-    """Decrypts the records of one direction with one key; `overhead` is the length of a body minus its content's."""
+    """Decrypts the records of one direction with one key.
+
+    `overhead` is the number of bytes by which a record's body is longer than its content.
+    """
 
     overhead: int
 
     def open(self, sequence: int, kind: int, version: bytes, body: bytes) -> bytes:
-        """The content of the record with this number. Raises BadRecordError."""
+        """The content of a record with this sequence number, type (`kind`), version and body. Raises BadRecordError."""
         ...
 
 
@@ -80,12 +87,12 @@ def _xor(iv: bytes, sequence: int) -> bytes:
 
 
 class Aead13:
-    """Records of TLS 1.3."""
+    """Decrypts records of TLS 1.3."""
 
     def __init__(self, suite: Suite, secret: bytes) -> None:
         self._aead = _aead(suite, expand_label(suite.hash, secret, b"key", suite.key))
         self._iv = expand_label(suite.hash, secret, b"iv", 12)
-        self.overhead = (8 if suite.cipher == "ccm8" else TAG) + 1  # the content type follows the content
+        self.overhead = (8 if suite.cipher == "ccm8" else TAG) + 1  # the last byte is the content type
 
     def open(self, sequence: int, kind: int, version: bytes, body: bytes) -> bytes:
         header = bytes((kind,)) + version + len(body).to_bytes(2, "big")
@@ -96,7 +103,7 @@ class Aead13:
 
 
 class Aead12:
-    """Records of an AEAD suite of TLS 1.2."""
+    """Decrypts records of an AEAD suite of TLS 1.2."""
 
     def __init__(self, suite: Suite, key: bytes, iv: bytes) -> None:
         self._aead = _aead(suite, key)
@@ -117,7 +124,10 @@ class Aead12:
 
 
 class Cbc12:
-    """Records of a CBC suite of TLS 1.2, with a MAC over the content or (`last`) over the ciphertext."""
+    """Decrypts records of a CBC suite of TLS 1.2.
+
+    With `last`, the MAC covers the ciphertext (encrypt-then-MAC), otherwise the content.
+    """
 
     def __init__(self, suite: Suite, key: bytes, mac_key: bytes, *, last: bool) -> None:
         self._key = key
@@ -125,7 +135,7 @@ class Cbc12:
         self._mac = suite.mac
         self._size = MAC_SIZES[suite.mac]
         self._last = last
-        self.overhead = BLOCK + self._size + BLOCK // 2  # the mean padding
+        self.overhead = BLOCK + self._size + BLOCK // 2  # half a block: the mean padding
 
     def open(self, sequence: int, kind: int, version: bytes, body: bytes) -> bytes:
         mac = b""
@@ -160,12 +170,16 @@ def expand_label(hash_name: str, secret: bytes, label: bytes, size: int) -> byte
 
 
 def next_secret(suite: Suite, secret: bytes) -> bytes:
-    """The next traffic secret, after a key update."""
+    """The traffic secret that follows `secret` after a key update."""
     return expand_label(suite.hash, secret, b"traffic upd", len(secret))
 
 
 def openers_1_2(suite: Suite, master: bytes, randoms: bytes, *, mac_last: bool) -> tuple[Opener, Opener]:
-    """The keys of client and server, from the master secret and both randoms (the server's first)."""
+    """(decrypter of the client's records, of the server's), from the master secret and both randoms, the server's
+    first.
+
+    `mac_last` tells that encrypt-then-MAC was negotiated.
+    """
     mac, iv = MAC_SIZES[suite.mac], {"gcm": 4, "chacha": 12, "cbc": 0}[suite.cipher]
     block = _prf(suite.hash, master, b"key expansion" + randoms, 2 * (mac + suite.key + iv))
     pieces = []

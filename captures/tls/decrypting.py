@@ -1,7 +1,7 @@
-"""Decrypts a capture: connections with secrets in a key log are decrypted, all others pass unchanged.
+"""Decrypts a capture: connections whose secrets are in a key log are decrypted, all others pass unchanged.
 
 Later stages need not know about TLS: they read a pcapng file with plain connections that have the original addresses
-and times. Bytes that could not be decrypted are missing there like lost packets.
+and times. Bytes that could not be decrypted are missing in that file like lost packets.
 """
 
 from __future__ import annotations
@@ -28,17 +28,22 @@ BATCH: Final = 8192
 MOST_HELD: Final = 256 << 10
 """Maximum bytes of a connection that are held until its secrets are found."""
 _HELLOS: Final = {(22, 3, 1): CLIENT, (22, 3, 2): SERVER}
-"""The sender by (record type, first byte of its version, message type)."""
+"""The side that sends a handshake message, by (record type, first byte of the version, message type)."""
 
 
 class DecryptedSource(FileSource):
-    """Another source, decrypted into a temporary file while it is read. Raises CaptureError if it has no room."""
+    """A decrypted copy of another source, written to a temporary file while it is read.
+
+    Raises CaptureError if the disk is full.
+    """
+
+    decrypted = True
 
     def __init__(self, source: FileSource, secrets: Secrets) -> None:
         super().__init__((), source.spooling)
         self._encrypted = source
         self.streams = source.streams
-        # never cached, because the content was meant to stay encrypted
+        # not cached, because the content was meant to stay encrypted
         self._fill(Spool(decrypted(source, secrets), AND.join(part.name for part in source.parts), self.spooling))
 
     def close(self) -> None:
@@ -48,7 +53,10 @@ class DecryptedSource(FileSource):
 
 @dataclass(slots=True)
 class _Piece:
-    """Bytes of a direction from one segment, or a gap of `size` bytes; `at` is its address, which gives the order."""
+    """Bytes of one segment, or a gap of `size` bytes, or the end (FIN or RST) of a direction.
+
+    `at` is the address by which pieces are ordered, `time` the capture time in ns, `side` the sender (0 or 1).
+    """
 
     at: int
     time: int
@@ -74,13 +82,13 @@ class _Connection:
         self._session: Session | None = None
         self._held: list[_Piece] = []
         self._looking = True
-        """It is still undecided whether the connection is TLS with known secrets."""
+        """True until it is known whether the connection is TLS with known secrets."""
         self._client = CLIENT
         self._lost = False
-        """Decryption has failed for the rest of the connection."""
+        """Whether decryption has failed, so that the rest of the connection becomes a gap."""
 
     def take(self, events: list[Event], source: FileSource) -> None:
-        """The pieces in reassembly events."""
+        """Append the pieces of reassembly events to `pieces`."""
         for event in events:
             if isinstance(event, Run):
                 start = event.start
@@ -101,7 +109,7 @@ class _Connection:
                 self.pieces.append(_Piece(event.at, event.time, side, b"", end="RST" if event.side is None else "FIN"))
 
     def packets(self, piece: _Piece) -> Iterator[bytes]:
-        """The packets to write after a piece has arrived."""
+        """The packets that can be written after a piece has arrived, as pcapng blocks."""
         if self._looking:
             self._held.append(piece)
             if not self._settled(piece):
@@ -116,7 +124,9 @@ class _Connection:
             yield from self._written(piece, self._session, self._decrypted(self._session, piece))
 
     def _settled(self, piece: _Piece) -> bool:
-        """Whether the decision is made: with a session the connection is decrypted, otherwise it passes unchanged."""
+        """Whether enough has arrived to decide: with a `_session` the connection is decrypted, without one it is
+        copied.
+        """
         if self._session is None:
             data = bytes(piece.data[:6])
             if not piece.size and piece.end is None and len(data) < 6:
@@ -152,7 +162,7 @@ class _Connection:
             return b""
 
     def _written(self, piece: _Piece, session: Session, plain: bytes) -> Iterator[bytes]:
-        """The packets for a piece of a decrypted connection; missing bytes leave a gap."""
+        """The packets for a piece of a decrypted connection with the content `plain`; missing content becomes a gap."""
         side = piece.side ^ self._client
         missing = session.take_missing(side)
         if self._lost:
@@ -162,7 +172,7 @@ class _Connection:
         yield from self._pass(_Piece(piece.at, piece.time, piece.side, plain, missing, piece.end))
 
     def _pass(self, piece: _Piece) -> Iterator[bytes]:
-        """The packets for an unchanged piece."""
+        """The packets for a piece of a connection that is copied unchanged."""
         mine, other = self._directions[piece.side], self._directions[1 - piece.side]
         if not self._started:
             self._started = True
@@ -176,7 +186,7 @@ class _Connection:
             yield self._packet(piece.time, mine, part, other.sequence, ACK, piece.comment)
         if piece.end is not None:
             flags = FIN | ACK if piece.end == "FIN" else RST | ACK
-            yield self._packet(piece.time, other, b"", mine.sequence, ACK)  # lost bytes had arrived
+            yield self._packet(piece.time, other, b"", mine.sequence, ACK)  # bytes missing here did arrive
             yield self._packet(piece.time, mine, b"", other.sequence, flags)
 
     @staticmethod
@@ -188,7 +198,10 @@ class _Connection:
 
 
 def decrypted(source: FileSource, secrets: Secrets) -> Iterator[bytes]:
-    """The pieces of a pcapng file with the decrypted connections of a source; raises CaptureError at its end."""
+    """A pcapng file with the decrypted connections of a source, in pieces.
+
+    Raises CaptureError at the end if the source could not be read to its end.
+    """
     segments = _Segments(source)
     reassembler = Reassembler(lambda a, b, n: bytes(source.read(a, a + n)) == bytes(source.read(b, b + n)))
     connections: dict[TcpConnection, _Connection] = {}
@@ -224,7 +237,9 @@ def decrypted(source: FileSource, secrets: Secrets) -> Iterator[bytes]:
 
 
 class _Segments:
-    """The TCP segments of a source, in batches; `error` says why it could not be read to its end."""
+    """Iterates over the TCP segments of a source in batches; `error` says why it could not be read to its end, or is
+    None.
+    """
 
     def __init__(self, source: FileSource) -> None:
         self.error: CaptureError | None = None

@@ -1,4 +1,4 @@
-"""Key logs: secrets of TLS connections in the SSLKEYLOGFILE format of NSS, OpenSSL, Java agents and kproxy."""
+"""Reads key logs: secrets of TLS connections in the SSLKEYLOGFILE format of NSS, OpenSSL, Java agents and kproxy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kproxy.captures.formats.magic import PCAPNG
 from kproxy.captures.formats.pcapng import BYTE_ORDER_MAGIC, PACKET_BLOCKS
 
 Secrets: TypeAlias = Mapping[tuple[str, bytes], bytes]
-"""Secrets by (label, client random), with labels such as "CLIENT_RANDOM" and "CLIENT_TRAFFIC_SECRET_0"."""
+"""Secrets by (label, client random); labels are such as "CLIENT_RANDOM" and "CLIENT_TRAFFIC_SECRET_0"."""
 
 LARGEST: Final = 256 << 20
 """Maximum size of a key log in bytes."""
@@ -23,7 +23,7 @@ _TLS_KEY_LOG: Final = 0x544C534B
 
 
 def parse(text: bytes) -> dict[tuple[str, bytes], bytes]:
-    """The secrets in a key log; other lines are ignored, as in other tools."""
+    """The secrets in a key log's text; other lines are ignored, as by other tools."""
     found: dict[tuple[str, bytes], bytes] = {}
     for line in text.splitlines():
         words = line.split()
@@ -39,22 +39,22 @@ def parse(text: bytes) -> dict[tuple[str, bytes], bytes]:
 
 
 def read(path: Path) -> dict[tuple[str, bytes], bytes]:
-    """The secrets in a file. Raises CaptureError if it cannot be read or has none."""
+    """The secrets in the key log at `path`. Raises CaptureError if the file cannot be read or holds no secret."""
     try:
         with path.open("rb") as file:
             text = file.read(LARGEST + 1)
     except OSError as error:
         raise CaptureError(error.strerror or str(error), path) from None
     if len(text) > LARGEST:
-        raise CaptureError(f"a key log of more than {LARGEST} bytes", path)
+        raise CaptureError(f"larger than {LARGEST} bytes, the limit of a key log", path)
     found = parse(text)
     if text.strip() and not found:
-        raise CaptureError("no key log (lines of label, client random and secret)", path)
+        raise CaptureError("not a key log (lines of label, client random and secret)", path)
     return found
 
 
 def embedded(views: Iterable[memoryview]) -> dict[tuple[str, bytes], bytes]:
-    """The secrets in pcapng files before their first packet, as written by `editcap --inject-secrets`."""
+    """The secrets that pcapng files hold before their first packet; `editcap --inject-secrets` writes them there."""
     found: dict[tuple[str, bytes], bytes] = {}
     for view in views:
         for text in _blocks(view):
@@ -63,7 +63,7 @@ def embedded(views: Iterable[memoryview]) -> dict[tuple[str, bytes], bytes]:
 
 
 def settled(view: memoryview) -> bool:
-    """Whether the bytes include all blocks that `embedded` reads."""
+    """Whether `view`, the beginning of a file, includes all blocks that `embedded` reads."""
     if len(view) < 12:
         return False
     if bytes(view[:4]) != PCAPNG:
@@ -79,7 +79,7 @@ def settled(view: memoryview) -> bool:
 
 
 def _blocks(view: memoryview) -> Iterable[bytes]:
-    """The key logs in a file's decryption secrets blocks (draft-ietf-opsawg-pcapng)."""
+    """The key logs in a pcapng file's decryption secrets blocks (draft-ietf-opsawg-pcapng)."""
     if bytes(view[:4]) != PCAPNG or len(view) < 12:
         return
     order = "<" if bytes(view[8:12]) == struct.pack("<I", BYTE_ORDER_MAGIC) else ">"

@@ -1,4 +1,4 @@
-"""Decrypts a TLS connection with the secrets of a key log: both sides' records in, content out. Sans-IO."""
+"""Decrypts one TLS connection with secrets of a key log: takes both sides' records, gives their content. Sans-IO."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ LONGEST: Final = (1 << 14) + 2048
 """Maximum size of a record's body in bytes."""
 MOST_HANDSHAKE: Final = 1 << 20
 MOST_TRIES: Final = 2048
-"""Maximum number of record numbers tried after a gap."""
+"""Maximum number of record sequence numbers that are tried after a gap."""
 _CHANGE_CIPHER, _ALERT, _HANDSHAKE, _APPLICATION = 20, 21, 22, 23
 _CLIENT_HELLO, _SERVER_HELLO, _FINISHED, _KEY_UPDATE = 1, 2, 20, 24
 _RETRY: Final = bytes.fromhex("CF21AD74E59A6111BE1D8C021E65B891C2A211167ABB8C5E079E09E2C8A8339C")
-"""The random that marks a ServerHello as HelloRetryRequest (RFC 8446)."""
+"""The random by which a ServerHello is a HelloRetryRequest (RFC 8446)."""
 _VERSIONS, _ENCRYPT_THEN_MAC = 43, 22
 _V13, _V12 = 0x0304, 0x0303
 
 
 class TlsError(Exception):
-    """A connection that cannot be decrypted: its secrets are unknown, or its protocol is not supported."""
+    """A connection cannot be decrypted: its secrets are unknown, or its protocol is not supported."""
 
 
 class _Side:
-    """One direction."""
+    """The state of one direction: its undecoded bytes, keys and next record number.
+
+    `missing` is the number of content bytes lost before the latest content.
+    """
 
     def __init__(self) -> None:
         self.buffer = bytearray()
@@ -36,7 +39,9 @@ class _Side:
         self.sequence = 0
         self.handshake = bytearray()
         self.lost = 0
-        """Bytes since the last record, including a gap, during a search for the next record; 0 without a search."""
+        """While the next record is searched for, the number of bytes since the last decrypted one, gaps included;
+        otherwise 0.
+        """
         self.missing = 0
 
     def use(self, opener: Opener | None, secret: bytes = b"") -> None:
@@ -44,7 +49,10 @@ class _Side:
 
 
 class Session:
-    """`known`: the secrets were found; before that `feed` returns nothing."""
+    """The decryption of one connection; sides are 0 (client) and 1 (server).
+
+    `known` tells that the secrets were found; until then `feed` returns no content.
+    """
 
     def __init__(self, secrets: Secrets) -> None:
         self.known = False
@@ -54,10 +62,13 @@ class Session:
         self._suite: Suite | None = None
         self._version = 0
         self._waiting: tuple[Opener, Opener] | None = None
-        """TLS 1.2: the cipher of each side after its ChangeCipherSpec."""
+        """In TLS 1.2, the decrypters of client and server, which apply after each side's ChangeCipherSpec."""
 
     def feed(self, side: int, data: bytes) -> bytes:
-        """The content of complete application records. Raises TlsError, after which the session is unusable."""
+        """Take bytes that `side` sent; returns the content of the application records that became complete.
+
+        Raises TlsError, after which the session cannot be used.
+        """
         mine = self._sides[side]
         mine.buffer += data
         out = bytearray()
@@ -66,7 +77,7 @@ class Session:
         while len(mine.buffer) >= HEADER:
             kind, version, size = mine.buffer[0], bytes(mine.buffer[1:3]), int.from_bytes(mine.buffer[3:5], "big")
             if kind not in {_CHANGE_CIPHER, _ALERT, _HANDSHAKE, _APPLICATION, 24} or version[0] != 3 or size > LONGEST:
-                raise TlsError("what follows is no TLS record")
+                raise TlsError("the next bytes are not a TLS record")
             if len(mine.buffer) < HEADER + size:
                 break
             body = bytes(mine.buffer[HEADER : HEADER + size])
@@ -75,22 +86,26 @@ class Session:
         return bytes(out)
 
     def skip(self, side: int, size: int) -> None:
-        """Report bytes that are missing from the capture. Raises TlsError if decryption cannot go on without them."""
+        """Note that `size` bytes of a side are missing. Raises TlsError if decryption cannot go on without them."""
         mine = self._sides[side]
         if mine.opener is None or (self._version == _V13 and not self._reads_application(side)):
-            raise TlsError("the handshake is not whole")
+            raise TlsError("the handshake is incomplete")
         mine.lost += size + len(mine.buffer)
         mine.buffer.clear()
         mine.handshake.clear()
 
     def take_missing(self, side: int) -> int:
-        """Number of content bytes missing before the latest result of `feed`."""
+        """Number of content bytes that are missing before the content that `feed` returned last; the call resets it to
+        0.
+        """
         mine = self._sides[side]
         missing, mine.missing = mine.missing, 0
         return missing
 
     def unread(self, side: int) -> int:
-        """Estimated number of content bytes missing since the latest result, while the next record is not found."""
+        """Estimated number of content bytes since the last decrypted record while the next is searched for; otherwise
+        0.
+        """
         mine = self._sides[side]
         return mine.lost + len(mine.buffer) if mine.lost else 0
 
@@ -99,7 +114,10 @@ class Session:
         return self._sides[side].secret != self._secrets.get((name, self._random))
 
     def _found(self, mine: _Side) -> bool:
-        """Search for a record that decrypts with a possible record number; bytes before it are lost."""
+        """Search the buffer for a record that decrypts with one of the next record numbers; False if there is none yet.
+
+        The bytes before it count as lost.
+        """
         start = 0
         most = min(mine.lost // (HEADER + 17) + 2, MOST_TRIES)
         while (at := mine.buffer.find(b"\x17\x03\x03", start)) >= 0 and mine.opener is not None:
@@ -130,7 +148,7 @@ class Session:
         try:
             content = mine.opener.open(mine.sequence, kind, version, body)
         except BadRecordError:
-            raise TlsError("a record that the secrets do not open") from None
+            raise TlsError("the secrets do not decrypt a record") from None
         mine.sequence += 1
         if self._version == _V13:
             content = content.rstrip(b"\0")
@@ -168,7 +186,7 @@ class Session:
         mine = self._sides[side]
         if kind == _CLIENT_HELLO:
             if self.known:
-                raise TlsError("renegotiation is not read")
+                raise TlsError("renegotiation is not supported")
             self._random = body[2:34]
         elif kind == _SERVER_HELLO and body[2:34] != _RETRY:
             self._begin(body)
@@ -179,7 +197,7 @@ class Session:
                 self._use(side, next_secret(self._suite, mine.secret))
 
     def _begin(self, hello: bytes) -> None:
-        """Apply the server's choice of version and cipher suite."""
+        """Take version and cipher suite from a ServerHello and look up the secrets."""
         try:
             session = hello[34]
             number = int.from_bytes(hello[35 + session : 37 + session], "big")
@@ -190,7 +208,7 @@ class Session:
         self._version = int.from_bytes(chosen, "big")
         suite = SUITES.get(number)
         if self._version not in {_V12, _V13} or suite is None:
-            raise TlsError(f"TLS version {self._version:#06x} with cipher suite {number:#06x} is not read")
+            raise TlsError(f"TLS version {self._version:#06x} with cipher suite {number:#06x} is not supported")
         self._suite = suite
         if self._version == _V13:
             for side, name in enumerate(("CLIENT", "SERVER")):
@@ -208,12 +226,12 @@ class Session:
     def _secret(self, label: str) -> bytes:
         secret = self._secrets.get((label, self._random))
         if secret is None:
-            raise TlsError("the key log has no secrets of it")
+            raise TlsError("the key log has no secrets for this connection")
         return secret
 
 
 def _extensions(data: bytes) -> dict[int, bytes]:
-    """The extensions of a ServerHello by number. Raises IndexError if it is truncated."""
+    """The extensions of a ServerHello by number; `data` begins with their length. Raises IndexError if truncated."""
     found: dict[int, bytes] = {}
     position, end = 2, 2 + int.from_bytes(data[:2], "big")
     while position + 4 <= min(end, len(data)):

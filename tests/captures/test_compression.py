@@ -67,7 +67,7 @@ def test_any_stream(name: str, tmp_path: Path) -> None:
     for cut in (5, len(packed) // 3, len(packed) - 1):
         found, why = unpacked(tmp_path, packed[:cut])
         assert found == SAMPLE[: len(found)]
-        assert "cut" in why
+        assert "is truncated" in why
         assert len(found) > (200_000 if cut > 5 else -1)
     damaged = bytearray(packed)
     damaged[len(packed) // 2] ^= 0xFF
@@ -109,7 +109,7 @@ def test_what_could_be_decompressed_is_read_before_the_error(tmp_path: Path) -> 
     path = files.write(tmp_path / "a.gz", packed[: len(packed) // 2])
     alone = traffic.exchanges(traffic.exported(path))
     assert 50 < len(alone) < 249
-    with pytest.raises(CaptureError, match=r"a\.gz: the gzip data is cut"):
+    with pytest.raises(CaptureError, match=r"a\.gz: the gzip data is truncated"):
         list(read(path))
     later = traffic.exchanges(traffic.exported(traffic.LIBRDKAFKA))
     reader = read([path, traffic.LIBRDKAFKA])

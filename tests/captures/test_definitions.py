@@ -176,22 +176,22 @@ def test_the_index_and_the_terminal_show_a_dialect(tmp_path: Path) -> None:
 def test_what_is_given_wrongly(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
-    with pytest.raises(DefinitionError, match=r"empty: no \.json file in this folder$"):
+    with pytest.raises(DefinitionError, match=r"empty: the folder has no \.json file$"):
         read([str(empty)])
-    with pytest.raises(DefinitionError, match=r"nowhere: No such file.*; dialects that come with kproxy are coordin"):
+    with pytest.raises(DefinitionError, match=r"nowhere: No such file.*; kproxy comes with the dialects coordin"):
         read([str(tmp_path / "nowhere")])
     (tmp_path / "latin.json").write_bytes(b'{\n"name": "\xe9"}')
     with pytest.raises(DefinitionError, match=r"latin\.json:2: not UTF-8"):
         read([str(tmp_path / "latin.json")])
     (tmp_path / "large.json").write_bytes(b" " * ((8 << 20) + 1))
-    with pytest.raises(DefinitionError, match=r"large\.json: more than 8 MiB are no definition"):
+    with pytest.raises(DefinitionError, match=r"large\.json: larger than 8 MiB, the limit of a definition file"):
         read([str(tmp_path / "large.json")])
 
 
 def test_a_file_that_is_called_like_a_dialect_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "coordinator-draft-1").write_text("{")
-    with pytest.raises(DefinitionError, match="coordinator-draft-1:1: no JSON"):
+    with pytest.raises(DefinitionError, match="coordinator-draft-1:1: not JSON"):
         read(["coordinator-draft-1"])
 
 

@@ -154,7 +154,7 @@ def test_selections(lines: list[dict[str, Any]]) -> None:
     ("arguments", "message"),
     [
         (["--format", "csv", "--columns", "time,aip"], "no column 'aip': did you mean api?"),
-        (["--columns", "time"], "--columns belongs to --format csv"),
+        (["--columns", "time"], "--columns works with --format csv only"),
         (["--format", "parquet"], "parquet"),
         (["--port", "9092-"], "port"),
         (["--release", "0.1.2.3.4"], "0.1.2.3.4"),
@@ -176,7 +176,7 @@ def test_usage(arguments: list[str], message: str) -> None:
         ("missing", None, "No such file or directory"),
         ("empty", b"", "is empty"),
         ("text", b"Dear capture,\n", "neither pcap nor pcapng"),
-        ("header", files.pcap([])[:13], "cut in its pcap header"),
+        ("header", files.pcap([])[:13], "ends inside its pcap header"),
         ("packed.gz", b"\x1f\x8b\x08\x00\x00", "the gzip data is"),
         ("directory", "directory", "without recording segments"),
     ],
@@ -202,7 +202,7 @@ def test_a_cut_capture_prints_what_comes_before(tmp_path: Path, lines: list[dict
     path = files.write(tmp_path / "cut.pcap", data[:-5])
     result = run(str(path))
     assert result.exit_code == Exit.INPUT
-    assert "cut in a packet" in result.stderr
+    assert "ends inside a packet" in result.stderr
     assert len(result.stderr.splitlines()) == 1
     found = [json.loads(line) for line in result.stdout.splitlines()]
     assert traffic.exchanges(found)[:170] == traffic.exchanges(lines)[:170]

@@ -112,7 +112,7 @@ def test_one_that_cannot_be_read_is_told_last(tmp_path: Path) -> None:
         files.write(tmp_path / "a", files.pcap(taken[::2])),
     ]
     reader = read(paths)
-    with pytest.raises(CaptureError, match=r"b: byte \d+: cut in a packet"):
+    with pytest.raises(CaptureError, match=r"b: byte \d+: ends inside a packet"):
         list(reader)
     assert reader.health.packets == len(taken) - 1
 

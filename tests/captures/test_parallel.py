@@ -134,14 +134,14 @@ def test_what_is_selected_is_the_same(options: list[str], tmp_path: Path) -> Non
         ([], ""),
         (["--format", "json"], ""),
         (["--format", "records"], "problems in messages with records"),
-        (["-Y", "error", "--format", "csv"], " exchanges left out, the filter cannot tell: "),
+        (["-Y", "error", "--format", "csv"], " exchanges left out because the filter could not decide: "),
     ],
 )
 def test_damage_is_told_and_counted_the_same(options: list[str], told: str, tmp_path: Path) -> None:
     capture = damaged(tmp_path / "capture")
     code, error, text = run(tmp_path / "alone", 1, capture, *options)
     assert code == Exit.INPUT
-    assert "cut in a" in error
+    assert "ends inside a packet" in error
     assert told in error
     assert options or b'"undecoded":0,' not in text.splitlines()[-1]
     assert (code, error, text) == run(tmp_path / "several", 3, capture, *options)

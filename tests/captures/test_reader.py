@@ -230,8 +230,8 @@ def test_a_cut_packet_comes_after_everything_before_it(tmp_path: Path) -> None:
     assert len(same) > 40
     assert found[-1]["schema"] == "kproxy.health/1"
     assert reader.error is not None
-    assert "cut in a packet" in str(reader.error)
-    with pytest.raises(CaptureError, match="cut in a packet"):
+    assert "ends inside a packet" in str(reader.error)
+    with pytest.raises(CaptureError, match="ends inside a packet"):
         list(read(path))
 
 
@@ -251,7 +251,7 @@ def test_a_bad_file_among_several_does_not_hide_the_others(tmp_path: Path) -> No
         (None, "No such file"),
         (b"", "is empty"),
         (b"some text that is no capture", "neither pcap nor pcapng"),
-        (files.pcap([])[:10], "cut in its pcap header"),
+        (files.pcap([])[:10], "ends inside its pcap header"),
         (b"\x1f\x8b\x08\x00rest of it", "the gzip data is"),
     ],
 )

@@ -148,7 +148,7 @@ def test_an_interrupt_says_how_to_go_on(jobs: str, capture: Path, tmp_path: Path
     command: Arguments = [capture, "-o", out, "--jobs", jobs, "--resume"]
     process = ended(100, *command, how="SIGINT")
     assert process.returncode == Exit.INTERRUPTED
-    assert process.stderr == "kproxy: the same command goes on from here\n"
+    assert process.stderr == "kproxy: run the same command again to go on from here\n"
     result = export(*command)
     assert f"going on after {reached_of(result)}" in result.stderr
     assert out.read_bytes() == (tmp_path / "whole").read_bytes()
@@ -208,9 +208,9 @@ def test_what_was_begun_otherwise_is_left_alone(capture: Path, tmp_path: Path) -
     [
         ([], "-o FILE"),
         (["-o", "-"], "-o FILE"),
-        (["-o", "out", "--format", "pcapng"], "no other grows line by line"),
-        (["-o", "out", "--format", "html", "-c", "1"], "no other grows line by line"),
-        (["-o", "out", "--format", "parquet"], "no other grows line by line"),
+        (["-o", "out", "--format", "pcapng"], "which are written line by line"),
+        (["-o", "out", "--format", "html", "-c", "1"], "which are written line by line"),
+        (["-o", "out", "--format", "parquet"], "which are written line by line"),
         (["-o", "out", "--redact", "hosts"], "exclude each other"),
         (["-o", "out", "--registry", "http://registry"], "exclude each other"),
         (["-o", "/dev/null"], "not a regular file"),

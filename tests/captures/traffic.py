@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import struct
 from collections.abc import Iterable
 from pathlib import Path
@@ -22,8 +23,9 @@ BENCH = DATA / "captures" / "bench-base.pcap.xz"
 
 
 def packets(path: Path) -> list[files.Packet]:
-    """The packets of a little-endian microsecond pcap file."""
+    """The packets of a little-endian microsecond pcap file, which may be compressed by xz."""
     data = path.read_bytes()
+    data = lzma.decompress(data) if path.suffix == ".xz" else data
     found, at = [], 24
     while at < len(data):
         seconds, micro, held, _ = struct.unpack_from("<IIII", data, at)
@@ -36,6 +38,18 @@ def payload(frame: bytes) -> int:
     """Bytes of TCP payload in an Ethernet frame with IPv4."""
     tcp = 14 + (frame[14] & 15) * 4
     return int.from_bytes(frame[16:18], "big") + 14 - tcp - (frame[tcp + 12] >> 4) * 4
+
+
+def ports(frame: bytes) -> tuple[int, int]:
+    """The source and the destination port of TCP, or UDP, in an Ethernet frame with IPv4."""
+    at = 14 + (frame[14] & 15) * 4
+    return int.from_bytes(frame[at : at + 2], "big"), int.from_bytes(frame[at + 2 : at + 4], "big")
+
+
+def is_syn(frame: bytes) -> bool:
+    """Whether an Ethernet frame with IPv4 is the first packet of a TCP connection."""
+    at = 14 + (frame[14] & 15) * 4
+    return frame[23] == 6 and frame[at + 13] & 0x12 == 2
 
 
 def pcapng(taken: Iterable[files.Packet]) -> bytes:

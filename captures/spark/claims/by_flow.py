@@ -18,7 +18,7 @@ from kproxy.captures.tcp.reassembly import Share
 class Flows:
     """Segments sorted by flow: those of the flow with flow_id `numbers[i]` are [starts[i], starts[i + 1]).
 
-    Its directions are [directions[i], directions[i + 1]) of the packets' directions; each of them has segments. In the
+    The flow's directions are [directions[i], directions[i + 1]) of the packets' directions; each has segments. In the
     share, `which` is the index here, and `now` and `time` are not set. `position` is that of
     captures.spark.read.reading.SEGMENTS.
     """
@@ -30,18 +30,20 @@ class Flows:
     position: Ints
 
     def at(self, addresses: Ints) -> Ints:
-        """The segments that hold the bytes at these addresses."""
+        """The indexes of the segments that hold the bytes at these addresses."""
         begins, order = self._by_address
         return order[np.searchsorted(begins, addresses, "right") - 1]
 
     @cached_property
     def whose(self) -> Ints:
-        """The index of each segment's flow."""
+        """For each segment, the index of its flow."""
         return np.repeat(np.arange(len(self.numbers)), np.diff(self.starts))
 
     @property
     def counts(self) -> list[list[Counts]]:
-        """A summary of each flow's segments: its first direction is 0, and times count from its first segment."""
+        """For each flow, the Counts of its directions; directions are numbered and times are counted from the flow's
+        first.
+        """
         found: list[list[Counts]] = [[] for _ in self.numbers]
         flows = np.repeat(np.arange(len(self.numbers)), np.diff(self.directions)).tolist()
         low, begins = self.directions.tolist(), self.share.packets.time[self.starts[:-1]].tolist()
@@ -60,12 +62,12 @@ class Flows:
         return found
 
     def borders(self, flows: Ints) -> Ints:
-        """Where each flow begins in a sorted list of these flows, with the end of the list."""
+        """For a sorted list of flows' indexes: where each flow begins in it, and its end."""
         return np.searchsorted(flows, np.arange(len(self.numbers) + 1))
 
     @cached_property
     def _by_address(self) -> tuple[Ints, Ints]:
-        """The addresses at which the bytes of segments begin, and their segments."""
+        """(sorted addresses at which the bytes of segments begin, indexes of these segments)."""
         packets = self.share.packets
         some = np.flatnonzero(packets.stored)
         order = some[np.argsort(packets.at[some], kind="stable")]
@@ -73,9 +75,9 @@ class Flows:
 
 
 class ByFlow:
-    """Collects segments in order (`add`); there must be some before `groups` is called.
+    """Collects segments in order (`add`) and sorts them by flow (`groups`); needs at least one segment.
 
-    `size` is their payload in bytes.
+    `size` is the number of bytes of their payload.
     """
 
     def __init__(self) -> None:
@@ -83,9 +85,9 @@ class ByFlow:
         self._count = 0
         self._packets: list[Packets] = []
         self._rest: list[tuple[Ints, Ints, Ints]] = []
-        """Position, reached and clock."""
+        """(position, reached, clock) of the segments in each element of `_packets`."""
         self._flows: dict[bytes, int] = {}
-        """By direction."""
+        """By the key of a direction, the flow_id."""
 
     def __len__(self) -> int:
         return self._count
@@ -128,7 +130,7 @@ class ByFlow:
 
 
 def _groups(starts: Ints, most: int) -> Iterator[tuple[int, int]]:
-    """Ranges of adjacent flows, whose segments begin at `starts`: the first flow, and the one after the last."""
+    """(index of the first flow, index behind the last) of each group; the segments of flow i begin at `starts[i]`."""
     first = 0
     for i in range(1, len(starts) - 1):
         if starts[i + 1] - starts[first] > most:

@@ -21,16 +21,18 @@ if TYPE_CHECKING:
     from kproxy.captures.reader import Done
 
 UNCLAIMED: Final = TEACHING | {api_keys.SASL_HANDSHAKE, api_keys.API_VERSIONS, api_keys.SASL_AUTHENTICATE}
-"""API keys of exchanges that hold facts for others or about their connection: topics, groups, brokers, software,
-principals.
+"""API keys of exchanges that are never claimed, because they hold facts for other exchanges or for their connection:
+topics, groups, brokers, software, principals.
 """
 NUMBERS: Final = (
     "started", "done", "place", "asked", "answered", "check", "asked_pieces", "answered_pieces", "api_key",
     "api_version", "correlation_id", "request_size", "req_ts_ns", "req_last_ts_ns", "response_size", "rsp_ts_ns",
     "rsp_last_ts_ns",
 )  # fmt: skip
-"""The numbers of a claim: those of captures.spark.claims.claiming.Claims, its `check`, the number of spans of its
-frames (captures.spark.claims.plain.Frames), and those of captures.tables.headers.
+"""Names of the numbers of a claim, in order.
+
+They are those of captures.spark.claims.claiming.Claims, its `check`, the number of spans of its frames
+(captures.spark.claims.plain.Frames), and those of captures.tables.headers.
 """
 
 numbers_of = Struct(f"{len(NUMBERS)}q").pack  # not in C
@@ -41,9 +43,9 @@ _OK, _NO_REPLY_EXPECTED = Status.OK, Status.NO_REPLY_EXPECTED
 class Found:
     """The claims of a flow, in the order of completion.
 
-    `numbers` are 64-bit numbers (NUMBERS), claim after claim; `texts` are client id, status and reason, `spans` the
-    addresses and lengths of the pieces of its frames. `talks` are the connections, each with its first claim after a
-    change of connection.
+    `numbers` are 64-bit numbers (NUMBERS), claim after claim; `texts` are client id, status and reason; `spans` are
+    addresses and lengths of the pieces of the claims' frames. `talks` are (index of the first claim, connection), one
+    for each change of connection.
     """
 
     def __init__(self) -> None:
@@ -58,9 +60,10 @@ class Found:
     def take(
         self, began: list[tuple[int, Exchange]], done: Done, keeps: Callable[[Exchange], bool] | None = None
     ) -> None:
-        """Claim the plain ones of these completed exchanges, and those that the caller `keeps`.
+        """Claim the exchanges in `done` that are plain and, if `keeps` is given, for which `keeps` returns True.
 
-        All began here or earlier.
+        `began` has the exchanges whose requests began in this call; the requests of all others began in an earlier
+        call.
         """
         begun = self._begun
         for at, exchange in began:
@@ -73,7 +76,7 @@ class Found:
                     self._add(item, at, traits)
 
     def _add(self, item: Exchange, done: int, traits: tuple[Any, ...]) -> None:
-        """Claim an exchange with the properties `_traits` found."""
+        """Claim an exchange with the properties `traits`, which `_traits` returned."""
         connection = item.connection
         if connection is not self._connection:
             self._connection = connection
@@ -94,7 +97,7 @@ class Found:
 
 
 def check(item: Exchange, started: int, done: int) -> int:
-    """A hash of all that the rows of a plain exchange are made of, as 32 bits; 0 if it is not plain.
+    """A 32-bit hash of everything from which the rows of a plain exchange are made; 0 if the exchange is not plain.
 
     A plain exchange has no anomaly, so two readings that see the same frames see the same exchange. It began and ended
     with bytes of its own, so nothing else in its flow happened at the same position.
@@ -148,12 +151,12 @@ def _traits(item: Exchange, started: int, done: int) -> tuple[Any, ...] | None:
 
 @lru_cache(maxsize=1024)
 def _words(*words: str | None) -> int:
-    # other than of numbers, Python's hash of a text is another in each process
+    # Python's hash of a text differs between processes, unlike its hash of numbers
     return zlib.crc32("\0".join(map(str, words)).encode("utf-8", "replace"))
 
 
 def _whole(frame: Frame) -> tuple[tuple[int, int], ...] | None:
-    """The spans of a frame that is complete, in order, and without comments."""
+    """The spans of a frame, if it is complete, in order and without comments; otherwise None."""
     spans = frame.spans
     count = len(spans)
     if not count or frame.missing or frame.comments:
@@ -165,6 +168,6 @@ def _whole(frame: Frame) -> tuple[tuple[int, int], ...] | None:
 
 
 def _offset(item: Exchange) -> int:
-    """The stream offset of its request, which every plain exchange has."""
+    """The stream offset of the request of a plain exchange."""
     request = item.request
     return request.stream_offset  # type: ignore[union-attr]  # as said

@@ -40,17 +40,17 @@ from kproxy.decoders.knowledge import Knowledge
 from kproxy.decoders.stream import Source
 
 PORTION: Final = 128 << 20
-"""Bytes of payload in a portion; then the flows of a split begin anew, which bounds memory."""
+"""Maximum bytes of payload in a portion; the flows of a split begin anew in the next portion, which bounds memory."""
 OF_RECORDS: Final = PORTION >> 6
-"""The same if records are rows, which decompression enlarges."""
+"""Maximum bytes of payload in a portion if records become rows, because decompression makes them larger."""
 SEGMENTS_OF_PORTION: Final = 1 << 18
 GROUP: Final = 2048
-"""Number of segments of flows that are processed together; few, so that the results stay in the CPU's cache."""
+"""Maximum number of segments of flows that are processed together: few, so that the results stay in the CPU's cache."""
 PORTIONS: Final = 1 << 24
 """Maximum number of portions of a split."""
 
 TOLD: Final = tuple(table.name for table in (EXCHANGES, EXCHANGE_TOPICS, RECORD_BATCHES, RECORDS, GROUP_EVENTS))
-"""The tables that claims have rows in."""
+"""Names of the tables in which claims have rows."""
 
 CLAIMED: Final = pa.schema([
     ("flow_id", pa.int64()),
@@ -73,7 +73,7 @@ PARCEL: Final = ["flow_id", "position", "data"]
 PARCELS: Final = pa.schema([CLAIMED.field(name) for name in PARCEL])
 """The input of stage 2."""
 CLAIM: Final = "_claim"
-"""The column that holds the row's claim, as an index into the claims of the portion."""
+"""Name of the column with the index of a row's claim among the claims of its portion."""
 
 
 @dataclass(slots=True)
@@ -100,7 +100,7 @@ class RowsOfClaims:
         self._table = TABLES[name]
         self._most = AT_ONCE * (len(self._table.given) - len(self._table.later))
         self._values: list[Any] = []
-        """The values of the last rows, row after row."""
+        """The values of the rows that are not columns yet, row after row."""
         self._batches: list[Any] = []
         self._whose = array("i")
 
@@ -108,7 +108,7 @@ class RowsOfClaims:
         return len(self._whose)
 
     def add(self, claim: int, rows: Sequence[Row]) -> None:
-        """Add rows of a claim of the portion."""
+        """Add the rows of the claim with this index in the portion."""
         values, whose = self._values, self._whose
         for row in rows:
             values += row
@@ -129,20 +129,21 @@ class RowsOfClaims:
 
 @dataclass(slots=True)
 class _Made:
-    """The claims of a portion so far: the number of claims of each flow, and the numbers and texts of each claim
-    (captures.spark.claims.checks).
+    """The claims of a portion so far.
+
+    `flows` are (flow_id, number of claims); `numbers` and `texts` are those of captures.spark.claims.checks.Found.
     """
 
     flows: list[tuple[int, int]] = field(default_factory=list)
     numbers: list[Ints] = field(default_factory=list)
     texts: list[str | None] = field(default_factory=list)
     count: int = 0
-    """Claims that have rows."""
+    """Number of claims that have rows or drafts."""
     drafts: list[tuple[int, Open]] = field(default_factory=list)
     rows: dict[str, RowsOfClaims] = field(default_factory=lambda: {name: RowsOfClaims(name) for name in TOLD})
 
     def add(self, rows: Mapping[str, Sequence[Row]] | Open) -> None:
-        """Add the rows of a claim, or what they will be made of once names are known."""
+        """Add the rows of the next claim by table, or its draft if the rows need facts of other flows."""
         if isinstance(rows, Open):
             self.drafts.append((self.count, rows))
         else:
@@ -294,9 +295,9 @@ def _progress(reader: Reader, share: Share) -> Iterator[Progress]:
 
 
 def kept(packets: Packets, bodies: tuple[Ints, Ints], looked: Looked) -> tuple[Ints, Ints]:
-    """The ranges of bytes to send, each within one segment: all except bodies that only the decoder reads.
+    """(first addresses, end addresses) of the bytes to send, each range within one segment.
 
-    What was looked at ends with the segment in which it begins.
+    They are all bytes except those bodies of frames that only the decoder reads.
     """
     some = packets.stored > 0
     begins, stops = _in_order(packets.at[some]), _in_order((packets.at + packets.stored)[some])
@@ -319,7 +320,7 @@ def _in_order(*numbers: Ints) -> Ints:
 
 
 def _pieces(flows: Flows, given: tuple[Ints, Ints], source: Source) -> tuple[Columns, bytes]:
-    """The bytes to send and their ranges, flow by flow."""
+    """(columns `pieces_at` and `sizes`, bytes) of the pieces of segments to send, flow by flow."""
     flow = flows.whose[flows.at(given[0])]
     order = together(flow, len(flows.numbers))
     starts, ends = (column[order] for column in given)

@@ -1,4 +1,4 @@
-"""What stage 3 must know of the items of stage 2: one more item for each partition, so that one look suffices.
+"""Digests: a further item for each partition of stage 2, from which the driver learns what stage 3 needs of all items.
 
 Items of an unproven flow do not count.
 """
@@ -33,15 +33,19 @@ _PLACE: Final = tuple(map(ITEMS.names.index, ("done", "born", "nth")))
 _GAPS: Final = TABLES[FLOWS.name].index("gap_bytes")
 
 Verdicts = list[bytes]
-"""The verdicts on a portion, packed (`verdicts_in`), one entry for each partition with flows of it: the driver and
-every task hold those of all portions.
+"""The packed verdicts on a portion (`verdicts_in`), one entry for each partition with flows of it.
+
+They are packed because the driver and every task hold those of all portions.
 """
 
 
 @dataclass(slots=True)
 class Digest:
-    """`facts` have the first position of each fact, `counts` the number of items of a kind in a range, `began` the
-    addresses, unsorted, where exchanges among the items began; `lost` are the bytes missing in rows of flows.
+    """What stage 3 needs of the items of stage 2.
+
+    `facts` maps each fact to its first position, `counts` (kind, range) to a number of items. `began` are the
+    addresses, unsorted, where exchanges among the items began. `lost` is the number of missing bytes in rows of flows.
+    `unproven` are flow_ids.
     """
 
     unproven: set[int] = field(default_factory=set)

@@ -29,12 +29,16 @@ from kproxy.captures.tcp.reassembly import Share
 from kproxy.decoders.exchange import Connection, Exchange
 
 ASKED_FOR: Final = 512
-"""Number of segments whose bytes are loaded together once one is needed; retransmissions were sent shortly before."""
+"""Number of segments whose bytes are loaded together once one is needed; a retransmission needs bytes sent shortly
+before.
+"""
 
 
 class Ground(NamedTuple):
-    """What the whole reading says of a connection: columns of its rows, the address of its first packet, and the
-    difference between its stream offsets and the portion's.
+    """Values of a connection that claims of it get from the whole reading.
+
+    Most are columns of its rows. `born` is the address of its first packet; `ahead` is the difference between its
+    stream offsets and those that the portion counted.
     """
 
     epoch: int
@@ -54,13 +58,13 @@ class Ground(NamedTuple):
 
 @dataclass(slots=True)
 class Verdict:
-    """The confirmed claims of a flow in a portion: `runs` are (first, count, index into `grounds`), in order."""
+    """The confirmed claims of a flow in a portion: `runs` are (first claim, count, index into `grounds`), in order."""
 
     runs: list[tuple[int, int, int]] = field(default_factory=list)
     grounds: list[Ground] = field(default_factory=list)
 
     def uphold(self, claim: int, ground: Ground, count: int = 1) -> None:
-        """Confirm `count` claims from one on, which follow those confirmed before."""
+        """Confirm `count` claims from number `claim` on; they follow those confirmed before."""
         if not self.grounds or self.grounds[-1] is not ground:
             self.grounds.append(ground)
         on = len(self.grounds) - 1
@@ -72,18 +76,18 @@ class Verdict:
 
 
 class NotSentError(Exception):
-    """Bytes are needed that stage 1 has kept."""
+    """The reading needs bytes that stage 1 did not send."""
 
 
 class Sent(Held):
-    """The bytes of parcels. Raises NotSentError if bytes of a segment are needed that were not sent."""
+    """A source with the bytes of parcels. Raises NotSentError if bytes of a segment are needed that were not sent."""
 
     def __init__(self) -> None:
         super().__init__()
         self._at: list[int] = []
         self._ends: list[int] = []
         self._later: dict[int, tuple[Parcel, range]] = {}
-        """By the address of the first segment."""
+        """By the address of their first segment: (parcel, segments) whose bytes are loaded when first needed."""
 
     def take(self, parcel: Parcel, segments: range) -> None:
         """Add some segments of a parcel, with the bytes that were sent of them."""
@@ -94,7 +98,7 @@ class Sent(Held):
         self.extend(parcel.sent(segments.start, segments.stop))
 
     def take_later(self, parcel: Parcel, segments: range) -> None:
-        """Segments in the order of their addresses, sorted when their bytes are first needed."""
+        """Add segments that are in the order of their addresses; their bytes are loaded when first needed."""
         at, stored = parcel.packets.at, parcel.packets.stored
         for first in segments[::ASKED_FOR]:
             some = range(first, min(first + ASKED_FOR, segments.stop))
@@ -121,19 +125,19 @@ class Sent(Held):
 
 
 class Judged(Flow):
-    """A flow whose parcels' claims are judged."""
+    """A flow that is read from its parcels, whose claims it confirms."""
 
     def __init__(self, number: int, options: Options, order: Order) -> None:
         self._sent = Sent()
         super().__init__(number, options, order, source=self._sent)
         self._claims: dict[int, tuple[int, int, int, int]] = {}
-        """By address of the request: portion, index among the flow's claims in it, check, and stream offset."""
+        """By a request's address: (portion, index among the flow's claims in it, check, stream offset) of its claim."""
         self._given: dict[Place, int] = {}
         self.numbers = self._given
         self.verdicts: defaultdict[int, Verdict] = defaultdict(Verdict)
-        """By portion."""
+        """The verdicts on the flow's claims, by portion."""
         self._behind: set[Exchange] = set()
-        """Exchanges that began at the same address as an earlier one, as those that a search finds together do."""
+        """Exchanges that began at the same address as an earlier one, as happens after a resynchronisation."""
         self._ground: Ground | None = None
         self._connection: Connection | None = None
         """The ground and the connection of the last confirmed claim."""
@@ -156,7 +160,7 @@ class Judged(Flow):
         yield from self._read(parcel, whole, range(at, len(parcel.packets)), range(claim, len(parcel.asked)))
 
     def _read(self, parcel: Parcel, whole: Share, segments: range, claims: range) -> Iterator[Any]:
-        """The items of some of a parcel's segments, to which some of its claims belong."""
+        """The items that some of a parcel's segments complete; `claims` are the indexes of the claims in them."""
         if segments:
             self._sent.take(parcel, segments)
             self._claimed(parcel, claims)
@@ -170,7 +174,7 @@ class Judged(Flow):
             self._claims[asked] = parcel.portion, number, expected, place
 
     def _plain(self, parcel: Parcel, whole: Share, plain: Plain) -> Iterator[Any]:
-        """The items of a plain stretch; none if it can be skipped."""
+        """The items of a plain stretch of segments; none if the conversation skips it."""
         segments, claims = range(plain.start, plain.end), range(plain.first, plain.first + plain.claims)
         share = whole.of(slice(segments.start, segments.stop))
         self._sent.take_later(parcel, segments)
@@ -191,7 +195,7 @@ class Judged(Flow):
     def _exchange(self, item: Exchange, at: int, born: int, started: int, rank: int) -> Any:
         frame = item.request
         claim = self._claims.pop(frame.spans[0][0], None) if frame is not None and frame.spans else None
-        # a number goes by where its exchange began, and of a claim nothing else is told
+        # an exchange is numbered by where it began, and that is all that is known of a claim
         if claim is None or frame is None or item in self._behind or check(item, started, at) != claim[2]:
             self._behind.discard(item)
             return super()._exchange(item, at, born, started, rank)

@@ -1,4 +1,4 @@
-"""The bytes of a portion, with a record of those that were looked at.
+"""Records which bytes of a portion were looked at.
 
 Plain Python; where there is a C compiler, setup.py also compiles it as the extension `_looked`, with the C types of
 looked.pxd.
@@ -33,7 +33,7 @@ class Mapped:
 
 
 class Looked:
-    """Bytes of another source; notes the beginning and end of what was looked at."""
+    """The bytes of another source; `starts` and `ends` are the addresses of each range that was read."""
 
     def __init__(self, source: Source) -> None:
         self._read = source.read

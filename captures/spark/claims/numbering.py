@@ -12,13 +12,15 @@ import pyarrow as pa
 from kproxy.captures.tcp.packets import Ints
 
 Counted = tuple[int, int, int, bytes]
-"""For a portion: its number, its count of confirmed claims, the first other exchange among them, and for each further
-one the number of claims that began before it, as 64-bit numbers.
+"""The confirmed claims of a portion, in relation to other exchanges: (portion, number of claims, index, data).
+
+`index` is that of the first other exchange that began among the claims. `data` has, for it and each further one, the
+number of claims that began before, as 64-bit numbers.
 """
 COUNTED: Final = pa.schema([
     ("portion", pa.int64()), ("count", pa.int64()), ("first", pa.int64()), ("here", pa.binary()),
 ])  # fmt: skip
-"""The same as columns."""
+"""The members of Counted as columns."""
 
 
 def _none() -> Ints:
@@ -27,10 +29,10 @@ def _none() -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Among:
-    """The positions of claims among other exchanges, which began at the sorted addresses `others`.
+    """How claims and other exchanges, which began at the sorted addresses `others`, follow one another.
 
-    `claimed` is the number of claims that began before each of them, `before` the number in the portions before each
-    portion.
+    For each other exchange, `claimed` is the number of claims that began before it. By portion, `before` is the number
+    of claims in all portions before it.
     """
 
     others: Ints = field(default_factory=_none)
@@ -51,7 +53,7 @@ class Among:
         return cls(others, within + np.cumsum(behind)[:-1], before)
 
     def numbers(self, portion: int, started: Ints) -> Ints:
-        """The numbers of a portion's claims, which began at these addresses."""
+        """The numbers, over all exchanges, of a portion's claims, whose requests began at these addresses."""
         own = np.empty(len(started), np.int64)
         own[np.argsort(started)] = np.arange(1, len(started) + 1)
         return own + self.before.get(portion, 0) + np.searchsorted(self.others, started)

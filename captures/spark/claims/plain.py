@@ -29,10 +29,10 @@ _SPECIAL: Final = SYN | FIN | RST
 
 
 class Plain(NamedTuple):
-    """The segments [start, end) of a parcel, and the exchanges in them: `claims` of them, from number `first` on.
+    """A plain stretch: the segments [start, end) of a parcel, which hold `claims` claims from number `first` on.
 
-    `place` is the stream offset of their first request as the portion counts; `client` and `broker` are the ends of
-    their connection.
+    `place` is the stream offset of the first request as the portion counts; `client` and `broker` are the addresses of
+    the connection.
     """
 
     start: int
@@ -48,8 +48,8 @@ class Plain(NamedTuple):
 class Passing:
     """A plain stretch that a reading reaches; its segments are `packets`.
 
-    `read` is called before it is read, if it cannot be skipped. `connection` is the one that has skipped it; its first
-    request then was at stream offset `place`.
+    `read` is called if the stretch cannot be skipped. Otherwise `connection` is the connection that skipped it, and
+    `place` the stream offset of that connection's next request.
     """
 
     plain: Plain
@@ -59,7 +59,10 @@ class Passing:
     place: int = 0
 
     def over(self, conversation: Conversation, events: Sequence[Event]) -> bool:
-        """Let a conversation skip it, if nothing else happens in it and the conversation waits for nothing."""
+        """Let a conversation skip the stretch; False if it cannot.
+
+        It can if nothing else happens in these segments and the conversation waits for nothing.
+        """
         connection = conversation.connection
         runs = [event for event in events if isinstance(event, Run)]
         if (
@@ -75,7 +78,7 @@ class Passing:
         return True
 
     def _are(self, runs: Sequence[Run]) -> bool:
-        """Whether the runs, of which there is at least one, are exactly the segments."""
+        """Whether the runs, at least one, are exactly the segments of the stretch."""
         if any(run.stored is not None or run.comments or run.overlaps or run.released for run in runs):
             return False
         at, length = self.packets.at, self.packets.length
@@ -87,22 +90,24 @@ class Passing:
 class Frames:
     """The frames of a flow's claims.
 
-    `asked` and `answered` are the number of pieces of each claim's request and response, `spans` the addresses and
-    lengths of these (captures.spark.claims.checks.Found); `talks` are as there.
+    `asked` and `answered` are the number of pieces of each claim's request and response; `spans` and `talks` are those
+    of captures.spark.claims.checks.Found.
     """
 
     def __init__(self, asked: Ints, answered: Ints, spans: array[int], talks: list[tuple[int, Connection]]) -> None:
         counts = np.stack([asked, answered], 1).ravel()
         self.counts = counts[counts > 0]
-        """One value for each frame."""
+        """For each frame, its number of pieces."""
         self.heads = np.tile([HEAD, Responses.head], len(asked))[counts > 0]
-        """Number of bytes of each frame that are always looked at."""
+        """For each frame, the number of leading bytes that the conversation always reads."""
         self.claims = asked + answered
         self.talks = talks
         self.columns = np.frombuffer(spans, np.int64).reshape(-1, 2).T
 
     def bodies(self) -> tuple[Ints, Ints]:
-        """Sorted ranges of the bytes of frames after those that are always looked at."""
+        """(first addresses, end addresses) of the frames' bytes behind those that the conversation always reads,
+        sorted.
+        """
         (starts, lengths), counts = self.columns, self.counts
         ends = np.cumsum(lengths)
         before = ends - lengths
@@ -171,7 +176,7 @@ def _in_full(flows: Flows, claimed: Ints) -> Mask:
 
 
 def _runs(good: Mask, starts: Ints) -> list[list[int]]:
-    """The beginnings and ends of long enough runs of good segments; `starts` are where flows begin."""
+    """[first, end] of each run of at least LEAST segments that are good; `starts` are the first segments of flows."""
     first, last = good.copy(), good.copy()
     first[1:] &= ~good[:-1]
     last[:-1] &= ~good[1:]
@@ -183,7 +188,10 @@ def _runs(good: Mask, starts: Ints) -> list[list[int]]:
 
 
 def _between(first: Ints, last: Ints, count: int) -> Ints:
-    """Before each segment and after the last, whether no claim extends over that place from `first` to `last`."""
+    """For the place before each segment and the one behind the last: whether no claim extends over it.
+
+    Claims extend from segment `first` to segment `last`.
+    """
     steps = np.bincount(first + 1, minlength=count + 2) - np.bincount(last + 1, minlength=count + 2)
     quiet: Ints = np.cumsum(steps)[: count + 1] == 0
     return quiet

@@ -1,4 +1,4 @@
-"""Stage 3 with claims: claims that stage 2 confirmed become rows, completed with what the whole reading knows."""
+"""Stage 3 with claims: makes rows of the claims that stage 2 confirmed, with values from the whole reading."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from kproxy.captures.tcp.packets import Ints
 
 _Opened = dict[str, RowsOfClaims]
 _FIRST: Final = 0
-"""A fact of the claim's own flow at the same position comes after the claim (captures.spark.claims.checks.check)."""
+"""`nth` in the position of a claim: at the same address, facts of the claim's own flow come after it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """What the whole reading knows."""
+    """Values of the whole reading from which the rows of claims are completed."""
 
     options: Options
     order: Order
@@ -43,8 +43,8 @@ class Whole:
 class _Upheld:
     """The confirmed claims of a portion, in order.
 
-    `which` are their indices among the portion's claims, with indices into `grounds`, each of which belongs to a flow
-    (`flows`).
+    `which` are their indexes among the portion's claims, `ground` their indexes into `grounds`; `flows` are the
+    flow_ids of the grounds.
     """
 
     claims: Claims
@@ -58,7 +58,7 @@ class _Upheld:
         return self.claims.started[self.which]
 
     def each(self, values: Sequence[Any], type_: Any) -> Any:
-        """For each claim the value of its ground, as a pyarrow.Array."""
+        """For each claim, the value of its ground, as a pyarrow.Array; `values` has one for each ground."""
         return pa.array(values, type_).take(pa.array(self.ground))
 
 
@@ -82,7 +82,7 @@ def _upheld(data: bytes, verdicts: Verdicts) -> _Upheld:
 
 
 def counted(portion: int, data: bytes, verdicts: Verdicts, others: Ints) -> Counted:
-    """The positions of a portion's confirmed claims among exchanges that began at these sorted addresses."""
+    """How a portion's confirmed claims follow exchanges that began at the sorted addresses `others`."""
     started = np.sort(_upheld(data, verdicts).started)
     if not len(started):
         return portion, 0, 0, b""
@@ -116,7 +116,7 @@ def _whole(column: Any) -> Any:
 
 
 def _open(drafts: bytes | None, kept: _Upheld, whole: Whole) -> _Opened:
-    """The rows of confirmed claims that waited for facts of other flows."""
+    """By table, the rows of confirmed claims that needed facts of other flows."""
     found: _Opened = {}
     if drafts is None:
         return found
@@ -156,7 +156,7 @@ def _changes(name: str, kept: _Upheld, portion: int, whole: Whole) -> Iterator[t
 
 
 def _nodes(kept: _Upheld, facts: Facts) -> Any:
-    """The node ids of the brokers, as far as they were known."""
+    """For each claim, the node id of its broker, null if it was not known then."""
     done, brokers = kept.claims.done[kept.which], facts.nodes
     numbers = {broker: number for number, broker in enumerate(brokers)}
     broker = np.array([numbers.get(ground.broker, -1) for ground in kept.grounds], np.int64)[kept.ground]

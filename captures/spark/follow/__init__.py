@@ -1,1 +1,3 @@
-"""A folder that receives captures: closed files are read in batches, and each batch leaves a state for the next."""
+"""Follows a folder that receives captures: closed files are read in batches, and each batch leaves a state for the
+next.
+"""

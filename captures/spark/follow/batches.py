@@ -1,4 +1,4 @@
-"""A batch of a stream on Spark: from some files and the state of the batch before, rows and a new state."""
+"""Makes a batch of a stream on Spark: its rows, and the state for the next batch."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from kproxy.captures.tables.schema import ANOMALIES, CAPTURES
 
 LOST = "lost_file"
 LATE = "late_file"
-"""Kinds of anomalies of files."""
-GONE = "it was gone before it was read"
+"""Values of the column `kind` in the table anomalies for a file that is gone, and for one that arrived too late."""
+GONE = "it was deleted before it was read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,10 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Final rows, rows that are valid until the next batch, and the state for the next batch: `carry` and the frame
-    `states`.
+    """What a batch makes: rows, and the state for the next batch (`carry` and the frame `states`).
 
-    `given` are further batches of rows, by table, that are valid until the next batch.
+    `final` are final rows; `open` and `given` are rows that are valid until the next batch, which replaces them.
+    `given` holds Arrow batches by table. `kept` are the frames that Spark caches.
     """
 
     final: Part
@@ -69,9 +69,10 @@ def make(
     *,
     size: int,
 ) -> Batch:
-    """The batch of these files, after the batch that left `carry` and `states` (flow_id, state).
+    """Make the batch of these files; `carry` and `states` (columns flow_id, state) are what the batch before it left.
 
-    Missing files are left out and reported. Raises CaptureError if another cannot be opened.
+    Missing files are left out and reported. Splits have at most `size` bytes. Raises CaptureError if another file
+    cannot be opened.
     """
     there = [one for one in files if Path(one.path).exists()]
     gone = [_lost(one, carry.groups + number) for number, one in enumerate(one for one in files if one not in there)]
@@ -137,7 +138,7 @@ def _carried(options: Options, order: Order, carry: Carry) -> Stage:
 
 
 def _of_files(carry: Carry, order: Order) -> dict[str, list[Any]]:
-    """Rows about files."""
+    """Rows of the tables captures and anomalies that describe files, by table."""
     rows_of_files = ((CAPTURES, list(order.captures())), (ANOMALIES, list(_anomalies(carry, order))))
     return {table.name: [arrow.batch(table, rows)] for table, rows in rows_of_files}
 
@@ -149,7 +150,7 @@ def _anomalies(carry: Carry, order: Order) -> Iterator[Row]:
             yield _anomaly(order.capture, clock, LOST, one.size, f"{one.name}: {GONE}")
         clock = max(clock, one.clock)
     for path, first in carry.late:
-        detail = f"{path}: came behind captures that begin later, and was read by itself"
+        detail = f"{path}: arrived after captures that begin later, so it was read as a capture of its own"
         yield _anomaly(order.capture, first, LATE, None, detail)
 
 

@@ -1,4 +1,6 @@
-"""What a batch of a stream leaves to the next besides the states of flows: what all flows share."""
+"""The state that a batch of a stream leaves to the next for all flows together; each flow has a state of its own as
+well.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +16,19 @@ from kproxy.captures.spark.read.facts import LearnedFact
 from kproxy.captures.spark.read.flows import COUNTED, OPEN, PRESUMED, Place
 
 Late = tuple[str, int]
-"""A file, and when it begins, in nanoseconds since the epoch."""
+"""(path of a file, time of its first packet in nanoseconds since the epoch)."""
 SCHEMA: Final = "kproxy.carry/1"
 NUMBERED_AS: Final = [*PLACE, "number"]
-"""Columns of items (captures.spark.read.closing.CLOSED) that hold the numbers in use."""
+"""Columns of items (captures.spark.read.closing.CLOSED) from which `Carry.after` learns the numbers in use."""
 
 
 @dataclass(frozen=True, slots=True)
 class Carry:
-    """`capture` names the reading; `summaries` has one entry for each file that was read.
+    """What one batch leaves to the next for all flows together.
 
-    `facts` holds the last known value of each fact, `counts` the number of numbered exchanges and flows, and `numbers`
-    those of exchanges and flows that are not complete. `late` are files that arrived after others that begin later.
+    `capture` names the reading; `summaries` has one entry for each file that was read. `facts` holds the last known
+    value of each fact, `counts` the number of numbered exchanges and flows, and `numbers` the numbers of those that are
+    not complete. `late` are files that arrived after others that begin later.
     """
 
     capture: str | None = None
@@ -37,22 +40,23 @@ class Carry:
 
     @property
     def groups(self) -> int:
-        """The number of groups of files that have been read."""
+        """Number of groups of files read so far; files of a group are read together."""
         return 1 + max((one.base // WIDE for one in self.summaries), default=-1)
 
     @property
     def begun(self) -> int:
-        """The beginning of the last file that was read, in nanoseconds since the epoch."""
+        """Time of the first packet of the latest file read so far, in nanoseconds since the epoch; 0 without files."""
         return max((one.first for one in self.summaries if one.first is not None), default=0)
 
     def order(self, batch: Order) -> Order:
-        """The order of all files that have been read, extended by that of a batch."""
+        """The order of all files read so far, followed by the files of a batch."""
         return Order(self.capture or batch.capture, (*self.summaries, *batch.summaries))
 
     def after(self, order: Order, facts: Iterable[LearnedFact], items: Iterable[Mapping[str, Any]]) -> Carry:
-        """What a batch leaves: the facts in its final items, and the columns NUMBERED_AS of all its items.
+        """What a batch leaves to the next one.
 
-        `order` covers all files that have been read by then.
+        `order` covers all files read up to the end of the batch. `facts` are those in the batch's final items, `items`
+        the columns NUMBERED_AS of all its items.
         """
         latest = {one[:2]: one for one in sorted((*self.facts, *facts), key=lambda one: one[3])}
         numbers: dict[Place, int] = {}
@@ -79,7 +83,7 @@ class Carry:
 
     @classmethod
     def of(cls, text: str) -> Carry:
-        """The Carry in some JSON. Raises ValueError if it is none."""
+        """The Carry that `json` wrote as this text. Raises ValueError if the text is no Carry."""
         try:
             text_json = json.loads(text)
             held = {SCHEMA: text_json}[text_json["schema"]]
@@ -95,5 +99,5 @@ class Carry:
                 [(str(path), int(first)) for path, first in held["late"]],
             )
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            text = f"is no {SCHEMA} ({type(error).__name__}: {error}): remove the folder .follow with the tables"
-            raise ValueError(f"what the batch before has left {text} and begin again") from None
+            text = f"is not a {SCHEMA} ({type(error).__name__}: {error}): remove the folder .follow with the tables"
+            raise ValueError(f"the state of the batch before {text} and begin again") from None

@@ -1,4 +1,4 @@
-"""The stream of a folder's captures: one row for each closed capture (captures.spark.follow.ledger)."""
+"""A Spark data source: the stream of a folder's captures, with one row for each closed capture (see ledger.py)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 
 from kproxy.captures.spark.follow.ledger import Ledger
 
-try:  # Spark 4.1 has neither; a batch is then all that is there
+try:  # Spark 4.1 lacks both classes; a batch then takes all files
     from pyspark.sql.streaming.datasource import ReadMaxFiles, SupportsTriggerAvailableNow
 except ImportError:
     ReadMaxFiles, SupportsTriggerAvailableNow = None, object  # type: ignore[assignment,misc]  # as said
@@ -22,8 +22,9 @@ _COUNT: Final = "files"
 
 
 class ClosedFiles(DataSource):
-    """Options: path (the folder), ledger (its file), quiet (seconds), most and bytes (maximum number of files of a
-    batch, and their size).
+    """The data source; its options are path (the folder), ledger (the ledger's file), quiet (seconds), most, bytes.
+
+    `most` and `bytes` are the maximum number of files in a batch and their maximum total size.
     """
 
     @classmethod
@@ -47,7 +48,7 @@ class _Range(InputPartition):
 
 class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, ledger: Ledger, most: int, size: int) -> None:
-        """A batch has at most `most` files and `size` bytes; a larger file is a batch by itself."""
+        """A batch has at most `most` files and `size` bytes; a file that is larger is a batch by itself."""
         self._ledger = ledger
         self._most = most
         self._size = size
@@ -69,7 +70,7 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {_COUNT: count}
 
     def _bounded(self, start: int, end: int) -> int:
-        """The end of a batch that may extend to `end`."""
+        """The end of the batch that begins at entry `start` of the ledger and may extend to entry `end`."""
         sizes = accumulate(one.size for one in self._ledger.entries()[start:end])
         return start + max(min(1, end - start), sum(size <= self._size for size in sizes))
 

@@ -1,7 +1,8 @@
-"""The state of a flow between two batches of a stream, as bytes.
+"""Stores the state of a flow between two batches of a stream as bytes.
 
-The state is the flow's objects as JSON (captures.spark.follow.state). What each reading makes anew (definitions, order,
-options) is only named; of the captured bytes, those are kept that something in the state refers to by address.
+The state is the flow's objects as JSON (captures.spark.follow.state). Objects that each reading makes again
+(definitions, order, options) are only named. Captured bytes are kept only where an object in the state refers to them
+by address.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ from kproxy.decoders.schema.dialect import Dialect
 from kproxy.decoders.stream import Copy, Run
 
 COMPARED: Final = 1 << 15
-"""Number of last delivered bytes of a direction that are kept, to be compared with retransmissions."""
+"""Number of delivered bytes in each direction that are kept, the last ones, to compare retransmissions with them."""
 
 STATE_KIND: Final = "state"
 
 Span = tuple[int, int]
-"""An address, and the number of bytes from it on."""
+"""(address, number of bytes from it on)."""
 
 
 def dump(flow: Flow) -> bytes:
-    """The state of a flow; old bytes are dropped that no retransmission is compared with any more."""
+    """The state of a flow as bytes; drops delivered bytes that are too old to be compared with retransmissions."""
     if flow.over:
         return pack({"number": flow.number, "epochs": list(flow.epochs.items())}, ())
     for direction in flow.directions:
@@ -52,7 +53,7 @@ def dump(flow: Flow) -> bytes:
 
 
 def load(state: bytes, options: Options, order: Order, numbers: Mapping[Place, int]) -> Flow:
-    """The flow from a state that `dump` made; `numbers` are those of items that earlier batches numbered.
+    """The flow from the bytes that `dump` returned; `numbers` are those of items that earlier batches numbered.
 
     Raises StateError.
     """
@@ -74,9 +75,10 @@ def load(state: bytes, options: Options, order: Order, numbers: Mapping[Place, i
 
 
 def carried(batches: Iterable[Any], options: Options, order: Order, numbers: Mapping[Place, int]) -> Iterator[Any]:
-    """The items of a batch of a stream: captures.spark.read.flows.items, with states before segments and after items.
+    """The items of a batch of a stream, as captures.spark.read.flows.items gives them.
 
-    After a flow's state follow the items that it has if the capture ends here.
+    In `batches`, the state of a flow precedes its segments. In the result, each flow's items are followed by its state
+    for the next batch, and by the items that the flow has if the capture ends here.
     """
 
     def restore(state: bytes) -> Flow:
@@ -86,7 +88,7 @@ def carried(batches: Iterable[Any], options: Options, order: Order, numbers: Map
 
 
 def state_rows(states: Mapping[int, bytes]) -> Any:
-    """States of flows as rows that precede their segments: a batch of captures.spark.read.reading.SEGMENTS."""
+    """States of flows as rows that precede the flows' segments: a batch of captures.spark.read.reading.SEGMENTS."""
     given = {"flow_id": list(states), "position": [STATE] * len(states), "payload": list(states.values())}
     columns = [pa.array(given.get(field.name, [None] * len(states)), field.type) for field in SEGMENTS]
     return pa.record_batch(columns, schema=SEGMENTS)
@@ -101,14 +103,14 @@ def _left(number: int, flow: Flow) -> Iterator[Any]:
 
 
 def _anew(one: Any) -> Sequence[Any] | None:
-    """The name of an object that is made anew; None for one that is part of a state."""
+    """The name of an object that each reading makes again; None for an object that is stored in the state."""
     if not isinstance(one, _ANEW):
         return None
     return [type(one).__name__, one.name] if isinstance(one, Dialect) else [type(one).__name__]
 
 
 def _made_anew(values: Sequence[Any], source: Held, options: Options, order: Order) -> Any:
-    """The object that `_anew` named. Raises KeyError, ValueError."""
+    """The object whose name `_anew` returned as `values`. Raises KeyError or ValueError for other values."""
     kind, *name = values
     definitions = options.definitions
     if kind == Dialect.__name__:
@@ -152,11 +154,11 @@ def _of_direction(direction: Direction) -> Iterator[Span]:
 _SPANS: Final[dict[type, Any]] = {
     Copy: _of_copy, Frame: _of_frame, Piece: _of_piece, Run: _of_run, Stretch: _of_stretch, Direction: _of_direction,
 }  # fmt: skip
-"""What refers to bytes, and the bytes."""
+"""By class of an object, the function that gives the spans of captured bytes to which it refers."""
 
 
 def _forget(direction: Direction) -> None:
-    """Drop all delivered bytes but the last COMPARED."""
+    """Forget the delivered bytes of a direction, except the last COMPARED."""
     ends = direction.recent_ends
     least = direction.next - COMPARED
     count = sum(end <= least for end in ends)

@@ -1,6 +1,6 @@
-"""Which files of a folder are read, and in which order: each once, when it is complete.
+"""The ledger of a followed folder: which files are read, in which order; each file is read once, when it is complete.
 
-The ledger is a file with one line for each capture. The stream's offsets count its lines, so a batch that is repeated
+The ledger is a file with one line for each capture. The stream's offsets count these lines, so a batch that is repeated
 has the same files, whatever has happened in the folder since.
 """
 
@@ -24,7 +24,10 @@ from kproxy.captures.spark.plan.splits import began
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file in its state when it was found closed: `digest` covers its first `known` bytes, decompressed."""
+    """A file as it was when it was found closed.
+
+    `modified` is its mtime in ns. `digest` covers its first `known` bytes, decompressed.
+    """
 
     path: str
     size: int
@@ -34,10 +37,10 @@ class Entry:
 
 
 class Ledger:
-    """The closed files of `folder`, kept in the file `path`."""
+    """The list of the closed files of `folder`, kept in the file `path`."""
 
     def __init__(self, path: Path, folder: Path, quiet: float) -> None:
-        """`quiet` is the number of seconds for which the newest file must be unchanged to count as closed."""
+        """The newest file counts as closed once it is unchanged for `quiet` seconds."""
         self._path = path
         self._folder = folder
         self._quiet = quiet
@@ -51,7 +54,7 @@ class Ledger:
             raise ValueError(f"{self._path}: not a list of files that were read ({error})") from None
 
     def update(self) -> int:
-        """Add the files that have been closed since; returns the number of files then."""
+        """Add the files that were closed since the last call; returns the number of files in the ledger."""
         held = self.entries()
         found = sorted(self._new(held), key=lambda one: (one[0] is None, one[0], one[1].path))
         if found:
@@ -61,7 +64,7 @@ class Ledger:
         return len(held)
 
     def _new(self, held: list[Entry]) -> Iterator[tuple[int | None, Entry]]:
-        """The closed files that are not held yet, each with the time of its first packet."""
+        """The closed files that are not in `held`, each with the time of its first packet (None without packets)."""
         same = {(one.path, one.size, one.modified) for one in held}
         paths = {one.path: one for one in held}
         digests = {one.digest for one in held}
@@ -72,25 +75,25 @@ class Ledger:
                 first = head(str(path), HEAD)
                 before = paths.get(str(path))
                 if before is not None and _digest(first[: before.known]) == before.digest:
-                    continue  # written to after all
+                    continue  # a known file to which packets were appended
                 digest = _digest(first)
                 if digest in digests:
-                    continue  # compressed since, or moved
+                    continue  # a known file that was compressed or moved
                 digests.add(digest)
                 entry = Entry(str(path), status.st_size, status.st_mtime_ns, len(first), digest)
                 yield began(str(path)), entry
             except CaptureError:
-                continue  # gone meanwhile
+                continue  # deleted meanwhile
 
     def _closed(self) -> Iterator[tuple[Path, os.stat_result]]:
-        """All captures except the one that was written to last, unless that was long ago."""
+        """All captures in the folder; the one that was written to last only if it is unchanged for `quiet` seconds."""
         there = []
         for path in sorted(self._folder.iterdir()):
             try:
                 if not path.name.startswith(".") and path.is_file() and begins_as_capture(path):
                     there.append((path, path.stat()))
             except OSError:
-                continue  # gone meanwhile
+                continue  # deleted meanwhile
         newest = max((status.st_mtime_ns for _, status in there), default=0)
         for path, status in there:
             if status.st_mtime_ns < newest or time.time() - status.st_mtime >= self._quiet:

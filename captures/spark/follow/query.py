@@ -1,11 +1,11 @@
-"""Tables that grow with a folder of captures, by Spark's Structured Streaming.
+"""Makes tables that grow with a folder of captures, by Spark's Structured Streaming.
 
 The stream consists of closed files (captures.spark.follow.closed_files); Spark's checkpoint says which of them belong
-to a batch. A batch writes its final rows as files named after its number; rows of open connections and waiting
-requests are in files of their own, which each batch replaces. Both enter the tables in one move
-(captures.spark.follow.switching). The state for the next batch is written last: its presence completes the batch, and
-a repeated batch begins with the state that the batch before it left. So the tables always equal those of all files of
-the completed batches.
+to a batch. A batch writes its final rows as files named after its number; rows of open connections and waiting requests
+are in files of their own, which each batch replaces. Both enter the tables in one move
+(captures.spark.follow.switching). The state for the next batch is written last: its presence completes the batch, and a
+repeated batch begins with the state that the batch before it left. So the tables always equal those of all files of the
+completed batches.
 
     OUT/exchanges/capture_date=2026-11-21/capture_hour=05/9f3c…-000007-0001.parquet
     OUT/flows/capture_date=2026-11-21/capture_hour=05/9f3c…-open-0001.parquet
@@ -39,18 +39,19 @@ from kproxy.captures.spark.write.parquet import fill
 
 STATE: Final = ".follow"
 QUIET: Final = 60.0
-"""Default number of seconds after which the newest file counts as closed."""
+"""Default number of seconds for which the newest file must be unchanged to count as closed."""
 MOST: Final = 64
 """Default maximum number of files in a batch."""
 BYTES: Final = 16 << 30
-"""Default maximum size of a batch's files, in bytes."""
+"""Default maximum total size in bytes of the files in a batch."""
 KEPT: Final = 2
-"""Number of batches whose carry is kept."""
+"""Number of the latest batches whose state is kept."""
 _COMMON, _STATES = "carry.json", "flows"
 
 Step = Callable[[int, str], None]
-"""Called with a batch's number and its latest completed step: "begun", "tables" (written), "switched" (readable),
-"carry".
+"""A function called with a batch's number and the name of the step just completed.
+
+Steps are "begun", "tables" (written), "switched" (readable) and "carry" (state written).
 """
 
 
@@ -70,11 +71,11 @@ def follow(
 ) -> StreamingQuery:
     """Start making the tables of a folder's captures below `out`; every executor must see both folders.
 
-    `once` ends after the files that are closed now; otherwise the folder is checked every `seconds`. `quiet` is the
-    number of seconds for which the newest file must be unchanged to be read, `most` the maximum number of files of a
-    batch, and `most_bytes` their maximum size, unless it is one file. Raises OSError if `out` cannot be written,
-    ValueError if it follows something else, was begun by another version, or the filter needs what is known only at the
-    end.
+    With `once`, the query ends after the files that are closed now; otherwise the folder is checked every `seconds`.
+    `quiet` is the number of seconds for which the newest file must be unchanged to be read. A batch has at most `most`
+    files and `most_bytes` bytes; a larger file is a batch of its own. Raises OSError if `out` cannot be written,
+    ValueError if `out` was begun for another folder, with other options or by another version, or if the filter needs
+    facts that are known only at the end of the capture.
     """
     refuse_undecided(options)
     state = out.absolute() / STATE
@@ -93,14 +94,17 @@ def follow(
 
 
 def refuse_undecided(options: Options) -> None:
-    """Raises ValueError if the filter needs what is known only at the end."""
+    """Raise ValueError if the filter needs facts that are known only at the end of the capture."""
     if options.undecided:
-        text = "the filter asks for numbers, or for topics or brokers that other connections name"
-        raise ValueError(f"{text}, of which more comes while a folder is followed: filter the tables")
+        text = "the filter needs exchange numbers, or topics or brokers that other connections name"
+        raise ValueError(f"{text}; these are not final while a folder is followed: filter the tables instead")
 
 
 def _begin(path: Path, folder: Path, options: Options) -> None:
-    """Write down what is followed and how, because the carried state depends on it."""
+    """Store the folder and the options, because the state depends on them.
+
+    Raises ValueError if others are stored already.
+    """
     description = json.dumps({
         "version": version("kafka-kproxy"),
         "folder": str(folder.absolute()),
@@ -114,7 +118,8 @@ def _begin(path: Path, folder: Path, options: Options) -> None:
     if not path.exists():
         private.replace(path, description, flush=True)
     elif path.read_text("utf-8") != description:
-        raise ValueError(f"{path.parent.parent}: was begun otherwise ({path}): take another folder")
+        text = "was begun with other options, or by another version of kproxy"
+        raise ValueError(f"{path.parent.parent}: {text} ({path}): use another folder")
 
 
 def _quietly(number: int, what: str) -> None:
@@ -133,7 +138,7 @@ class _Follower:
         self._step = step
 
     def batch(self, frame: DataFrame, number: int) -> None:
-        """Make a batch of the files in `frame`, unless it exists."""
+        """Make the batch with this number from the files in `frame`, unless it is complete already."""
         if self._carry(number).exists():
             return
         self._step(number, "begun")
@@ -155,8 +160,8 @@ class _Follower:
                 )  # fmt: skip
                 self._put(number, made, names)
                 break
-            except Exception:  # however Spark reports it
-                # A file of a ring may be deleted at any time: the repeated batch then reports it as lost.
+            except Exception:  # Spark reports a missing file by various exceptions
+                # A file of a ring may be deleted at any time: the batch is repeated and reports it as lost.
                 gone = [one for one in files if not Path(one.path).exists()]
                 if gone == lost:
                     raise
@@ -164,7 +169,10 @@ class _Follower:
         made.release()
 
     def _put(self, number: int, made: batches.Batch, names: list[str]) -> None:
-        """Put a batch in place, and the tables of late files with it, for these captures."""
+        """Move the files of a batch and of late captures into the tables, and store the state for the next batch.
+
+        `names` are the prefixes of the late captures' files.
+        """
         capture = made.carry.capture
         if capture:
             final, open_ = f"{capture}-{number:06}", f"{capture}-open"
@@ -188,7 +196,9 @@ class _Follower:
         shutil.rmtree(self._carry(number - KEPT), ignore_errors=True)
 
     def _carried(self, number: int) -> tuple[Carry, DataFrame | None]:
-        """What a batch has left; nothing before the first."""
+        """(state for all flows, states of flows) that the batch with this number left; before batch 0, an empty Carry
+        and None.
+        """
         folder = self._carry(number)
         if number < 0:
             return Carry(), None
@@ -206,7 +216,7 @@ class _Follower:
         return first is not None and first < carry.begun
 
     def _alone(self, file: File) -> str:
-        """Make the tables of a late file, as a capture of its own; returns its name."""
+        """Make the tables of a late file as those of another capture; returns that capture's id."""
         made = job.make(self._spark, [file.path], self._options, size=self._size)
         try:
             name = made.order.capture

@@ -1,4 +1,4 @@
-r"""The state of a flow as typed data, and back: JSON of its objects, checked against the classes that they are of.
+r"""Converts the state of a flow to bytes and back: JSON of its objects, checked against the objects' classes.
 
     "kproxy-flow/1\n", BLAKE2b-64 of what is compressed, length of JSON with captured bytes (u32), of the JSON (u32);
     JSON and captured bytes, compressed by zstd
@@ -7,8 +7,8 @@ The JSON holds `classes` ([module, name, fields] each), `spans` ([address, lengt
 An object is a list: its kind or the index of its class, then its values. A value is null, a number, a text, true or
 false, or [n] for object n; so shared objects stay shared, and circles are possible. Object 0 is the flow.
 
-Others may write files of states, so reading one calls nothing that it names: classes come from the modules in MODULES,
-objects are made without their constructors, functions are those of FUNCTIONS and METHODS.
+Others may write files of states, so reading a state calls nothing that the state names: classes come from the modules
+in MODULES, objects are made without their constructors, functions are those of FUNCTIONS and METHODS.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from kproxy.decoders.conversation.candidates import Awaited
 NAME: Final = b"kproxy-flow/1\n"
 _HEAD: Final = struct.Struct(f">{len(NAME)}s8sII")
 MOST: Final = 1 << 30
-"""Maximum size of a state's JSON and captured bytes, in bytes."""
+"""Maximum size in bytes of a state's JSON and captured bytes together."""
 MODULES: Final = (
     "kproxy.captures.formats.link",
     "kproxy.captures.formats.plain",
@@ -59,31 +59,31 @@ MODULES: Final = (
     "kproxy.decoders.schema.dialect",
     "kproxy.decoders.stream",
 )
-"""Where classes of a state may come from: modules, and packages, which end with a dot."""
+"""Modules from which classes in a state may come; a name that ends with a dot stands for a package."""
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "as_list": as_list,
     "fits": conversation._fits,  # noqa: SLF001  # partial of it is in each conversation
     "same": reader._same,  # noqa: SLF001
 }
-"""Functions that a state may refer to, with or without arguments."""
+"""Functions to which a state may refer, also as partial with arguments."""
 METHODS: Final = frozenset({("FlowCounter", "began"), ("Order", "where")})
-"""Methods of objects that a state may refer to: (class, name)."""
+"""(class, name) of the bound methods to which a state may refer."""
 _NAMES: Final = {function: name for name, function in FUNCTIONS.items()}
 _PLAIN: Final = frozenset({type(None), bool, int, float, str})
 _MISSING: Final = object()
 _LEFT_OUT: Final[Mapping[type, Sequence[str]]] = {Awaited: ("_pattern",)}
-"""Fields that are computed from the others."""
+"""By class, the fields that a state leaves out because they are computed from the others."""
 _KINDS: Final[Mapping[Any, str]] = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset", deque: "deque"}
 _EMPTY: Final[Mapping[str, Callable[[], Any]]] = {
     "list": list, "dict": dict, "ordered": OrderedDict, "set": set, "deque": deque, "array": partial(array, "q"),
 }  # fmt: skip
 _CYTHON: Final = "__reduce_cython__"
 _FIELDS: Final = "fields in order"
-"""Stands in place of field names: Cython's own state of an object of a compiled class."""
+"""Takes the place of field names for an object of a compiled class, whose values are in Cython's order."""
 
 
 class StateError(ValueError):
-    """Bytes that are not a state of a flow, or the state of another version."""
+    """Bytes are not the state of a flow, or are the state of another version."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"the state of a flow {why}: remove the folder .follow with the tables and begin again")
@@ -93,9 +93,10 @@ class StateError(ValueError):
 
 
 class Writer:
-    """Turns an object and all that it refers to into bytes.
+    """Describes an object, and all objects that it refers to, as JSON values.
 
-    `anew` returns the name of an object that the reader makes anew, else None; `seen` is called with each other object.
+    `anew` returns the name of an object that the reader makes again, else None; `seen` is called with each other
+    object.
     """
 
     def __init__(self, anew: Callable[[Any], Sequence[Any] | None], seen: Callable[[Any], None]) -> None:
@@ -106,9 +107,12 @@ class Writer:
         self._classes: dict[tuple[type, tuple[str, ...]], int] = {}
 
     def objects(self, root: Any) -> dict[str, Any]:
-        """The JSON values of an object. Raises TypeError if it refers to something that a state cannot hold."""
+        """The JSON values that describe `root`: {"classes", "objects"}.
+
+        Raises TypeError if it refers to an object that a state cannot hold.
+        """
         self._value(root)
-        described = [self._described(one) for one in self._objects]  # may append to it
+        described = [self._described(one) for one in self._objects]  # describing an object may append others
         return {
             "classes": [[one.__module__, one.__qualname__, names] for one, names in self._classes],
             "objects": described,
@@ -120,7 +124,7 @@ class Writer:
         number = self._numbers.get(id(value))
         if number is None:
             number = self._numbers[id(value)] = [len(self._objects)]
-            self._objects.append(value)  # keeps it alive, so that no other object gets its id
+            self._objects.append(value)  # also keeps the object alive, so that no other object gets its id
         return number
 
     def _values(self, values: Any) -> list[Any]:
@@ -150,9 +154,7 @@ class Writer:
 
     def _instance(self, one: Any, kind: type) -> list[Any]:
         if not _allowed(kind.__module__):
-            raise TypeError(
-                f"the state of a flow holds {kind.__module__}.{kind.__qualname__}, which it has no form for"
-            )
+            raise TypeError(f"the state of a flow holds {kind.__module__}.{kind.__qualname__}, which it cannot store")
         self._seen(one)
         if isinstance(one, Enum):
             return [self._class(kind, ()), one.name]
@@ -174,7 +176,7 @@ class Writer:
 
 
 def pack(described: Mapping[str, Any], held: Sequence[tuple[int, Any]]) -> bytes:
-    """JSON values, and captured bytes by their addresses, as a state."""
+    """A state as bytes, from JSON values and from captured bytes as (address, bytes)."""
     spans = [[at, len(data)] for at, data in held]
     text = json.dumps({**described, "spans": spans} if spans else described, separators=(",", ":")).encode()
     whole = b"".join([text, *(data for _, data in held)])
@@ -183,7 +185,7 @@ def pack(described: Mapping[str, Any], held: Sequence[tuple[int, Any]]) -> bytes
 
 
 def _of_cython(one: Any) -> Sequence[Any]:
-    """The fields of an object of a compiled class, in Cython's order."""
+    """The values of the fields of an object whose class Cython compiled, in Cython's order."""
     _, (_, _, early), *later = one.__reduce_cython__()
     found: Sequence[Any] = later[0] if later else early
     return found
@@ -193,7 +195,7 @@ def _of_cython(one: Any) -> Sequence[Any]:
 
 
 def unpack(state: bytes) -> tuple[dict[str, Any], list[tuple[int, bytes]]]:
-    """The arguments of the `pack` that made these bytes. Raises StateError."""
+    """(JSON values, captured bytes as (address, bytes)) from the bytes that `pack` returned. Raises StateError."""
     if len(state) < _HEAD.size or not state.startswith(NAME):
         raise StateError(f"is not of the form {NAME.decode().strip()}")
     _, digest, size, length = _HEAD.unpack_from(state)
@@ -201,7 +203,7 @@ def unpack(state: bytes) -> tuple[dict[str, Any], list[tuple[int, bytes]]]:
     if _digest(packed) != digest or not length <= size <= MOST:
         raise StateError("is damaged")
     try:
-        # the compressed frame itself says how much memory it needs
+        # bounded: the compressed frame says how much memory it needs
         whole = zstandard.decompress(packed) if zstandard.frame_content_size(packed) == size else b""
         described = json.loads(whole[:length])
         held = list(_held(described.get("spans", ()), whole, length))
@@ -221,7 +223,7 @@ def _held(spans: Sequence[Sequence[Any]], whole: bytes, at: int) -> Iterator[tup
 
 
 class Reader:
-    """Makes the objects that `Writer` wrote; `anew` returns the object of a name."""
+    """Makes the objects that `Writer` described; `anew` makes an object from its name."""
 
     def __init__(self, anew: Callable[[Sequence[Any]], Any]) -> None:
         self._anew = anew
@@ -230,7 +232,7 @@ class Reader:
         self._made: list[Any] = []
 
     def object(self, described: Mapping[str, Any], kind: type) -> Any:
-        """The object, an instance of a class. Raises StateError."""
+        """The described object, which must be an instance of `kind`. Raises StateError."""
         try:
             root = self._root(described)
         except StateError:
@@ -245,7 +247,7 @@ class Reader:
         self._described = described["objects"]
         self._classes = [_class(*one) for one in described["classes"]]
         self._made = [self._shell(*one[:2]) for one in self._described]
-        # earlier objects refer to later ones, so making them in reverse completes an object before it is hashed
+        # Earlier objects refer to later ones: made in reverse, each object is complete before it is hashed.
         for made, one in reversed(list(zip(self._made, self._described, strict=True))):
             if type(one[0]) is int and made is not _MISSING and not isinstance(made, Enum):
                 self._fill(made, self._classes[one[0]][1], one[1:])
@@ -257,7 +259,7 @@ class Reader:
         return self._value([0])
 
     def _shell(self, kind: Any, first: Any = None) -> Any:
-        """An object without its values, if such a thing can exist."""
+        """An object without its values, _MISSING if an object of this kind cannot exist without them."""
         if type(kind) is not int:
             return _EMPTY.get(kind, _nothing)()
         found, _ = self._classes[kind]
@@ -304,7 +306,10 @@ class Reader:
         return found
 
     def _whole(self, kind: Any, *values: Any) -> Any:
-        """An object that cannot be made before what it refers to; a circle of such objects ends in RecursionError."""
+        """An object of a kind that must be made with its values.
+
+        A circle of such objects ends in RecursionError.
+        """
         if kind == "anew":
             return self._anew(values)
         if kind == "tuple":
@@ -320,11 +325,11 @@ class Reader:
         if kind == "method":
             owner = self._value(values[0])
             if (type(owner).__name__, values[1]) not in METHODS:
-                raise StateError("has a method that it may not have")
+                raise StateError("has a method that is not allowed")
             return getattr(owner, values[1])
         if type(kind) is int:
             return self._classes[kind][0]._make(self._values(values))
-        raise StateError(f"has {kind!r}, which is no kind of object")
+        raise StateError(f"has {kind!r}, which is not a kind of object")
 
 
 def _digest(data: bytes) -> bytes:
@@ -335,7 +340,7 @@ def _digest(data: bytes) -> bytes:
 
 
 class _Names(dict[str, Any]):
-    """The names that a module's annotations refer to; those for type checkers only become Any."""
+    """The names to which a module's annotations refer; names that only type checkers import stand for Any."""
 
     def __missing__(self, _: str) -> Any:
         return Any
@@ -350,9 +355,9 @@ def _allowed(module: str) -> bool:
 
 
 def _class(module: str, name: str, names: Sequence[str]) -> tuple[Any, Sequence[str]]:
-    """A class, and the fields of its objects that a state holds. Raises StateError."""
+    """(class, names of the fields that a state holds). Raises StateError if a state may not have this class."""
     if not _allowed(module):
-        raise StateError(f"has a class of {module!r}, which it may not have")
+        raise StateError(f"has a class of {module!r}, which is not allowed")
     for one in names:
         if type(one) is not str or one.startswith("__"):
             raise StateError(f"has a field {one!r}")
@@ -366,14 +371,14 @@ def _found(module: str, name: str) -> type:
     except ImportError:
         found = None
     if not isinstance(found, type) or found.__module__ != module:
-        raise StateError(f"has a class {module}.{name}, which this version has not")
+        raise StateError(f"has a class {module}.{name}, which this version does not have")
     return found
 
 
 @cache
 def _hints(kind: type) -> dict[str, Any]:
-    """The types of fields, as far as the class declares them."""
-    # array.array accepts no subscript at run time
+    """The types of an object's fields, as far as its class declares them."""
+    # at run time, array.array accepts no subscript
     names = _Names({**vars(builtins), **vars(import_module(kind.__module__)), "array": typing.Sequence})
     return typing.get_type_hints(kind, None, names) if is_dataclass(kind) else {}
 

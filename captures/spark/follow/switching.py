@@ -23,9 +23,9 @@ TREES: Final = ("a", "b")
 
 
 class Switch:
-    """The tables in the folder `out`, whose trees are in its folder `state`.
+    """The tables in the folder `out`, which change atomically; their trees of links are in the folder `state`.
 
-    Tables that already exist in `out` become part of the first tree. Raises OSError if something cannot be written.
+    Tables that already exist in `out` become part of the first tree. Raises OSError if a file or link cannot be made.
     """
 
     def __init__(self, out: Path, state: Path) -> None:
@@ -43,7 +43,7 @@ class Switch:
                 self._link(here)
 
     def put(self, folders: Sequence[Path], instead: Sequence[str]) -> None:
-        """Add the files of tables in some folders; files whose names begin with one of `instead` are removed."""
+        """Add the files of tables below `folders`, and remove the files whose names begin with one of `instead`."""
         shown = self._read.readlink().name
         other = TREES[1 - TREES.index(shown)]
         kept = ((path, name) for path, name in _files(self._state / shown) if not path.name.startswith(tuple(instead)))
@@ -73,6 +73,6 @@ class Switch:
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, str]]:
-    """Parquet files, and their names below the folder."""
+    """(path, path relative to the folder) of each Parquet file below a folder."""
     for path in sorted(folder.rglob("[!.]*.parquet")):
         yield path, str(path.relative_to(folder))

@@ -1,1 +1,1 @@
-"""What is read: files by path or URL, the order in which they were captured, and where they are cut into splits."""
+"""Plans a reading: files by path or URL, the order in which they were captured, and where they are cut into splits."""

@@ -1,4 +1,4 @@
-"""Proven places at which a capture can be cut so that each packet is in exactly one piece.
+"""Finds offsets at which a capture can be cut so that each packet is in exactly one piece, and proves them.
 
 A payload may contain a capture, so bytes that look like a packet header prove nothing. But every stretch as long as the
 longest possible record contains the beginning of a record. The search therefore takes every offset of the stretch
@@ -27,26 +27,28 @@ from kproxy.captures.formats.pcapng import BYTE_ORDER_MAGIC
 from kproxy.captures.formats.records import Walker
 
 BLOCK: Final = 12
-"""Size in bytes of the smallest block of pcapng: its type, and its length twice."""
+"""Size in bytes of the smallest pcapng block: its type, and its length twice."""
 LONGEST_BLOCK: Final = LONGEST + (1 << 17)
 LONGEST_RECORD: Final = 4 << 20
-"""Largest snap length of a pcap file that is cut."""
+"""Maximum snap length, in bytes, of a pcap file that is cut."""
 LONGEST_TIME: Final = 1 << 28
-"""Longest time, in seconds, between a file's first packet and any other. Four bytes after a header the bytes look like
-a header except for the time.
+"""Maximum time, in seconds, between a file's first packet and any other.
+
+The bytes four behind a true header look like a header too, except for their time.
 """
 MOST_STEPS: Final = 1 << 17
-"""Maximum number of records that are followed for one edge."""
+"""Maximum number of records that are followed to find one edge."""
 
 _DEAD: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """How records follow one another in a file: offset of the first, size of the longest, and the step to the next.
+    """How records follow one another in a file.
 
-    `next_of` returns the offset after the record at an offset, _DEAD if no record can be there, and the file's size if
-    the record goes beyond it; `all_next` does this for many offsets, and may omit those at the file's end.
+    `first` is the offset of the first record, `longest` the maximum size of a record. `next_of` returns the offset
+    after the record at an offset, _DEAD if no record can be there, and the file's size if the record goes beyond it.
+    `all_next` does this for all offsets of a range, and may omit those at the file's end.
     """
 
     first: int
@@ -56,15 +58,14 @@ class _Form:
 
 
 Need = Callable[[int, int], None]
-"""Called with the range of a view's bytes that is read next."""
+"""A function called with the range (start, end) of a view's bytes that is read next."""
 
 
 def edges(view: memoryview, walker: Walker, nominal: Sequence[int], need: Need | None = None) -> list[int]:
-    """The first proven edge at or after each of some offsets of a file, without repetition; fewer if none can be
-    proven.
+    """For each offset in `nominal`, the first offset at or after it at which a packet record provably begins.
 
-    `walker` belongs to the file, whose first 64 KiB must be present; `need` is called for other ranges. The result
-    depends only on the file and the offsets.
+    The result is sorted, without duplicates and without offsets that cannot be proven; it depends only on the file and
+    `nominal`. `walker` belongs to the file, whose first 64 KiB must be present; `need` is called for other ranges.
     """
     form = _pcap(view, walker.longest) if isinstance(walker, PcapWalker) else _pcapng(view)
     if form is None:

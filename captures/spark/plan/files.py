@@ -1,4 +1,4 @@
-"""Captures by path or by URL (s3://, gs://, hdfs://, file://), and tables at a URL.
+"""Opens captures by path or by URL (s3://, gs://, hdfs://, file://), and uploads tables to a URL.
 
 A path is mapped into memory. For a URL, pyarrow's file systems read the ranges that are needed into a sparse temporary
 file, which is mapped instead. Credentials come from the environment, as these file systems define; a URL may have their
@@ -28,15 +28,16 @@ from kproxy.captures.tables.schema import TABLES
 from kproxy.captures.tls.keylog import Secrets
 
 BLOCK: Final = 1 << 18
-"""Minimum size of a read from a URL, in bytes."""
+"""Minimum number of bytes that are read from a URL at a time."""
 COPIED: Final = 16 << 20
-"""Size of a copied chunk, in bytes."""
+"""Number of bytes that are copied at a time."""
 PACKED: Final = 8 << 20
-"""Compressed bytes read beyond the wanted number, so that the decompressor certainly yields that many: a block of the
-format.
+"""Number of compressed bytes that are read beyond the wanted number, so that the decompressor certainly yields as many.
+
+It is the maximum size of a compressed block.
 """
 _SAME: Final = {"s3a": "s3", "s3n": "s3"}
-"""Hadoop's names of file systems with pyarrow's."""
+"""Hadoop's names of file systems, with the names that pyarrow has for them."""
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/?]*)([^?]*)(\?[a-z_]+=.*)?", re.DOTALL)
 _PATTERN: Final = re.compile(r"[*\[]")
 
@@ -46,13 +47,13 @@ def is_url(path: object) -> bool:
 
 
 def shown(path: str) -> str:
-    """The name of a file; for a URL without options and user information, which may be secrets."""
+    """The name of a file for messages: a URL loses its options and user information, which may be secrets."""
     match = _URL.fullmatch(path)
     return path if match is None else f"{match[1]}://{match[2].rpartition('@')[2]}{match[3]}"
 
 
 class Mapped:
-    """The bytes of a file as `view`; only ranges that were needed are present."""
+    """The bytes of a file as `view`; only ranges for which `need` was called are present."""
 
     def __init__(self, view: memoryview, read: Callable[[int, int], bytes], file: BinaryIO) -> None:
         self.view = view
@@ -73,7 +74,7 @@ class Mapped:
 
 
 class Local(Mapped):
-    """A file that is present as a whole."""
+    """A local file, all of whose bytes are present."""
 
     def __init__(self, view: memoryview) -> None:
         self.view = view
@@ -84,7 +85,7 @@ class Local(Mapped):
 
 @contextmanager
 def mapped(path: str) -> Iterator[Mapped | None]:
-    """The bytes of a file; None if it is compressed, empty or cannot be mapped.
+    """A context with the bytes of a file; None if it is compressed, empty or cannot be mapped.
 
     Raises CaptureError if it cannot be opened or read.
     """
@@ -105,7 +106,7 @@ def mapped(path: str) -> Iterator[Mapped | None]:
 
 
 def head(path: str, size: int) -> bytes:
-    """The first `size` bytes of a file, decompressed. Raises CaptureError if it cannot be opened."""
+    """The first `size` bytes of a file's decompressed content. Raises CaptureError if it cannot be opened."""
     if not is_url(path):
         with _opened(path) as descriptor:
             return _head(descriptor, size)
@@ -119,8 +120,7 @@ def head(path: str, size: int) -> bytes:
 
 
 def found(url: str) -> list[str]:
-    """The captures that a URL names: a file, the files of a folder, or those that match a pattern (`*` and `[…]`), in
-    order.
+    """The captures at a URL, in order: a file, the files of a folder, or those that match a pattern (`*` and `[…]`).
 
     Raises CaptureError if there is none.
     """
@@ -144,7 +144,7 @@ def found(url: str) -> list[str]:
 
 
 def size(path: str) -> int:
-    """Size in bytes of a file, or of all files in a folder. Raises CaptureError if a URL cannot be opened."""
+    """Size in bytes of a file, or of all files in a folder together. Raises CaptureError if a URL cannot be opened."""
     if not is_url(path):
         here = Path(path)
         return sum(one.stat().st_size for one in (here.iterdir() if here.is_dir() else [here]) if one.is_file())
@@ -155,7 +155,10 @@ def size(path: str) -> int:
 
 @contextmanager
 def opened(paths: Sequence[str], secrets: Secrets | None = None) -> Iterator[FileSource]:
-    """As captures.tls.opening.open_capture; files at URLs are first copied to this machine."""
+    """A context with the source of captures, as captures.decrypted.open_capture gives it.
+
+    Files at URLs are copied to this machine first.
+    """
     with TemporaryDirectory(prefix="kproxy-") if any(map(is_url, paths)) else nullcontext("") as folder:
         local = [Path(folder) / str(i) if is_url(path) else Path(path) for i, path in enumerate(paths)]
         names = {here: shown(path) for here, path in zip(local, paths, strict=True) if is_url(path)}
@@ -176,7 +179,7 @@ def _copy(url: str, to: Path) -> None:
 
 
 def upload(folder: Path, url: str) -> None:
-    """Upload the files that captures.tables.parquet has written to a folder below a URL.
+    """Upload the files that captures.tables.parquet has written to `folder` to the same places below a URL.
 
     Files of an earlier writing of the same capture are removed. Raises CaptureError if the upload fails.
     """
@@ -212,7 +215,7 @@ def _matching(system: Any, path: str) -> Iterator[str]:
 
 
 def _system(url: str) -> tuple[Any, str, Callable[[str], str]]:
-    """The file system of a URL, the path in it, and a function that makes a URL of another path."""
+    """(file system of a URL, path in it, function that makes a URL of another path)."""
     match = _URL.fullmatch(url)
     assert match is not None  # noqa: S101  # nobody asks of a path
     scheme, host, rest, options = match.groups(default="")
@@ -240,7 +243,7 @@ def _input(url: str) -> Any:
 
 @contextmanager
 def _as_capture_errors(url: str) -> Iterator[None]:
-    """Turns pyarrow's exceptions into CaptureError."""
+    """A context that turns pyarrow's exceptions into CaptureError."""
     import pyarrow as pa
 
     try:
@@ -280,5 +283,5 @@ def _head(descriptor: int, size: int) -> bytes:
             if len(held) >= size:
                 break
     except CompressionError:
-        pass  # the reading says what is wrong with it
+        pass  # the reading will report the error
     return bytes(held[:size])

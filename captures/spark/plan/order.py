@@ -1,4 +1,4 @@
-"""What the summaries of splits say together: order, totals, and whether the plan must be corrected."""
+"""Combines the summaries of splits: the order of files, totals, and whether the plan must be corrected."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ from kproxy.decoders.exchange import Health
 
 @dataclass(slots=True)
 class Summary:
-    """What happened to one file of a split. Times are nanoseconds since the epoch, None without packets.
+    """A summary of one file, as far as a split read it. Times are nanoseconds since the epoch, None without packets.
 
-    `first` and `last` are times of packets; `segments`, `first_segment` and `last_segment` describe the TCP segments
-    among them; `clock` is the latest time. `position` is the address that was reached; the whole file has the `size`
-    addresses from `base` on. `trouble` is the reason why the file must be read as a whole.
+    `first` and `last` are the times of the first and last packet; `segments` is the number of TCP segments,
+    `first_segment` and `last_segment` are their times; `clock` is the latest time. The split has the addresses from
+    `start` to `end`, and was read up to `position`; the file has `size` addresses from `base` on. `error` is why it
+    could not be read further, at `offset`. `trouble` is the reason why the file must be read as a whole.
     """
 
     split: int
@@ -51,11 +52,11 @@ class Summary:
     offset: int | None = None
     trouble: str | None = None
     unknown: list[int] = field(default_factory=list)
-    """Link-layer types that cannot be read."""
+    """Link-layer types in the file that kproxy cannot read."""
     unread: dict[str, int] = field(default_factory=dict)
-    """Counts of packets of unread links and tunnels, by name."""
+    """Number of packets of unsupported links and tunnels, by name."""
     untimed: int = 0
-    """Number of packets whose time was out of range; they have the time of the packet before."""
+    """Number of packets with a time out of range; each got the time of the packet before it."""
 
     def json(self) -> str:
         return json.dumps(asdict(self))
@@ -67,7 +68,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Order:
-    """All summaries, in the order of capture."""
+    """The summaries of all splits, in the order of addresses."""
 
     capture: str
     summaries: tuple[Summary, ...]
@@ -78,20 +79,20 @@ class Order:
 
     @cached_property
     def clocks(self) -> tuple[Ints, Ints]:
-        """For each address range, the latest time that was reached before it."""
+        """(first address of each split, latest time that the splits before it reached)."""
         starts = np.array([one.start for one in self.summaries], np.int64)
         clocks = np.array([0, *(one.clock for one in self.summaries)], np.int64)
         return starts, np.maximum.accumulate(clocks)[:-1]
 
     @cached_property
     def counts(self) -> tuple[Ints, Ints]:
-        """For each summary, the position of its first segment, and the number of segments before it."""
+        """(first address of each split, number of TCP segments in the splits before it)."""
         starts = np.array([one.start for one in self.summaries], np.int64)
         counts = np.cumsum([0, *(one.segments for one in self.summaries)], dtype=np.int64)
         return starts, counts[:-1]
 
     def which(self, positions: Ints) -> Ints:
-        """The index, in the reading, of the segment at each position."""
+        """The numbers in the reading of the segments at these positions (captures.spark.read.reading.SEGMENTS)."""
         starts, before = self.counts
         split = np.maximum(np.searchsorted(starts, positions, "right") - 1, 0)
         return before[split] + positions - starts[split]
@@ -102,12 +103,12 @@ class Order:
 
     @cached_property
     def end(self) -> int:
-        """The last address that was reached."""
+        """The highest address that any split reached."""
         return max(one.position for one in self.summaries)
 
     @cached_property
     def files(self) -> list[Summary]:
-        """One summary for each file: that of its last split, with the totals of all its splits."""
+        """One summary for each file, with the totals of all its splits."""
         found: dict[int, Summary] = {}
         for one in self.summaries:
             before = found.get(one.base)
@@ -118,7 +119,7 @@ class Order:
 
     @cached_property
     def silences(self) -> list[tuple[int, int, int]]:
-        """Gaps between files: an address, and the clock before and after it."""
+        """Where packets are missing between files: (address, latest time before it, time of the next segment)."""
         found = []
         files = self.files
         for index, (one, following) in enumerate(pairwise(files)):
@@ -131,7 +132,7 @@ class Order:
 
     @property
     def health(self) -> Health:
-        """What the packets themselves show: `unread` and `untimed`."""
+        """The unread and untimed packets of all splits."""
         unread: Counter[str] = Counter()
         for one in self.summaries:
             unread.update(one.unread)
@@ -139,7 +140,7 @@ class Order:
 
     @property
     def error(self) -> CaptureError | None:
-        """The first reason why not everything could be read."""
+        """The first error, if a file could not be read to its end or has link layers that kproxy cannot read."""
         files = self.files
         for one in files:
             if one.error is not None:
@@ -160,8 +161,7 @@ class Order:
             )  # fmt: skip
 
     def mended(self, plan: Plan) -> tuple[list[tuple[str, ...]], frozenset[int]] | None:
-        """The groups of files that must be read differently than planned, and those that must not be cut; None if the
-        plan is right.
+        """(groups of files, indexes of the groups that must not be cut) for a corrected plan; None if `plan` is right.
 
         A file whose splits do not meet is read as a whole; files that overlap in time are read together.
         """
@@ -182,23 +182,27 @@ class Order:
         return [tuple(path for index in sorted(group) for path in plan.groups[index]) for group in groups], serial
 
     def whole(self, groups: Sequence[tuple[str, ...]]) -> list[tuple[str, str]]:
-        """The files to be read as a whole, if they are in these groups, with the reasons."""
+        """(file, reason) of the files that must be read as a whole, including files that overlap with others in
+        `groups`.
+        """
         found: dict[str, str] = {}
         for one in self.summaries:
             if one.trouble is not None:
                 found.setdefault(one.name, one.trouble)
         for group in groups:
             if len(group) > 1:
-                found |= dict.fromkeys(map(shown, group), "its times overlap those of another")
+                found |= dict.fromkeys(map(shown, group), "its times overlap those of another file")
         return list(found.items())
 
     def where(self, address: int) -> tuple[str, int]:
-        """The file that holds an address, and the offset in it."""
+        """(name of the file that holds an address, offset in it)."""
         one = self.files[max(bisect_right(self._bases, address) - 1, 0)]
         return one.name, address - one.base
 
     def places(self, addresses: Ints) -> tuple[Any, Any]:
-        """The files that hold some addresses, as a pyarrow.Array, and offsets in them; null for a negative address."""
+        """(names of the files that hold some addresses, offsets in them), both as pyarrow arrays; null for a negative
+        address.
+        """
         files = np.maximum(np.searchsorted(self._bases, addresses, "right") - 1, 0)
         none = addresses < 0
         names = pa.array([one.name for one in self.files], pa.string())
@@ -211,7 +215,7 @@ class Order:
 
 
 def _joined(one: Summary, later: Summary) -> Summary:
-    """The combined summary of two adjacent splits of one file."""
+    """One summary of two adjacent splits of a file."""
     both = Summary(**asdict(later))
     both.first = later.first if one.first is None else one.first
     both.last = max((time for time in (one.last, later.last) if time is not None), default=None)

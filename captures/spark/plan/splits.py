@@ -26,20 +26,21 @@ from kproxy.captures.tls import keylog
 from kproxy.captures.tls.keylog import Secrets
 
 WIDE: Final = 1 << 44
-"""Number of addresses of a file."""
+"""Number of addresses that each file has."""
 SPLIT_SIZE: Final = 128 << 20
-"""Default size of a split, in bytes."""
+"""Default maximum size of a split in bytes."""
 _HEADS: Final = (1 << 16, 1 << 20, 1 << 24, keylog.LARGEST)
-"""Size in bytes of the part of a file in which its first packet is searched."""
+"""Numbers of leading bytes of a file, tried one after the other, in which its first packet is searched for."""
 _ENCRYPTED: Final = "TLS is decrypted from the beginning on"
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The work of one task: the records of a file from `start` to `end`, whose addresses begin at `base`.
+    """The work of one task: the records of a file from offset `start` to offset `end`; the file's first address is
+    `base`.
 
-    `walker` is the file's, in its state at `start`. None means that `paths` are read together from beginning to end: a
-    compressed file, files that must be merged, encrypted traffic.
+    `walker` is a walker of the file in its state at `start`. If it is None, the files `paths` are read together from
+    beginning to end: a compressed file, files that must be merged, or encrypted traffic.
     """
 
     number: int
@@ -53,20 +54,19 @@ class Split:
     alone: bool = True
     """Whether this is the only split of its file."""
     secrets: Secrets = field(default_factory=dict, repr=False)
-    """TLS secrets besides those in the files; only splits that are read as a whole have any."""
+    """TLS secrets besides those in the files; only splits without a walker have any."""
 
 
 Read = Callable[[Split, str], Iterator[Any]]
-"""Reads a split of the reading with this name, and yields batches that have summaries (captures.spark.read.reading)."""
+"""Reads a split of the reading with this name; gives batches that include summaries (captures.spark.read.reading)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`capture` names the reading (captures.tables.keys); `groups` are its files, those that are read together in one
-    group.
+    """The splits of a reading. `capture` is its name (captures.tables.keys); `groups` are its files.
 
-    `before` is the number of groups that earlier readings had. `whole` are files that one task reads as a whole, with
-    the reasons.
+    Files of a group are read together. `before` is the number of groups that earlier readings had. `whole` are (file,
+    reason) of files that one task reads from beginning to end.
     """
 
     capture: str
@@ -80,13 +80,13 @@ class Plan:
 class _File:
     path: str
     first: int | None
-    """The time of its first packet; None if it has none that can be read."""
+    """Time (ns) of the file's first packet; None if no packet can be read."""
     whole: bool
-    """Whether it must not be cut."""
+    """Whether the file must not be cut into splits."""
 
 
 def expand(paths: Sequence[Path | str]) -> list[str]:
-    """The captures that are meant: patterns and folders are replaced by their files, without repetition, in order.
+    """The files of `paths`, each once, in order; a pattern or folder stands for its captures.
 
     Raises CaptureError if there are none.
     """
@@ -115,11 +115,10 @@ def _of_folder(folder: Path) -> list[str]:
 
 
 def plan(paths: Sequence[Path | str], size: int = SPLIT_SIZE, before: int = 0, secrets: Secrets | None = None) -> Plan:
-    """The plan for reading these captures in splits of about `size` bytes at most, after `before` groups of earlier
-    readings.
+    """The plan for reading these captures in splits of about `size` bytes at most.
 
-    With TLS `secrets`, or if a capture contains some, all captures are decrypted together by one task. Raises
-    CaptureError if one of them cannot be opened.
+    `before` is the number of groups of files that earlier readings had. With TLS `secrets`, or if a capture contains
+    some, all captures are decrypted together by one task. Raises CaptureError if a capture cannot be opened.
     """
     given = expand(paths)
     folder = len(given) == 1 and Path(given[0]).is_dir()
@@ -136,7 +135,9 @@ def plan(paths: Sequence[Path | str], size: int = SPLIT_SIZE, before: int = 0, s
 def of_groups(
     groups: Sequence[tuple[str, ...]], size: int, serial: frozenset[int] = frozenset(), before: int = 0
 ) -> Plan:
-    """The plan for files in this order; a group is read together, and the groups in `serial` are not cut."""
+    """The plan for files in this order; files of a group are read together, and the groups with index in `serial` are
+    not cut.
+    """
     splits: list[Split] = []
     for index, group in enumerate(groups):
         for split in _splits(group, size, cut=index not in serial):
@@ -172,7 +173,7 @@ def _splits(group: tuple[str, ...], size: int, *, cut: bool) -> Iterator[Split]:
 
 
 def moved(walker: Walker, position: int) -> Walker:
-    """A copy of the walker at another place."""
+    """A copy of a walker that continues at another offset."""
     other = copy(walker)
     other.position = position
     return other
@@ -188,7 +189,7 @@ def _first_packet(held: files.Mapped) -> Walker | None:
 
 
 def _at_first_packet(view: memoryview) -> Walker | None:
-    """The walker of a file after it has read all that precedes the first packet; None if the file cannot be cut."""
+    """A walker that has read everything before the first packet of a file; None if the file cannot be cut."""
     try:
         walker = detect.walker(view, whole=True)
         if walker is None:
@@ -206,7 +207,7 @@ def _at_first_packet(view: memoryview) -> Walker | None:
 
 
 def _look(path: str) -> _File:
-    """The time at which a file begins."""
+    """What the beginning of a file tells: the time of its first packet, and whether it can be cut."""
     for size in _HEADS[:-1]:
         first = files.head(path, size)
         view = memoryview(first)
@@ -223,12 +224,12 @@ def _look(path: str) -> _File:
 
 
 def began(path: str) -> int | None:
-    """The time of a file's first packet; None if it has none. Raises CaptureError as `plan` does."""
+    """Time (ns) of a file's first packet; None without packets. Raises CaptureError if the file cannot be opened."""
     return _look(path).first
 
 
 def _has_secrets(path: str) -> bool:
-    """Whether a capture contains TLS secrets, so that it is decrypted while it is read."""
+    """Whether a capture contains TLS secrets, so that it must be decrypted while it is read."""
     with files.mapped(path) as held:
         if held is None:
             return bool(keylog.embedded([memoryview(files.head(path, HEAD))]))
@@ -240,7 +241,7 @@ def _has_secrets(path: str) -> bool:
 
 
 def _capture(group: tuple[str, ...], secrets: Secrets | None = None) -> str:
-    """The name of the reading that begins with these files, as captures.tables.keys.capture_id makes it."""
+    """The id of the capture that begins with these files, equal to that of captures.tables.keys.capture_id."""
     if len(group) == 1 and not secrets and files.is_url(group[0]):
         return named(files.head(group[0], HEAD))
     with files.opened(group, secrets) as source:

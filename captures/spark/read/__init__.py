@@ -1,1 +1,1 @@
-"""A reading without claims: splits become segments, the segments of a flow become items, items become rows."""
+"""Reads without claims: splits become segments, the segments of a flow become items, items become rows."""

@@ -1,8 +1,8 @@
-"""Filters that depend on other flows, or on numbers of exchanges and connections: flows are read twice for them.
+"""Evaluates filters that depend on other flows, or on numbers of exchanges and connections, by reading flows twice.
 
 The first reading selects nothing: it collects the facts of all flows (`names`) and where their exchanges begin, from
-which the numbers follow (`numbered`). The second reading evaluates the filter for each exchange with its number and
-with what was known when the exchange was complete.
+which the numbers follow (`numbered`). The second reading evaluates the filter for each exchange, with its number and
+with the facts known when the exchange was complete.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from kproxy.decoders.schema import Definitions
 from kproxy.decoders.stream import Source
 
 NUMBERS: Final = -2
-"""Position of rows that hold numbers in their payloads; they precede the parcels of their flow."""
+"""`position` of rows that hold a number in their payload; these rows precede the parcels of their flow."""
 _NUMBERS: Final = frozenset({"number", "connection"})
 """Attributes of filters that are numbers over all flows."""
 _NUMBERED: Final = struct.Struct("=5q")
-"""What is numbered (index into _COUNTED), where it began (started, born, rank), and its number."""
+"""Layout of a row that holds a number: index into _COUNTED, place of the item (started, born, rank), number."""
 _COUNTED: Final = ("exchange", "flow")
 _ROWS: Final = pa.schema([("flow_id", pa.int64()), ("position", pa.int64()), ("data", pa.binary())])
 
@@ -43,7 +43,7 @@ def asks_others(expression: Expression) -> bool:
 
 
 class Asked:
-    """A filter over the exchanges of a flow, with the facts of all flows."""
+    """A filter over the exchanges of a flow that uses the facts of all flows."""
 
     def __init__(self, expression: Expression, source: Source, definitions: Definitions, facts: Facts) -> None:
         self._matches = expression.compile()
@@ -53,7 +53,10 @@ class Asked:
         self._learnt = Learnt(self._then, _NodesThen(facts, self._then))
 
     def matches(self, exchange: Exchange, position: Position, number: int, connection: int) -> bool:
-        """Whether an exchange matches, at the position where it was complete. Never raises on bad bytes."""
+        """Whether an exchange matches; `position` is where it was complete. Never raises on bad bytes.
+
+        `number` and `connection` are the exchange's and its connection's numbers over all flows.
+        """
         self._then.position = position
         row = _NumberedRow(exchange, self._source, self._definitions, self._learnt)
         row.number, row.connection = number, connection
@@ -64,7 +67,7 @@ class Asked:
 
 
 class _NodesThen(Nodes):
-    """The node ids that were known at the position of `then`."""
+    """The node ids of brokers that are known at the position of `then`."""
 
     def __init__(self, facts: Facts, then: Then) -> None:
         super().__init__()
@@ -87,7 +90,7 @@ class _NodesThen(Nodes):
 
 
 class _NumberedRow(ExchangeRow):
-    """A row with the numbers of a reading of all flows."""
+    """An exchange for filters, with the numbers that it and its connection have over all flows."""
 
     __slots__ = ("connection", "number")
     connection: int
@@ -101,7 +104,7 @@ def _port(address: str) -> str:
 def numbered(items: Iterable[tuple[int, str, int, int, int, int]]) -> Any:
     """Numbers as rows that precede the parcels of their flows: a batch of captures.spark.claims.claiming.PARCELS.
 
-    Each item is (flow id, counter, started, born, rank, number).
+    Each of `items` is (flow_id, counter, started, born, rank, number).
     """
     given = list(items)
     data = [_NUMBERED.pack(_COUNTED.index(counted), *rest) for _, counted, *rest in given]
@@ -110,6 +113,6 @@ def numbered(items: Iterable[tuple[int, str, int, int, int, int]]) -> Any:
 
 
 def number_of(data: Any) -> tuple[tuple[str, int, int, int], int]:
-    """The place and the number in one of these rows."""
+    """((counter, started, born, rank), number) in the payload of a row that `numbered` made."""
     counted, started, born, rank, number = _NUMBERED.unpack(data)
     return (_COUNTED[counted], started, born, rank), number

@@ -1,4 +1,4 @@
-"""Stage 3: items become rows, with the facts of all flows: numbers, names of topic ids, node ids."""
+"""Stage 3: turns items into rows, with the facts of all flows: numbers, names of topic ids, node ids."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kproxy.captures.tables.schema import EXCHANGES, FLOWS, RECORDS, TABLES
 from kproxy.decoders.exchange import Health
 
 NUMBERED: Final = {"exchange": (EXCHANGES.name, "exchange"), "flow": (FLOWS.name, "connection")}
-"""Kinds of items that are counted, and the column that holds their number."""
+"""By kind of a counted item, the (table, column) that holds its number."""
 
 
 _NONE: Final[Mapping[str, int]] = {}
@@ -32,13 +32,15 @@ _NONE: Final[Mapping[str, int]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Numbers of exchanges and flows that begin in the ranges before each range (captures.spark.read.flows.ITEMS)."""
+    """By kind and range of addresses: the number of exchanges, or of flows, that begin before this range."""
 
     before: Mapping[str, Mapping[int, int]]
 
     @classmethod
     def of(cls, counts: Iterable[tuple[str, int, int]], already: Mapping[str, int] = _NONE) -> Numbers:
-        """Made from the number of items of each kind in each range, and from those numbered `already`."""
+        """From (kind, range, number of items in it), and from the number of items of each kind that are numbered
+        `already`.
+        """
         found: dict[str, dict[int, int]] = {"exchange": {}, "flow": {}}
         for kind, span, count in counts:
             if kind in COUNTED:
@@ -53,17 +55,17 @@ class Numbers:
 
 
 class Counting:
-    """Numbers items of ranges; the items of a range must be adjacent, in the order captures.spark.read.flows.SORTED."""
+    """Numbers items; those of a range must be adjacent, in the order captures.spark.read.flows.SORTED."""
 
     def __init__(self, numbers: Numbers, among: Among | None = None) -> None:
-        """`among` describes the claims beside the items (captures.spark.claims.claiming)."""
+        """`among` tells how many claims began before an item (captures.spark.claims.numbering.Among)."""
         self._among = among or Among()
         self._numbers = numbers
         self._range: int | None = None
         self._counted = {"exchange": 0, "flow": 0}
 
     def of(self, batch: Any) -> list[int]:
-        """The number of each item among those of its kind; 0 if it has none."""
+        """The number of each item among the items of its kind; 0 for a kind that is not counted."""
         found = []
         counted = self._counted
         columns = (batch.column(name).to_pylist() for name in ("kind", "started", "range", "number"))
@@ -81,7 +83,7 @@ class Counting:
         return found
 
     def rows(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """The numbers of items in the form of captures.spark.read.asking.numbered."""
+        """The numbers of items, as rows that captures.spark.read.asking.numbered makes."""
         for batch in batches:
             given = zip(
                 *(batch.column(name).to_pylist() for name in ("flow_id", "kind", "started", "born", "rank")),
@@ -91,20 +93,20 @@ class Counting:
 
 
 class Closer:
-    """Closes items of ranges; the items of a range must be adjacent, in the order captures.spark.read.flows.SORTED."""
+    """Completes items; those of a range must be adjacent, in the order captures.spark.read.flows.SORTED."""
 
     def __init__(self, options: Options, facts: Facts, numbers: Numbers, among: Among | None = None) -> None:
-        """`among` as for Counting."""
+        """`among` tells how many claims began before an item (captures.spark.claims.numbering.Among)."""
         self._options = options
         self._facts = facts
         self._counting = Counting(numbers, among)
         self._nodes = facts.nodes
 
     def close(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Items with all their rows, for the tables that have columns in them: batches of CLOSED."""
+        """Batches of CLOSED: the items with all their rows, for the tables whose columns the batches have."""
         for batch in batches:
             if batch.num_rows:
-                # its times are of the session's zone
+                # Spark gives times in the session's time zone
                 yield self._closed(batch.cast(pa.schema([ITEMS.field(name) for name in batch.schema.names])))
 
     def _closed(self, batch: Any) -> Any:
@@ -127,7 +129,7 @@ class Closer:
         return pa.record_batch([closed[name] for name in schema.names], schema=schema)
 
     def _table(self, name: str, column: Any, opened: Mapping[int, Mapping[str, list[Row]]]) -> Any:
-        """The rows of a table, with those of formerly open items in their places."""
+        """A column of rows with the rows of open items put in; `opened` maps an item's index to its rows by table."""
         if not opened or name not in self._options.tables:
             return column
         given = nested(name, [rows.get(name, []) for rows in opened.values()])
@@ -137,7 +139,7 @@ class Closer:
         return both.take(pa.array(order))
 
     def _with_nodes(self, column: Any, positions: Sequence[Position]) -> Any:
-        """The exchanges with the node ids of their brokers."""
+        """The column of the table exchanges, with the node ids of brokers that were known at the items' positions."""
         if not self._nodes:
             return column
         rows = column.flatten()
@@ -154,7 +156,7 @@ class Closer:
 
 
 def rows_of(opened: Open, position: Position, facts: Facts, options: Options) -> dict[str, list[Row]]:
-    """The rows of an open exchange, with what was known at its position."""
+    """The rows of an open exchange by table, with the facts known at its position."""
     then = Then(facts, position)
     rows = opened.draft.close(then.topic, None)
     records = opened.records
@@ -169,16 +171,18 @@ def rows_of(opened: Open, position: Position, facts: Facts, options: Options) ->
 
 PLACE: Final = ("standing", "kind", "started", "born", "rank")
 TAKEN: Final = (*PLACE, "range", "done", "nth", "number", "open")
-"""Columns of items that closing needs besides those of tables."""
+"""Columns of items that closing needs, besides those with the rows of tables."""
 CLOSED: Final = pa.schema([
     *(ITEMS.field(name) for name in PLACE), ("number", pa.int64()),
     *((name, pa.list_(pa.struct(list(arrow.schema(TABLES[name]))))) for name in MADE),
 ])  # fmt: skip
-"""The rows of each table, one list for each item, with the item's identity and number."""
+"""The result of closing: for each item its identity, its number, and for each table the list of its rows."""
 
 
 def _replaced(column: Any, numbers: Mapping[str, Sequence[int]]) -> Any:
-    """A column of lists of rows; each row gets the number of its item."""
+    """A column of lists of rows, in which each row has the number of its item; `numbers` maps a field to the items'
+    numbers.
+    """
     rows, items = column.flatten(), pc.list_parent_indices(column)
     for name, values in numbers.items():
         column = _set(column, rows, name, pa.array(values, pa.int64()).take(items))
@@ -186,7 +190,7 @@ def _replaced(column: Any, numbers: Mapping[str, Sequence[int]]) -> Any:
 
 
 def _set(column: Any, rows: Any, name: str, values: Any) -> Any:
-    """A column of lists of rows with one field replaced."""
+    """A column of lists of rows with other `values` in the field `name`; `rows` are the rows of all lists."""
     fields = list(rows.type)
     arrays = [values if field.name == name else rows.field(index) for index, field in enumerate(fields)]
     lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()

@@ -1,4 +1,6 @@
-"""Facts that flows share: names of topic ids, node ids of brokers, each valid from a position in the capture on."""
+"""Facts that flows share: names of topic ids, and node ids of brokers. A fact is known from a position in the capture
+on.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +12,16 @@ from typing import Any, Final
 from kproxy.decoders.knowledge import MOST, RESERVED, Fact, Knowledge
 
 NODE: Final = "node"
-"""The kind of facts that are not Facts of Knowledge: the node id of a broker."""
+"""Kind of the facts about brokers' node ids; the kinds of all others are values of `Fact`."""
 
 Position = tuple[int, int, int]
-"""Position at which an item was complete: (done, born, nth)."""
+"""(done, born, nth) of an item in captures.spark.read.flows.ITEMS: where it was complete."""
 LearnedFact = tuple[str, str, str, Position]
-"""A fact's kind, its subject, its value, and the position from which it is known."""
+"""(kind, subject, value, position from which the fact is known)."""
 
 
 class Facts:
-    """The facts of all flows, and from which position each is known."""
+    """The facts of all flows, each with the positions from which its values are known."""
 
     def __init__(self, facts: Iterable[LearnedFact]) -> None:
         self._known: dict[tuple[str, str], tuple[list[Position], list[str]]] = {}
@@ -38,18 +40,18 @@ class Facts:
                 held[1].append(known)
 
     def known(self, fact: str, about: str, position: Position) -> str | None:
-        """The value that is known at a position."""
+        """The value of a fact about a subject that is known at a position, None if there is none."""
         held = self._known.get((fact, about))
         index = 0 if held is None else bisect_right(held[0], position)
         return None if held is None or not index else held[1][index - 1]
 
     def about(self, fact: str) -> list[str]:
-        """The subjects of facts of a kind."""
+        """The subjects of all facts of this kind."""
         return [about for kind, about in self._known if kind == fact]
 
     @property
     def nodes(self) -> dict[tuple[str, int], tuple[list[Position], list[str]]]:
-        """Node ids by host and port."""
+        """By (host, port): (positions, node ids known from them on)."""
         found = {}
         for (fact, about), held in self._known.items():
             if fact == NODE:
@@ -59,7 +61,7 @@ class Facts:
 
 
 class Then(Knowledge):
-    """What was known at a position."""
+    """The facts that were known at `position`, which the caller may change."""
 
     def __init__(self, facts: Facts, position: Position) -> None:
         super().__init__()
@@ -71,13 +73,13 @@ class Then(Knowledge):
 
 
 def changing(first: Iterable[LearnedFact]) -> list[str]:
-    """The subjects of one kind with several values, for which every change counts and not only the first value."""
+    """The subjects of facts whose value changes: for these, all positions are needed and not only the first."""
     seen = Counter((fact, about) for fact, about, _, _ in first)
     return [about for (_, about), count in seen.items() if count > 1]
 
 
 def learned_facts(batch: Any) -> Iterator[LearnedFact]:
-    """The facts in the items of a batch."""
+    """The facts in the column `learned` of a batch of items."""
     columns = (batch.column(name).to_pylist() for name in ("learned", "done", "born", "nth"))
     for learned, *position in zip(*columns, strict=True):
         for one in learned or ():

@@ -1,9 +1,9 @@
-"""Stage 2: the segments of flows become items, as Arrow batches: exchanges, stream problems and flows as drafts of
-rows.
+"""Stage 2: turns the segments of flows into items: drafts of rows for exchanges, stream problems and flows, as Arrow
+batches.
 
 The segments of a flow must be adjacent and in the order of their position. They pass through the parts that read any
 capture: reassembly, orientation and conversations of captures.reader, and the drafts of captures.tables. Stage 3
-(captures.spark.read.closing) adds what depends on other flows: numbers, names of topic ids and node ids.
+(captures.spark.read.closing) adds the values that depend on other flows: numbers, names of topic ids and node ids.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ from kproxy.decoders.stream import Source
 from kproxy.decoders.view import View
 
 GRANULE: Final = 26
-"""Number of low bits of an address that lie within one range of numbering."""
+"""Number of low bits of an address: addresses that differ only in them form a range, by which items are counted."""
 MADE: Final = tuple(name for name in TABLES if name != CAPTURES.name)
-"""Tables of which items have rows."""
+"""Tables whose rows are made from items."""
 ROWS: Final = 1024
-"""Number of items in a batch."""
+"""Maximum number of items in a batch."""
 
 _LEARNED: Final = pa.list_(pa.struct([("fact", pa.string()), ("about", pa.string()), ("known", pa.string())]))
 
@@ -77,39 +77,41 @@ ITEMS: Final = pa.schema([
 
 `kind` is "exchange", "problem", "flow" ("silent" if it has no exchanges), or "begun" for an exchange that the filter
 left out and that is only counted. `started` and `done` are the addresses at which an exchange's header was readable and
-at which the item was complete, `born` that of its connection's first packet; `rank` is the item's place within its flow
-by beginning, `nth` by completion. Numbers follow the order (started, born, rank), knowledge of facts the order (done,
-born, nth). `range` is started >> GRANULE. The `started` of a flow is that of its first exchange. `learned` holds the
-facts for other flows. `open`, if present, is a pickled Open, and the item has no rows yet. `number` is present if an
-earlier batch of a stream numbered the item. `standing` is FINAL, or the item's state until the next batch of a stream
-(OPEN, PRESUMED); for these, rows of kind "state" hold the `state` of their flow (captures.spark.follow.flow_states).
+at which the item was complete; `born` is the address of its connection's first packet. `rank` is the item's place
+within its flow by beginning, `nth` by completion. Numbers are given in the order (started, born, rank), facts are known
+in the order (done, born, nth). `range` is started >> GRANULE. The `started` of a flow is that of its first exchange.
+
+`learned` holds the facts in the item for other flows. `open`, if present, is a pickled Open, and the item has no rows
+yet. `number` is present if an earlier batch of a stream numbered the item. `standing` is FINAL, or the item's state
+until the next batch of a stream (OPEN, PRESUMED). Rows of kind "state" hold the `state` of their flow for the next
+batch (captures.spark.follow.flow_states).
 """
 Place = tuple[str, int, int, int]
-"""Which counter an item belongs to, and where it began: (counted, started, born, rank)."""
+"""Where an item that is counted began: (counter, started, born, rank); the counter is "exchange" or "flow"."""
 STATE: Final = -1
-"""Position of the row that holds a flow's state in its payload; it precedes the flow's segments."""
+"""`position` of a row that holds the state of a flow in its payload; the row precedes the flow's segments."""
 FINAL: Final = "final"
 OPEN: Final = "open"
-"""The item has begun; its rows are those that it has if the capture ends here."""
+"""Standing of an item that has begun; its rows are those that it has if the capture ends here."""
 PRESUMED: Final = "presumed"
-"""The item exists only if the capture ends here."""
+"""Standing of an item that exists only if the capture ends here."""
 _NO_EXCHANGE: Final = (None, None, None, 0, 0, None, FINAL, None, None)
-"""The columns between the range and the flow_id, for an item that has no rows."""
+"""The columns of ITEMS from `started` to `open`, for an item that has no rows."""
 _NO_ROWS: Final = (None,) * len(MADE)
 COUNTED: Final = {"exchange": "exchange", "begun": "exchange", "flow": "flow"}
-"""The counter of each kind of item."""
+"""By kind of an item, the name of its counter."""
 NUMBERED: Final = [kind for kind, counts_as in COUNTED.items() if counts_as == "exchange"]
-"""Kinds of items that are exchanges."""
+"""Kinds of items that are counted as exchanges."""
 SORTED: Final = ("range", "started", "born", "rank")
-"""The order of items before they are numbered."""
+"""Columns by which items are sorted before they are numbered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """How a capture is read, with the options of `kproxy export`; without `bodies` only headers are decoded.
 
-    `ports` selects connections with one of them, which are taken for Kafka if the capture holds only the broker's side.
-    `facts` holds the facts of all flows, for a filter that needs them.
+    Only connections with one of `ports` are read; they are taken for Kafka even if the capture holds only the broker's
+    side. `facts` holds the facts of all flows if the filter needs them.
     """
 
     tables: tuple[str, ...]
@@ -126,18 +128,18 @@ class Options:
 
     @property
     def undecided(self) -> bool:
-        """Whether the filter needs facts that are not collected yet; exchanges are then only searched for facts."""
+        """Whether the filter needs facts that are not collected yet; this reading then only collects facts."""
         return self.filter is not None and self.facts is None and asks_others(self.filter)
 
     @property
     def numbered(self) -> bool:
-        """Whether the filter needs numbers."""
+        """Whether the filter needs the numbers of exchanges or connections."""
         return self.filter is not None and asks_for_numbers(self.filter)
 
 
 @dataclass(slots=True)
 class Open:
-    """An exchange whose rows depend on facts of other flows; `frames` are its bytes if its records are wanted."""
+    """An exchange whose rows depend on facts of other flows; `records` has its bytes if the table records is wanted."""
 
     draft: Draft
     records: OpenRecords | None = None
@@ -151,7 +153,7 @@ class OpenRecords:
 
 
 class Held(FileSource):
-    """The bytes of a flow's segments, at their addresses."""
+    """A source that holds the bytes of a flow's segments, at their addresses."""
 
     def __init__(self, spans: Iterable[tuple[int, Any]] = ()) -> None:
         super().__init__(())
@@ -161,7 +163,7 @@ class Held(FileSource):
             self.add(at, payload)
 
     def add(self, at: int, payload: Any) -> None:
-        """Add bytes, in any order of addresses."""
+        """Add bytes at an address; addresses may come in any order."""
         if not self._starts or at > self._starts[-1]:
             self._starts.append(at)
             self._payloads.append(payload)
@@ -171,13 +173,16 @@ class Held(FileSource):
             self._payloads.insert(i, payload)
 
     def extend(self, spans: Iterable[tuple[int, Any]]) -> None:
-        """Add the bytes of several segments."""
+        """Add the bytes of several segments, as (address, bytes)."""
         for at, payload in spans:
             if payload:
                 self.add(at, payload)
 
     def kept(self, spans: Iterable[tuple[int, int]]) -> list[tuple[int, bytes]]:
-        """The bytes of some spans, one stretch for each segment from the first to the last span in it, in order."""
+        """(address, bytes) of the parts of segments that `spans` (address, length) need, in order.
+
+        For each segment it is one stretch, from its first span to its last.
+        """
         ranges: dict[int, tuple[int, int]] = {}
         for at, length in spans:
             i = bisect_right(self._starts, at) - 1
@@ -199,7 +204,7 @@ Progress: TypeAlias = "tuple[list[tuple[int, Exchange]], Done]"
 
 
 class FlowReader(Reader):
-    """Reads the segments of one flow, which the caller supplies."""
+    """A Reader of the segments of one flow, which the caller supplies."""
 
     def __init__(self, source: FileSource, options: Options, order: Order, counter: FlowCounter) -> None:
         super().__init__(source, options.definitions, ports=options.ports, began=counter.began)
@@ -224,22 +229,22 @@ class FlowReader(Reader):
         return super()._converse(conversation, events)
 
     def pass_over(self, share: Share, passing: Passing) -> Iterator[Progress]:
-        """As `of`, for segments that may be skipped."""
+        """Like `of`, for segments that the conversation may skip (captures.spark.claims.plain.Passing)."""
         self._passing, self._reassembler.numbers = passing, as_array
         yield from self.of(share, len(share.packets))
         if self._passing is not None:
-            # Its packets wait for others, and are read once these have come.
+            # Some packets wait for others, so the segments were not skipped; they are read once the others have come.
             self._passing.read()
         self._passing, self._reassembler.numbers = None, as_list
 
     def resume(self, order: Order) -> None:
-        """Continue with segments that follow all earlier ones."""
+        """Continue with the segments of another batch, all of which follow the earlier ones."""
         self._silences = [*self._silences, *(each for each in order.silences if each[0] > self._ends)]
         self._ends = order.end
 
     @property
     def directions(self) -> Iterator[Direction]:
-        """The open connections."""
+        """Both directions of each open connection."""
         for talk in self._talks:
             yield from talk.sides
 
@@ -255,8 +260,9 @@ class FlowReader(Reader):
         return self._born[connection]
 
     def of(self, share: Share, most: int = BATCH) -> Iterator[Progress]:
-        """The exchanges that began and those that were completed in some segments, with addresses; a limited number of
-        segments at a time.
+        """(exchanges that began, items that became complete) in some segments, both with addresses.
+
+        At most `most` segments are handled at a time; each time gives one result.
         """
         at = share.packets.at
         if self._silences and int(at[-1]) >= self._silences[0][0]:
@@ -279,8 +285,8 @@ class FlowReader(Reader):
         return self.began, self.done
 
     def at_end(self) -> Iterator[Progress]:
-        """The same for the end of the capture."""
-        # a last packet without payload has the end for its address, and was before it
+        """(exchanges that began, items that became complete) because the capture ends."""
+        # one more, because the address of a last packet without payload is the end, and the packet precedes it
         at, none = self._order.end + 1, np.empty(0, np.int64)
         for border, before, after in self._silences:
             self.take(Share(nothing(), none, none, none, border, after, (before, after)))
@@ -303,7 +309,7 @@ class Flow:
         epochs: Mapping[int, int] = MappingProxyType({}),
         source: Held | None = None,
     ) -> None:
-        """The flow with this flow_id; `epochs` are those of earlier connections (captures.tables.keys.Flows)."""
+        """`number` is the flow_id; `epochs` counts earlier connections (captures.tables.keys.Flows)."""
         self.number = number
         self.source = Held() if source is None else source
         self.numbers: Mapping[Place, int] = {}
@@ -320,27 +326,27 @@ class Flow:
         self._drafter = Drafter(order.capture, self.source, known, order.where, options.tables, self._reader.health)
         self._drafter.flows.epochs |= epochs
         self._started: dict[Exchange, tuple[int, int]] = {}
-        """Where the incomplete exchanges began, and their ranks."""
+        """For each incomplete exchange: (address at which it began, its rank)."""
         self._first: dict[Connection, int] = {}
-        """Where each connection's first exchange began."""
+        """For each connection, the address at which its first exchange began."""
         self._nth = 0
         self._rank = 0
         self._begun: tuple[int, frozenset[Connection]] | None = None
-        """The last rank, and which connections had exchanges, before the end of the capture was presumed."""
+        """After `presume`: (last rank before it, connections that had exchanges before it)."""
 
     def take(self, batch: Any) -> Iterator[Any]:
-        """The items of further segments of the flow."""
+        """The items that further segments of the flow complete."""
         some = share(batch, self.source, self._order)
         self._counter.packets(some.packets)
         yield from self.of(some)
 
     def of(self, some: Share) -> Iterator[Any]:
-        """The items of segments whose bytes the source already has."""
+        """The items that some segments complete, whose bytes the source already has."""
         for began, done in self._reader.of(some):
             yield from self._items(began, done)
 
     def resume(self, order: Order, numbers: Mapping[Place, int]) -> None:
-        """Continue in a new batch; `numbers` are those of items that have been numbered."""
+        """Continue in the next batch of a stream; `numbers` are those of items that earlier batches numbered."""
         self.numbers = numbers
         self._reader.resume(order)
 
@@ -349,7 +355,7 @@ class Flow:
 
     @property
     def directions(self) -> Iterator[Direction]:
-        """The open connections."""
+        """Both directions of each open connection."""
         return self._reader.directions
 
     @property
@@ -358,11 +364,11 @@ class Flow:
 
     @property
     def over(self) -> bool:
-        """Whether its connections ended so long ago that only a new connection can follow."""
+        """Whether all connections of the flow ended so long ago that only another connection can follow."""
         return not self._started and self._reader.over
 
     def presume(self) -> None:
-        """From now on yield items as they are if the capture ends here."""
+        """Yield all further items in the form that they have if the capture ends here."""
         self._begun = self._rank, frozenset(self._first)
 
     def end(self) -> Iterator[Any]:
@@ -406,7 +412,7 @@ class Flow:
                     yield made
 
     def _selects(self, item: Exchange, at: int, born: int) -> bool:
-        """Whether the filter selects a complete exchange."""
+        """Whether the filter selects a complete exchange; `at` and `born` are its `done` and `born` in ITEMS."""
         if self._options.undecided:
             return False
         if self._asked is not None:
@@ -435,7 +441,7 @@ class Flow:
         return self._item("exchange", started, at, born, rows, learned, rank=rank)
 
     def note(self, kind: str, span: int, state: Any) -> tuple[Any, ...]:
-        """An item without rows."""
+        """An item without rows, with this kind, range and state."""
         return kind, span, *_NO_EXCHANGE, self.number, state, *_NO_ROWS
 
     def _item(
@@ -466,7 +472,7 @@ class Flow:
 
 
 def share(batch: Any, source: Held, order: Order) -> Share:
-    """Some segments of a flow (captures.spark.read.reading.SEGMENTS); their bytes are added to `source`."""
+    """The Share of segments of a flow (captures.spark.read.reading.SEGMENTS); their bytes are added to `source`."""
     numbers = {
         name: batch.column(name).to_numpy()
         for name in ("ts_ns", "clock_ns", "seq", "ack", "flags", "address", "reached", "length")
@@ -491,31 +497,31 @@ def share(batch: Any, source: Held, order: Order) -> Share:
 
 
 def shared(packets: Packets, position: Ints, reached: Ints, clock: Ints, order: Order) -> Share:
-    """Segments of a flow with what the whole reading says of each; `clock` is that of their split."""
+    """The Share of packets of a flow; `position`, `reached` and `clock` are columns of SEGMENTS."""
     starts, clocks = order.clocks
     before = clocks[np.searchsorted(starts, packets.at, "right") - 1]
     return Share(packets, order.which(position), reached, np.maximum(clock, before), 0, 0)
 
 
 def open_records(item: Exchange, source: Source, precision: int) -> OpenRecords:
-    """What the records of an exchange need to be read later."""
+    """The bytes of an exchange from which rows of its records can be made later."""
     frames = (frame for frame in (item.request, item.response) if frame is not None)
     spans = [(at, bytes(source.read(at, at + length))) for frame in frames for at, length in frame.spans]
     return OpenRecords(item, spans, precision)
 
 
 def unknown(topic_id: bytes) -> str | None:
-    """The name of a topic id, if no fact of another flow is needed."""
+    """The name of a reserved topic id; None for all others, whose names are facts of other flows."""
     return RESERVED.get(bytes(topic_id))
 
 
 def records_of(key: Key, item: Exchange, reader: Any, knowledge: Knowledge) -> list[Row]:
-    """The rows of an exchange's records."""
+    """The rows of the table records for an exchange."""
     return list(record_rows(key, item, RecordLines(reader, View(knowledge=knowledge))))
 
 
 Restore = Callable[[bytes], Flow]
-"""Makes a flow from its state (captures.spark.follow.flow_states)."""
+"""Makes a flow from the bytes of its state (captures.spark.follow.flow_states.load)."""
 
 
 def items(
@@ -525,10 +531,11 @@ def items(
     restore: Restore | None = None,
     end: Callable[[int, Flow], Iterator[Any]] | None = None,
 ) -> Iterator[Any]:
-    """The items of flows, from their segments (captures.spark.read.reading.SEGMENTS): batches of ITEMS.
+    """The items of flows as batches of ITEMS, from their segments (captures.spark.read.reading.SEGMENTS).
 
     The segments of a flow must be adjacent, in the order of their position, after its state if it has one; batches may
-    be cut anywhere. `end` yields the items that follow a flow's last segment, by default those of the capture's end.
+    be cut anywhere. `end` yields the items that follow a flow's last segment; by default these are the items that the
+    end of the capture completes.
     """
     return packed(_items(batches, options, order, restore, end or _end))
 
@@ -572,7 +579,7 @@ def _items(
 
 
 def packed(rows: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-    """Items as batches of ITEMS."""
+    """Items, as tuples of the columns of ITEMS, in batches."""
     held: list[tuple[Any, ...]] = []
     for row in rows:
         held.append(row)
@@ -593,7 +600,7 @@ def _batch(held: Sequence[tuple[Any, ...]]) -> Any:
 
 
 def nested(table: str, column: Sequence[Sequence[Row] | None]) -> Any:
-    """Lists of rows of a table as an array of lists of structs."""
+    """A pyarrow array of lists of structs, from lists of rows of a table; None becomes an empty list."""
     ends = np.cumsum([0, *(0 if rows is None else len(rows) for rows in column)]).astype(np.int32)
     inner = arrow.batch(TABLES[table], [row for rows in column if rows is not None for row in rows])
     structs = pa.StructArray.from_arrays(inner.columns, fields=list(inner.schema))

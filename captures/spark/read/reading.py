@@ -1,8 +1,9 @@
-"""Stage 1: a split becomes its segments, as Arrow batches.
+"""Stage 1: turns a split into its segments, as Arrow batches.
 
-Every TCP segment becomes a row with its bytes, under its flow; the summaries of the split come last. A walk that does
-not end at the split's end, and everything that later splits cannot know (a new section or interface, a packet in IP
-fragments), is reported there as trouble; the file is then read again as a whole (captures.spark.plan.order).
+Every TCP segment becomes a row with its bytes, under its flow; the summaries of the split come last. The split reports
+trouble there if its walk does not end at the split's end, or if it has something that later splits need and cannot know
+(a new section or interface, a packet in IP fragments); the file is then read again as a whole
+(captures.spark.plan.order).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from kproxy.captures.spark.plan.splits import WIDE, Split
 from kproxy.captures.tcp.packets import Ints, Mask, Packets, endpoints, ports
 
 BATCH: Final = 4096
-"""Number of packets in a batch of rows."""
+"""Maximum number of packets in a batch of rows."""
 
 SEGMENTS: Final = pa.schema([
     ("flow_id", pa.int64()),
@@ -48,11 +49,11 @@ SEGMENTS: Final = pa.schema([
     ("payload", pa.binary()),
     ("summary", pa.string()),
 ])  # fmt: skip
-"""Segments; within a flow `position` gives their order, otherwise they have none.
+"""Columns of segments; `position` gives the order of a flow's segments.
 
 `direction` is the key of captures.tcp.packets. `clock_ns` and `reached` are the latest time and the highest address in
 the split up to the segment. `length` is the segment's size on the wire, `payload` its captured bytes. A row with a
-`summary` (captures.spark.plan.order.Summary as JSON) is not a segment and belongs to no flow.
+`summary` (captures.spark.plan.order.Summary as JSON) is no segment and belongs to no flow.
 """
 
 
@@ -60,8 +61,8 @@ the split up to the segment. `length` is the segment's size on the wire, `payloa
 class Segments:
     """Some segments of a split, with the columns of SEGMENTS; `flows` are the flow_ids of their directions.
 
-    The bytes of `view` have the addresses from `base` on; they stay available if `stays`, else until the next segments
-    are asked for.
+    The bytes of `view` have the addresses from `base` on. They stay available if `stays` is true, otherwise only until
+    the next segments are asked for.
     """
 
     packets: Packets
@@ -74,17 +75,17 @@ class Segments:
     stays: bool
 
     def only(self, flows: frozenset[int]) -> Segments:
-        """The segments of these flows."""
+        """Those segments that belong to one of these flows."""
         return self.some(np.isin(self.flows, list(flows)))
 
     def some(self, directions: Mask) -> Segments:
-        """The segments of the chosen directions."""
+        """Those segments whose direction is chosen: `directions` is a mask over the packets' directions."""
         some = np.flatnonzero(directions[self.packets.direction])
         columns = (self.position[some], self.reached[some], self.clock[some])
         return Segments(self.packets.some(some), self.flows, *columns, self.view, self.base, self.stays)
 
     def payload(self) -> list[bytes]:
-        """The bytes of each segment."""
+        """The captured bytes of each segment."""
         starts = (self.packets.at - self.base).tolist()
         return [
             bytes(self.view[start : start + stored])
@@ -93,7 +94,7 @@ class Segments:
 
 
 def read(split: Split, wanted: Ports | None = None) -> Iterator[Any]:
-    """The result of `segments` as batches of SEGMENTS."""
+    """The segments and summaries of a split, as batches of SEGMENTS."""
     for found in segments(split, wanted):
         yield summary_row(found) if isinstance(found, Summary) else _batch(found)
 
@@ -110,7 +111,7 @@ def _batch(some: Segments) -> Any:
             pa.array(packets.directions, pa.binary()).take(pa.array(packets.direction)),
             *map(pa.array, columns),
             pa.array([packets.comments.get(i) for i in range(len(packets))], pa.string()),
-            # copies, since pyarrow keeps views of a mapped file, and with them its descriptor, for good
+            # copies, because pyarrow keeps views of a mapped file, and with them its descriptor, forever
             pa.array(some.payload(), pa.binary()),
             pa.nulls(len(packets), pa.string()),
         ],
@@ -119,16 +120,16 @@ def _batch(some: Segments) -> Any:
 
 
 def summary_row(summary: Summary) -> Any:
-    """A batch of SEGMENTS that holds only a summary."""
+    """A batch of SEGMENTS with one row, a summary."""
     columns = [pa.nulls(1, field.type) for field in SEGMENTS]
     columns[-1] = pa.array([summary.json()], pa.string())
     return pa.record_batch(columns, schema=SEGMENTS)
 
 
 def segments(split: Split, wanted: Ports | None = None) -> Iterator[Segments | Summary]:
-    """The segments of a split's connections with one of the wanted ports, and what happened to its files.
+    """The segments of a split's connections with a port in `wanted` (None: all), then a summary of each of its files.
 
-    Never raises on the content of files; raises CaptureError if one cannot be opened.
+    Never raises on the content of files; raises CaptureError if a file cannot be opened.
     """
     if split.walker is not None:
         yield from _cut(split, copy(split.walker), wanted)
@@ -141,7 +142,7 @@ def _cut(split: Split, walker: Walker, wanted: Ports | None) -> Iterator[Segment
     path = split.paths[0]
     with files.mapped(path) as held:
         if held is None:
-            raise CaptureError("has become another file", files.shown(path))
+            raise CaptureError("was replaced by another file while it was read", files.shown(path))
         held.need(split.start, split.end)
         yield from _records(split, walker, held.view, wanted)
 
@@ -166,7 +167,9 @@ def _records(split: Split, walker: Walker, view: memoryview, wanted: Ports | Non
         elif reading.links.fragmented:
             summary.trouble = "packets in IP fragments"
         elif not split.last and walker.position != split.end:
-            summary.trouble = f"packets are read up to byte {walker.position}, and from byte {split.end} on"
+            summary.trouble = (
+                f"its splits do not meet: one ends at byte {walker.position}, the next begins at byte {split.end}"
+            )
     if split.last and summary.error is None:
         left = detect.cut(walker, split.end)
         if left is not None:
@@ -214,13 +217,13 @@ def _whole(split: Split, source: FileSource, wanted: Ports | None) -> Iterator[S
 
 @dataclass(slots=True)
 class _Reading:
-    """One file of a split while it is read."""
+    """The reading of one file of a split."""
 
     summary: Summary
     links: LinkLayers
     wanted: Ports | None
     unread_before: Mapping[str, int]
-    """Packets that `links` could not read in earlier files."""
+    """Numbers of packets of earlier files that `links` could not read, by name."""
     reached: int = 0
 
     def take_records(self, time: Any) -> None:
@@ -230,7 +233,7 @@ class _Reading:
         summary.last = max(int(time.max()), summary.first if summary.last is None else summary.last)
 
     def segments(self, view: memoryview, packets: Packets, *, stays: bool) -> Iterator[Segments]:
-        """The wanted segments of a batch."""
+        """Those segments in a batch of packets that are wanted."""
         summary, count = self.summary, len(packets)
         if not count:
             return
@@ -251,7 +254,7 @@ class _Reading:
             yield found
 
     def finished(self, walker: Walker | None) -> Summary:
-        """The summary of the file that `walker` has walked."""
+        """The summary of the file that `walker` has read; None if its format could not be detected."""
         self.summary.unknown = sorted(self.links.unknown)
         self.summary.unread = dict(Counter(self.links.unread) - Counter(self.unread_before))
         self.summary.untimed = 0 if walker is None else walker.untimed
@@ -264,6 +267,6 @@ def _flow(key: bytes) -> int:
 
 
 def summaries(batch: Any) -> list[Summary]:
-    """The summaries in a batch of segments."""
+    """The summaries in a batch of SEGMENTS."""
     column = batch.column("summary")
     return [] if column.null_count == len(column) else [Summary.of(text) for text in column.drop_null().to_pylist()]

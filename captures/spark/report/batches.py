@@ -1,4 +1,4 @@
-"""How producers fill their batches, and what compression saves."""
+"""Analyses how producers fill their batches, and what compression saves."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _COMPRESSION: Final = """
 
 
 def sizes(spark: SparkSession, tables: Tables) -> DataFrame:
-    """One row for each topic, client and codec of produced batches: their number, sizes and records.
+    """A row for each topic, client and codec of produced batches: number of batches, their sizes and records.
 
     Records of compressed message sets (magic 0 and 1) are not counted, because that needs decompression.
     """
@@ -53,10 +53,11 @@ def sizes(spark: SparkSession, tables: Tables) -> DataFrame:
 
 
 def compression(spark: SparkSession, tables: Tables) -> DataFrame:
-    """One row for each topic and codec: bytes of keys, values and headers per byte of the batches that hold them.
+    """A row for each topic and codec; `ratio` is bytes of keys, values and headers for each byte of the batches with
+    them.
 
-    Batch headers count against it, so without compression the ratio is below 1. Needs the table `records`, which is
-    written only on demand, and is empty without it. A partition of an exchange with several codecs is "mixed";
-    partitions with control batches or withheld records are left out.
+    The bytes of batch headers count as well, so without compression the ratio is below 1. The analysis needs the table
+    `records`, which is written only on demand, and is empty without it. A partition of an exchange with several codecs
+    has the codec "mixed"; partitions with control batches or withheld records are left out.
     """
     return spark.sql(_COMPRESSION, record_batches=tables["record_batches"], records=tables["records"])

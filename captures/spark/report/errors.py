@@ -1,4 +1,4 @@
-"""What brokers refused, and requests that were never answered."""
+"""Analyses errors in responses, and requests that were never answered."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _UNFINISHED: Final = """
 
 
 def errors(spark: SparkSession, tables: Tables) -> DataFrame:
-    """One row for each error, API, client and broker: number of exchanges with the error, and of partitions in them."""
+    """A row for each error, API, client and broker: number of exchanges with the error, and of partitions in them."""
     known = [(code, name(code)) for code in all_errors()]
     meant = [
         (key, version, code, meaning)
@@ -47,7 +47,5 @@ def errors(spark: SparkSession, tables: Tables) -> DataFrame:
 
 
 def unfinished(spark: SparkSession, tables: Tables) -> DataFrame:
-    """One row for each status, reason, API, client and broker of exchanges that are incomplete, unanswered or
-    unreadable.
-    """
+    """A row for each status, reason, API, client and broker of incomplete, unanswered or unreadable exchanges."""
     return spark.sql(_UNFINISHED, measured=measured(spark, tables))

@@ -1,4 +1,4 @@
-"""Values of a report as text."""
+"""Formats the values of a report as text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ FORMS: Final[Mapping[str, Callable[[Any], str]]] = {
     "list": ", ".join,
     "flag": lambda value: "yes" if value else "",
 }
-"""Durations are written as milliseconds, or with a unit; times in the session's time zone, which is UTC here."""
+"""By name of a form, the function that formats a value.
+
+Durations are written in milliseconds, or with a unit; times in the session's time zone, which is UTC here.
+"""
 
 TO_THE_LEFT: Final = frozenset({"text", "list", "time", "flag"})
 

@@ -1,4 +1,4 @@
-"""The path of records: produced at which offset and when, fetched by whom after how long."""
+"""Follows records from producer to consumer: at which offset and when they were produced, who fetched them and when."""
 
 from __future__ import annotations
 
@@ -59,12 +59,13 @@ _SUMMARY: Final = """
 
 
 def journeys(spark: SparkSession, tables: Tables) -> DataFrame:
-    """One row for each stored partition of a Produce and client that fetched it; one without a client if nobody did.
+    """A row for each partition of a Produce that was stored, and each client that fetched it; without a client if
+    nobody did.
 
-    `offset` is the first that the broker assigned, `records` their number. `delay_us` is the time from the Produce's
-    first byte to the last byte of the first Fetch response that brought them to this client; `fetches` counts such
-    responses. Captures of producer and consumer are needed; they may be different ones. Requests with acks=0 have no
-    offset, and compressed message sets (magic 0 and 1) no count: these are not matched.
+    `offset` is the first offset that the broker assigned, `records` the number of records. `delay_us` is the time from
+    the Produce's first byte to the last byte of the first Fetch response that brought the records to this client;
+    `fetches` counts such responses. Captures of producer and consumer are needed; they may be different ones. Requests
+    with acks=0 have no offset, and compressed message sets (magic 0 and 1) no count of records: these are not matched.
     """
     return spark.sql(
         _JOURNEYS,
@@ -75,8 +76,8 @@ def journeys(spark: SparkSession, tables: Tables) -> DataFrame:
 
 
 def delays(spark: SparkSession, tables: Tables) -> DataFrame:
-    """One row for each topic, producer and client that fetched: number of batches, delays, number of repeated fetches.
+    """A row for each topic, producer and client that fetched: number of batches, delays, number of repeated fetches.
 
-    A null consumer means that nobody fetched them, as far as was captured.
+    A null consumer means that the captures show nobody who fetched the batches.
     """
     return spark.sql(_SUMMARY, journeys=journeys(spark, tables))

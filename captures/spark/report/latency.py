@@ -1,4 +1,4 @@
-"""How long brokers took to answer: exact percentiles."""
+"""Analyses how long brokers took to answer: exact percentiles."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _PERCENTILES: Final = """
 
 
 def percentiles(spark: SparkSession, tables: Tables, by: Sequence[str] = ("api",)) -> DataFrame:
-    """One row for each combination of the columns in `by` (of `BY`): exchanges, p50_us to p999_us, max_us.
+    """A row for each combination of the columns in `by` (keys of `BY`): number of exchanges, p50_us to p999_us, max_us.
 
     A latency is the time from the request's last byte to the response's, as in `kproxy stats`; unanswered requests have
-    none. Sorted by time if `by` names minutes, else by number of exchanges, descending. Raises KeyError on an unknown
-    name.
+    none. Sorted by time if `by` names minutes, otherwise by the number of exchanges, descending. Raises KeyError for an
+    unknown name.
     """
     query = _PERCENTILES.format(
         names=", ".join(by),

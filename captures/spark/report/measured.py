@@ -1,4 +1,4 @@
-"""Exchanges with the columns by which analyses group them."""
+"""Adds to exchanges the columns by which analyses group them."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _WITH_NAMES: Final = r"""
 def measured(spark: SparkSession, tables: Tables) -> DataFrame:
     """Kafka's exchanges, without TLS and dialects, with five further columns.
 
-    `api` is the API's name; a Fetch without records has a name of its own, because the broker waited for some. `client`
-    is the client id, else the client's address; `broker` the broker's address; `software` the client's software.
-    `by_broker` is true if brokers use this client id, mostly to replicate.
+    `api` is the API's name; a Fetch whose response has no records is marked "(no records)", because the broker waited
+    for records. `client` is the client id, or the client's address if there is none; `broker` is the broker's address,
+    `software` the client's software. `by_broker` is true if brokers use this client id, mostly to replicate.
     """
     names = ("exchanges", "exchange_topics")
     return spark.sql(_WITH_NAMES, args=None, **{name: tables[name] for name in names})

@@ -1,4 +1,4 @@
-"""The size of what was captured."""
+"""Analyses how much was captured."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ _OVERVIEW: Final = """
 
 
 def overview(spark: SparkSession, tables: Tables) -> DataFrame:
-    """One row: time span, number of exchanges, of clients and brokers, of errors, and of incomplete exchanges."""
+    """A single row: time span, bytes, and numbers of exchanges, clients, brokers, errors, and incomplete exchanges."""
     return spark.sql(_OVERVIEW, measured=measured(spark, tables), anomalies=tables["anomalies"])

@@ -1,4 +1,4 @@
-"""A report as a self-contained HTML file: tables and plots, light and dark, without scripts."""
+"""Writes a report as a self-contained HTML file: tables and plots, light and dark, without scripts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ svg { width: 100%; height: auto } text { font-size: 12px; fill: var(--dim) }
 
 
 def page(title: str, results: Iterable[Found]) -> str:
-    """The whole file."""
+    """The HTML of a report with these sections."""
     return "\n".join(_parts(title, list(results))) + "\n"
 
 

@@ -1,4 +1,6 @@
-"""Plots as SVG in a page: no script, no font; colours come from the page's style (classes c0 to c5, axis, grid)."""
+"""Draws plots as SVG in a page, without scripts or fonts; colours are those of the page's style (classes c0 to c5,
+axis, grid).
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,13 @@ _STEPS: Final = (1, 2, 5, 10)
 _TIME_STEPS: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
 
 Write = Callable[[float], str]
-"""A value as text."""
+"""Formats a value as text for an axis."""
 Point = tuple[float, float]
-"""Seconds since the epoch, and a value."""
+"""(time in seconds since the epoch, value)."""
 
 
 class Range(NamedTuple):
-    """A line from `low` to `high` with a tick at each of `marks`."""
+    """A row of a plot: a line from `low` to `high` with a tick at each of `marks`."""
 
     label: str
     low: float
@@ -35,7 +37,9 @@ class Range(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A span of time in the row `label`; up to `settled` it is drawn as work. Seconds since the epoch."""
+    """A span of time in the row `label`, in seconds since the epoch; the part up to `settled` is drawn in another
+    colour.
+    """
 
     label: str
     begin: float
@@ -45,7 +49,7 @@ class Span(NamedTuple):
 
 
 def lines(series: Mapping[str, Sequence[Point]], write: Write) -> str:
-    """Values over time, a colour for each series (six at most)."""
+    """A plot of values over time, with a colour for each series (at most six)."""
     points = [point for held in series.values() for point in held]
     if not points:
         return ""
@@ -68,7 +72,7 @@ def lines(series: Mapping[str, Sequence[Point]], write: Write) -> str:
 
 
 def ranges(rows: Sequence[Range], write: Write, names: Sequence[str]) -> str:
-    """Values between low and high, a row each, on a logarithmic axis; `names` says what the marks are."""
+    """A plot of a row for each range, on a logarithmic axis; `names` are the names of the marks, in order."""
     positive = [max(value, 1) for row in rows for value in (row.low, row.high)]
     if not positive:
         return ""
@@ -93,7 +97,9 @@ def ranges(rows: Sequence[Range], write: Write, names: Sequence[str]) -> str:
 
 
 def bars(rows: Sequence[tuple[str, Sequence[float]]], write: Write, names: Sequence[str]) -> str:
-    """Values as bars in a row for each label, one after the other; `names` describes the values."""
+    """A plot of a row for each label, with a bar for each value one after the other; `names` are the names of the
+    values.
+    """
     longest = max((sum(values) for _, values in rows), default=0)
     if not longest:
         return ""
@@ -111,7 +117,7 @@ def bars(rows: Sequence[tuple[str, Sequence[float]]], write: Write, names: Seque
 
 
 def spans(rows: Sequence[Span], names: tuple[str, str]) -> str:
-    """Spans of time, a row for each label; `names` describes the first and the second part of a span."""
+    """A plot of spans of time, with a row for each label; `names` are those of a span's two parts."""
     if not rows:
         return ""
     labels = list(dict.fromkeys(row.label for row in rows))
@@ -128,7 +134,7 @@ def spans(rows: Sequence[Span], names: tuple[str, str]) -> str:
 
 
 class _Scale(NamedTuple):
-    """Maps values to places."""
+    """Maps values to coordinates in a plot."""
 
     low: float
     high: float
@@ -145,7 +151,9 @@ class _Scale(NamedTuple):
 
 
 def _far(points: Sequence[Point]) -> float:
-    """Distance in seconds from which points are not joined: nothing was captured between them."""
+    """Minimum distance in seconds between points that are not joined by a line, because nothing was captured between
+    them.
+    """
     times = sorted({when for when, _ in points})
     return 2.5 * min((after - before for before, after in pairwise(times)), default=1.0)
 
@@ -160,7 +168,7 @@ def _stretches(points: Sequence[Point], far: float) -> Iterator[Sequence[Point]]
 
 
 def _ticks(low: float, high: float, count: int) -> Iterator[float]:
-    """About `count` round values from low to high."""
+    """About `count` round values from `low` to `high`."""
     size = 10 ** math.floor(math.log10((high - low) / count))
     step = next(one * size for one in _STEPS if one * size * count >= high - low)
     at = math.ceil(low / step) * step

@@ -1,4 +1,4 @@
-"""Groups over time: each generation, its members, and the duration of its rebalance."""
+"""Analyses groups over time: each generation, its members, and the duration of its rebalance."""
 
 from __future__ import annotations
 
@@ -54,11 +54,12 @@ _TIMELINE: Final = """
 
 
 def timeline(spark: SparkSession, tables: Tables) -> DataFrame:
-    """One row for each generation of a group (member epoch, for groups that the coordinator balances: KIP-848).
+    """A row for each generation of a group; for groups that the coordinator balances (KIP-848), for each member epoch.
 
-    A generation begins with the first JoinGroup that led to it, or the first member that learns of it, and is stable
-    once every member seen in it has its assignment: `took_us`. `lasted_us` is the time until the next one begins. The
-    row counts what happened until then: members that left, responses with REBALANCE_IN_PROGRESS, and other errors.
+    A generation begins with the first JoinGroup that led to it, or the first member that learns of it. It is stable
+    once every member seen in it has its assignment; `took_us` is the time until then. `lasted_us` is the time until the
+    next generation begins. The row counts events until that: members that left, responses with REBALANCE_IN_PROGRESS,
+    and other errors.
     """
     names = ("group_events", "exchanges")
     return spark.sql(_TIMELINE, args=None, **{name: tables[name] for name in names})

@@ -1,7 +1,7 @@
-"""Aggregates over time that can be merged: kept by minute, client and API, they give any coarser sum.
+"""Aggregates over time that can be merged: aggregates by minute, client and API give those of any longer time.
 
-Latencies are KLL sketches: two sketches merge into that of both inputs, which percentiles cannot. A quantile of a
-sketch is a value whose rank differs from the wanted rank by at most about 1.3 %.
+Latencies are kept as KLL sketches: two sketches merge into that of both inputs; percentiles cannot be merged. A
+quantile of a sketch is a value whose rank differs from the wanted rank by at most about 1.3 %.
 """
 
 from __future__ import annotations
@@ -45,12 +45,16 @@ _MERGED: Final = """
 
 
 def rollup(spark: SparkSession, tables: Tables, seconds: int = MINUTE) -> DataFrame:
-    """One row for each time (the beginning of an interval of `seconds`), API, client and broker; `latency_kll` is
-    BINARY.
+    """A row for each interval of `seconds`, API, client and broker; `time` is the interval's beginning.
+
+    `latency_kll` is a KLL sketch (BINARY) of latencies in microseconds.
     """
     return spark.sql(_ROLLUP, args={"seconds": seconds}, measured=measured(spark, tables))
 
 
 def merged(spark: SparkSession, kept: DataFrame, by: Sequence[str] = ("time",)) -> DataFrame:
-    """Rows of `rollup` summed by some of time, api, client and broker, with p50_us and p99_us; needs Spark 4.1.2."""
+    """Rows of `rollup`, summed to one row for each combination of the columns in `by`, with p50_us and p99_us.
+
+    `by` has some of time, api, client and broker. Needs Spark 4.1.2.
+    """
     return spark.sql(_MERGED.format(names=", ".join(by)), rollup=kept)

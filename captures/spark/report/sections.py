@@ -1,4 +1,4 @@
-"""The sections of a report as data: for each an analysis, its columns and its plot."""
+"""The sections of a report as data: each has an analysis, its columns and its plot."""
 
 from __future__ import annotations
 
@@ -30,20 +30,23 @@ from kproxy.captures.spark.report.tables import Tables
 
 Rows = Sequence[Mapping[str, Any]]
 Analysis = Callable[[SparkSession, Tables, int], DataFrame]
-"""The arguments: a session, the tables, and the length in seconds of an interval."""
+"""A function of a session, the tables, and the length of an interval in seconds, which returns the section's rows."""
 
 _POINTS: Final = 120
-"""Approximate maximum number of intervals in a plot."""
+"""Approximate maximum number of intervals in a plot over time."""
 _SECONDS: Final = (1, 2, 5, 10, 30, 60, 300, 900, 3600, 14400, 86400)
 _DRAWN: Final = 20
-"""Maximum number of rows of a plot."""
+"""Maximum number of rows in a plot."""
 _SERIES: Final = 3
 """Maximum number of topics that are drawn over time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`form` is one of captures.spark.report.forms; `wide` columns are for pages, not for terminals."""
+    """A column of a section; `form` is a key of captures.spark.report.forms.FORMS.
+
+    A `wide` column is shown in pages, but not in terminals.
+    """
 
     name: str
     head: str
@@ -53,7 +56,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """`empty` is the text for a section without rows. A section without columns is only a plot."""
+    """A section of a report; `empty` is the text that is shown if it has no rows. Without columns it is only a plot."""
 
     name: str
     title: str
@@ -68,7 +71,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A section with its rows; `more` says that further rows exist."""
+    """A section with its rows; `more` tells that the analysis has further rows."""
 
     section: Section
     rows: Rows
@@ -76,7 +79,7 @@ class Found:
 
 
 def find(spark: SparkSession, tables: Tables, seconds: int | None = None) -> Iterator[Found]:
-    """Run every section, one after the other.
+    """Run the analysis of every section, one after the other.
 
     `seconds` is the length of an interval; None chooses it by the duration of the captures.
     """
@@ -99,7 +102,7 @@ def _seconds(time: datetime) -> float:
 
 
 def _duration(micros: float) -> str:
-    """A duration for an axis: 0.1 ms, 20 ms, 1.5 s."""
+    """A duration in microseconds as text for an axis: 0.1 ms, 20 ms, 1.5 s."""
     return f"{micros / 1000:g} ms" if micros < 1e6 else f"{micros / 1e6:g} s"
 
 
@@ -183,15 +186,15 @@ _FIRST_AND_LAST: Final = (Column("first", "first", "time", wide=True), Column("l
 
 def _latencies(by: str, title: str, words: str) -> Section:
     return Section(
-        f"latency_by_{by}", title, words, "Nothing was answered.",
+        f"latency_by_{by}", title, words, "No request was answered.",
         lambda spark, tables, _: latency.percentiles(spark, tables, (by,)),
         (Column(by, "API" if by == "api" else by, "text"), *_LATENCIES), partial(_latency_plot, by),
     )  # fmt: skip
 
 
 _OVERVIEW: Final = Section(
-    "overview", "Overview", "Errors are exchanges whose response tells one; unfinished are those that are not whole, "
-    "answered and readable.", "There is no exchange.",
+    "overview", "Overview", "Errors are exchanges whose response has an error code; unfinished are those that are "
+    "incomplete, unanswered or unreadable.", "There is no exchange.",
     lambda spark, tables, _: overview.overview(spark, tables),
     (
         Column("exchanges", "exchanges"), Column("clients", "clients"), Column("brokers", "brokers"),
@@ -205,13 +208,14 @@ SECTIONS: Final = (
     _OVERVIEW,
     _latencies(
         "api", "Latency by API",
-        "From the request's last byte to the response's. A Fetch that brought no records waited for some, and is "
-        "counted apart.",
+        "From the request's last byte to the response's. A Fetch without records waited for records, and is "
+        "counted separately.",
     ),
-    _latencies("client", "Latency by client", "By client id, or the address of clients that give none."),
+    _latencies("client", "Latency by client", "By client id, or by address if a client has no id."),
     _latencies("broker", "Latency by broker", "By address."),
     Section(
-        "over_time", "Over time", "Percentiles from KLL sketches, which are within about 1.3 % of the ranks.",
+        "over_time", "Over time",
+        "Percentiles come from KLL sketches: their ranks are within about 1.3 % of the true ones.",
         "There is no exchange.",
         lambda spark, tables, seconds: rollup.merged(spark, rollup.rollup(spark, tables, seconds)),
         (
@@ -222,7 +226,7 @@ SECTIONS: Final = (
         ), _over_time_plot,
     ),
     Section(
-        "errors", "Errors", "Error codes in responses, however deep.", "No response tells an error.",
+        "errors", "Errors", "Error codes at any depth of responses.", "No response has an error code.",
         lambda spark, tables, _: errors.errors(spark, tables),
         (
             Column("error", "error", "text"), Column("api", "API", "text"), Column("client", "client", "text"),
@@ -231,7 +235,8 @@ SECTIONS: Final = (
         ),
     ),
     Section(
-        "unfinished", "Not answered, not whole, not readable", "", "Every exchange is whole, answered and readable.",
+        "unfinished", "Incomplete, unanswered or unreadable exchanges", "",
+        "Every exchange is complete, answered and readable.",
         lambda spark, tables, _: errors.unfinished(spark, tables),
         (
             Column("status", "status", "text"), Column("api", "API", "text"), Column("client", "client", "text"),
@@ -240,7 +245,8 @@ SECTIONS: Final = (
         ),
     ),
     Section(
-        "throttling", "Throttling", "What responses told of quotas.", "No response told of throttling.",
+        "throttling", "Throttling", "Throttle times in responses, which quotas cause.",
+        "No response has a throttle time.",
         lambda spark, tables, _: throttling.throttled(spark, tables),
         (
             Column("client", "client", "text"), Column("api", "API", "text"),
@@ -260,11 +266,11 @@ SECTIONS: Final = (
         ), _topics_plot,
     ),
     Section(
-        "topics_over_time", "Topics over time", "The three that moved most bytes.", "No records were seen.",
+        "topics_over_time", "Topics over time", "The three topics with most bytes.", "No records were seen.",
         throughput.over_time, plot=_topics_over_time_plot, most=100_000,
     ),
     Section(
-        "batches", "Batches that were produced", "Bytes and records of a batch in the median.",
+        "batches", "Batches that were produced", "Median bytes and records of a batch.",
         "No batch was produced.",
         lambda spark, tables, _: batches.sizes(spark, tables),
         (
@@ -276,7 +282,7 @@ SECTIONS: Final = (
     ),
     Section(
         "compression", "Compression", "Bytes of keys, values and headers for each byte of their batches.",
-        "Needs the table records, which `kproxy export --tables` writes where it is asked for.",
+        "Needs the table records, which `kproxy export` writes only if --tables names it.",
         lambda spark, tables, _: batches.compression(spark, tables),
         (
             Column("topic", "topic", "text"), Column("codec", "codec", "text"), Column("batches", "batches"),
@@ -296,7 +302,7 @@ SECTIONS: Final = (
         ),
     ),
     Section(
-        "versions", "Versions in use", "What Kafka 4 refuses comes first.", "No request was seen.",
+        "versions", "Versions in use", "Versions that Kafka 4 refuses come first.", "No request was seen.",
         lambda spark, tables, _: versions.versions(spark, tables),
         (
             Column("refused", "Kafka 4", "text"), Column("software", "software", "text"), Column("api", "API", "text"),
@@ -318,8 +324,9 @@ SECTIONS: Final = (
         ), _rebalances_plot,
     ),
     Section(
-        "journeys", "Journeys of records", "From the Produce to the first Fetch that brought them to a client. Without "
-        "a consumer: fetched by nobody, as far as was captured.", "No Produce was acknowledged with an offset.",
+        "journeys", "Journeys of records", "Time from the Produce to the first Fetch that brought them to a client. "
+        "A row without consumer: the captures show nobody who fetched them.",
+        "No Produce was acknowledged with an offset.",
         lambda spark, tables, _: journeys.delays(spark, tables),
         (
             Column("topic", "topic", "text"), Column("producer", "producer", "text"),

@@ -1,4 +1,4 @@
-"""Clients that brokers throttle by quotas."""
+"""Analyses how brokers throttle clients by quotas."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _THROTTLED: Final = """
 
 
 def throttled(spark: SparkSession, tables: Tables) -> DataFrame:
-    """One row for each client, API and broker with throttled responses: their number, and the throttle times.
+    """A row for each client, API and broker with throttled responses: their number, and the throttle times.
 
-    `exchanges` counts the responses that have a throttle time at all.
+    `exchanges` counts the responses that have a field for the throttle time.
     """
     return spark.sql(_THROTTLED, measured=measured(spark, tables))

@@ -1,4 +1,4 @@
-"""Traffic into and out of topics."""
+"""Analyses the traffic into and out of topics."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ _OVER_TIME: Final = """
 
 
 def moved(spark: SparkSession, tables: Tables) -> DataFrame:
-    """Every partition of a Produce or Fetch that carried records without an error: its topic, way, bytes, records.
+    """A row for each partition of a Produce or Fetch that carried records without an error: topic, way, bytes, records.
 
-    The way is "in" (produced), "out" (fetched) or "replicated" (fetched with a client id that brokers use to
-    replicate). Records are counted from batch headers; compressed message sets (magic 0 and 1) have no count there.
+    `way` is "in" (produced), "out" (fetched) or "replicated" (fetched with a client id that brokers use to replicate).
+    Records are counted from batch headers; they are null for compressed message sets (magic 0 and 1).
     """
     return spark.sql(_MOVED, exchange_topics=tables["exchange_topics"], measured=measured(spark, tables))
 
 
 def by_topic(spark: SparkSession, tables: Tables) -> DataFrame:
-    """One row for each topic: bytes, records and clients of each way."""
+    """A row for each topic: bytes, records and clients that produced, fetched and replicated."""
     return spark.sql(_BY_TOPIC, moved=moved(spark, tables))
 
 
 def over_time(spark: SparkSession, tables: Tables, seconds: int = 60) -> DataFrame:
-    """One row for each time (the beginning of an interval of `seconds`), topic and way: bytes and records."""
+    """A row for each interval of `seconds`, topic and way (see `moved`): bytes and records; `time` is its beginning."""
     return spark.sql(_OVER_TIME, args={"seconds": seconds}, moved=moved(spark, tables))

@@ -1,4 +1,4 @@
-"""Which clients use which topic."""
+"""Analyses which clients use which topic."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _USERS: Final = """
 
 
 def users(spark: SparkSession, tables: Tables) -> DataFrame:
-    """One row for each topic, use and client.
+    """A row for each topic, use and client.
 
-    The use is producing, fetching, committing (OffsetCommit, TxnOffsetCommit), replicating (by a broker, known by its
-    client id) or only asking: Metadata, ListOffsets and other requests that name the topic; these rows come last.
-    `errors` counts refused partitions.
+    `use` is "produces", "fetches", "commits" (OffsetCommit, TxnOffsetCommit), "replicates" (a broker, known by its
+    client id) or "asks": Metadata, ListOffsets and other requests that name the topic; these rows come last. `errors`
+    counts refused partitions.
     """
     return spark.sql(_USERS, exchange_topics=tables["exchange_topics"], measured=measured(spark, tables))

@@ -1,4 +1,4 @@
-"""Which API versions clients use, and which of them Kafka 4 refuses."""
+"""Analyses which API versions clients use, and which of them Kafka 4 refuses."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kproxy.decoders.schema import store
 from kproxy.decoders.schema.apis import all_apis
 
 UPGRADE: Final = "4."
-"""The releases against which an upgrade is judged."""
+"""First characters of the release numbers that count as Kafka 4."""
 
 _VERSIONS: Final = """
     SELECT
-        coalesce(software, '(not told)') AS software, api_name AS api, api_version AS version,
+        coalesce(software, '(unknown)') AS software, api_name AS api, api_version AS version,
         CASE
             WHEN known.api_key IS NULL THEN NULL
             WHEN lowest IS NULL THEN 'gone'
@@ -33,13 +33,14 @@ _VERSIONS: Final = """
 
 
 def lowest_versions() -> dict[int, int | None]:
-    """The lowest version of each API key that the newest known 4.x serves; None if the API was removed."""
+    """By API key, the lowest version that the newest known 4.x release serves; None if the API was removed."""
     release = next(one for one in store.releases() if one.startswith(UPGRADE))
     return {key: api.spoken[release].low if release in api.spoken else None for key, api in all_apis(release).items()}
 
 
 def versions(spark: SparkSession, tables: Tables) -> DataFrame:
-    """One row for each software, API and version: its clients, and `refused`: why Kafka 4 refuses it, else null.
+    """A row for each software, API and version, with its clients; `refused` says why Kafka 4 refuses it, null if it
+    does not.
 
     `refused` is "gone" (the whole API) or "below N". Clients send their software in ApiVersions since Kafka 2.4.
     Traffic between brokers is marked `between_brokers`: an upgrade replaces both ends. Refused versions come first.

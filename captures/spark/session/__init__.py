@@ -1,1 +1,1 @@
-"""What Spark needs before its first job: Java, a session, and workers that have imported what jobs need."""
+"""Starts Spark for its first job: Java, a session, and workers that have imported what jobs need."""

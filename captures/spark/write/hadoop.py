@@ -1,4 +1,4 @@
-"""Tables at a URL, put in place by Spark's file systems (Hadoop's)."""
+"""Puts tables at a URL in place by Spark's file systems (Hadoop's)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pyspark.sql import SparkSession
 
 
 class Folder:
-    """A folder at a URL; names are relative to it. Raises OSError if something in it cannot be changed."""
+    """A folder at a URL; names of files are relative to it. Raises OSError if a file cannot be changed."""
 
     def __init__(self, spark: SparkSession, url: str) -> None:
-        # Spark's Python has no other way to them
+        # private members, because Spark's Python has no other way to its file systems
         self._jvm: Any = spark._jvm  # noqa: SLF001
         self.url = url.rstrip("/")
         self._root = self._path("")
@@ -47,10 +47,10 @@ class Folder:
 
 
 def place(folder: Folder, aside: str, name: str, tables: Sequence[str], every: Sequence[str]) -> None:
-    """Move the files of `tables` from `aside` to their places; older files of `every` table with such names are
-    removed.
+    """Move the files of `tables` from the folder `aside` to their places.
 
-    A replaced file is missing for a moment, because most of these file systems cannot replace a file.
+    Files of an earlier writing whose names begin with `name` are removed, in all tables of `every`. A replaced file is
+    missing for a moment, because most of these file systems cannot replace a file.
     """
     written = set()
     for table in tables:

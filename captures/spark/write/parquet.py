@@ -1,6 +1,6 @@
-"""Tables that Spark has made, written as Parquet in the folders that captures.tables.parquet writes.
+"""Writes tables that Spark has made as Parquet, in the folders that captures.tables.parquet writes.
 
-Each executor writes the files of its partitions, so that rows need not be converted to Spark's.
+Each executor writes the files of its partitions, so that rows need not be converted to Spark's rows.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
-"""Options by which Spark writes files as captures.tables.parquet does."""
+"""Options with which Spark writes files as captures.tables.parquet does."""
 _FORMATS: Final = ("yyyy-MM-dd", "HH")
-"""The day and the hour, as PARTITIONS names them."""
+"""Date formats of the partition columns: the day and the hour, in the order of PARTITIONS."""
 _NOTHING: Final = pa.schema([("written", pa.int64())])
 
 
 def write(made: Tables, directory: Path | str) -> dict[str, int]:
-    """Write tables below a folder that every executor sees, or a URL; returns the number of rows of each.
+    """Write tables below a folder that every executor sees, or below a URL; returns the number of rows by table.
 
     Files are written elsewhere and moved to their places when all are complete; those of an earlier writing of the same
     capture are removed then, and no others. Raises OSError if the folder cannot be written.
@@ -56,9 +56,9 @@ def write(made: Tables, directory: Path | str) -> dict[str, int]:
 def fill(
     parts: Sequence[Part], given: Mapping[str, Sequence[Any]], names: Sequence[str], folder: Path, name: str
 ) -> dict[str, int]:
-    """Write tables with these names into a folder, in files with this prefix; returns the number of rows of each.
+    """Write the tables `names` to files in `folder` whose names begin with `name`; returns the number of rows by table.
 
-    `given` are further batches of rows.
+    `given` are further batches of rows by table.
     """
     files = Files(folder, "given")
     for table in names:
@@ -74,7 +74,7 @@ def fill(
 
 
 def _put_at(made: Tables, url: str) -> dict[str, int]:
-    """Write tables below a URL with Spark itself, whose file systems can."""
+    """Write tables below a URL with Spark itself, because its file systems can write there."""
     spark, name = made.kept[0].sparkSession, made.order.capture
     folder, aside = Folder(spark, url), f".{name}.partial"
     folder.remove(aside)
@@ -135,7 +135,7 @@ def _writing(part: Part, names: Sequence[str], aside: Path, number: int) -> Stag
 
 
 def _named(folder: Path, capture: str) -> int:
-    """Name the files of a table after their capture; returns their number of rows."""
+    """Rename the files of a table so that their names begin with `capture`; returns the number of rows in them."""
     import pyarrow.parquet as pq
 
     rows = 0

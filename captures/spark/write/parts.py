@@ -1,4 +1,4 @@
-"""Parts of a reading's rows on Spark: a frame, and how its batches become rows of tables."""
+"""Parts of a reading's rows on Spark: a DataFrame, and how its batches become rows of tables."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ from kproxy.captures.tables import arrow
 from kproxy.captures.tables.schema import TABLES
 
 Make: TypeAlias = "Callable[[Iterable[Any], Sequence[str]], Iterator[tuple[str, Any]]]"
-"""Makes batches of rows of the tables with these names, each with its table's name."""
+"""A function of a Part's batches and names of tables, which makes pairs of a table's name and a batch of its rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """`frame` has one column for each of `tables`, and the `common` columns."""
+    """Rows of several tables on Spark.
+
+    `frame` has one column for each of `tables`, and the `common` columns; `make` turns its batches into rows.
+    """
 
     frame: DataFrame
     common: tuple[str, ...]
@@ -33,11 +36,11 @@ class Part:
     make: Make
 
     def columns(self, names: Sequence[str]) -> DataFrame:
-        """The frame with the columns that the rows of these tables need."""
+        """The DataFrame's common columns and those of the tables `names`."""
         return self.frame.select(*self.common, *(name for name in self.tables if name in names))
 
     def rows(self, name: str) -> DataFrame:
-        """The rows of a table."""
+        """The rows of the table with this name, as a DataFrame."""
         make = self.make
 
         def stage(batches: Iterable[Any]) -> Iterator[Any]:
@@ -48,7 +51,7 @@ class Part:
 
 
 def items(closed: DataFrame) -> Part:
-    """The rows of items (captures.spark.read.closing.CLOSED)."""
+    """The rows of closed items (captures.spark.read.closing.CLOSED)."""
     return Part(closed, (), MADE, unfolded)
 
 
@@ -62,7 +65,7 @@ def unclosed(drafted: DataFrame, closer: Callable[[], Closer]) -> Part:
 
 
 def claims(portions: DataFrame, verdicts: Mapping[int, Verdicts], whole: Whole) -> Part:
-    """The rows of confirmed claims, from portions (captures.spark.claims.claiming.CLAIMED)."""
+    """The rows of confirmed claims in portions (captures.spark.claims.claiming.CLAIMED)."""
 
     def make(batches: Iterable[Any], names: Sequence[str]) -> Iterator[tuple[str, Any]]:
         yield from upholding.batches(batches, [name for name in TOLD if name in names], verdicts, whole)
@@ -71,9 +74,9 @@ def claims(portions: DataFrame, verdicts: Mapping[int, Verdicts], whole: Whole) 
 
 
 def unfolded(batches: Iterable[Any], names: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """The rows of tables from lists of rows."""
+    """(table's name, batch of its rows) for each table, from columns of lists of rows."""
     for batch in batches:
         for name in batch.schema.names:
             if name in names:
                 rows = pa.RecordBatch.from_struct_array(batch.column(name).flatten())
-                yield name, rows.cast(arrow.schema(TABLES[name]))  # its times are of the session's zone
+                yield name, rows.cast(arrow.schema(TABLES[name]))  # Spark gives times in the session's time zone

@@ -169,7 +169,7 @@ def test_a_reading_that_was_stopped_is_not_kept(capture: Path, tmp_path: Path, o
 
 
 def test_what_grew_while_it_was_read_is_not_kept(capture: Path, tmp_path: Path, own_cache: Path) -> None:
-    def grow(_done: object, _reader: object) -> None:
+    def grow(*_: object) -> None:
         os.utime(capture)
 
     run([capture], tmp_path / "made", keep=True, watch=grow)
@@ -182,7 +182,7 @@ def test_a_cut_capture_is_kept_with_what_is_wrong(capture: Path, tmp_path: Path)
     assert lent(capture, tmp_path / "again")
     with IndexReader(tmp_path / "again") as index:
         assert index.meta["state"] == "failed"
-        assert "cut in a packet" in index.meta["error"]["text"]
+        assert "ends inside a packet" in index.meta["error"]["text"]
 
 
 @pytest.mark.parametrize(("error", "words"), [(errno.ENOSPC, "No space left"), (errno.EROFS, "Read-only")])
@@ -218,7 +218,7 @@ def test_where_there_may_be_no_cache_the_index_is_made_all_the_same(
     own_cache.write_bytes(b"a file where the directory should be")
     indexed(capture, tmp_path / "made")
     assert len(rows(tmp_path / "made")) > 100
-    assert "is not kept for the next time" in capfd.readouterr().err
+    assert "is not kept for the next reading" in capfd.readouterr().err
 
 
 def test_several_at_once(capture: Path, tmp_path: Path) -> None:

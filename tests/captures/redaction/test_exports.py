@@ -192,11 +192,11 @@ def batches(value: Any) -> Iterator[dict[str, Any]]:
 
 def test_it_says_what_it_took_out(tmp_path: Path) -> None:
     said = export(traffic.LIBRDKAFKA, "pcapng", tmp_path / "out", "--redact", "payloads", "--redact", "hosts")
-    assert "taken out: 0 secrets, " in said
+    assert "redacted: 0 secrets, " in said
     assert ", 1 hosts (" in said
     held = (tmp_path / "out").read_bytes()
     assert b"slice of a capture: 176 exchanges" in held
-    assert b"hosts taken out" in held
+    assert b"hosts redacted" in held
 
 
 def test_redacting_secrets_and_showing_them_exclude_each_other() -> None:

@@ -329,7 +329,7 @@ def test_a_cut_capture_is_told_in_its_table(tmp_path: Path) -> None:
     export(cut, "--format", "parquet", "-o", tmp_path / "out", code=Exit.INPUT)
     (row,) = table(tmp_path / "out", "captures")
     assert row["truncated"]
-    assert "cut in a packet" in row["error"]
+    assert "ends inside a packet" in row["error"]
 
 
 def test_anomalies_are_the_problems_of_the_json(tmp_path: Path) -> None:
@@ -363,5 +363,5 @@ def test_of_merged_captures_of_which_one_is_cut_the_rest_is_there(tmp_path: Path
     export(whole, cut, "--format", "parquet", "-o", out, code=Exit.INPUT)
     (row,) = table(out, "captures")
     assert row["truncated"]
-    assert "cut in a packet" in row["error"]
+    assert "ends inside a packet" in row["error"]
     assert len(table(out, "exchanges")) > 10
