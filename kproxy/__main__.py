@@ -1,4 +1,4 @@
-"""`python -m kproxy` is the command `kproxy`."""
+"""Lets `python -m kproxy` run the command `kproxy`."""
 
 from kproxy.cli.main import main
 

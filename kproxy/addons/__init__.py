@@ -1,8 +1,9 @@
-"""Addons: code, by users and by kproxy itself, that sees or changes traffic. See docs/addons.md.
+"""Addons: code of users or of kproxy itself that observes or changes traffic. See docs/addons.md.
 
     from kproxy.addons import Actor, Observer
 
-An *observer* sees complete exchanges in the process that reads the recording; an *actor* changes frames in the relay.
+An *observer* receives complete exchanges in the process that reads the recording; an *actor* changes frames in the
+relay.
 """
 
 from kproxy.addons.api import Actor, Frame, Observed, Observer, Progress

@@ -1,4 +1,4 @@
-"""Runs actors: decodes the frames of their APIs, offers them, and disables an actor that fails."""
+"""Runs actors: decodes the frames of their APIs, passes them to the actors, and disables an actor that fails."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from kproxy.decoders.stream import Side
 from kproxy.decoders.view import View
 
 Warn = Callable[[str, str, str], None]
-"""(topic, line, details): shows the user the line once for each topic, and logs the details."""
+"""A function (topic, line, details) that shows the user the line once for each topic, and logs the details."""
 
 CHANGES = 50
-"""Most changed fields that are named; the others are counted."""
+"""Maximum number of changed fields that a packet comment lists; it only counts further ones."""
 LONGEST = 200
-"""Most characters of a value in the recording's comment."""
+"""Maximum length in characters of a field's value in a packet comment; longer values are cut."""
 
 _PLAIN = View(open_batches=False, inside=False, knowledge=Knowledge(most=0))
-"""Withholds secrets, and leaves record batches and embedded bytes closed: actors change them as a whole."""
+"""Decoding options: secrets are withheld; record batches and embedded bytes are compared as a whole, not decoded."""
 
 
 class Actors:
-    """All actors of a relay; see `kproxy.core.acting.Actors`."""
+    """All actors of a relay; implements the protocol `kproxy.core.acting.Actors`."""
 
     def __init__(self, actors: Iterable[Actor], definitions: Definitions, warn: Warn) -> None:
-        """Raises LookupError if an actor names an API that does not exist."""
+        """Registers each actor for the APIs it names. Raises LookupError if an API does not exist."""
         self._definitions = definitions
         self._warn = warn
         self._working = list(actors)
-        """The actors that have not failed."""
+        """The actors that have not failed yet."""
         self._by_key: dict[Side, dict[int, list[Actor]]] = {Side.CLIENT: {}, Side.BROKER: {}}
         keys = {api.name: api.key for api in definitions.apis.values()}
         for actor in self._working:
@@ -54,11 +54,14 @@ class Actors:
     def offer(
         self, side: Side, api_key: int, api_version: int, frame: bytes, client: str, broker: str
     ) -> tuple[bytes, tuple[Change, ...]]:
-        """(the frame to send instead of this whole frame, its changes). Never raises."""
+        """Passes a whole frame to the actors; returns (the frame to send instead, the changed fields). Never raises."""
         parties = client, broker
         changes: list[Change] = []
         unseen: Frame | None = None
-        """The current frame, decoded; None once an actor has had these values and may have altered them."""
+        """The decoded current frame.
+
+        None once an actor has received it, because the actor may have modified its values.
+        """
         for actor in tuple(self._by_key[side].get(api_key, ())):
             given, unseen = unseen or self._read(side, api_key, api_version, frame, *parties), None
             if given is None:
@@ -78,15 +81,19 @@ class Actors:
         return frame, tuple(changes)
 
     def passed(self, side: Side, api_key: int, api_version: int, reason: str) -> None:
-        """Warns that a frame passed without being offered."""
+        """Warns the user that a frame was forwarded without passing the actors; `reason` says why."""
         where = "request" if side is Side.CLIENT else "response"
         api = self._definitions.api(api_key)
         name = f"{f'API {api_key}' if api is None else api.name} v{api_version}"
         names = ", ".join(name_of(actor) for actor in self._by_key[side].get(api_key, ()))
-        self._warn(f"addon-{where}-{name}-{reason}", f"a {where} of {name} passed addons ({names}): {reason}", "")
+        self._warn(
+            f"addon-{where}-{name}-{reason}",
+            f"a {where} of {name} was forwarded without its addons ({names}): {reason}",
+            "",
+        )
 
     def _read(self, side: Side, api_key: int, api_version: int, data: bytes, client: str, broker: str) -> Frame | None:
-        """The decoded frame; None with a warning if it does not fit its version's layout."""
+        """The decoded frame; None, after a warning, if the frame does not fit the layout of its version."""
         definitions = self._definitions
         request = side is Side.CLIENT
         if request:
@@ -99,8 +106,8 @@ class Actors:
             header = definitions.message("ResponseHeader", version)
         api, message = definitions.api(api_key), decoded.message
         if api is None or message is None or header is None or decoded.body is None or decoded.problems:
-            why = decoded.problems[0].message if decoded.problems else "nothing defines it"
-            self.passed(side, api_key, api_version, f"it cannot be read: {why}")
+            why = decoded.problems[0].message if decoded.problems else "no definition of this version"
+            self.passed(side, api_key, api_version, f"it cannot be decoded: {why}")
             return None
         values = decoded.header
         return Frame(
@@ -109,7 +116,10 @@ class Actors:
         )  # fmt: skip
 
     def _checked(self, old: Frame, new: bytes, parties: tuple[str, str]) -> Frame:
-        """An actor's frame, decoded. Raises ValueError or TypeError if it is not a valid replacement."""
+        """Decodes and checks the frame that an actor returned for `old`.
+
+        Raises ValueError or TypeError if it is no valid replacement.
+        """
         if not isinstance(new, bytes):
             raise TypeError(f"it returned {type(new).__name__} instead of bytes")
         if len(new) < SIZE or int.from_bytes(new[:SIZE], "big") != len(new) - SIZE:
@@ -117,16 +127,16 @@ class Actors:
         request = old.side is Side.CLIENT
         fixed = slice(SIZE, SIZE + 8) if request else slice(SIZE, SIZE + 4)
         if new[fixed] != old.data[fixed]:
-            raise ValueError("API key, version and correlation id must stay")
+            raise ValueError("the returned frame has another API key, version or correlation id")
         became = self._read(old.side, old.api_key, old.api_version, new, *parties)
         if became is None:
             raise ValueError("the returned frame cannot be decoded")
         return became
 
     def reload(self, classes: Iterable[type[Actor]], name: str | None) -> list[str]:
-        """Replaces the actor with this name, or all if None, by new ones of these classes; returns their names.
+        """Replaces the actor called `name`, or all actors if None, by instances of `classes`; returns their names.
 
-        Raises LookupError if there is no actor of this name or one cannot be created; nothing changes then.
+        Raises LookupError if there is no actor of this name or an instance cannot be created; nothing changes then.
         """
         working = {name_of(actor): actor for actor in self._working}
         actors, renewed = [], []
@@ -134,8 +144,8 @@ class Actors:
             try:
                 made = one()
                 Actors([made], self._definitions, self._warn)
-            except Exception as error:  # anybody's code
-                raise LookupError(f"actor {one.__name__} cannot be made: {type(error).__name__}: {error}") from error
+            except Exception as error:  # an actor's class is third-party code
+                raise LookupError(f"cannot create actor {one.__name__}: {type(error).__name__}: {error}") from error
             called = name_of(made)
             if name in {None, called}:
                 renewed.append(called)
@@ -162,7 +172,7 @@ class Actors:
 
 
 def table(classes: Iterable[type[Actor]], definitions: Definitions, warn: Warn) -> Actors:
-    """The actors of these classes; one that cannot be created is reported and left out."""
+    """Creates one actor of each class; a class that cannot be instantiated is reported and left out."""
     actors = []
     for one in classes:
         try:
@@ -177,14 +187,14 @@ def table(classes: Iterable[type[Actor]], definitions: Definitions, warn: Warn) 
 
 
 def _acts_on(actor: Actor, side: Side) -> bool:
-    """Whether an actor's class defines the method for frames that this side sends."""
+    """Whether the actor's class overrides the method for frames that `side` sends: `request` or `response`."""
     if side is Side.CLIENT:
         return type(actor).request is not Actor.request
     return type(actor).response is not Actor.response
 
 
 def _changes(old: Frame, new: Frame, actor: str) -> list[Change]:
-    """The fields that an actor changed, with secrets withheld."""
+    """The fields in which `new` differs from `old`, with the actor's name before each path and secrets withheld."""
     found: list[Change] = []
     pairs = (
         (old.header, new.header, old.header_message, old.header_version),
@@ -195,7 +205,7 @@ def _changes(old: Frame, new: Frame, actor: str) -> list[Change]:
     if len(found) > CHANGES:
         found[CHANGES:] = [Change(f"({len(found) - CHANGES} more fields)", "", "")]
     if not found:
-        found = [Change("(a value that is not shown)", "", "")]
+        found = [Change("(a withheld value)", "", "")]
     return [Change(f"{actor}: {one.path}", one.old, one.new) for one in found]
 
 

@@ -1,4 +1,4 @@
-"""The public interface for addons, on which other packages may build."""
+"""The public interface for addons; other packages may depend on it."""
 
 from __future__ import annotations
 
@@ -20,53 +20,62 @@ if TYPE_CHECKING:
     from kproxy.captures.reader import Reader
 
 SIZE = 4
-"""Bytes of the length field that a frame begins with."""
+"""Size in bytes of the length field at the start of a frame."""
 
 
 class Observer:
-    """Sees recorded exchanges in the order in which they became complete; never delays the traffic.
+    """Receives recorded exchanges in the order in which they became complete; never delays the traffic.
 
-    Subclasses are created without arguments. If one raises, kproxy reports it and calls it no more.
+    kproxy creates subclasses without arguments. If a method raises an exception, kproxy reports it and disables the
+    observer.
     """
 
     name: str = ""
-    """The name that kproxy's messages use; the class's name if empty."""
+    """The observer's name in kproxy's messages; the class's name if empty."""
     filter: str = ""
     """Display filter (docs/filters.md) that selects the exchanges for this observer; "" selects all.
 
-    It is read once, before the first exchange.
+    kproxy reads this attribute once, before the first exchange.
     """
 
     def exchange(self, observed: Observed) -> None:
-        """Called for each exchange once it has its response, or is known to get none."""
+        """Called for each exchange when its response is complete, or when it is certain that no response will come."""
+
+    def finding(self, change: str, finding: dict[str, Any]) -> None:
+        """Called when a finding opens, becomes worse or is resolved; `change` is "opened", "worse" or "resolved".
+
+        `finding` is an object "kproxy.finding/1" (docs/findings.md). Findings are drawn from all recorded traffic, not
+        only from exchanges that `filter` selects. Rules are evaluated only if an observer defines this method.
+        """
 
     def progress(self, progress: Progress) -> None:
-        """Called after each batch of exchanges, and several times a second without any."""
+        """Called after each batch of exchanges, and several times a second while no exchanges arrive."""
 
     def close(self) -> None:
-        """Called at the end; no other call follows."""
+        """Called once at the end, after all other calls."""
 
 
 class Actor:
-    """Changes frames in the relay; while it works on a frame, later frames of the connection wait.
+    """Changes frames in the relay; while an actor works on a frame, later frames of the connection wait.
 
-    Frames of `apis` are held until they are whole, and decoded, in the directions whose method a subclass defines; all
-    other frames bypass it. Subclasses are created without arguments. If one raises, kproxy reports it, disables it and
-    sends the frame unchanged.
+    An actor receives frames of the APIs in `apis`: requests if its class defines `request`, responses if it defines
+    `response`. kproxy holds each of these frames until it is whole, and decodes it. All other frames bypass the actor.
+    kproxy creates subclasses without arguments. If a method raises an exception, kproxy reports it, disables the actor
+    and sends the frame unchanged.
     """
 
     name: str = ""
-    """The name that kproxy's messages use; the class's name if empty."""
+    """The actor's name in kproxy's messages; the class's name if empty."""
     apis: ClassVar[Collection[str | int]] = ()
-    """Names or keys of APIs ("Metadata", 3)."""
+    """The APIs whose frames the actor receives, by name or API key ("Metadata", 3)."""
 
     def request(self, frame: Frame) -> bytes | None:
-        """The frame to send to the broker instead of this one; None sends it unchanged."""
+        """Returns the frame to send to the broker instead of `frame`, or None to send `frame` unchanged."""
         del frame
         return None
 
     def response(self, frame: Frame) -> bytes | None:
-        """The frame to send to the client instead of this one; None sends it unchanged."""
+        """Returns the frame to send to the client instead of `frame`, or None to send `frame` unchanged."""
         del frame
         return None
 
@@ -77,9 +86,10 @@ def name_of(addon: Observer | Actor | type[Observer]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the reading is: `behind` counts recorded bytes that are still to be read; `health` is its health so far.
+    """How far the reader has got: `behind` counts recorded bytes that are still to be read.
 
-    `unknown` counts exchanges that the observer did not see because its filter could not decide.
+    `health` holds the reader's health counts so far. `unknown` counts exchanges that the observer did not receive
+    because its filter could not decide.
     """
 
     behind: int
@@ -89,16 +99,16 @@ class Progress:
 
 @dataclass(slots=True)
 class Observed:
-    """A complete exchange, with the values that the index has for it.
+    """A complete exchange, with the values that the index holds for it.
 
-    `errors` are names of error codes, each once, in order of appearance. `throttle` is in seconds; `long_poll` says
-    that the broker delayed its response to a fetch until the max wait. `about` is the topic/group/transaction column of
-    the list.
+    `errors` are the names of the error codes, each once, in order of appearance. `throttle` is in seconds; `long_poll`
+    is true if the broker delayed its response to a Fetch until the request's maximum wait. `about` is the text of the
+    interface's column "topic/group/transaction".
     """
 
     exchange: Exchange
     api: str | None
-    """None if the API key is unknown, and for an orphan response."""
+    """Name of the API; None if the API key is unknown, and for an orphan response."""
     status: Status
     errors: tuple[str, ...]
     records: int | None
@@ -131,23 +141,25 @@ class Observed:
 
     @property
     def client(self) -> str:
-        """The address of its connection's client, "host:port"."""
+        """The client's address, "host:port"."""
         return self.exchange.connection.client
 
     @property
     def broker(self) -> str:
-        """The address of its connection's broker, "host:port"."""
+        """The broker's address, "host:port"."""
         return self.exchange.connection.broker
 
     @property
     def seconds(self) -> float | None:
-        """Time from the request's last byte to the response's last byte; None unless both were seen."""
+        """Seconds from the request's last byte to the response's last byte; None unless both were captured."""
         latency = self.exchange.latency_ns
         return None if latency is None else latency / 1e9
 
     @property
     def request(self) -> Values | None:
-        """The request's body, decoded on first use; None if it was not captured whole or cannot be decoded.
+        """The request's body, decoded on first use.
+
+        None if the capture does not hold all of it or it cannot be decoded.
 
         Secrets are not withheld.
         """
@@ -155,11 +167,17 @@ class Observed:
 
     @property
     def response(self) -> Values | None:
-        """The response's body; otherwise as `request`."""
+        """The response's body, decoded on first use; None if the capture lacks a part of it or it cannot be decoded.
+
+        Secrets are not withheld.
+        """
         return self._body(Side.BROKER)
 
     def json(self, view: View | None = None) -> dict[str, Any]:
-        """The exchange as "kproxy.exchange/1" (docs/exchange-json.md), secrets withheld unless the view shows them."""
+        """The exchange as an object "kproxy.exchange/1" (docs/exchange-json.md).
+
+        Secrets are withheld unless `view` shows them.
+        """
         reader = self._reader
         return exchange_json(
             self.exchange, reader.source, reader.definitions, view=view or View(), precision=reader.precision
@@ -184,10 +202,10 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A whole frame that is held for an actor.
+    """A whole frame that the relay holds while an actor works on it.
 
-    `client` and `broker` are "host:port". `data` has its bytes, the length field included. `header` and `body` have the
-    values of its fields by Kafka's names: integers, text, bytes, lists, and dicts for structs.
+    `client` and `broker` are "host:port". `data` holds the frame's bytes, the length field included. `header` and
+    `body` map Kafka's field names to values: integers, text, bytes, lists, and dicts for structs.
     """
 
     side: Side
@@ -206,7 +224,10 @@ class Frame:
     version: int
 
     def written(self, *, header: Values | None = None, body: Values | None = None) -> bytes:
-        """The bytes of this frame with another header or body. Raises decoders.writer.WriteError."""
+        """The bytes of this frame with another header or body.
+
+        Raises decoders.writer.WriteError if a value does not fit.
+        """
         content = write(self.header_message, self.header_version, self.header if header is None else header)
         content += write(self.message, self.version, self.body if body is None else body)
         return len(content).to_bytes(SIZE, "big") + content

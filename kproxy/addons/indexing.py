@@ -1,7 +1,7 @@
 """The indexer's process with observers in it: python -m kproxy.indexing [OPTIONS] CAPTURE... INDEX_DIR.
 
-It says what happens as JSON lines on standard output, {"event": "warning", "message", "details"} and
-{"event": "metrics", "url"}, as long as somebody reads them, and goes on when nobody does. It ends with the relay.
+The process writes events as JSON lines to standard output, {"event": "warning", "message", "details"} and {"event":
+"metrics", "url"}. If nobody reads the events, it drops them. The process ends when the relay has ended.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kproxy.captures.index import indexer
 from kproxy.captures.processes import name_process
 
 RELAY_SECONDS = 0.2
-"""Interval of checks whether the relay still runs."""
+"""Seconds between checks whether the relay still runs."""
 
 
 def tell(event: dict[str, Any]) -> None:
@@ -35,7 +35,7 @@ def warn(message: str, details: str = "") -> None:
 
 
 def _observers(options: Namespace) -> list[Observer]:
-    """The built-in and the named observers; warns of those that cannot be created and leaves them out."""
+    """Creates the built-in observers and those that `options` names; warns of observers that cannot be created."""
     found: list[Observer] = []
     try:
         if options.metrics:
@@ -68,19 +68,21 @@ def _end_with(pid: int, stopping: threading.Event) -> None:
             os.kill(pid, 0)
         except ProcessLookupError:
             stopping.set()
-        except PermissionError:  # another user's process has this PID now
+        except PermissionError:  # the relay has ended and another user's process has its PID
             stopping.set()
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = indexer.parser("kproxy.addons.indexing", __doc__)
-    parser.add_argument("--no-index", action="store_true", help="write no index: only the observers want to know")
-    parser.add_argument("--relay", type=int, metavar="PID", help="end when this process has ended")
-    parser.add_argument("--run-dir", metavar="DIR", help="where the relay's control socket is")
+    parser.add_argument("--no-index", action="store_true", help="write no index, only feed the observers")
+    parser.add_argument("--relay", type=int, metavar="PID", help="exit when the process with this id has ended")
+    parser.add_argument("--run-dir", metavar="DIR", help="directory of the relay's control socket")
     parser.add_argument("--addon", action="append", default=[], metavar="ADDON", help="load observers from here")
     parser.add_argument("--metrics", metavar="HOST:PORT", help="serve Prometheus metrics here")
-    parser.add_argument("--otel-endpoint", metavar="URL", help="send a span an exchange there (OTLP over HTTP)")
-    parser.add_argument("--otel-sample", type=float, default=1.0, metavar="SHARE", help="of so many exchanges")
+    parser.add_argument("--otel-endpoint", metavar="URL", help="send a span per exchange to this URL (OTLP over HTTP)")
+    parser.add_argument(
+        "--otel-sample", type=float, default=1.0, metavar="SHARE", help="share of exchanges that get a span"
+    )
     options = parser.parse_args(arguments)
     os.set_blocking(sys.stdout.fileno(), False)
     stopping = threading.Event()

@@ -1,4 +1,7 @@
-"""Prometheus metrics of exchanges, and of the relay, which is asked at each scrape. See docs/metrics.md."""
+"""Prometheus metrics of exchanges and of the relay. See docs/metrics.md.
+
+The relay's metrics are read from its control socket at each scrape.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +21,16 @@ from kproxy.runs.registry import ask
 from kproxy.runs.settings import shown
 
 CLIENTS = 200
-"""Most values of the client label; further clients are counted as OTHER."""
+"""Maximum number of values of the label `client`; further clients are counted under OTHER."""
 BROKERS = 1000
-"""Most values of the broker label."""
+"""Maximum number of values of the label `broker`."""
 VERSIONS = 64
-"""Most versions of one API."""
+"""Maximum number of version labels for one API."""
 SOFTWARE = 10_000
-"""Most connections whose client software is remembered; the oldest are forgotten first."""
+"""Maximum number of connections whose client software is remembered; the oldest are forgotten first."""
 OTHER = "other"
 NONE = "NONE"
-"""Kafka's name of error code 0."""
+"""Kafka's name for error code 0."""
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Upper bounds of the duration histogram, in seconds."""
 ASK_SECONDS = 1.0
@@ -36,7 +39,7 @@ _ANSWERED = frozenset({Status.OK, Status.NO_REPLY_EXPECTED})
 
 
 class Capped:
-    """Bounds the values of a label: returns the first `limit` different values unchanged, OTHER for later ones."""
+    """Limits the number of values of a label: the first `limit` distinct values stay, all later ones become OTHER."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -52,7 +55,7 @@ class Capped:
 
 
 class Metrics(Observer):
-    """Counts exchanges; `run_dir` has the control socket of the relay, which is asked at each scrape."""
+    """Counts exchanges as Prometheus metrics. `run_dir` is the directory with the relay's control socket."""
 
     name = "metrics"
 
@@ -75,12 +78,21 @@ class Metrics(Observer):
         self._up = Counter("kproxy_request_bytes", "Bytes of requests.", parties, registry=registry)
         self._down = Counter("kproxy_response_bytes", "Bytes of responses.", parties, registry=registry)
         self._throttle = Counter(
-            "kproxy_throttle_seconds", "What brokers told clients to wait.", parties, registry=registry
+            "kproxy_throttle_seconds", "Time for which brokers throttled clients.", parties, registry=registry
         )
         self._records = Counter("kproxy_records", "Records produced and fetched.", parties, registry=registry)
         self._behind = Gauge(
             "kproxy_observer_behind_bytes", "Bytes of the recording that are not counted yet.", registry=registry
         )
+        labels = ("rule", "severity")
+        self._findings = Counter(
+            "kproxy_findings", "Findings that were opened, or became worse.", labels, registry=registry
+        )
+        self._open_findings = Gauge(
+            "kproxy_open_findings", "Findings that are not resolved.", labels, registry=registry
+        )
+        self._severities: dict[str, str] = {}
+        """Severity of each open finding, by finding id."""
         self._health = Health()
         registry.register(_HealthCollector(self))
         if run_dir is not None:
@@ -93,7 +105,10 @@ class Metrics(Observer):
         self._server: Any = None
 
     def serve(self, host: str, port: int) -> str:
-        """Answers scrapes from a thread and returns the URL; host "*" is every IPv4 address. Raises OSError."""
+        """Starts a thread that answers scrapes; returns the URL. `host` "*" listens on every IPv4 address.
+
+        Raises OSError.
+        """
         address = "0.0.0.0" if host == "*" else host.strip("[]")  # noqa: S104 (asked for)
         self._server, _ = start_http_server(port, addr=address, registry=self.registry)
         return f"http://{shown(address, self._server.server_port)}/metrics"
@@ -122,6 +137,17 @@ class Metrics(Observer):
             kind = "long_poll" if observed.long_poll else "data"
             self._child(self._duration, api, broker, kind).observe(max(0.0, seconds))
 
+    def finding(self, change: str, finding: dict[str, Any]) -> None:
+        name, rule, severity = finding["id"], finding["rule"], finding["severity"]
+        before = self._severities.pop(name, None)
+        if before is not None:
+            self._open_findings.labels(rule, before).dec()
+        if change == "resolved":
+            return
+        self._severities[name] = severity
+        self._open_findings.labels(rule, severity).inc()
+        self._findings.labels(rule, severity).inc()
+
     def progress(self, progress: Progress) -> None:
         self._behind.set(progress.behind)
         self._health = progress.health
@@ -132,7 +158,7 @@ class Metrics(Observer):
             self._server.server_close()
 
     def _client_of(self, observed: Observed) -> str:
-        """The client id, else the software named in the connection's ApiVersions request, else ""."""
+        """The value of the client label: the client id, else the software named in the ApiVersions request, else ""."""
         exchange = observed.exchange
         number = exchange.connection.number
         if observed.api == API_VERSIONS and (asked := observed.request) and asked.get("clientSoftwareName"):
@@ -150,7 +176,10 @@ class Metrics(Observer):
         return known(str(version))
 
     def _child(self, metric: Any, *labels: str) -> Any:
-        """A metric's series, cached because prometheus_client takes longer to find it than to count."""
+        """A metric's child for these label values.
+
+        Children are cached: to look one up in prometheus_client takes longer than to count.
+        """
         found = self._children.get((metric, labels))
         if found is None:
             found = self._children[metric, labels] = metric.labels(*map(escape, labels))
@@ -158,7 +187,10 @@ class Metrics(Observer):
 
 
 def _error(observed: Observed) -> str:
-    """The error label: the first error's name, "NONE" without one, the status if there is no readable response."""
+    """The value of the error label: the name of the first error, or "NONE".
+
+    If there is no response that can be decoded, the label is the exchange's status instead.
+    """
     if observed.status not in _ANSWERED:
         return observed.status.value
     if not observed.errors:
@@ -168,14 +200,14 @@ def _error(observed: Observed) -> str:
 
 
 class _HealthCollector:
-    """Metrics of the reading's health."""
+    """Exports the health counts of the reader as metrics."""
 
     NAMES = (
         ("gaps", "kproxy_gaps", "Places where the recording misses bytes of a connection."),
         ("lost", "kproxy_lost_bytes", "Bytes that the recording misses."),
         ("cut", "kproxy_cut_frames", "Frames that miss bytes."),
-        ("undecoded", "kproxy_undecoded_frames", "Frames whose body no definition fits."),
-        ("not_kafka", "kproxy_not_kafka_connections", "Connections that carried something else."),
+        ("undecoded", "kproxy_undecoded_frames", "Frames whose body could not be decoded."),
+        ("not_kafka", "kproxy_not_kafka_connections", "Connections that carried another protocol than Kafka's."),
         ("tls", "kproxy_tls_connections", "Connections that carried TLS, which was not read."),
     )
 
@@ -189,13 +221,13 @@ class _HealthCollector:
 
 
 class _RelayCollector:
-    """Metrics of the relay's status, read from its control socket; kproxy_up is 0 if it does not answer."""
+    """Exports the relay's status as metrics; kproxy_up is 0 if the control socket does not answer."""
 
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
 
     def describe(self) -> Iterable[Metric]:
-        """Empty, so that registering does not ask the relay."""
+        """Returns no metrics, so that registering this collector does not query the relay."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
@@ -207,18 +239,20 @@ class _RelayCollector:
             yield GaugeMetricFamily("kproxy_up", "Whether the relay answers.", value=0)
             return
         yield GaugeMetricFamily("kproxy_up", "Whether the relay answers.", value=1)
-        yield GaugeMetricFamily("kproxy_relay_answer_seconds", "How long the relay took to say this.", value=took)
+        yield GaugeMetricFamily("kproxy_relay_answer_seconds", "How long the relay took to answer.", value=took)
         yield GaugeMetricFamily("kproxy_open_connections", "Clients' open connections.", value=status["connections"])
         yield CounterMetricFamily(
             "kproxy_connections", "Connections that clients have opened.", value=status["connections_total"]
         )
-        relayed = CounterMetricFamily("kproxy_relayed_bytes", "Bytes that have passed.", labels=("sender",))
+        relayed = CounterMetricFamily("kproxy_relayed_bytes", "Bytes that the relay has forwarded.", labels=("sender",))
         relayed.add_metric(("client",), status["bytes_from_clients"])
         relayed.add_metric(("broker",), status["bytes_from_brokers"])
         yield relayed
         yield GaugeMetricFamily("kproxy_held_bytes", "Bytes of frames being held.", value=status["held_bytes"])
         responses = CounterMetricFamily(
-            "kproxy_address_responses", "Responses that may carry addresses, by what became of them.", labels=("what",)
+            "kproxy_address_responses",
+            "Responses that may carry addresses of brokers, by how the relay treated them.",
+            labels=("what",),
         )
         for what, count in status["responses"].items():
             responses.add_metric((what,), count)
@@ -229,8 +263,10 @@ class _RelayCollector:
             yield CounterMetricFamily("kproxy_recorder_packets", "Packets recorded.", value=packets)
             yield CounterMetricFamily("kproxy_recorder_bytes", "Bytes recorded.", value=recorder["bytes"])
             yield CounterMetricFamily(
-                "kproxy_recorder_dropped_packets", "Packets that passed and were not recorded.", value=dropped
+                "kproxy_recorder_dropped_packets", "Packets that were forwarded but not recorded.", value=dropped
             )
             yield GaugeMetricFamily(
-                "kproxy_recorder_failed", "1 where recording has stopped.", value=float(recorder["failed"] is not None)
+                "kproxy_recorder_failed",
+                "1 if recording has stopped, else 0.",
+                value=float(recorder["failed"] is not None),
             )

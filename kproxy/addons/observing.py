@@ -1,4 +1,4 @@
-"""Runs observers: passes them the exchanges that the indexer has completed, and disables one that fails."""
+"""Runs observers: passes them the exchanges that the indexer has completed, and disables an observer that fails."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kproxy.addons.api import Observed, Observer, Progress, name_of
+from kproxy.captures.findings.model import finding_json
 from kproxy.decoders.filters import Expression, Matcher, parse
 
 if TYPE_CHECKING:
+    from kproxy.captures.findings.live import LiveFindings, News
     from kproxy.captures.index.summary import Summary
     from kproxy.captures.reader import Reader
-    from kproxy.decoders.exchange import Exchange
+    from kproxy.decoders.exchange import Exchange, StreamProblem
 
 Warn = Callable[[str, str], None]
-"""(line, details): shows the user the line and logs the details."""
+"""A function (line, details) that shows the user the line and logs the details."""
 
 
 @dataclass(slots=True)
 class _Place:
-    """An observer with its filter; `unknown` counts exchanges that the filter could not decide."""
+    """An observer with its compiled filter; `unknown` counts exchanges for which the filter could not decide."""
 
     observer: Observer
     matcher: Matcher | None = None
@@ -37,21 +39,32 @@ class _Place:
 
 
 class Observers:
-    """Several observers as the single callable that `captures.index.indexer` takes."""
+    """Combines several observers into the one callable that `captures.index.indexer` takes."""
 
     def __init__(self, observers: Iterable[Observer], warn: Warn) -> None:
         self._places = [_Place(one) for one in observers]
         self._warn = warn
         self._begun = False
+        self._findings: LiveFindings | None = None
 
-    def __call__(self, done: Sequence[tuple[Exchange, Summary]], reader: Reader) -> None:
-        """Passes on the exchanges that became complete since the last call, and the reader's progress."""
+    def __call__(
+        self, done: Sequence[tuple[Exchange, Summary]], problems: Sequence[StreamProblem], reader: Reader
+    ) -> None:
+        """Passes the observers the exchanges completed since the last call, changes of findings, and the progress."""
         if not self._begun:
             self._begin(reader)
         for exchange, summary in done:
             if not self._places:
                 return
             self._show(exchange, summary, reader)
+        if self._findings is not None:
+            from kproxy.captures.findings.making import in_order
+
+            items = in_order([exchange for exchange, _ in done], problems)
+            self._show_findings(self._findings.add(items, reader.closings))
+            if reader.finished:
+                self._show_findings(self._findings.finish())
+                self._findings = None
         behind = max(0, reader.source.written() - reader.position)
         for place in tuple(self._places):
             self._guard(place, partial(place.observer.progress, Progress(behind, reader.health, place.unknown)))
@@ -61,8 +74,12 @@ class Observers:
             self._guard(place, place.observer.close)
 
     def _begin(self, reader: Reader) -> None:
-        """Reads the filters; called once the reader has the definitions whose names they may use."""
+        """Parses the observers' filters; the definitions are loaded by then, whose names the filters may use."""
         self._begun = True
+        if any(_wants_findings(place.observer) for place in self._places):
+            from kproxy.captures.findings.live import LiveFindings
+
+            self._findings = LiveFindings(reader.source, reader.definitions)
         for place in tuple(self._places):
             try:
                 expression = filter_of(place.observer)
@@ -80,31 +97,45 @@ class Observers:
                 observed = observed or Observed.of(exchange, summary, reader)
                 self._guard(place, partial(place.observer.exchange, observed))
 
+    def _show_findings(self, news: Iterable[News]) -> None:
+        for one in news:
+            for place in tuple(self._places):
+                if _wants_findings(place.observer):
+                    self._guard(place, partial(place.observer.finding, one.change.value, finding_json(one.finding)))
+
     def _guard(self, place: _Place, call: Callable[[], None]) -> None:
         try:
             call()
         except Exception as error:  # noqa: BLE001 (anybody's code)
             self._places.remove(place)
             self._warn(
-                f"observer {name_of(place.observer)} has failed and sees nothing more: {type(error).__name__}: {error}",
+                f"observer {name_of(place.observer)} has failed and is disabled: {type(error).__name__}: {error}",
                 traceback.format_exc(),
             )
 
 
+def _wants_findings(observer: Observer) -> bool:
+    """Whether the observer's class overrides `finding`; rules are evaluated only if one observer does."""
+    return type(observer).finding is not Observer.finding
+
+
 def filter_of(observer: Observer | type[Observer]) -> Expression | None:
-    """An observer's filter, None if it sees all exchanges. Raises ValueError, whose text names the observer."""
+    """The parsed filter of an observer; None if the observer takes all exchanges.
+
+    Raises ValueError with a message that names the observer.
+    """
     text = observer.filter
     if not isinstance(text, str) or not text:
         return None
     result = parse(text)
     if result.expression is None:
-        why = result.message or "it is empty"
-        raise ValueError(f"observer {name_of(observer)}: its filter: {why} (column {result.span[0] + 1} of {text!r})")
+        why = result.message or "the filter is empty"
+        raise ValueError(f"observer {name_of(observer)}: filter: {why} (column {result.span[0] + 1} of {text!r})")
     return result.expression
 
 
 def made(classes: Iterable[type[Observer]], warn: Warn) -> list[Observer]:
-    """One observer of each class; one that cannot be created is reported and left out."""
+    """Creates one observer of each class; a class that cannot be instantiated is reported and left out."""
     found = []
     for one in classes:
         try:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 try:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
-    from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
+    from opentelemetry.sdk.trace.sampling import ALWAYS_ON, Sampler, TraceIdRatioBased
     from opentelemetry.trace import SpanContext, SpanKind, StatusCode, get_current_span
     from opentelemetry.trace import Status as SpanStatus
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
@@ -18,6 +19,7 @@ except ImportError as error:
     raise ImportError(f"OpenTelemetry is missing ({error.name}): pip install 'kafka-kproxy[otel]'") from error
 
 from kproxy.addons.api import Observed, Observer
+from kproxy.captures.analysis.timelines import nanoseconds
 from kproxy.decoders.batches.batch import parse
 from kproxy.decoders.batches.opening import iterate_batch
 from kproxy.decoders.escaping import escape
@@ -27,30 +29,28 @@ from kproxy.decoders.records.places import PLACES, places
 from kproxy.decoders.schema import definitions
 
 QUEUE = 50_000
-"""Most spans that wait for the collector; the SDK drops further ones."""
+"""Maximum number of spans that wait to be sent to the collector; the SDK drops further ones."""
 DELAY_MILLISECONDS = 1000
 MOST_LINKS = 128
-"""Most links of a span: the SDK's default limit."""
+"""Maximum number of links of a span: the SDK's default limit."""
 EXPORT_SECONDS = 2.0
-"""Deadline of one export: the end of a run does not wait much longer for the indexer."""
+"""Seconds after which an export is given up, so that a slow collector does not delay the end of a run."""
 
 
 class Traces(Observer):
-    """Sends a share `sample` of all exchanges to `endpoint`, a URL such as "http://collector:4318/v1/traces"."""
+    """Sends spans for a share `sample` (0 to 1) of all exchanges.
+
+    `endpoint` is a URL such as "http://collector:4318/v1/traces".
+    """
 
     name = "traces"
 
     def __init__(self, endpoint: str, sample: float, warn: Callable[[str], None]) -> None:
         exporter = _Warning(OTLPSpanExporter(endpoint, timeout=EXPORT_SECONDS), endpoint, warn)
-        self._provider = TracerProvider(
-            sampler=TraceIdRatioBased(sample),
-            resource=Resource.create({"service.name": "kproxy"}),
-            shutdown_on_exit=False,
-        )
-        self._provider.add_span_processor(
-            BatchSpanProcessor(exporter, max_queue_size=QUEUE, schedule_delay_millis=DELAY_MILLISECONDS)
-        )
+        self._processor = BatchSpanProcessor(exporter, max_queue_size=QUEUE, schedule_delay_millis=DELAY_MILLISECONDS)
+        self._provider = self._provider_with(TraceIdRatioBased(sample))
         self._tracer = self._provider.get_tracer("kproxy")
+        self._finding_tracer = self._provider_with(ALWAYS_ON).get_tracer("kproxy")
 
     def exchange(self, observed: Observed) -> None:
         exchange = observed.exchange
@@ -68,13 +68,45 @@ class Traces(Observer):
                 span.set_status(SpanStatus(StatusCode.ERROR, ", ".join(observed.errors) or observed.status.value))
         span.end(last.time)
 
+    def finding(self, change: str, finding: dict[str, Any]) -> None:
+        """Sends one span for each change of a finding, whatever `sample` is.
+
+        The span covers the time of the evidence.
+        """
+        span = self._finding_tracer.start_span(
+            f"finding {finding['rule']}", start_time=nanoseconds(finding["first_time"]), context=None
+        )
+        attributes = {
+            "kproxy.finding.id": finding["id"],
+            "kproxy.finding.rule": finding["rule"],
+            "kproxy.finding.severity": finding["severity"],
+            "kproxy.finding.scope": escape(f"{finding['scope']['kind']} {finding['scope']['name']}"),
+            "kproxy.finding.summary": escape(finding["summary"]),
+        }
+        span.set_attributes(attributes)
+        last = nanoseconds(finding["last_time"])
+        span.add_event(f"kproxy.finding.{change}", attributes, timestamp=last)
+        if finding["severity"] == "error" and change != "resolved":
+            span.set_status(SpanStatus(StatusCode.ERROR, attributes["kproxy.finding.summary"]))
+        span.end(last)
+
     def close(self) -> None:
-        """Sends the spans that still wait."""
-        self._provider.shutdown()
+        """Sends the spans that are still queued."""
+        self._provider.shutdown()  # also shuts down the span processor, which both providers share
+
+    def _provider_with(self, sampler: Sampler) -> TracerProvider:
+        provider = TracerProvider(
+            sampler=sampler, resource=Resource.create({"service.name": "kproxy"}), shutdown_on_exit=False
+        )
+        provider.add_span_processor(self._processor)
+        return provider
 
 
 def _senders(observed: Observed) -> Iterable[SpanContext]:
-    """The spans in which the records were sent, each once: from their headers `traceparent` (W3C Trace Context)."""
+    """The contexts of the spans in which the records were produced, each once.
+
+    They come from the records' headers `traceparent` (W3C Trace Context).
+    """
     exchange = observed.exchange
     if exchange.protocol is not None or exchange.api_key not in PLACES:
         return ()
@@ -90,7 +122,7 @@ def _senders(observed: Observed) -> Iterable[SpanContext]:
 
 
 def _headers(observed: Observed, name: bytes) -> Iterator[bytes]:
-    """The values of a header in all records of an exchange."""
+    """The values of the header `name` in all records of an exchange."""
     exchange = observed.exchange
     for place in places(exchange.api_key, observed.request, observed.response, Knowledge(), definitions()):
         for batch in parse(place.records, check=False).batches if place.aligned else ():
@@ -133,7 +165,7 @@ def _attributes(observed: Observed) -> dict[str, str | int | float | bool]:
 
 
 class _Warning(SpanExporter):
-    """Passes spans on and warns once if the collector does not accept them."""
+    """An exporter that passes spans to another one, and warns the user once if the collector does not accept them."""
 
     def __init__(self, exporter: SpanExporter, endpoint: str, warn: Callable[[str], None]) -> None:
         self._exporter = exporter
@@ -148,7 +180,7 @@ class _Warning(SpanExporter):
             with self._lock:
                 first, self._warned = not self._warned, True
             if first:
-                self._warn(f"traces: {self._endpoint} does not take spans; they are lost until it does")
+                self._warn(f"traces: {self._endpoint} does not accept spans; spans are lost until it does")
         return result
 
     def shutdown(self) -> None:

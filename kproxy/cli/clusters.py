@@ -17,15 +17,15 @@ REQUIRED = ("upstream", "listen")
 
 
 def configured() -> Mapping[str, Any]:
-    """The tables by cluster name; {} if there are none."""
+    """The tables [clusters.NAME] of the configuration by name; {} if there are none."""
     cli.read_sources()
     return cli.table("clusters")
 
 
 def clusters(names: tuple[str, ...], advertise: str = "", sasl: SaslSettings | None = None) -> tuple[Cluster, ...]:
-    """These clusters of the configuration, or all if none is named. Raises Failure.
+    """The configured clusters with these names; all clusters if `names` is empty. Raises Failure (exit 2).
 
-    `advertise` and `sasl` are the defaults for clusters without own values.
+    `advertise` and `sasl` apply to clusters whose tables do not set them.
     """
     tables = configured()
     for name in names:
@@ -40,7 +40,7 @@ def clusters(names: tuple[str, ...], advertise: str = "", sasl: SaslSettings | N
 
 
 def cluster(name: str, values: object, advertise: str = "", sasl: SaslSettings | None = None) -> Cluster:
-    """The cluster of one table. Raises TypeError and ValueError, whose texts name table and key."""
+    """The cluster that a table [clusters.NAME] describes. Raises TypeError or ValueError naming table and key."""
     from kproxy.runs import settings
 
     readers: Mapping[str, Callable[[str], Any]] = {
@@ -53,7 +53,7 @@ def cluster(name: str, values: object, advertise: str = "", sasl: SaslSettings |
         "sasl-credentials": lambda path: str(Path(path).expanduser().absolute()),
     }
     if not isinstance(values, dict):
-        raise TypeError(f"clusters: {name!r} is no table")
+        raise TypeError(f"clusters: {name!r} is not a table")
     read: dict[str, Any] = {}
     for key, value in values.items():
         reader = readers.get(key)
@@ -81,7 +81,7 @@ def cluster(name: str, values: object, advertise: str = "", sasl: SaslSettings |
 
 
 def unfit() -> Iterator[str]:
-    """The errors in the tables, one line each."""
+    """One line for each table [clusters.NAME] that is invalid."""
     for name, values in configured().items():
         try:
             cluster(name, values)
@@ -91,5 +91,5 @@ def unfit() -> Iterator[str]:
 
 def _port(text: str) -> int:
     if not text.isdecimal() or not 0 < int(text) <= 65535:
-        raise ValueError(f"no port: {text!r}")
+        raise ValueError(f"not a port: {text!r}")
     return int(text)

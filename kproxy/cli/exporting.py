@@ -25,7 +25,10 @@ def exporter(
     spooling: Spooling | None = None,
     viewing: Viewing | None = None,
 ) -> Exporter:
-    """The call for these captures and options; without captures, or with "-", it exports the index's sources."""
+    """How to call `kproxy export` with these captures and options.
+
+    Without captures, or if one is "-", the export reads the files that the index was made of.
+    """
     from kproxy.captures.spool import MOST
     from kproxy.tui.output.commands import Exporter
 

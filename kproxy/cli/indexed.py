@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kproxy.captures.spool import Spooling
 
 FIRST_ROWS_SECONDS = 0.5
-"""Longest wait for the first rows before the UI opens, so that an unreadable capture is reported in a line instead."""
+"""Longest wait for the first rows before the UI opens: if a capture is unreadable, a line says so and no UI opens."""
 
 
 def refuse_segments(path: Path) -> None:
@@ -40,7 +40,7 @@ def refuse_segments(path: Path) -> None:
 
 
 class Index:
-    """An index that another process writes, or a complete one."""
+    """An index in `directory`: `process` is writing it, or it is complete if there is no process."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Index:
         if error:
             raise Failure(str(error["text"]), Exit.INPUT)
         if self._process is not None and self._process.poll() not in {None, 0}:
-            raise Failure(self._said() or "what indexed the capture was ended", Exit.INPUT)
+            raise Failure(self._said() or "the process that indexes the capture was killed", Exit.INPUT)
 
     def stop(self) -> None:
         if self._process is None:
@@ -122,10 +122,10 @@ def indexed(
     patience: float = FIRST_ROWS_SECONDS,
     warn: Callable[[str], None] = settings.warn,
 ) -> Iterator[Index]:
-    """The index of captures, from the cache or written by a process of its own; removed at the end of the block.
+    """A context manager that gives the index of captures, from the cache or from a new process; removes it at the end.
 
-    The block begins once there are rows, or after `patience` seconds. `warn` gets the warnings of the process. Raises
-    CaptureError and Failure if there is nothing to show.
+    The block begins once the index has rows, or after `patience` seconds. `warn` gets the warnings of the process.
+    Raises CaptureError or Failure if there is nothing to show.
     """
     from kproxy.captures.index import cached
     from kproxy.captures.source import check
@@ -133,7 +133,7 @@ def indexed(
     from kproxy.runs import scratch
 
     if not any(str(path) == "-" for path in captures):
-        check(captures)  # so that errors are printed before the UI opens
+        check(captures)  # prints errors before the UI opens
     try:
         parent = scratch.new(scratch.cache_dir(), "replay")
     except OSError:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 THEMES = ("terminal", "dark", "light", "high-contrast", "mono")
-"""Names of tui.themes.THEMES, repeated so that --help does not load it."""
+"""Names of tui.terminal.themes.THEMES, repeated so that --help does not load it."""
 _CHOSEN = "kproxy.interface"
 
 
@@ -41,14 +41,14 @@ def painting(command: Command) -> Command:
             "--ascii",
             "ascii_only",
             is_flag=True,
-            help="Paint no character beyond ASCII, as where the locale is C.",
+            help="Draw with ASCII only, as if the locale were C.",
         ),
         click.option(
             "--plain",
             is_flag=True,
             help="For screen readers: one pane at a time, no boxes, the terminal's cursor on the line.",
         ),
-        click.option("--no-mouse", is_flag=True, help="Leave the mouse to the terminal."),
+        click.option("--no-mouse", is_flag=True, help="Leave the mouse to the terminal, to select text."),
     ]
     made: Any = painted
     for option in reversed(options):
@@ -57,7 +57,7 @@ def painting(command: Command) -> Command:
 
 
 def _state() -> Path:
-    """The directory of the interface's own files."""
+    """The directory of the interface's histories and saved filters."""
     import platformdirs
 
     return platformdirs.user_state_path("kproxy", appauthor=False)
@@ -82,6 +82,7 @@ def preferences() -> Preferences:
         filters=_texts("filters"),
         keymap=_texts("keymap"),
         **click.get_current_context().meta[_CHOSEN],
+        looks_for_findings=True,
         state=_state(),
     )
 
@@ -107,4 +108,4 @@ def _no_texts() -> Iterator[str]:
     for table in ("filters", "keymap"):
         for name, value in settings.table(table).items():
             if not isinstance(value, str):
-                yield f"configuration [{table}]: {name!r} is no text"
+                yield f"configuration [{table}]: {name!r} is not a string"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class LateViewers:
-    """Payload viewers (tui.viewing.Viewers) that `find` loads on first use."""
+    """Payload viewers (tui.detail.viewing.Viewers) that `find` loads on first use."""
 
     def __init__(self, find: Callable[[], Chooser]) -> None:
         self._find = find

@@ -23,11 +23,11 @@ OUTPUT_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 LONGEST_LINE = 500
-"""Most characters of an error that are shown without shortening."""
+"""Characters; longer lines of an error message are shortened."""
 
 
 class LazyGroup(click.Group, settings.LazyMarker):
-    """A group whose commands are in a table; listing them imports none."""
+    """A click group that imports a subcommand when it is called; listing the subcommands imports none."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
         return list(commands.COMMANDS)
@@ -65,7 +65,7 @@ class LazyGroup(click.Group, settings.LazyMarker):
         sys.exit(self._run(args, name, complete_var, extra))
 
     def _run(self, args: Sequence[str] | None, name: str, complete_var: str | None, extra: dict[str, Any]) -> int:
-        if sys.stdout is None:  # it was closed before this process started
+        if sys.stdout is None:  # standard output was closed before this process started
             sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
         try:
             self._main_shell_completion(extra, name, complete_var)

@@ -109,7 +109,7 @@ class VersionType(click.ParamType[int]):
         try:
             return int(str(value).removeprefix("v"))
         except ValueError:
-            self.fail(f"{value!r} is no version", param, ctx)
+            self.fail(f"{value!r} is not a version", param, ctx)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         del param

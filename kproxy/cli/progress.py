@@ -31,7 +31,12 @@ def telling(command: Command) -> Command:
         ctx.meta[_TOLD] = descriptor
 
     option = click.option(
-        "--tell", type=int, hidden=True, expose_value=False, callback=keep, help="Tell a descriptor how far it is."
+        "--tell",
+        type=int,
+        hidden=True,
+        expose_value=False,
+        callback=keep,
+        help="Write the progress to this file descriptor.",
     )
     return option(command)
 

@@ -38,8 +38,8 @@ def tell(
 ) -> None:
     """Prints a summary of exchanges as `text`, or with --json one object per line, the reading's health last.
 
-    `what` names one object, for the message that there are none. Raises CaptureError after printing if the capture
-    could not be read to its end.
+    `what` names one object ("topic"), for the message that no exchange mentions one. After printing, raises
+    CaptureError if the capture could not be read to its end.
     """
     shown_any = False
 
@@ -65,8 +65,9 @@ def tell(
 def _say_nothing_found(reader: Reader, selection: Selection) -> None:
     """Prints on standard error that no exchange was found, and what the capture has instead."""
     there = reader.numbering.exchanges
-    if selection.number is not None and (selection.number > there or selection.everything_else):
-        what = f"there is no exchange {selection.number}"
+    numbers = selection.numbers
+    if numbers and (min(numbers) > there or selection.everything_else):
+        what = f"there is no exchange {min(numbers)}"
     else:
         what = "no Kafka exchange" + ("" if selection.everything else " that matches")
     settings.warn(f"{what}: {reader.seen.words(there)}")

@@ -23,7 +23,7 @@ _ELSEWHERE = frozenset({"captures", "target", "jobs", "resume"})
 
 
 def made_of(context: click.Context, captures: Sequence[Path], files: Iterable[Path]) -> Mapping[str, Any]:
-    """Everything that an output depends on, by names that the user knows; `files` are those that options name.
+    """Everything that an output depends on, by names that the user knows; `files` are files that options name.
 
     Raises Failure (exit 2) if a capture or file cannot be read again.
     """
@@ -80,7 +80,7 @@ def destination(
         with partial:
             yield partial.out, partial
     except KeyboardInterrupt:
-        _say("the same command goes on from here")
+        _say("run the same command again to go on from here")
         raise
 
 

@@ -22,7 +22,7 @@ def check(form: str, *, narrowed: bool) -> None:
     """Raises Failure (exit 2) for options that do not apply to log segments."""
     if not OUTPUT_FORMATS[form].segments:
         names = " and ".join(name for name, one in OUTPUT_FORMATS.items() if one.segments)
-        raise Failure(f"--format {form} is for captures; of log segments there are {names}", Exit.USAGE)
+        raise Failure(f"--format {form} works with captures only; log segments have {names}", Exit.USAGE)
     if narrowed:
         text = "-Y, -c, --since, --until, --port, --by, --exchange and --redact are for exchanges, not for log segments"
         raise Failure(text, Exit.USAGE)
@@ -36,7 +36,7 @@ def export(reader: SegmentReader, form: str, out: BinaryIO) -> None:
     out.writelines(records.lines(reader) if form == "records" else batch_lines(reader))
     out.flush()
     if records.problems:
-        settings.warn(f"{counted(records.problems, 'problem')} in the batches; --format jsonl names them")
+        settings.warn(f"{counted(records.problems, 'problem')} in the batches; --format jsonl lists them")
     if reader.error is not None:
         raise reader.error
 

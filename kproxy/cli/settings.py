@@ -110,11 +110,11 @@ def _options() -> list[click.Option]:
         click.Option(["-X", "overrides"], multiple=True, metavar="KEY=VALUE",
                      help="Set any option by its name (command.option, or option).",
                      expose_value=False, is_eager=True, callback=_store("overrides")),
-        click.Option(["-v", "--verbose", "verbose"], count=True, help="Say more (twice: everything).",
+        click.Option(["-v", "--verbose", "verbose"], count=True, help="Print more messages (twice: all).",
                      expose_value=False, is_eager=True, callback=_store("verbose")),
-        click.Option(["-q", "--quiet", "quiet"], is_flag=True, help="Say only what went wrong.",
+        click.Option(["-q", "--quiet", "quiet"], is_flag=True, help="Print errors only, no warnings.",
                      expose_value=False, is_eager=True, callback=_store("quiet")),
-        click.Option(["--log-file", "log_file"], type=path, metavar="FILE", help="Write the log here.",
+        click.Option(["--log-file", "log_file"], type=path, metavar="FILE", help="Write the log to this file.",
                      expose_value=False, is_eager=True, callback=_store("log_file")),
         click.Option(["--log-format", "log_format"], type=click.Choice(["text", "json"]), help="Form of the log.",
                      expose_value=False, is_eager=True, callback=_store("log_format")),
@@ -162,7 +162,7 @@ def reset() -> None:
 
 
 def prepare(ctx: click.Context) -> None:
-    """Gives the called command its defaults; looking one up reads the configuration and starts the log."""
+    """Gives the called command its defaults; looking up the first one reads the configuration and starts the log."""
     name = ctx.invoked_subcommand
     if name is None or not isinstance(ctx.command, click.Group):
         return

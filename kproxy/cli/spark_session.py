@@ -22,7 +22,7 @@ NO_SPARK = "Spark is not installed: pip install 'kafka-kproxy[spark]'"
 NO_JAVA = "Spark needs Java 17 or newer: pip install 'kafka-kproxy[spark,java]'"
 LOG = "spark.log"
 _RAISED = re.compile(r"^ *Traceback .*\n(?: .*\n)*(?:\w+\.)*(\w.*)", re.MULTILINE)
-"""The exception in a worker's traceback: the text after its frames."""
+"""Finds the exception in a worker's traceback: the text after the frames."""
 
 
 def cache_directory() -> Path:
@@ -34,8 +34,8 @@ def cache_directory() -> Path:
 master_option = click.option(
     "--master",
     metavar="URL",
-    help="Where Spark runs: local[N], spark://HOST:PORT, yarn, k8s://URL. Without it here, on all cores, or where "
-    "spark-submit was told.",
+    help="Where Spark runs: local[N], spark://HOST:PORT, yarn, k8s://URL (default: as spark-submit says, else "
+    "here on all cores).",
 )
 
 

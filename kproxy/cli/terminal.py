@@ -35,7 +35,7 @@ def can_paint(*, keys_from_stdin: bool = True) -> bool:
 
 
 def standard_output() -> BinaryIO:
-    """Standard output for bytes. With python -u it is buffered, as Python's own loses the rest of a short write."""
+    """Standard output for bytes; with python -u in a buffer, as unbuffered output loses the rest of short writes."""
     out = sys.stdout.buffer
     return open(out.fileno(), "wb", closefd=False) if isinstance(out, io.RawIOBase) else out
 
@@ -69,7 +69,7 @@ def forcing(command: Command) -> Command:
         is_flag=True,
         expose_value=False,
         callback=_force,
-        help="Overwrite what is there already where a file is to be written.",
+        help="Overwrite output files that exist.",
     )(command)
 
 

@@ -1,7 +1,8 @@
 """A connection whose frames are offered to actors.
 
-Frames of the APIs that an actor names are held until they are whole and offered to it; all other bytes pass at once.
-What leaves goes on to `Connection`, so that addresses are rewritten after the actor's changes.
+Frames of the APIs that an actor names are held until they are whole and then passed to the actor; all other bytes pass
+at once. Bytes go through the actors first and then through `Connection`, so that addresses are rewritten after the
+actors' changes.
 """
 
 from __future__ import annotations
@@ -31,29 +32,29 @@ _RESPONSE = struct.Struct(">i")
 
 
 class Actors(Protocol):
-    """The actors of a relay."""
+    """The interface to a relay's actors that `ActedConnection` needs."""
 
     def act_on(self, side: Side, api_key: int) -> bool:
-        """Whether frames of this API that `side` sends are held for an actor."""
+        """Whether an actor wants frames of this API that `side` sends, so that they must be held."""
 
     def offer(
         self, side: Side, api_key: int, api_version: int, frame: bytes, client: str, broker: str
     ) -> tuple[bytes, tuple[Change, ...]]:
-        """(the frame to send instead of this whole frame, its changes). Never raises."""
+        """Passes a whole frame to the actors; returns (the frame to send instead, the changed fields). Never raises."""
 
     def passed(self, side: Side, api_key: int, api_version: int, reason: str) -> None:
-        """Called when a frame passed without being offered, because it could not be held."""
+        """Called when a frame could not be held and was forwarded without passing the actors; `reason` says why."""
 
 
 Api = tuple[int, int]
-"""API key and version."""
+"""(API key, API version)"""
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Bytes that leave. `at` is their offset in the bytes just fed, negative if they came earlier.
+    """Bytes to send on. `at` is their offset in the data passed to `feed`, negative if they begin in earlier data.
 
-    `api` is set for a whole frame that was held.
+    `api` is set if the bytes are a whole frame that was held for the actors.
     """
 
     data: bytes
@@ -62,30 +63,31 @@ class _Piece:
 
 
 class _Cutter:
-    """Splits one direction into held frames and bytes that pass.
+    """Splits the bytes of one direction into whole frames held for actors and bytes that pass unchanged.
 
-    `wanted(head)` returns the API of a frame to hold, None for others; `passed` reports frames that could not be held.
+    `wanted(head)` returns the (API key, version) of a frame to hold, None for other frames. `passed(api, reason)` is
+    called for a frame that should have been held and could not be.
     """
 
     def __init__(
         self, head: int, wanted: Callable[[bytes], Api | None], passed: Callable[[Api, str], None], shared: Shared
     ) -> None:
-        """`head` is the number of bytes behind the length field that `wanted` needs."""
+        """`head` is the number of bytes after the length field that `wanted` needs."""
         self._head = _SIZE + head
         self._wanted = wanted
         self._passed = passed
         self._hold_max = shared.hold_max
         self._budget = shared.budget
         self._waiting = bytearray()
-        """The bytes of the current frame that have arrived and not passed."""
+        """The bytes of the current frame that have arrived and are held back."""
         self._needed = _SIZE
-        """Size of `_waiting` at which the frame is judged next."""
+        """Length of `_waiting` at which `_judge` can decide next."""
         self._api: Api | None = None
-        """The API of the frame that is being held."""
+        """(API key, version) of the frame that is being held; None if no frame is."""
         self._taken = 0
-        """Bytes taken from the budget."""
+        """Bytes reserved from the budget."""
         self._passing = 0
-        """Bytes of the current frame that are still to pass."""
+        """Bytes of the current frame that are still to arrive and pass unchanged."""
         self._first = True
         self._opaque = False
 
@@ -94,7 +96,7 @@ class _Cutter:
         return not self._waiting and not self._passing
 
     def feed(self, data: bytes) -> Iterator[_Piece]:
-        """Takes the next bytes; yields the pieces that leave now, of these bytes and of those that waited."""
+        """Takes the next bytes; yields the pieces to send on, made of these bytes and of bytes held earlier."""
         size = len(data)
         if self._opaque or self._passing >= size:
             self._passing = max(0, self._passing - size)
@@ -130,10 +132,10 @@ class _Cutter:
             yield _Piece(bytes(out), out_at)
 
     def _judge(self, taken: int) -> bool | None:
-        """Decides on the waiting bytes, of which the last `taken` are new.
+        """Decides what to do with the held bytes, after `taken` bytes were added to them.
 
-        True: they are a whole held frame. False: they pass, and so do the next `_passing` bytes. None: they go on
-        waiting.
+        Returns True if they are a whole frame for the actors, None if more bytes are needed. Returns False if they pass
+        unchanged, and so do the next `_passing` bytes.
         """
         waiting = self._waiting
         if self._api is None:
@@ -156,13 +158,13 @@ class _Cutter:
             taken = len(waiting)
         if not self._budget.take(taken):
             self._passing = self._needed - len(waiting)
-            self._passed(self._api, "too much is held already")
+            self._passed(self._api, "there is no memory left to hold it (--memory)")
             return False
         self._taken += taken
         return True if len(waiting) == self._needed else None
 
     def _held(self, head: bytes, size: int) -> Api | None:
-        """The API of a frame that is held; None where it passes."""
+        """(API key, version) of a frame of `size` bytes if it must be held; None if it passes."""
         api = self._wanted(head)
         if api is not None and size > self._hold_max:
             self._passed(api, "it is longer than --hold-max")
@@ -170,7 +172,7 @@ class _Cutter:
         return api
 
     def release(self) -> bytes:
-        """Returns the waiting bytes unchanged and gives their memory back to the budget."""
+        """Empties the held bytes, returns them unchanged and gives their memory back to the budget."""
         waiting = bytes(self._waiting)
         self._waiting.clear()
         self._budget.give(self._taken)
@@ -190,7 +192,7 @@ class ActedConnection(Connection):
         self._actors = actors
         self._parties = client, broker
         self._asked: dict[int, list[Api]] = {}
-        """Requests in flight whose responses may be held, by correlation id, oldest first."""
+        """(API key, version) of the requests in flight whose responses may be held, by correlation id, oldest first."""
         self._up = _Cutter(_REQUEST.size, self._request_wanted, self._request_passed, shared)
         self._down = _Cutter(_RESPONSE.size, self._response_wanted, self._response_passed, shared)
 

@@ -1,8 +1,8 @@
-"""Which fields of which responses carry addresses of brokers, and where those fields are in a frame.
+"""Finds broker addresses in responses: which fields carry them, and where these fields are in a frame.
 
-CARRIERS names the fields; LEFT_ALONE names fields that look like addresses, with the reason why they are not rewritten.
-Everything else comes from Kafka's message definitions. A test finds every address field of the definitions in one of
-the two tables.
+CARRIERS lists the fields to rewrite; LEFT_ALONE lists fields that look like addresses, with the reason why they are not
+rewritten. Everything else comes from Kafka's message definitions. A test checks that every address field of the
+definitions is in one of the two tables.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from kproxy.decoders.schema.model import Field, Message
 
 @dataclass(frozen=True, slots=True)
 class Carrier:
-    """The fields with addresses in one response: in the entries of `array`, or at the message's top level if "".
+    """Names the address fields of one response: in the entries of array `array`, or top-level fields if that is "".
 
-    With `listeners`, host and port are a level deeper, in an array of that name in each entry. With `whole`, the
-    response is held at any size until it is whole; without, only up to the hold limit. The addresses are those of
-    controllers if `controllers` is True or names a field before the array whose value is CONTROLLERS, else of brokers.
+    With `listeners`, host and port are one level deeper, in an array of that name in each entry. With `whole`, the
+    response is held until it is whole whatever its size; without it, only up to the hold limit. `controllers`
+    is True if the addresses are controllers', False if they are brokers'. If it is the name of a top-level field before
+    the array, they are controllers' if the value of that field is CONTROLLERS.
     """
 
     array: str
@@ -44,10 +45,10 @@ CARRIERS: Mapping[str, tuple[Carrier, ...]] = {
     "ShareAcknowledgeResponse": (Carrier("nodeEndpoints", "nodeId"),),
     "DescribeQuorumResponse": (Carrier("nodes", "nodeId", listeners="listeners", controllers=True),),
 }
-"""By message name. Where a message has several carriers, the one whose fields the version has is used."""
+"""Carriers by message name. Where a message has several, the one whose fields exist in the version is used."""
 
 ONLY_WHEN_ASKED = frozenset({"DescribeQuorumResponse"})
-"""Rewritten only with --controllers: it names the controllers' own listeners, and no client connects to them for it."""
+"""Responses that are rewritten only with --controllers: they hold addresses of controllers."""
 
 LEFT_ALONE: Mapping[str, str] = {
     "VoteResponse.nodeEndpoints": "between controllers",
@@ -64,7 +65,7 @@ LEFT_ALONE: Mapping[str, str] = {
     "DescribeAclsResponse.resources.acls.host": "a pattern for clients' addresses",
     "DeleteAclsResponse.filterResults.matchingAcls.host": "a pattern for clients' addresses",
 }
-"""Hosts in responses that are not rewritten, and why. Requests are never rewritten: no client receives them."""
+"""Address fields of responses that are not rewritten, and why. Fields of requests are never rewritten."""
 
 API_KEYS: Mapping[int, str] = {
     0: "ProduceResponse",
@@ -76,14 +77,14 @@ API_KEYS: Mapping[int, str] = {
     78: "ShareFetchResponse",
     79: "ShareAcknowledgeResponse",
 }
-"""APIs whose responses carry addresses in known versions, and so may in unknown ones."""
+"""Messages by API key whose known versions carry addresses, so that their unknown versions may carry addresses too."""
 
 MOST_READ = 20_000
-"""Most entries and tagged fields that are read from one response; reading them takes some tenths of a second."""
+"""Maximum number of array entries and tagged fields read from one response; reading so many takes some 0.1 s."""
 FRAME_HEAD = 8
-"""Bytes of the length field and the correlation id."""
+"""Size in bytes of the length field and the correlation id at the start of a response."""
 CONTROLLERS = 2
-"""DescribeCluster's endpoint type (KIP-919)."""
+"""Value of DescribeCluster's field endpointType that stands for controllers (KIP-919)."""
 
 FIXED = {
     "bool": 1,
@@ -99,14 +100,14 @@ FIXED = {
 
 
 class TooMuchError(Exception):
-    """A response has more entries than may be read while other connections wait; the text says how many."""
+    """A response has more entries than kproxy reads while other connections wait; the text says how many."""
 
 
 class Endpoint(NamedTuple):
-    """One address in a frame; offsets count from the start of the bytes that were read.
+    """The host and port of one node in a frame. Offsets count from the start of the bytes passed to `endpoints`.
 
-    The host's span includes its length field; the port's span has two or four bytes. `path` names the entry
-    ("brokers[0].").
+    [host_start, host_end) includes the host's length field; [port_start, port_end) has two or four bytes. `path` is the
+    path of the entry, with a dot ("brokers[0].").
     """
 
     node_id: int
@@ -121,7 +122,7 @@ class Endpoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TagSection:
-    """The top-level tagged fields of a message at [start, end), and the addresses in them."""
+    """The section of top-level tagged fields, bytes [start, end) of a message, and the addresses in it."""
 
     start: int
     end: int
@@ -131,7 +132,10 @@ class TagSection:
 
 
 def carrier(message: Message, version: int) -> tuple[Carrier, Field | None] | None:
-    """(carrier, array field) of a version of a message; the field is None where the addresses are at top level."""
+    """Finds the address fields of a message's version; returns (carrier, array field), or None if there are none.
+
+    The array field is None if the addresses are top-level fields.
+    """
     for candidate in CARRIERS.get(message.name, ()):
         if not candidate.array:
             if any(field.name == candidate.host and version in field.versions for field in message.fields):
@@ -144,9 +148,9 @@ def carrier(message: Message, version: int) -> tuple[Carrier, Field | None] | No
 
 
 class Reader:
-    """Reads primitives one after the other and checks every length against the bytes that remain.
+    """Reads primitive values in sequence and checks every length against the remaining bytes.
 
-    Over the whole reading, `many` allows at most MOST_READ entries.
+    `many` limits all reads from one reader to MOST_READ entries together.
     """
 
     __slots__ = ("_left", "buffer", "end", "flexible", "position")
@@ -159,23 +163,26 @@ class Reader:
         self._left = MOST_READ
 
     def within(self, start: int, end: int) -> Reader:
-        """A reader of [start, end) with what is left of the entry limit."""
+        """A reader of the bytes [start, end) of the same buffer; it may read the entries that this reader has left."""
         inner = Reader(self.buffer, start, end, flexible=self.flexible)
         inner._left = self._left
         return inner
 
     def many(self, count: int, what: str) -> range:
-        """range(count) for a loop over entries; counts them against MOST_READ. Raises TooMuchError."""
+        """Returns range(count) and counts these entries against MOST_READ; raises TooMuchError beyond it.
+
+        `what` names the entries in the error.
+        """
         self._left -= max(count, 0)
         if self._left < 0:
-            raise TooMuchError(f"it has {count:,} {what}, and no more than {MOST_READ:,} are read")
+            raise TooMuchError(f"it has {count:,} {what}; kproxy reads at most {MOST_READ:,}")
         return range(count)
 
     def fail(self, code: Code, message: str) -> DecodeError:
         return DecodeError(code, message, self.position)
 
     def skip(self, size: int) -> int:
-        """Skips `size` bytes and returns the position before them. Raises DecodeError."""
+        """Skips `size` bytes; returns the position before them. Raises DecodeError if fewer bytes remain."""
         start = self.position
         if size < 0 or start + size > self.end:
             raise self.fail(Code.TRUNCATED, f"{counted(size, 'byte')} wanted, {self.end - start} there")
@@ -198,14 +205,20 @@ class Reader:
                 raise self.fail(Code.BAD_VARINT, "varint of more than five bytes")
 
     def length(self, size: int) -> int:
-        """Reads a length of `size` bytes, or a compact one in flexible versions; -1 for null. Raises DecodeError."""
+        """Reads a length field; -1 stands for null. Raises DecodeError if fewer bytes than that remain.
+
+        The field has `size` bytes, or is an unsigned varint of length + 1 in flexible versions.
+        """
         value = self.varint() - 1 if self.flexible else self.integer(size)
         if value < -1 or value > self.end - self.position:
             raise self.fail(Code.BAD_LENGTH, f"length {value}, {counted(self.end - self.position, 'byte')} there")
         return value
 
     def tags(self) -> list[tuple[int, int, int, int]]:
-        """Reads a section of tagged fields; shaped as `TagSection.tags`. Raises DecodeError, TooMuchError."""
+        """Reads a section of tagged fields; returns tuples like those of `TagSection.tags`.
+
+        Raises DecodeError and TooMuchError.
+        """
         found = []
         count = self.varint()
         if 2 * count > self.end - self.position:
@@ -247,7 +260,7 @@ def _skip_one(reader: Reader, field: Field, version: int) -> None:
 
 @dataclass(slots=True)
 class _Entry:
-    """The parts of an address that were read so far; listeners get the node id from the entry that holds them."""
+    """Collects the fields of one address while they are read; a listener takes its node id from the enclosing entry."""
 
     node_id: int | None = None
     host: str | None = None
@@ -256,7 +269,7 @@ class _Entry:
     port_span: tuple[int, int] = (0, 0)
 
     def endpoint(self, path: str) -> Endpoint | None:
-        """The address; None if node id, host or port is missing."""
+        """The address with `path`; None if node id, host or port is missing."""
         if self.node_id is None or self.host is None or self.port is None:
             return None
         return Endpoint(self.node_id, self.host, *self.host_span, self.port, *self.port_span, path)
@@ -265,7 +278,7 @@ class _Entry:
 def _endpoints(
     reader: Reader, fields: tuple[Field, ...], version: int, carried: Carrier, path: str, node_id: int | None = None
 ) -> list[Endpoint]:
-    """Reads the fields of an entry and returns its addresses: its own, or those of its listeners."""
+    """Reads the fields of an entry; returns the entry's own address, or the addresses of its listeners."""
     entry = _Entry(node_id)
     found: list[Endpoint] = []
     for field in fields:
@@ -304,7 +317,7 @@ def _array(
 
 
 def endpoints(message: Message, version: int, data: bytes | memoryview, start: int) -> list[Endpoint]:
-    """The addresses that begin at `start`, where `walker` stopped: in an array, or at the message's top level.
+    """Reads the addresses that begin at offset `start`, as found by `walker`: an array, or top-level fields.
 
     Raises DecodeError and TooMuchError.
     """
@@ -321,7 +334,7 @@ def endpoints(message: Message, version: int, data: bytes | memoryview, start: i
 
 
 def names_controllers(message: Message, version: int, header_version: int, data: bytes | memoryview) -> bool:
-    """Whether the addresses in a whole frame are controllers'. Raises DecodeError and TooMuchError."""
+    """Whether the addresses in a whole frame belong to controllers. Raises DecodeError and TooMuchError."""
     found = carrier(message, version)
     asked = found[0].controllers if found is not None else False
     if isinstance(asked, bool):
@@ -338,7 +351,10 @@ def names_controllers(message: Message, version: int, header_version: int, data:
 
 
 def tag_section(message: Message, version: int, data: bytes | memoryview, start: int) -> TagSection:
-    """The message's top-level tagged fields, from `start` to the end of `data`. Raises DecodeError and TooMuchError."""
+    """Reads the message's top-level tagged fields, from `start` to the end of `data`.
+
+    Raises DecodeError and TooMuchError.
+    """
     reader = Reader(data, start, len(data), flexible=True)
     tags = reader.tags()
     if reader.position != len(data):

@@ -1,4 +1,4 @@
-"""The classes of `passing`: compiled by setup.py where there is a C compiler, else in plain Python."""
+"""The classes of `passing`: the compiled extension where setup.py could build it, else the plain Python module."""
 
 from __future__ import annotations
 

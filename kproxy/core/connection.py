@@ -1,22 +1,22 @@
 """One connection of the relay, without its sockets: bytes in, commands out.
 
 Requests pass unchanged. Only the fixed start of each is read (length, API key, version, correlation id); if the
-response will carry addresses of brokers, the request is noted by its correlation id. Responses pass unchanged as well,
-except those to noted requests:
+response will carry broker addresses, the correlation id is noted. Responses pass unchanged as well, except those to
+noted requests:
 
-- *held*: the frame leaves only once it is whole, because its length stands in front and may change. Metadata and
-  similar responses are held at any size (within a limit on what all connections hold together), Produce and Fetch up to
-  `hold_max`;
-- *walked*: a longer Produce or Fetch response passes while a walker looks for its tagged fields, at the end of the
-  frame; these are held and rewritten at equal length;
-- *watched*: a response of an unknown API or version passes unchanged. If it is short, it is first held and searched for
-  addresses of brokers.
+    - *held*: the frame is sent only once it is whole, because its length stands in front and may change. Metadata and
+      similar responses are held at any size (within a limit on what all connections hold together), Produce and Fetch
+      up to `hold_max`;
+    - *walked*: a longer Produce or Fetch response passes while a walker looks for its tagged fields, at the end of the
+      frame; these are held and rewritten at equal length;
+    - *watched*: a response of an unknown API or version passes unchanged. If it is short, it is first held and searched
+      for broker addresses.
 
 Responses that cannot be decoded (unknown version, malformed, not Kafka) pass unchanged, are counted and reported.
 Responses that exceed a limit of the proxy (memory, time, ports) are withheld and the connection ends, so that the
 client asks again and never learns an address that bypasses the proxy. No known broker address should reach a client: a
-leaked address is reported, counted and recorded.
-While a noted request is unanswered, the first bytes of a response wait until its correlation id has arrived.
+leaked address is reported, counted and recorded. While a noted request is unanswered, the first bytes of a response
+wait until its correlation id has arrived.
 """
 
 from __future__ import annotations
@@ -55,21 +55,27 @@ Data = bytes | memoryview
 _REQUEST_HEAD = struct.Struct(">ihhi")
 _RESPONSE_HEAD = struct.Struct(">ii")
 _LONGEST_FIRST = 1 << 29
-"""Bytes; a longer length in the first frame of a direction is text or garbage. Later frames may have up to 2 GiB."""
+"""Largest length in bytes of the first frame of a direction; a longer one is text or garbage.
+
+Later frames may have up to 2 GiB.
+"""
 _LEAST_VIEW = 4096
-"""Bytes; smaller pieces of a held frame are copied together."""
+"""Pieces of a held frame that are smaller, in bytes, are copied together into one buffer."""
 _MOST_LINES = 200
-"""Most changed fields that a comment names."""
+"""Maximum number of changed fields that a packet comment names."""
 _ADVICE = {
     (0, "TLS"): ": --tls-in auto lets clients speak TLS with kproxy",
     (1, "TLS"): ": --tls-out lets kproxy speak TLS with it",
 }
-"""Advice by (side, protocol); side 0 is the client, 1 the broker."""
+"""What the user can do, by (side, protocol found there); side 0 is the client, 1 the broker."""
 
 
 @dataclass(slots=True)
 class ToBroker:
-    """Bytes for the broker. A comment means that they are one frame that was changed, and says how."""
+    """Command: send bytes to the broker.
+
+    With a comment, they are one whole frame that was changed in the way it describes.
+    """
 
     data: Data
     comment: str | None = None
@@ -82,9 +88,9 @@ class ToClient:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """Report on a frame: its changes, a broker address that leaked in it, or why it was withheld.
+    """Report on a frame: its changes, a broker address that leaked in it, or the reason why it was withheld.
 
-    [start, end) is the last part of the frame, as offsets into the bytes just fed.
+    [start, end) is the last part of the frame, as offsets into the bytes that were passed to `from_broker`.
     """
 
     start: int
@@ -102,7 +108,7 @@ class Changed:
 
 
 def changed_comment(receiver: str, changes: Sequence[Change]) -> str:
-    """The packet comment on a frame that was changed on its way to the "client" or the "broker"."""
+    """The packet comment on a frame that was changed on its way to `receiver`, "client" or "broker"."""
     more = len(changes) - _MOST_LINES
     lines = [str(one) for one in changes[:_MOST_LINES]]
     return "\n".join([f"{CHANGED} on the way to the {receiver}:", *lines, *([f"({more} more)"] if more > 0 else ())])
@@ -110,9 +116,9 @@ def changed_comment(receiver: str, changes: Sequence[Change]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A warning for the user.
+    """Command: warn the user.
 
-    Notices of one `topic` are shown once for each client or broker, or only once in total with `once`.
+    Notices with the same `topic` are shown once for each client or broker, or with `once` only once in total.
     """
 
     topic: str
@@ -122,7 +128,10 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The connection must end, because a response must not reach the client; fields as in `Notice`."""
+    """Command: end the connection, because a response must not reach the client.
+
+    Fields have the meaning they have in `Notice`.
+    """
 
     topic: str
     text: str
@@ -133,7 +142,7 @@ Command = ToBroker | ToClient | Changed | Notice | End
 
 @dataclass(slots=True)
 class Budget:
-    """Limit on the bytes that all connections together may hold."""
+    """Limits the bytes that all connections together may hold in memory."""
 
     limit: int = 256 << 20
     held: int = 0
@@ -150,21 +159,21 @@ class Budget:
 
 @dataclass(slots=True)
 class Counters:
-    """Counters of rewriting, in responses, over all connections."""
+    """Numbers of responses by how the relay treated them, over all connections."""
 
     held: int = 0
     walked: int = 0
     rewritten: int = 0
     retagged: int = 0
-    """Walked frames without room for the new addresses: these were blanked, so that the client asks Metadata."""
+    """Walked frames without room for the new addresses: the addresses were blanked, so that clients ask Metadata."""
     unread: int = 0
     """Responses that passed unchanged though they may have carried addresses."""
     leaked: int = 0
-    """Responses in which a broker's own address reached a client."""
+    """Responses through which a broker's own address reached a client."""
     withheld: int = 0
-    """Responses that no client got, because their addresses could not be replaced."""
+    """Responses that were not sent to the client, because their addresses could not be replaced."""
     unsearched: int = 0
-    """Responses that were searched only in part for addresses of brokers."""
+    """Responses of which only a part was searched for broker addresses."""
 
 
 class Plan:
@@ -188,9 +197,9 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Responses that pass unchanged; those of up to WATCHED bytes are searched for addresses of brokers.
+    """How to treat responses that pass unchanged; those of up to WATCHED bytes are searched for broker addresses.
 
-    `topic`, `text` and `once` make a Notice; there is none where `topic` is "".
+    `topic`, `text` and `once` are those of the Notice for the user; with `topic` "" there is none.
     """
 
     name: str
@@ -200,7 +209,9 @@ class Watch:
 
 
 class Plans:
-    """The plan of every API and version, made on first use; None where responses pass unchanged.
+    """How to treat the responses of each API and version.
+
+    The value is made on first use and None lets them pass unchanged.
 
     Without definitions all responses pass unchanged, so that clients see the brokers' own addresses. With
     `controllers`, addresses in DescribeQuorum responses are replaced too.
@@ -239,7 +250,7 @@ class Plans:
 
 
 def _unknown(definitions: Definitions, api_key: int, version: int) -> Watch | None:
-    """A watch for versions newer than our definitions, as they may carry addresses that known versions lack."""
+    """How to treat a version newer than kproxy's definitions: it may carry addresses that known versions lack."""
     known = definitions.versions(api_key)
     if not known.high < version < NO_VERSION:
         return None
@@ -275,9 +286,9 @@ class _Frame:
         """Bytes in `pieces`."""
 
     def keep(self, piece: memoryview, fed: int) -> None:
-        """Keeps a piece of a read that had `fed` bytes.
+        """Keeps a piece of the frame; the read that brought it had `fed` bytes.
 
-        Small pieces are copied into one buffer: a view would keep the memory of the whole read.
+        A small piece is copied: a view would keep the memory of the whole read.
         """
         self.held += len(piece)
         pieces = self.pieces
@@ -289,15 +300,15 @@ class _Frame:
             pieces.append(bytearray(piece))
 
     def data(self) -> bytes:
-        """The kept bytes."""
+        """The bytes kept so far."""
         return b"".join(self.pieces)
 
 
 class Connection:
-    """The state of one client's connection to one broker; `own_host` is the proxy's address that the client used."""
+    """The state of a client's connection to a broker. `own_host` is the proxy's host that the client connected to."""
 
     as_it_comes: ClassVar[bool] = True
-    """Whether the relay may forward bytes that `Passing` accepts without calling this class."""
+    """Whether the relay may forward bytes that `Passing` accepts without calling this object."""
 
     def __init__(self, shared: Shared, own_host: str) -> None:
         self.passing = Passing(shared.plans.made, _unchanged)
@@ -309,20 +320,20 @@ class Connection:
         self._head = b""
         self._waits = False
         self._over = False
-        """Whether the broker's bytes are discarded from now on."""
+        """Whether bytes of the broker are discarded from now on."""
         self._forgot = False
-        """Whether a noted request was dropped before it was answered."""
+        """Whether a noted request was dropped before its response came."""
         self._frame: _Frame | None = None
 
     @property
     def begun(self) -> bool:
-        """Whether the client has sent a whole request, the broker a frame, or either side something not Kafka."""
+        """Whether the client has sent a whole request, the broker a frame, or either bytes of another protocol."""
         passing = self.passing
         return passing.requests > (passing.request_rest > 0) or not self._first[1] or any(self._opaque)
 
     @property
     def received(self) -> int:
-        """A number that grows with each byte of the client's first request, while the request is incomplete."""
+        """A number that grows with each byte of the client's first request until that is complete."""
         return (1 << 31) - self.passing.request_rest if self.passing.requests else len(self._request_head)
 
     @property
@@ -340,7 +351,7 @@ class Connection:
     # --- from the client ---------------------------------------------------------------------------------------------
 
     def from_client(self, data: bytes) -> list[Command]:
-        """Takes bytes of the client; returns what to do with them."""
+        """Takes bytes from the client; returns the commands to carry out."""
         commands: list[Command] = [ToBroker(data)]
         if self._opaque[0] or self.passing.from_client_passes(data):
             return commands
@@ -375,10 +386,11 @@ class Connection:
         return commands
 
     def _note(self, correlation_id: int, plan: Plan | Watch | None) -> bool:
-        """Notes a request; False where MAX_NOTED requests wait already and the oldest one cannot be dropped.
+        """Notes a request, because its response needs treatment; returns False if MAX_NOTED requests wait already.
 
-        If the oldest one has its addresses in tagged fields (Produce, Fetch), it is dropped, because Produce with
-        acks=0 is never answered. From then on every response without a noted request is searched (STRAY).
+        If the oldest request waiting has its addresses in tagged fields (Produce, Fetch), it is dropped in favour of
+        the new one, because Produce with acks=0 is never answered. From then on every response without a noted request
+        is searched (STRAY).
         """
         passing = self.passing
         if passing.waiting >= MAX_NOTED:
@@ -398,7 +410,7 @@ class Connection:
         return End("unanswered", text)
 
     def _bad_start(self, side: int, start: bytes, length: int, commands: list[Command]) -> bool:
-        """Whether these bytes start no Kafka frame; if so, this direction passes unseen from here on."""
+        """Whether `start` does not begin a Kafka frame; if so, all further bytes of this direction pass unread."""
         named = no_frame(start, length, first=self._first[side])
         if named is None:
             self._first[side] = False
@@ -419,7 +431,7 @@ class Connection:
     # --- from the broker ---------------------------------------------------------------------------------------------
 
     def from_broker(self, data: bytes) -> list[Command]:
-        """Takes bytes of the broker; returns what to do with them."""
+        """Takes bytes from the broker; returns the commands to carry out."""
         if self._ends():
             return []
         if self._unseen(1) or self.passing.from_broker_passes(data):
@@ -461,7 +473,7 @@ class Connection:
         return commands
 
     def _response(self, data: bytes, position: int, commands: list[Command]) -> int:
-        """Reads a response's start and decides how to treat the frame; returns the position to go on from."""
+        """Reads the start of a response and decides how to treat the frame; returns the position to go on from."""
         wanted = _RESPONSE_HEAD.size if self._waits else 4
         head = data[position : position + wanted]
         length = int.from_bytes(head[:4], "big", signed=True) if len(head) >= 4 else 0
@@ -491,11 +503,11 @@ class Connection:
         return position
 
     def _answered(self, correlation_id: int) -> Plan | Watch | None:
-        """The plan for the response with this id; of several requests with one id, the oldest is answered first."""
+        """Removes the noted request with this correlation id, the oldest of several, and returns its plan."""
         return cast("Plan | Watch | None", self.passing.take(correlation_id))
 
     def _watched(self, watch: Watch, length: int, commands: list[Command]) -> bool:
-        """Reports a watched response; returns whether it is short enough to be searched."""
+        """Reports a watched response to the user; returns whether the response is short enough to be searched."""
         if watch.topic.startswith(UNREAD):
             self._shared.counters.unread += 1
         if watch.topic:
@@ -507,7 +519,7 @@ class Connection:
         commands.append(Notice(*_unread(name, reason)))
 
     def _hold(self, frame: _Frame, view: memoryview, position: int, carried: int, commands: list[Command]) -> int:
-        """Takes the part of the frame that is in `view`; returns where that part ends.
+        """Takes the part of the frame that is in `view` from `position` on; returns the position where that part ends.
 
         The first `carried` bytes of the view came with an earlier read.
         """
@@ -537,13 +549,13 @@ class Connection:
         self.passing.responses_known = False
         self._shared.counters.withheld += 1
         name = frame.plan.name
-        text = f"sent a response to {name} that no client may get, as addresses in it could not be replaced: {reason}"
+        text = f"sent a response to {name} that kproxy withholds, as addresses in it could not be replaced: {reason}"
         commands.append(End(f"withheld-{name}", f"{text}; the connection is ended"))
 
     def _take(self, frame: _Frame, piece: memoryview, fed: int, commands: list[Command]) -> None:
-        """Takes the next piece of the frame: keeps it, or passes the part of a walked frame before its tagged fields.
+        """Takes the next piece of the frame: keeps it, or sends it on if it lies before a walked frame's tagged fields.
 
-        `fed` is the size of the read that brought it.
+        `fed` is the size in bytes of the read that brought the piece.
         """
         start = frame.got
         frame.got += len(piece)
@@ -571,7 +583,7 @@ class Connection:
             frame.keep(keep, fed)
 
     def _walk_on(self, frame: _Frame, piece: memoryview, commands: list[Command]) -> None:
-        """Frees memory when the budget is used up: switches from holding to walking, which keeps only the frame's end.
+        """When the budget is used up, switches from holding to walking, which keeps only the frame's end in memory.
 
         Raises _WithheldError if the frame must be held whole.
         """
@@ -601,18 +613,21 @@ class Connection:
         self._unread(frame.plan.name, reason, commands)
 
     def _release(self, frame: _Frame, commands: list[Command]) -> None:
-        """Sends the kept bytes unchanged."""
+        """Sends the kept bytes of the frame unchanged."""
         self._shared.budget.give(frame.held)
         commands += [ToClient(kept) for kept in frame.pieces]
         frame.pieces, frame.held = [], 0
 
     def _finish(self, frame: _Frame, commands: list[Command]) -> tuple[list[Change], Address | None]:
-        """Rewrites and sends the kept bytes of a frame that is now whole; returns (changes, leaked address)."""
+        """Rewrites a frame that is now whole and sends it.
+
+        Returns (changes, the broker address that leaked or None).
+        """
         plan, walker = frame.plan, frame.walker
         if isinstance(plan, Watch) or walker is None:
             data = frame.data()
             if plan is STRAY and self._shared.book.known.search(data).address is not None:
-                raise _WithheldError(f"{MAX_NOTED} others wait, and the request that it answers is forgotten")
+                raise _WithheldError(f"its request is no longer known, as {MAX_NOTED} others wait for responses")
             self._release(frame, commands)
             return [], self._check(plan, data, commands)
         at = walker.at
@@ -644,9 +659,10 @@ class Connection:
         return [], self._check(frame.plan, data, commands)
 
     def _rewritten(self, plan: Plan, data: bytes, at: int, *, walked: bool) -> tuple[bytes, list[Change]]:
-        """(the kept bytes with the proxy's addresses in them, changes).
+        """Returns (the kept bytes with the proxy's addresses in them, changes).
 
-        Raises DecodeError, TooMuchError, _WithheldError, and OSError from `Book.ours`.
+        `at` is the offset in `data` where the addresses begin. Raises DecodeError, TooMuchError, _WithheldError, and
+        OSError from `Book.ours`.
         """
         if walked:
             return self._section(plan, data, 0, same_length=True)
@@ -660,7 +676,7 @@ class Connection:
         return rewrite.with_size(rewrite.spliced(data, 0, len(data), replacements)), changes
 
     def _section(self, plan: Plan, data: bytes, at: int, *, same_length: bool) -> tuple[bytes, list[Change]]:
-        """(the tagged fields from `at` on with the proxy's addresses in them, changes)."""
+        """Rewrites the tagged fields from offset `at` on; returns (their bytes with the proxy's addresses, changes)."""
         tags = tag_section(plan.message, plan.version, data, at)
         replacements, changes = rewrite.splices(tags.endpoints, self._ours, flexible=True)
         new = rewrite.section(data, tags, replacements) if changes else data[at:]
@@ -669,7 +685,7 @@ class Connection:
             if fitting is None and plan.tag is not None:
                 self._shared.counters.retagged += 1
                 name = tags.endpoints[0].path.partition("[")[0]
-                changes = [Change(name, f"tag {plan.tag}", "blanked under an unused tag, for want of space")]
+                changes = [Change(name, f"tag {plan.tag}", "blanked under an unused tag, for lack of space")]
                 fitting = rewrite.retagged(data, tags, plan.tag)
             if fitting is None:
                 raise _WithheldError("it has no room for other addresses, and no tag is free")
@@ -685,7 +701,10 @@ class Connection:
         commands.append(Notice(f"unsearched-{name}", text))
 
     def _check(self, plan: Plan | Watch, data: bytes, commands: list[Command]) -> Address | None:
-        """Searches bytes that leave towards the client; reports and returns a broker address that leaked."""
+        """Searches bytes for the client for a broker's own address.
+
+        Reports and returns the address, None if there is none.
+        """
         found = self._shared.book.known.search(data)
         if not found.whole:
             self._unsearched(plan.name, commands)
@@ -698,11 +717,11 @@ class Connection:
         return leaked
 
     def client_ended(self) -> list[Command]:
-        """Called when the client sends no more (FIN)."""
+        """Called when the client has sent FIN."""
         return []
 
     def broker_ended(self) -> list[Command]:
-        """Called when the broker sends no more (FIN): an incomplete frame leaves unchanged."""
+        """Called when the broker has sent FIN: an incomplete frame is sent on unchanged."""
         commands: list[Command] = []
         if self._frame is not None:
             self._release(self._frame, commands)
@@ -715,29 +734,29 @@ class Connection:
         return commands
 
     def dropped(self) -> None:
-        """Called when the connection is gone: returns the held bytes to the budget."""
+        """Called when the connection is gone; gives the memory of held bytes back to the budget."""
         if self._frame is not None:
             self._shared.budget.give(self._frame.held)
             self._frame = None
 
 
 class _WithheldError(Exception):
-    """A response must not reach the client; the text says why."""
+    """A response must not reach the client; the text gives the reason."""
 
 
 TOO_MUCH_HELD = "there is no memory left to hold it (--memory)"
 WATCHED = 1 << 16
-"""Largest length in bytes of a response that is held only to be searched."""
+"""Length in bytes up to which a response that passes unchanged is held, so that it can be searched first."""
 
 STRAY = Watch("a request that is forgotten")
-"""Plan for responses without a noted request, once noted requests were dropped."""
+"""Treatment of responses without a noted request, used after noted requests were dropped."""
 UNREAD = "unread-"
 UNKNOWN_VERSION = "no definition of this version"
 SERVE_CONTROLLERS = "; --controllers serves them through kproxy"
 
 
 def _unchanged(plan: Plan | Watch | None, frame: bytes) -> bool:
-    """Whether a whole response carries no address: it ends with an empty section of tagged fields."""
+    """Whether a whole response certainly carries no address, as its section of top-level tagged fields is empty."""
     if not isinstance(plan, Plan):
         return plan is None
     if plan.tag is None or frame[-1]:
@@ -751,7 +770,7 @@ def _unchanged(plan: Plan | Watch | None, frame: bytes) -> bool:
 
 
 def _unread(name: str, reason: str) -> tuple[str, str]:
-    """(topic, text) of the notice on a response that passed unread."""
+    """The (topic, text) of the notice that a response passed without being read."""
     text = f"sent a response to {name} that passed unread ({reason}): an address in it may lead clients past kproxy"
     return f"{UNREAD}{name}-{reason}", text
 
@@ -762,12 +781,12 @@ def _forward(commands: list[Command], view: memoryview, start: int, end: int) ->
 
 
 def no_frame(start: bytes, length: int, *, first: bool) -> str | None:
-    """What these first bytes are if they start no Kafka frame of `length` bytes; None where they may start one.
+    """Why these first bytes do not begin a Kafka frame of `length` bytes ("TLS"); None if they may.
 
     `first` says that they are the first bytes of their direction.
     """
     if first and (named := other_protocol(start)):
         return named
     if length < 0 or (first and length > _LONGEST_FIRST):
-        return f"what is no frame ({start[:4]!r})"
+        return f"bytes that begin no frame ({start[:4]!r})"
     return None

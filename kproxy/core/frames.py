@@ -1,4 +1,4 @@
-"""Follows where frames begin and end in one direction."""
+"""Finds where frames begin and end in the bytes of one direction."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ LENGTH = 4
 
 
 class Frames:
-    """Splits one direction into frames; `lost` is True once a length is negative.
+    """Splits one direction into frames. `lost` becomes True at a negative length, after which no frames are found.
 
-    `head` is the number of bytes of each frame that `feed` returns, its length field included.
+    `head` is the number of bytes at each frame's start that `feed` returns, the length field included.
     """
 
     __slots__ = ("_head", "_rest", "_wanted", "lost")
@@ -21,13 +21,14 @@ class Frames:
 
     @property
     def between(self) -> bool:
-        """Whether the last byte was the end of a frame, or nothing has passed yet."""
+        """Whether the next byte begins a frame."""
         return not self._rest and not self._head
 
     def feed(self, data: bytes | memoryview) -> list[tuple[int, bytes]]:
-        """Takes bytes; returns (offset of the frame in these bytes, head) for each head that they complete.
+        """Takes bytes; returns (offset of the frame in `data`, first bytes of the frame) for each frame.
 
-        The offset is negative if the frame began before these bytes. A frame shorter than a head is returned whole.
+        A frame is returned when `head` of its bytes have arrived, or all if it is shorter. The offset is negative if
+        the frame began in earlier data.
         """
         heads = []
         at, size = 0, len(data)
@@ -55,7 +56,7 @@ class Frames:
         return heads
 
     def boundary(self, data: bytes | memoryview) -> int | None:
-        """How many of the next bytes complete the current frame; None if the frame goes on after them."""
+        """The number of bytes of `data` that complete the current frame; None if the frame goes on after `data`."""
         left = self._rest
         if self._head:
             start = self._head + bytes(data[: LENGTH - len(self._head)]) if len(self._head) < LENGTH else self._head

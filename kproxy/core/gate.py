@@ -2,8 +2,8 @@
 
 The client's bytes wait while kproxy authenticates: when the connection begins, and again when the session is about to
 expire and the client sends a request (KIP-368; an idle session is not renewed). Authentication always begins between
-two requests. Responses to the client's earlier requests pass meanwhile; responses to kproxy's requests are taken out.
-These have a correlation id that the client has not used on this connection.
+two requests. Meanwhile responses to the client's earlier requests pass, and the gate removes responses to kproxy's own
+requests. kproxy's requests have a correlation id that the client has not used on this connection.
 
 kproxy's own requests and their responses are recorded too, with the secrets in them masked at equal length.
 """
@@ -29,7 +29,7 @@ from kproxy.decoders.writer import write
 CLIENT_ID: Final = "kproxy"
 LONGEST_ANSWER: Final = 1 << 20
 RENEWED_AT: Final = 0.85
-"""Fraction of a session's lifetime after which it is renewed: the earliest at which Kafka's Java client does so."""
+"""Fraction of a session's lifetime after which the session is renewed. Kafka's Java client renews no earlier either."""
 FIRST_ID: Final = 0x6B707200
 _HIGHEST, _LOWEST = (1 << 31) - 1, -(1 << 31)
 _REQUEST_HEAD: Final = struct.Struct(">ihhi")
@@ -39,19 +39,19 @@ _NO_PROTOCOL: Final = (
     "is refused: kproxy authenticates (--sasl) only for clients that speak Kafka's protocol without TLS"
 )
 COMMENT: Final = "sent by kproxy itself, to authenticate for the client (--sasl); secrets in it are masked"
-ANSWER_COMMENT: Final = "answers a request of kproxy's own, the client does not get it; secrets in it are masked"
+ANSWER_COMMENT: Final = "answer to a request of kproxy itself, never forwarded to the client; secrets in it are masked"
 
 
 @dataclass(frozen=True, slots=True)
 class FromBroker:
-    """Bytes of the broker that are for the client."""
+    """Bytes from the broker to pass on to the client."""
 
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """A frame of kproxy's authentication: a request to send (side 0), or a response that was taken out (side 1).
+    """A frame of kproxy's own authentication: a request to send (side 0), or a response that the gate removed (side 1).
 
     `recorded` is the frame with its secrets masked.
     """
@@ -67,24 +67,24 @@ class Own:
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """Authentication has begun: the client need not be read until `Opened`."""
+    """Authentication has begun: the caller may stop reading from the client until `Opened`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """Authentication has succeeded; the bytes that waited follow."""
+    """Authentication has succeeded; the client's bytes that waited follow."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientEnded:
-    """The client sends no more (FIN)."""
+    """The client has sent FIN, and all its bytes were passed on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The connection must end; `why` completes a sentence that begins "upstream …", or "client …" with `client`.
+    """The connection must end. `why` completes a sentence that begins "upstream …", or "client …" if `client` is set.
 
-    `answer` is sent to the client first.
+    `answer` holds bytes to send to the client first.
     """
 
     why: str
@@ -96,10 +96,10 @@ Act = ToBroker | FromBroker | Own | Began | Opened | ClientEnded | Refused
 
 
 class Gate:
-    """The authentication of one connection.
+    """The authentication by kproxy on one connection.
 
-    `steps(version)` begins an authentication; `version` is the last `Granted.version`, None at first. It may raise
-    LoginError.
+    `steps(version)` begins an authentication. `version` is the version of SaslAuthenticate that the previous one used,
+    None the first time. `steps` may raise LoginError.
     """
 
     def __init__(self, definitions: Definitions, steps: Callable[[int | None], Steps]) -> None:
@@ -115,11 +115,11 @@ class Gate:
         self._responses = Frames(0)
         self._answer = b""
         self._start = b""
-        """The client's first bytes, enough to recognise another protocol."""
+        """The client's first bytes, as many as are needed to recognise another protocol."""
         self._ids = (0, FIRST_ID)
-        """(low, high) of a range that contains all correlation ids that the client has used."""
+        """(low, high): a range that contains every correlation id that the client has used."""
         self.over = False
-        """Whether the connection must end: nothing passes any more."""
+        """Whether the connection must end; then no more bytes pass."""
 
     @property
     def busy(self) -> bool:
@@ -127,7 +127,7 @@ class Gate:
         return self._steps is not None
 
     def begin(self, now: float) -> list[Act]:
-        """Begins an authentication; `now` is in seconds of any clock that all calls share."""
+        """Begins an authentication; `now` is in seconds of any clock that all calls use."""
         low, high = self._ids
         self._own_id = high + 1 if high < _HIGHEST else max(low - 1, _LOWEST)
         try:
@@ -139,7 +139,7 @@ class Gate:
     # --- from the client ---------------------------------------------------------------------------------------------
 
     def to_broker(self, command: ToBroker, now: float) -> list[Act]:
-        """Takes bytes for the broker: they pass, or wait while an authentication is under way."""
+        """Takes bytes for the broker: returns them to be sent, or keeps them while an authentication is under way."""
         if self.over:
             return []
         if len(self._start) < LENGTH:
@@ -160,7 +160,7 @@ class Gate:
         return self._pass(command)
 
     def client_ended(self) -> list[Act]:
-        """Called when the client sends no more (FIN)."""
+        """Called when the client has sent FIN."""
         if self.busy:
             self._held.append(ClientEnded())
             return []
@@ -182,7 +182,7 @@ class Gate:
         return [ToBroker(command.data[:start])] if start > 0 else []
 
     def _client_authenticates(self, correlation_id: int) -> Refused:
-        """Refuses a client that begins to authenticate itself, with ILLEGAL_SASL_STATE and no mechanisms."""
+        """Refuses a client that sends SASL requests itself: the answer is ILLEGAL_SASL_STATE without mechanisms."""
         self.over = True
         why = "wants to authenticate by SASL, which kproxy does for it (--sasl): configure the client without SASL"
         return Refused(why, client=True, answer=struct.pack(">iihi", 10, correlation_id, _ILLEGAL_STATE, 0))
@@ -190,7 +190,7 @@ class Gate:
     # --- from the broker ---------------------------------------------------------------------------------------------
 
     def from_broker(self, data: bytes, now: float) -> list[Act]:
-        """Takes bytes of the broker: responses to kproxy's requests are taken out, all others pass."""
+        """Takes bytes from the broker: removes responses to kproxy's own requests, passes all others."""
         acts: list[Act] = []
         while data and not self.over:
             if not self.busy or not self._responses.between:
@@ -218,9 +218,10 @@ class Gate:
         return acts
 
     def _whole(self, data: bytes) -> int | Refused | None:
-        """The size of the frame that begins here; None where more bytes are needed.
+        """The size in bytes of the frame that begins here; None if more bytes are needed.
 
-        More bytes are needed until the correlation id is there, and until a response to kproxy's request is whole.
+        The size is known once the correlation id has arrived; for a response to kproxy's request, once the frame is
+        whole.
         """
         if other := other_protocol(data):
             return self.refuse(f"speaks {other}, not Kafka's plain protocol")
@@ -228,11 +229,11 @@ class Gate:
             return None
         length, correlation_id = _RESPONSE_HEAD.unpack_from(data)
         if length < 4:
-            return self.refuse(f"sends what is no frame ({data[:4]!r})")
+            return self.refuse(f"sends bytes that begin no frame ({data[:4]!r})")
         if correlation_id != self._own_id:
             return 4 + int(length)
         if length > LONGEST_ANSWER:
-            return self.refuse(f"answers with {counted(length, 'byte')}")
+            return self.refuse(f"sends too long a response ({counted(length, 'byte')}) to kproxy's authentication")
         return 4 + int(length) if len(data) >= 4 + length else None
 
     def _answered(self, frame: bytes, now: float) -> list[Act]:
@@ -246,7 +247,7 @@ class Gate:
         return acts + self._step(body, now)
 
     def _step(self, answer: Mapping[str, Any] | None, now: float) -> list[Act]:
-        """The next request of the authentication; `answer` is the response to the last one, None at first."""
+        """Takes the response to the last request, None at first; returns the next request or the outcome."""
         assert self._steps is not None  # noqa: S101 (called while it is under way)
         try:
             asked = next(self._steps) if answer is None else self._steps.send(answer)
@@ -269,7 +270,7 @@ class Gate:
         return acts
 
     def refuse(self, why: str, *, client: bool = False) -> Refused:
-        """Ends authentication and connection; arguments as in `Refused`."""
+        """Ends authentication and connection; the arguments are those of `Refused`."""
         self.over = True
         self._steps = None
         self._held.clear()

@@ -1,7 +1,7 @@
-"""Finds brokers' own addresses in bytes that leave towards clients; the cost does not grow with the number of hosts.
+"""Finds brokers' own addresses in bytes that go to clients; the cost does not grow with the number of hosts.
 
-In a response, an address is a host with its length in front and its port behind. Many hosts share one port. So each
-known port is searched, and the bytes before a match are compared with the hosts that have this port.
+In a response, an address is a host with its length in front and its port behind. Many hosts share one port. So the
+bytes are searched for each known port, and the bytes before a match are compared with the hosts that have this port.
 """
 
 from __future__ import annotations
@@ -11,26 +11,27 @@ from dataclasses import dataclass, field
 Address = tuple[str, int]
 
 _LENGTH_ENDS = [{size, size + 1 if size < 127 else (size + 1) >> 7} for size in range(256)]
-"""By size of a host in bytes: the last byte of the length field before it, as a two-byte or a compact length.
+"""By size of a host in bytes: values that the byte before the host may have, the last byte of the host's length field.
 
-With any other byte there, a longer host just ends like a broker's ("proxy.kafka" for "kafka").
+The length has two bytes or is a varint. With another byte there, the host is only the end of a longer one ("kafka" in
+"proxy.kafka").
 """
 
 REMEMBERED = 1024
-"""Most broker addresses that are kept; the oldest is forgotten first."""
+"""Maximum number of broker addresses that are kept; the oldest is forgotten first."""
 TOLD = 4096
-"""Most advertised addresses that are kept; with {host} in --advertise there may be many."""
+"""Maximum number of advertised addresses that are kept; with {host} in --advertise there may be many."""
 LONGEST_HOST = 255
-"""Bytes; DNS has no longer names."""
+"""Longest host name in bytes; DNS allows no longer ones."""
 SEARCHED = 32 << 20
-"""Bytes that one search may scan, over all ports; takes some hundredths of a second."""
+"""Maximum number of bytes that one search scans, summed over all ports: some hundredths of a second."""
 COMPARED = 50_000
-"""Comparisons with hosts that one search may make; takes about as long."""
+"""Maximum number of comparisons with hosts in one search: some hundredths of a second."""
 
 
 @dataclass(slots=True)
 class Found:
-    """The address that was found, if any; with `whole` False, a limit ended the search early."""
+    """Result of a search: the address found, or None. `whole` is False if a limit ended the search early."""
 
     address: Address | None = None
     whole: bool = True
@@ -38,16 +39,16 @@ class Found:
 
 @dataclass(slots=True)
 class Known:
-    """Brokers' own addresses, which must not reach clients, and the advertised addresses, which may."""
+    """The brokers' own addresses, which must not reach clients, and the advertised addresses, which may."""
 
     _remembered: dict[Address, None] = field(default_factory=dict)
     _hosts: dict[int, dict[int, set[bytes]]] = field(default_factory=dict)
-    """Encoded hosts by port, then by length in bytes."""
+    """Encoded hosts, by port and then by length in bytes."""
     _told: set[Address] = field(default_factory=set)
-    """Advertised addresses. If DNS leads brokers' names to the proxy, these may equal a broker's own address."""
+    """Advertised addresses. If DNS resolves brokers' names to the proxy, these may equal a broker's own address."""
 
     def remember(self, host: str, port: int) -> None:
-        """Adds a broker's address to those that are searched."""
+        """Adds a broker's own address to those that `search` looks for."""
         encoded = host.encode("utf-8", "replace")
         if not 0 < len(encoded) <= LONGEST_HOST or not 0 < port <= 65535:
             return
@@ -68,12 +69,12 @@ class Known:
             del self._hosts[port]
 
     def tell(self, address: Address) -> None:
-        """Marks an address as advertised to clients, so that it never counts as a leak."""
+        """Marks an address as advertised to clients, so that `search` never reports it."""
         if len(self._told) < TOLD:
             self._told.add(address)
 
     def search(self, data: bytes) -> Found:
-        """Searches for a broker's address, within SEARCHED and COMPARED; returns the first match."""
+        """Searches `data` for a broker's own address; returns the first match."""
         if not self._hosts:
             return Found()
         end = min(len(data), SEARCHED // len(self._hosts))
@@ -94,7 +95,7 @@ class Known:
 
 
 def _before(data: bytes, end: int, lengths: dict[int, set[bytes]]) -> bytes | None:
-    """The known host that ends at `end` and has its length in front; None where there is none."""
+    """The known host that ends at offset `end` and has its length in front; None if there is none."""
     for size, hosts in lengths.items():
         start = end - size
         if start > 0 and data[start - 1] in _LENGTH_ENDS[size] and data[start:end] in hosts:

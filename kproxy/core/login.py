@@ -1,8 +1,8 @@
-"""SASL authentication on a client's behalf, without sockets: the next request, given the broker's last response.
+"""SASL authentication on a client's behalf, without sockets: takes the broker's last response, yields the next request.
 
-The order is Kafka's own (KIP-43, KIP-152): ApiVersions tells which versions the broker has, SaslHandshake v1 names the
-mechanism, SaslAuthenticate carries the mechanism's messages. The last response has the session's lifetime (KIP-368);
-re-authentication repeats all but the first step.
+The order is Kafka's own (KIP-43, KIP-152): the response to ApiVersions lists the broker's versions, SaslHandshake v1
+names the mechanism, SaslAuthenticate carries the mechanism's messages. The last response holds the session's lifetime
+(KIP-368); re-authentication repeats all steps but ApiVersions.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ OAUTHBEARER: Final = "OAUTHBEARER"
 MECHANISMS: Final = (PLAIN, *SCRAM, OAUTHBEARER)
 
 MOST_ITERATIONS: Final = 1 << 17
-"""Most SCRAM iterations: they are computed while traffic waits. Kafka itself takes at most 16384."""
+"""Maximum number of SCRAM iterations: kproxy computes them while traffic waits. Kafka itself allows at most 16384."""
 NEWEST_AUTHENTICATE: Final = 2
 _UNSUPPORTED_MECHANISM, _ILLEGAL_STATE = 33, 34
 
 
 class LoginError(Exception):
-    """The broker refuses, or breaks the mechanism's rules; the text completes a sentence that begins "the broker …"."""
+    """The broker refuses the credentials or violates the protocol; the text completes "the broker …"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The credentials of a mechanism: user name and password, or a token with the extensions (KIP-342) sent with it."""
+    """Credentials for SASL: user name and password, or a token with its extensions (KIP-342)."""
 
     username: str = ""
     password: str = field(default="", repr=False)
@@ -42,7 +42,7 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A request to the broker; `auth` is the mechanism's message in it, which holds secrets."""
+    """A request to the broker; `auth` is the part of it that holds secrets: the mechanism's message."""
 
     api_key: int
     version: int
@@ -52,7 +52,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """The broker has accepted the authentication for `lifetime_ms`; 0 is without end."""
+    """The broker has accepted the authentication for `lifetime_ms` milliseconds; 0 means without limit."""
 
     lifetime_ms: int
     version: int
@@ -64,9 +64,9 @@ Steps = Generator[Ask, Answer, Granted]
 
 
 def login(mechanism: str, credentials: Credentials, version: int | None = None) -> Steps:
-    """Yields the requests of one authentication and is sent the body of each response. Raises LoginError.
+    """A generator of the requests of one authentication; send it the body of each response. Raises LoginError.
 
-    `version` is the version of SaslAuthenticate, or None where ApiVersions must be asked for it.
+    `version` is the version of SaslAuthenticate; with None, the first request is ApiVersions, to choose the version.
     """
     if version is None:
         version = _version((yield Ask(API_VERSIONS, 0, {})))
@@ -81,15 +81,15 @@ def _version(answer: Answer) -> int:
     """The newest version of SaslAuthenticate that the broker and kproxy both have. Raises LoginError."""
     most: dict[int, int] = {api["apiKey"]: api["maxVersion"] for api in answer.get("apiKeys") or ()}
     if most.get(SASL_HANDSHAKE, -1) < 1 or SASL_AUTHENTICATE not in most:
-        raise LoginError("knows no SaslAuthenticate, which Kafka has since 1.0")
+        raise LoginError("does not support SaslAuthenticate: kproxy authenticates to Kafka 1.0 and newer")
     return min(NEWEST_AUTHENTICATE, most[SASL_AUTHENTICATE])
 
 
 def _handshake_refused(code: int, mechanism: str, offered: Any) -> str:
     if code == _ILLEGAL_STATE:
-        return "authenticates nobody by SASL on this listener"
+        return "has no SASL on this listener"
     if code == _UNSUPPORTED_MECHANISM:
-        return f"does not offer {mechanism}, but {', '.join(map(str, offered)) or 'nothing'}"
+        return f"does not offer {mechanism} (it offers: {', '.join(map(str, offered)) or 'nothing'})"
     return f"refuses {mechanism}: {errors.name(code)}"
 
 
@@ -98,19 +98,23 @@ def _say(auth: bytes, version: int) -> Generator[Ask, Answer, tuple[bytes, int]]
     answer = yield Ask(SASL_AUTHENTICATE, version, {"authBytes": auth}, auth)
     if code := answer["errorCode"]:
         said = answer.get("errorMessage")
-        raise LoginError(f"refuses: {errors.name(code)}" + (f": {said}" if said else ""))
+        raise LoginError(f"refuses kproxy's credentials: {errors.name(code)}" + (f": {said}" if said else ""))
     return bytes(answer.get("authBytes") or b""), answer.get("sessionLifetimeMs", 0)
 
 
 def _plain(mechanism: str, who: Credentials, version: int) -> Generator[Ask, Answer, int]:
-    """RFC 4616."""
+    """Authenticates with PLAIN (RFC 4616); returns the session lifetime in ms."""
     del mechanism
     _, lifetime = yield from _say(f"\0{who.username}\0{who.password}".encode(), version)
     return lifetime
 
 
 def _oauthbearer(mechanism: str, who: Credentials, version: int) -> Generator[Ask, Answer, int]:
-    """RFC 7628. A broker that refuses sends a message with the reason, and the error only after an answer to it."""
+    """Authenticates with OAUTHBEARER (RFC 7628); returns the session lifetime in ms.
+
+    A broker that refuses the token first sends a message with the reason; it sends the error only after kproxy has
+    answered that.
+    """
     del mechanism
     pairs = {"auth": f"Bearer {who.token}", **who.extensions}
     said, lifetime = yield from _say("\1".join(["n,,", *map("=".join, pairs.items()), "", ""]).encode(), version)
@@ -118,12 +122,15 @@ def _oauthbearer(mechanism: str, who: Credentials, version: int) -> Generator[As
         yield from _say(b"\1", version)
         found = read(said)
         why = None if found is None else found.refused
-        raise LoginError(f"refuses the token: {why or 'it does not say why'}")
+        raise LoginError(f"refuses the token: {why or 'it gives no reason'}")
     return lifetime
 
 
 def _scram(mechanism: str, who: Credentials, version: int) -> Generator[Ask, Answer, int]:
-    """RFC 5802. The broker proves that it knows the password too."""
+    """Authenticates with SCRAM (RFC 5802), which also verifies that the broker knows the password.
+
+    Returns the lifetime in ms.
+    """
     from scramp import ScramClient, ScramException
 
     try:
@@ -132,12 +139,14 @@ def _scram(mechanism: str, who: Credentials, version: int) -> Generator[Ask, Ans
         found = read(said)
         iterations = None if found is None else found.get("iterations")
         if not isinstance(iterations, int) or iterations > MOST_ITERATIONS:
-            raise LoginError(f"wants {iterations} iterations of {mechanism}")
+            raise LoginError(
+                f"asks for {iterations} iterations of {mechanism}; kproxy computes at most {MOST_ITERATIONS}"
+            )
         client.set_server_first(said.decode())
         said, lifetime = yield from _say(client.get_client_final().encode(), version)
         client.set_server_final(said.decode())
     except (ScramException, ValueError) as error:
-        raise LoginError(f"does not say what {mechanism} wants: {error}") from None
+        raise LoginError(f"sends an invalid {mechanism} message: {error}") from None
     return lifetime
 
 

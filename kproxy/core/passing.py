@@ -1,8 +1,8 @@
 """The fast path for bytes that pass unchanged: from asyncio's `data_received` to a write to the other transport.
 
-Nearly all reads of all connections take this path, and a peer waits for each of them. So little work is done before the
-write and little after it; unusual bytes go to the slow path (`Side.unlike`). The recorder has a fast path here as well
-(`Pair`). This file runs as plain Python; where there is a C compiler, setup.py also compiles it as the extension
+Nearly all reads of all connections take this path, and a peer waits for each of them. So as little code as possible
+runs before and after the write; other bytes go to the slow path (`Side.unlike`). The recorder has a fast path here as
+well (`Pair`). This file runs as plain Python; where there is a C compiler, setup.py also compiles it as the extension
 `_passing`, with the C types of passing.pxd.
 """
 
@@ -13,47 +13,50 @@ from time import time_ns
 from typing import Any
 
 MAX_NOTED = 4096
-"""Largest number of noted requests of one connection that wait for their responses."""
+"""Maximum number of noted requests that wait for their responses on one connection."""
 SHORTEST_REQUEST = 8
-"""Bytes behind the length field; a shorter frame is a bare SASL token."""
+"""Shortest length of a Kafka request in bytes, without the length field; a shorter frame is a bare SASL token."""
 SOME_NOTES, MOST_NOTES = 8, 64
-"""Notes that are recorded in one batch: SOME_NOTES after a response, else MOST_NOTES.
+"""Number of notes at which they are recorded as one batch: SOME_NOTES if the newest is of a response, else MOST_NOTES.
 
 Recording a batch delays the next message. After a response the next message is usually some time away, so smaller
-batches are flushed there.
+batches are recorded there.
 """
 
 UNACKNOWLEDGED = 1 << 28
-"""Bytes in one direction after which the recording has an acknowledgement, so that no TCP window ever looks full."""
+"""Bytes sent by one side after which the recording gets an ACK of the other, so that no TCP window looks full."""
 
 
 class Passing:
-    """The frame positions of both directions of a connection, and the responses that need the slow path.
+    """Decides which bytes of a connection may pass at once; tracks frame borders in both directions for that.
 
-    `plans` maps API key << 16 | version to how its responses are treated; None lets them pass unchanged.
-    `unchanged(plan, frame)` returns whether a whole response with a plan may still leave unchanged.
+    `plans` maps API key << 16 | version to the treatment of its responses; None lets them pass unchanged.
+    `unchanged(plan, frame)` returns whether a whole response may pass unchanged although it has a plan.
     """
 
     def __init__(self, plans: Mapping[int, object], unchanged: Callable[[Any, bytes], bool]) -> None:
         self.plans = plans
         self.unchanged = unchanged
         self.noted: dict[int, list[Any]] = {}
-        """Plans by correlation id, of the requests whose responses need the slow path."""
+        """Plans of the noted requests, whose responses need the slow path: by correlation id, oldest first."""
         self.waiting = 0
-        """Number of plans in `noted`."""
+        """Number of plans in `noted`, in all lists together."""
         self.request_rest = 0
-        """Bytes of the current request that are still to come."""
+        """Number of bytes of the current request that are still to come."""
         self.response_rest = 0
-        """Bytes of the current response that are still to come."""
+        """Number of bytes of the current response that are still to come."""
         self.requests_known = False
-        """Whether the next byte after the current request begins a frame; if False, the slow path decides."""
+        """Whether the next byte after the current request begins a frame; if False, only the slow path may decide."""
         self.responses_known = False
-        """As `requests_known`, for responses."""
+        """Whether the next byte after the current response begins a frame; if False, only the slow path may decide."""
         self.requests = 0
         self.responses = 0
 
     def from_client_passes(self, data: bytes) -> bool:
-        """Whether these bytes of the client may leave at once. The state changes only where they may."""
+        """Whether these bytes from the client may be forwarded at once.
+
+        If not, the state of this object is unchanged.
+        """
         size = len(data)
         if self.request_rest >= size:
             self.request_rest -= size
@@ -76,7 +79,10 @@ class Passing:
         return True
 
     def from_broker_passes(self, data: bytes) -> bool:
-        """Whether these bytes of the broker may leave at once. The state changes only where they may."""
+        """Whether these bytes from the broker may be forwarded at once.
+
+        If not, the state of this object is unchanged.
+        """
         size = len(data)
         if self.response_rest >= size:
             self.response_rest -= size
@@ -99,12 +105,12 @@ class Passing:
         return True
 
     def note(self, correlation_id: int, plan: object) -> None:
-        """Notes a request whose response needs the slow path, or that shares its correlation id with one."""
+        """Notes a request: its response needs the slow path, or shares its correlation id with such a response."""
         self.noted.setdefault(correlation_id, []).append(plan)
         self.waiting += 1
 
     def take(self, correlation_id: int) -> object:
-        """Removes the oldest noted request with this id and returns its plan; None if there is no such request."""
+        """Removes the oldest noted request with this correlation id; returns its plan, or None if there is none."""
         waiting = self.noted.get(correlation_id)
         if waiting is None:
             return None
@@ -122,10 +128,10 @@ def _number(data: bytes, at: int) -> int:
 
 
 class Notes:
-    """Queue of calls that record traffic, made later in batches and in order.
+    """Queues function calls that record traffic; the owner takes them in batches and makes them in order.
 
-    `begun` is called when the first note arrives. `full` is called at MOST_NOTES notes, at SOME_NOTES notes if the last
-    one is of a response, or at `most_bytes` bytes.
+    `begun` is called at the first queued call. `full` is called at MOST_NOTES queued calls, at `most_bytes` bytes, or
+    at SOME_NOTES queued calls if the newest records a response.
     """
 
     def __init__(self, most_bytes: int, begun: Callable[[], None], full: Callable[[], None]) -> None:
@@ -136,7 +142,7 @@ class Notes:
         self.size = 0
 
     def add(self, size: int, call: Callable[..., None], arguments: tuple[Any, ...], answer: bool = False) -> None:
-        """Queues `call(*arguments)`, which records about `size` bytes; `answer` says that they are of a response."""
+        """Queues `call(*arguments)`, which records about `size` bytes; `answer` says that these are of a response."""
         self.calls.append((call, arguments))
         self.size += size
         count = len(self.calls)
@@ -146,14 +152,14 @@ class Notes:
             self.begun()
 
     def take(self) -> list[tuple[Callable[..., None], tuple[Any, ...]]]:
-        """Removes all queued calls and returns them."""
+        """Empties the queue; returns (function, arguments) of each call, in order."""
         calls, self.calls = self.calls, []
         self.size = 0
         return calls
 
 
 class Packets:
-    """Blocks of a recording that wait to be written together; `full` is called once they have `most_bytes` bytes."""
+    """Packets of a recording that wait to be written together; `full` is called once they have `most_bytes` bytes."""
 
     def __init__(self, most_bytes: int, full: Callable[[], None]) -> None:
         self.most_bytes = most_bytes
@@ -163,7 +169,7 @@ class Packets:
         self.count = 0
 
     def add(self, buffers: list[bytes | bytearray | memoryview], size: int, count: int) -> None:
-        """Adds `count` packets, which have `size` bytes in total."""
+        """Adds `count` packets, whose blocks are in `buffers` and have `size` bytes in total."""
         self.buffers += buffers
         self.size += size
         self.count += count
@@ -171,17 +177,18 @@ class Packets:
             self.full()
 
     def take(self) -> tuple[list[bytes | bytearray | memoryview], int, int]:
-        """Removes all packets and returns (buffers, size in bytes, number of packets)."""
+        """Removes all packets; returns (buffers, size in bytes, number of packets)."""
         taken = self.buffers, self.size, self.count
         self.buffers, self.size, self.count = [], 0, 0
         return taken
 
 
 class Pair:
-    """Makes packets of the bytes that both ends of a connection send: side 0 is the client, side 1 the broker.
+    """Makes packets from the bytes that both ends of a connection send: side 0 is the client, side 1 the broker.
 
     `directions` has one object for each side, with `sequence` and `block` as in `captures.formats.block.Template`. This
-    class makes only plain packets, of at most `longest` bytes and without a comment; `add_unlike` makes all others.
+    class itself makes only plain packets, of at most `longest` bytes and without a comment; `add_unlike` makes all
+    others.
     """
 
     def __init__(self, packets: Packets, directions: tuple[Any, Any], longest: int) -> None:
@@ -190,14 +197,18 @@ class Pair:
         self.longest = longest
         self.ended = [False, False]
         self.speaking = 0
-        """The side that sent the last bytes."""
+        """The side (0 or 1) that sent the most recent bytes."""
         self.unacknowledged = 0
-        """Bytes that this side sent since the other side last sent some."""
+        """Number of bytes that this side has sent since the other side last sent some."""
 
     def add_data(
         self, now: int, side: int, data: bytes | memoryview, comment: str | None = None, beyond: int = 0
     ) -> None:
-        """Records bytes that `side` sent. The last packet gets the comment; `beyond` further bytes are left out."""
+        """Makes packets of `data`, which `side` sent at time `now` (ns).
+
+        The last packet gets the comment. `beyond` further bytes were sent and are not recorded; packets count them in
+        their original length.
+        """
         size = len(data) + beyond
         if not size or self.ended[side]:
             return
@@ -218,16 +229,16 @@ class Pair:
         self.packets.add([block], len(block), 1)
 
     def add_unlike(self, now: int, side: int, data: bytes | memoryview, comment: str | None, beyond: int) -> None:
-        """Records bytes that do not fit into one plain packet; arguments as in `add_data`."""
+        """Makes packets of bytes that do not fit into one plain packet; the arguments are those of `add_data`."""
         raise NotImplementedError
 
 
 class Side:
     """Receives the bytes of one end of a relayed connection: side 0 is the client, side 1 the broker.
 
-    `other` is the other end; `transport` writes to this one. With `passing` set, bytes that may pass unchanged are
-    written straight to the other end; with `notes` set as well, a call of `record` with (time in ns, side, bytes) is
-    queued for them. `passed` counts the bytes of each side over all connections.
+    `other` is the other end; `transport` writes to this end. With `passing` set, bytes that may pass unchanged are
+    written straight to the other end. With `notes` set as well, a call of `record(time in ns, side, bytes)` is queued
+    there for each write. `passed` is the relay's list of [bytes from clients, bytes from brokers].
     """
 
     def __init__(self, side: int, passed: list[int]) -> None:
@@ -240,7 +251,7 @@ class Side:
         self.record: Callable[..., None] | None = None
 
     def data_received(self, data: bytes) -> None:
-        """Called by asyncio with bytes of this end."""
+        """Called by asyncio with bytes that this end has sent."""
         passing, other = self.passing, self.other
         if (
             passing is None
@@ -257,5 +268,5 @@ class Side:
         self.passed[self.side] += len(data)
 
     def unlike(self, data: bytes) -> None:
-        """Handles bytes that cannot take the fast path."""
+        """Handles bytes of this end that cannot take the fast path."""
         raise NotImplementedError

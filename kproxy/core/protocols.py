@@ -12,7 +12,7 @@ _MOST_API_KEYS, _MOST_VERSIONS = 1000, 64
 
 
 def other_protocol(start: bytes) -> str | None:
-    """The name of a protocol that is not Kafka's; None where it may be Kafka or is too short to tell."""
+    """The name of a protocol other than Kafka's, "TLS" or "HTTP"; None if the bytes may be Kafka's or are too few."""
     if len(start) >= 2 and start[0] in {_TLS_ALERT, _TLS_HANDSHAKE} and start[1] == 3:
         return "TLS"
     if start[:4] in _HTTP:

@@ -1,4 +1,4 @@
-"""Replaces brokers' addresses in a frame by the proxy's: bytes are spliced, all other bytes stay as they are."""
+"""Replaces broker addresses in a frame by the proxy's addresses; all other bytes stay as they are."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import NamedTuple
 from kproxy.core.addresses import Endpoint, TagSection
 
 Ours = Callable[[int, str, int], tuple[str, int]]
-"""(node id, host, port) of a broker -> the proxy's address for it."""
+"""A function from a broker's (node id, host, port) to the proxy's (host, port) for it."""
 
 _PADDING_TAGS = (120, 16_000)
-"""Tags for padding that no message uses: one is one byte long, the other two."""
+"""Numbers of tagged fields that no message uses, for padding: the first takes one byte, the second two."""
 _RETAGGED = (121, 16_001)
 
 
 class Change(NamedTuple):
-    """One field that was changed; `path` as in the decoded message ("brokers[0].host")."""
+    """One field that was changed; `path` is its path in the decoded message ("brokers[0].host")."""
 
     path: str
     old: str | int
@@ -30,7 +30,7 @@ class Change(NamedTuple):
 
 
 class Splice(NamedTuple):
-    """Replaces the bytes [start, end) by `new`."""
+    """A replacement of the bytes [start, end) of a frame by `new`."""
 
     start: int
     end: int
@@ -47,9 +47,10 @@ def varint(value: int) -> bytes:
 
 
 def splices(endpoints: Sequence[Endpoint], ours: Ours, *, flexible: bool) -> tuple[list[Splice], list[Change]]:
-    """The splices and changes for all endpoints that have a host; an entry without a node has host "" and port -1.
+    """The (replacements, changed fields) for all endpoints that have a host.
 
-    If a node has several endpoints in one message, the first one is its address, and all get the same replacement.
+    Responses without a node have host "" and port -1, which stay. If a node has several endpoints in one message, the
+    first is used as its address, and all get the same replacement. `flexible` says that string lengths are varints.
     """
     found: list[Splice] = []
     changes: list[Change] = []
@@ -73,7 +74,7 @@ def splices(endpoints: Sequence[Endpoint], ours: Ours, *, flexible: bool) -> tup
 
 
 def spliced(data: bytes | memoryview, start: int, end: int, replacements: Sequence[Splice]) -> bytes:
-    """The bytes [start, end), with the replacements that are inside this range."""
+    """The bytes [start, end) of `data`, with those replacements applied that lie inside this range."""
     parts: list[bytes | memoryview] = []
     for one in sorted(replacements, key=lambda splice: splice.start):
         if start <= one.start and one.end <= end:
@@ -89,7 +90,7 @@ def with_size(frame: bytes) -> bytes:
 
 
 def section(data: bytes | memoryview, tags: TagSection, replacements: Sequence[Splice]) -> bytes:
-    """The tagged fields with the replacements and corrected sizes."""
+    """The section of tagged fields with the replacements applied and the sizes corrected."""
     parts = [varint(len(tags.tags))]
     for tag, _, value, end in tags.tags:
         new = spliced(data, value, end, replacements)
@@ -98,9 +99,12 @@ def section(data: bytes | memoryview, tags: TagSection, replacements: Sequence[S
 
 
 def padded(new: bytes, tags: TagSection) -> bytes | None:
-    """`new` (the section after rewriting), padded to its old length with an unknown tagged field; None if impossible.
+    """Pads a rewritten section `new` to the old section's length with a tagged field unknown to Kafka.
 
-    It is impossible if `new` is longer than before or one byte shorter, as the smallest tagged field has two bytes.
+    None if impossible.
+
+    It is impossible if `new` is longer than the old section, or shorter by one byte: the smallest tagged field has two
+    bytes.
     """
     missing = tags.end - tags.start - len(new)
     if missing == 0:
@@ -118,9 +122,10 @@ def padded(new: bytes, tags: TagSection) -> bytes | None:
 
 
 def retagged(data: bytes | memoryview, tags: TagSection, replaced_tag: int) -> bytes | None:
-    """The section with one field's tag replaced by one that no message uses and its value zeroed, at equal length.
+    """The section with tag `replaced_tag` replaced by a tag that no message uses, and that field's value zeroed.
 
-    The client skips the field and asks Metadata for the addresses. None if no such tag is free.
+    The length stays equal. The client skips the field and asks Metadata for the addresses. None if no unused tag is
+    free.
     """
     used = {tag for tag, *_ in tags.tags}
     section_bytes = bytearray(data[tags.start : tags.end])

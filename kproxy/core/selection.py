@@ -1,11 +1,12 @@
-"""Selects the bytes of a connection that are recorded: bytes in, the pieces to record out.
+"""Selects the bytes of a connection that are recorded: bytes in, pieces to record out.
 
-Bytes are left out for two reasons. A *snap length* keeps the first bytes of each frame and only the number of the
-others. A *filter* on request headers leaves out whole exchanges: the request, and the response with its correlation id.
-A piece ends where bytes were left out, so that the next frame begins a new packet.
+Bytes are left out for two reasons. A *snap length* keeps the first bytes of each frame; of the others only their number
+is recorded. A *filter* on request headers leaves out whole exchanges: the request, and the response with its
+correlation id. A piece ends where bytes were left out, so that the next frame begins a new packet.
 
-Other protocols (TLS, HTTP) are not filtered; the snap length then applies to each read. Requests of APIs that are not
-in Kafka are always recorded, and so are SaslHandshake v0 and the tokens after it, which could not be read without it.
+Other protocols (TLS, HTTP) are not filtered; the snap length then applies to each read. Requests of APIs that Kafka
+does not have are always recorded. So are SaslHandshake v0 and the tokens after it: without the handshake the tokens
+could not be read.
 """
 
 from __future__ import annotations
@@ -23,20 +24,23 @@ from kproxy.decoders.schema import Definitions, api_keys
 
 Data = bytes | memoryview
 Piece = tuple[Data, int]
-"""(bytes, number of bytes after them that are left out)"""
+"""(bytes to record, number of bytes after them that are left out)"""
 
 _HEAD = struct.Struct(">ihhih")
-"""Length, API key, API version, correlation id and the client id's length."""
+"""A request header's length, API key, API version, correlation id and size of the client id."""
 _WITHOUT_CLIENT_ID = 12
 _RESPONSE_HEAD = 8
 _ENDLESS = 1 << 62
 _ALWAYS = frozenset({(17, 0)})
-"""Always recorded, as (API key, version). SaslHandshake v0: frames without a header follow it."""
+"""(API key, version) of requests that are always recorded: frames without a header follow SaslHandshake v0."""
 _MOST_DECIDED = 1000
 
 
 class Choice:
-    """What a recording selects: `snap` bytes of each frame (None: all), exchanges that match `wanted` (None: all)."""
+    """What a recording selects: the first `snap` bytes of each frame, and exchanges that match `wanted`.
+
+    None selects all.
+    """
 
     def __init__(self, snap: int | None, wanted: Expression | None, definitions: Definitions) -> None:
         self.snap = snap or _ENDLESS
@@ -46,7 +50,10 @@ class Choice:
 
 @dataclass(slots=True)
 class _Request:
-    """The fields of a filter's row that a request header has (`decoders.filters.language.REQUEST_ATTRIBUTES`)."""
+    """A row for filters, with the fields that are known from a request's header.
+
+    See `decoders.filters.language.REQUEST_ATTRIBUTES`.
+    """
 
     client: str
     broker: str
@@ -58,20 +65,20 @@ class _Request:
 
 @dataclass(slots=True)
 class _Way:
-    """The state of one direction: `rest` bytes of the frame are to come; the first `keep` of them are recorded."""
+    """The state of one direction. `rest` bytes of the current frame are still to come, of which `keep` are recorded."""
 
     rest: int = 0
     keep: int = 0
     excluded: bool = False
     head: bytes = b""
-    """The start of a frame, while it is too short to decide on the frame."""
+    """The first bytes of a frame, while they are too few to decide on the frame."""
     first: bool = True
     opaque: bool = False
 
 
 @dataclass(slots=True)
 class _Cut:
-    """Collects the pieces of `view`, each as [start, end, number of bytes left out after it]."""
+    """Collects the pieces of `view` to record, each as [start, end, number of bytes left out after it]."""
 
     view: memoryview
     parts: list[list[int]] = field(default_factory=list)
@@ -84,7 +91,7 @@ class _Cut:
             self.parts.append([start, end, beyond])
 
     def pieces(self) -> list[Piece]:
-        """The pieces. Small ones are copies, as a view would keep the memory of the whole read."""
+        """The collected pieces. Small ones are copies, because a view would keep the memory of the whole read."""
         size = len(self.view)
         found: list[Piece] = []
         for start, end, beyond in self.parts:
@@ -94,7 +101,7 @@ class _Cut:
 
 
 class Selection:
-    """Selects the bytes of one connection; filters compare with the addresses `client` and `broker`."""
+    """Selects the bytes of one connection; filters see the addresses `client` and `broker`, (host, port) each."""
 
     def __init__(self, choice: Choice, client: tuple[str, int], broker: tuple[str, int]) -> None:
         self._choice = choice
@@ -102,23 +109,26 @@ class Selection:
                                       for host, port in (client, broker))  # fmt: skip
         self._ways = (_Way(), _Way())
         self._outstanding: dict[int, deque[bool]] = {}
-        """Whether each response to come is excluded, by correlation id. Ids without an excluded request are absent."""
+        """By correlation id, for each response still to come, whether it is left out.
+
+        Ids without such a response are absent.
+        """
         self._decided: dict[tuple[int, int, str | None], bool] = {}
         self._excluded = 0
 
     def take_excluded(self) -> int:
-        """Number of requests left out since the last call."""
+        """The number of requests left out since the last call."""
         excluded, self._excluded = self._excluded, 0
         return excluded
 
     def rest(self, side: int) -> bytes:
-        """The bytes still held back in a direction that ends."""
+        """The bytes of `side` that are still kept back, when that direction ends."""
         way = self._ways[side]
         head, way.head = way.head, b""
         return head
 
     def feed(self, side: int, data: Data) -> list[Piece]:
-        """Takes bytes that a side (0 the client, 1 the broker) sent; returns the pieces to record."""
+        """Takes bytes that `side` (0 the client, 1 the broker) has sent; returns the pieces to record."""
         way = self._ways[side]
         if way.head:
             data = way.head + data
@@ -142,7 +152,7 @@ class Selection:
         return cut.pieces()
 
     def _begin(self, side: int, way: _Way, start: memoryview) -> bool:
-        """Decides on the frame that begins with `start`; returns False if more of it is needed for that."""
+        """Decides on the frame that begins with `start`; returns False if more bytes are needed to decide."""
         if len(start) < 4:
             return False
         length = int.from_bytes(start[:4], "big", signed=True)
@@ -161,7 +171,7 @@ class Selection:
         return True
 
     def _request(self, start: memoryview, length: int) -> bool | None:
-        """Whether the request that begins with `start` is excluded; None until its header is there."""
+        """Whether the request that begins with `start` is left out; None until its header has arrived."""
         whole = 4 + length
         if len(start) < min(_HEAD.size, whole):
             return None
@@ -208,7 +218,7 @@ class Selection:
             del self._outstanding[next(iter(self._outstanding))]
 
     def _response(self, start: memoryview, length: int) -> bool | None:
-        """Whether the response that begins with `start` is excluded; None until its correlation id is there."""
+        """Whether the response that begins with `start` is left out; None until its correlation id has arrived."""
         if length < 4:
             return False
         if len(start) < _RESPONSE_HEAD:

@@ -1,4 +1,4 @@
-"""Finds where the addresses of a response begin, in bytes that arrive piece by piece.
+"""Finds where the broker addresses begin in a response whose bytes arrive piece by piece.
 
 For each (message, version) a generator is compiled from the definition. It skips the fields before the addresses and
 reads lengths only, so megabytes of records cost nothing. It yields the offset from which it needs more bytes, is sent
@@ -20,19 +20,19 @@ Walk = Generator[int, Window, int]
 
 
 class Walker:
-    """Finds the addresses of one frame: `feed` it all pieces in order, from the frame's first byte on."""
+    """Finds where the addresses begin in one frame; `feed` takes all pieces in order, from the frame's first byte."""
 
     __slots__ = ("_frame", "_rest", "_rest_at", "_walk", "_wanted", "at")
 
     def __init__(self, walk: Callable[[int], Walk], frame: int) -> None:
-        """`walk` comes from `compiled`; `frame` is the frame's size in bytes, its length field included."""
+        """`walk` is a result of `compiled`; `frame` is the frame's size in bytes, its length field included."""
         self._frame = frame
         self._walk = walk(frame)
         self._wanted = next(self._walk)
         self._rest: bytes = b""
         self._rest_at = 0
         self.at: int | None = None
-        """Offset where the addresses begin; None until it is known."""
+        """Offset in the frame where the addresses begin; None until it is known."""
 
     def feed(self, piece: bytes | memoryview) -> bool:
         """Takes the next piece; returns whether `at` is known now. Raises DecodeError if the frame cannot be read."""
@@ -78,7 +78,7 @@ def bad_varint(offset: int) -> DecodeError:
 
 
 def compiled(message: Message, version: int, header_version: int) -> Callable[[int], Walk]:
-    """The walk of one message and version, which must carry addresses."""
+    """The generator function that walks a version of a message; the version must carry addresses."""
     source = _Source(message, version).generate(header_version)
     names: dict[str, Any] = {"bad_length": bad_length, "bad_varint": bad_varint}
     exec(compile(source, f"<walk {message.name} v{version}>", "exec"), names)  # noqa: S102 (our own text)
@@ -87,7 +87,10 @@ def compiled(message: Message, version: int, header_version: int) -> Callable[[i
 
 
 class _Source:
-    """Writes the source text of the walk. In it b is the window, p the position in it, e its end, o its offset."""
+    """Generates the source text of a walk.
+
+    In it, b is the window, p the position in b, e the end of b, o the offset of b.
+    """
 
     def __init__(self, message: Message, version: int) -> None:
         self._message = message
@@ -106,7 +109,7 @@ class _Source:
         return f"n{self._names}"
 
     def _settle(self) -> None:
-        """Writes one skip for the fixed-size fields gathered so far."""
+        """Writes one skip over the fixed-size fields collected so far."""
         if self._fixed:
             self._line(f"p += {self._fixed}")
             self._fixed = 0
@@ -134,7 +137,7 @@ class _Source:
         self._line("    b, p, e, o = yield o + p")
 
     def _varint(self) -> str:
-        """Writes the read of an unsigned varint into a new variable; returns its name."""
+        """Writes code that reads an unsigned varint into a variable; returns the variable's name."""
         self._settle()
         name = self._name()
         self._need(1)
@@ -151,7 +154,7 @@ class _Source:
         return name
 
     def _length(self, size: int) -> str:
-        """Writes the read of a length into a new variable; returns its name.
+        """Writes code that reads a length into a variable; returns the variable's name.
 
         The length has `size` bytes; in flexible versions it is a varint of the length plus one.
         """

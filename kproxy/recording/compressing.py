@@ -1,9 +1,9 @@
-"""Compresses a ring's complete segments, in a process of its own with the lowest priority.
+"""Compresses the complete segments of a ring, in a process of its own with the lowest priority.
 
     python -m kproxy.recording.compressing
 
-reads one path per line from standard input and replaces each file by `PATH.zst`. A file that cannot be compressed stays
-as it is. The process ends when its standard input does.
+The process reads one path per line from standard input and replaces each file by `PATH.zst`. A file that cannot be
+compressed stays as it is. The process ends when its standard input ends.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ LEVEL = 3
 
 
 class Compressor:
-    """The compressing process; call it with a path. It finishes its queue even if its parent process is gone."""
+    """Starts the compressing process; call the object with a path to compress that file.
+
+    The process finishes its queue even if its parent process is gone.
+    """
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -40,22 +43,25 @@ class Compressor:
         os.set_blocking(self._paths.fileno(), False)
 
     def __call__(self, path: Path) -> None:
-        """Hands over a complete file without waiting; if the process does not take it, the file stays as it is."""
+        """Queues a complete file without waiting.
+
+        If the process does not accept the path, the file stays uncompressed.
+        """
         with contextlib.suppress(OSError, ValueError):
             os.write(self._paths.fileno(), os.fsencode(path) + b"\n")
 
     def close(self) -> None:
-        """Ends the queue without waiting for it."""
+        """Closes the queue; the process ends once it has compressed all queued files."""
         with contextlib.suppress(OSError):
             self._paths.close()
 
     def wait(self, seconds: float) -> None:
-        """Waits until everything is compressed. Raises subprocess.TimeoutExpired."""
+        """Waits up to `seconds` until all queued files are compressed. Raises subprocess.TimeoutExpired."""
         self._process.wait(seconds)
 
 
 def compress(path: Path) -> None:
-    """Replaces `path` by `path`.zst. Raises OSError, also if `path` is gone, and changes nothing then."""
+    """Replaces `path` by `path`.zst. Raises OSError, also if `path` is gone; `path` is unchanged then."""
     packed = path.with_name(path.name + PACKED)
     beside = packed.with_name(packed.name + ".new")
     try:

@@ -1,4 +1,4 @@
-"""Opens the recording that the settings describe: its sink, its selection, and the thread that writes."""
+"""Opens the recording that the settings describe: its files, and the choice of what is recorded."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from kproxy.runs.settings import Settings, shown
 
 SCRATCH_SEGMENTS = 16
 BATCHES = 16
-"""Smallest number of batches that fit into a ring segment."""
+"""Smallest number of batches that a ring segment must have room for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The arguments of a recorder; `choice` is None if everything is recorded."""
+    """The arguments for a `Recorder`; `choice` is None if everything is recorded."""
 
     sink: Sink
     choice: Choice | None
@@ -31,9 +31,10 @@ class Opened:
 
 
 def open_recording(settings: Settings, interface: str | None = None, link: int = LINKTYPE_RAW) -> Opened:
-    """Opens the recording. Raises OSError, and CaptureError if a ring's existing segments cannot be read.
+    """Opens the recording's files. Raises OSError, and CaptureError if a ring's existing segments cannot be read.
 
-    `interface` names the interface in the recording; by default the relay's listener.
+    `interface` is the interface name written to the recording, by default the relay's listener; `link` is the LINKTYPE_
+    number of its packets.
     """
     listener = interface or shown(settings.listen_host, settings.listen_port)
     header = pcapng_header(listener, _comments(settings), link)
@@ -44,7 +45,7 @@ def open_recording(settings: Settings, interface: str | None = None, link: int =
         compressor = Compressor() if settings.ring_zstd else None
     else:
         directory, files = Path(settings.scratch_dir or "."), SCRATCH_SEGMENTS
-        # room for one more segment than is kept: a deleted one that a reader still has open
+        # leaves room for one segment more: a deleted one that a reader still has open
         each, compressor = settings.scratch // (files + 1), None
     return Opened(
         Ring(directory, header, each, files, seconds=settings.ring_seconds, closed=compressor),
@@ -57,13 +58,13 @@ def open_recording(settings: Settings, interface: str | None = None, link: int =
 def _choice(settings: Settings) -> Choice | None:
     if settings.snap is None and not settings.record_filter:
         return None
-    # before parsing: the filter may use names of a dialect
+    # must come before parsing: the filter may use names of a dialect
     known = definitions(settings.release, settings.user_definitions)
     return Choice(settings.snap, parse(settings.record_filter).expression, known)
 
 
 def _comments(settings: Settings) -> list[str]:
-    """Lines for the file's header on what the recording leaves out."""
+    """Lines for the comment of the file's header: what the recording leaves out."""
     comments = []
     if settings.snap is not None:
         comments.append(f"of each frame the first {settings.snap} bytes (--snap {settings.snap})")

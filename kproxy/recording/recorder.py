@@ -1,10 +1,11 @@
 """The recorder: appends the relay's traffic to pcapng files and never delays the traffic.
 
-The relay only notes bytes and their time, because a peer is waiting. Many notes are turned into packets at once, which
-is also faster; packets are gathered in batches, each written with one call. A batch is written at BATCH_BYTES or after
-DELAY_SECONDS: to shared memory in place, to a disk by a thread. If that thread falls behind by more than `queue_bytes`,
-packets are dropped and counted in pcapng's isb_ifdrop. If the disk is full, packets are dropped until there is room
-again; after any other error, recording ends. Both are reported (`kproxy.recording.writing`), and traffic goes on.
+While a peer waits, the relay only queues the bytes and their time. Later many queued items become packets at once,
+which is also faster, and packets are gathered in batches, each written with one call. A batch is written at BATCH_BYTES
+or after DELAY_SECONDS: to shared memory in the same thread, to a disk by another thread. If that thread falls behind by
+more than `queue_bytes`, packets are dropped and counted in pcapng's isb_ifdrop. If the disk is full, packets are
+dropped until there is room again; after any other error, recording ends. Both are reported
+(`kproxy.recording.writing`), and traffic goes on.
 
 A `Selection` may leave out parts of a connection (`kproxy.core.selection`); a sink receives the batches
 (`kproxy.recording.sinks`).
@@ -34,18 +35,18 @@ from kproxy.relay.timer import Schedule
 BATCH_BYTES = 1 << 20
 DELAY_SECONDS = 0.05
 NOTED_BYTES = 1 << 16
-"""Bytes of notes at which packets are made, so that one long read becomes packets at once."""
+"""Number of queued bytes at which packets are made of them, so that one long read becomes packets at once."""
 JOINED_BYTES = 4096
-"""Packets up to this size are joined into one buffer when they are made: writing many small buffers delays traffic."""
+"""Packets up to this size in bytes are joined into one buffer: writing many small buffers delays traffic."""
 LEAST_QUEUE_BYTES, MOST_QUEUE_BYTES = 64 << 20, 1 << 30
 GATHERED_BATCHES = 8
-"""Most batches that the thread joins into one write when it has fallen behind."""
+"""Maximum number of batches that the thread joins into one write when it has fallen behind."""
 
 Address = tuple[str, int]
 
 
 def queue_bytes() -> int:
-    """Bytes that may wait for a slow disk: a quarter of the memory that is free now, within bounds."""
+    """Number of bytes that may wait for a slow disk: a quarter of the free memory, within bounds."""
     try:
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError):
@@ -54,10 +55,11 @@ def queue_bytes() -> int:
 
 
 class Recorder:
-    """Gathers packets and writes them; used from one thread (the event loop's).
+    """Turns traffic into packets and writes them; all methods are called from one thread (the event loop's).
 
-    With `threaded`, a separate thread writes, as a disk may be slow. Without it, batches are written in place: writing
-    a mebibyte to shared memory takes a third of a millisecond, less than switching between two threads costs.
+    With `threaded`, another thread writes, because a disk may be slow. Without it, batches are written in the calling
+    thread: writing a mebibyte to shared memory takes a third of a millisecond, less than switching between two threads
+    costs.
     """
 
     def __init__(
@@ -72,30 +74,30 @@ class Recorder:
         queue_max: int | None = None,
         batch_bytes: int = BATCH_BYTES,
     ) -> None:
-        """`schedule(seconds, callback)` runs a callback later.
+        """`schedule(seconds, callback)` calls `callback` after that time.
 
-        `on_failure(reason)` is called when recording stops, `on_resumed(missing packets)` when it goes on; both may be
-        called from the writer's thread.
+        `on_failure(reason)` is called when recording stops, `on_resumed(number of missing packets)` when it goes on;
+        both may be called from the writer's thread.
 
-        `choice` selects what is recorded (None: everything). One write exceeds `batch_bytes`, or eight times that with
-        `threaded`, by at most one read.
+        `choice` selects the bytes that are recorded (None: all). At most `queue_max` bytes wait for the thread (None:
+        `queue_bytes()`). A write has up to `batch_bytes` bytes, or eight times as many with `threaded`, plus one read.
         """
         self._batch_bytes = batch_bytes
         self._schedule = schedule
         self._writer = Writer(sink, on_failure, on_resumed)
         self._choice = choice
         self.notes = Notes(NOTED_BYTES, self._start, self._make_some)
-        """Traffic that is still to be made into packets, in order."""
+        """Queued traffic, in order, of which no packets were made yet."""
         self.packets = Packets(batch_bytes, self._pass_on)
         """Packets that wait to be written."""
         self._due = False
-        """Whether the timer that writes pending packets is set."""
+        """Whether the timer that writes waiting packets is set."""
         self._queue: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
         self._queue_max = queue_bytes() if queue_max is None else queue_max
         self._queued = 0
         self._done = 0
         self._open: set[tuple[Address, Address]] = set()
-        """(client, broker) of the open connections, as recorded."""
+        """(client, broker) of each open connection, with the addresses that the recording has for it."""
         self.counters = self._writer.counters
         self._thread: threading.Thread | None = None
         if threaded:
@@ -105,13 +107,12 @@ class Recorder:
     def connection(
         self, client: Address, broker: Address, *, accepted: bool | None = True, facts: Sequence[str] = ()
     ) -> Flow | SelectedFlow:
-        """Begins a connection in the recording and returns its flow.
+        """Begins a connection in the recording; returns the object that takes its bytes.
 
-        `accepted` records a full TCP handshake; False a refused attempt (SYN, RST); None a SYN without an answer.
-        `facts` are lines about the connection, the comment of its SYN packet. Raises ValueError if a host is not an IP
-        address.
+        `accepted` True records a full TCP handshake, False a refused attempt (SYN, RST), None a SYN without an answer.
+        `facts` are lines for the comment of the SYN packet. Raises ValueError if a host is not an IP address.
         """
-        self._make()  # so that connections that have ended no longer count as open
+        self._make()  # marks connections as ended whose FIN is still queued
         recorded = self._distinct(client, broker)
         if recorded != client:
             reason = f"another connection from {client[1]} to this broker is open"
@@ -120,10 +121,10 @@ class Recorder:
         return flow if self._choice is None else SelectedFlow(self, flow, Selection(self._choice, client, broker))
 
     def _distinct(self, client: Address, broker: Address) -> Address:
-        """The client's address, with another port if a connection between these two addresses is open already.
+        """The client's address for the recording; it has another port if `client` and `broker` have an open connection.
 
-        One client port may be connected to several listeners of kproxy that lead to one broker. The recording has no
-        addresses of listeners, so such connections could not be told apart.
+        One client port may be connected to several listeners of kproxy that lead to one broker. The recording does not
+        contain the addresses of listeners, so such connections would look like one.
         """
         host, first = client
         for port in chain(range(first, 1 << 16), range(1, first)):
@@ -132,14 +133,14 @@ class Recorder:
         return client
 
     def opened(self, client: Address, broker: Address) -> None:
-        """Marks these addresses as in use until `ended`."""
+        """Marks the connection between these addresses as open, until `ended` is called."""
         self._open.add((client, broker))
 
     def ended(self, client: Address, broker: Address) -> None:
         self._open.discard((client, broker))
 
     def status(self) -> dict[str, Any]:
-        """The counters, including all traffic noted so far."""
+        """The counters of the recording, including all traffic queued so far."""
         self._make()
         return asdict(self.counters)
 
@@ -149,7 +150,7 @@ class Recorder:
             self._schedule(DELAY_SECONDS, self._tick)
 
     def _make(self) -> None:
-        """Makes packets of all notes."""
+        """Makes packets of all queued traffic."""
         for call, arguments in self.notes.take():
             try:
                 call(*arguments)
@@ -166,13 +167,13 @@ class Recorder:
         self.flush()
 
     def flush(self) -> None:
-        """Hands all pending packets to the writer, or counts them as dropped."""
+        """Passes all waiting packets to the writer, or counts them as dropped."""
         self._make()
         if self.packets.count:
             self._pass_on()
 
     def _pass_on(self) -> None:
-        # Taken first: the last batch is passed on by another thread, and the timer of this one may fire meanwhile.
+        # Takes the packets first: at the end another thread calls this, while the event loop's timer may call it too.
         buffers, size, packets = self.packets.take()
         batch = Batch(buffers, size, packets)
         if self._queued - self._done > self._queue_max:
@@ -188,7 +189,7 @@ class Recorder:
             self._queue.put(batch)
 
     def close(self) -> None:
-        """Writes pending packets and the closing statistics; waits up to 10 seconds for the writer's thread."""
+        """Writes waiting packets and the closing statistics; waits up to 10 seconds for the writer's thread."""
         self.flush()
         if self._thread is None:
             self._writer.close()
@@ -197,12 +198,14 @@ class Recorder:
         self._thread.join(10)
 
     def _write_batches(self) -> None:
-        """The writer's thread: joins waiting batches into one write, so that it competes less often for the CPU."""
+        """Runs in the writer's thread: joins waiting batches into one write, so that it needs the CPU less often."""
         most = self._batch_bytes * GATHERED_BATCHES
         batch = self._queue.get()
         while batch is not None:
             following: Batch | None = batch
-            while batch.size < most and not self._queue.empty():
+            # One write fails as a whole, so joining stops before it could exceed the room that is left on the disk.
+            limit = min(most, self._writer.room() - 2 * self._batch_bytes)
+            while batch.size < limit and not self._queue.empty():
                 following = self._queue.get()
                 if following is None:
                     break
@@ -214,7 +217,7 @@ class Recorder:
 
 
 class Flow(Pair):
-    """One connection in the recording, as client and broker would have seen it without the proxy."""
+    """A connection in the recording, with the packets that client and broker would have exchanged without kproxy."""
 
     __slots__ = ("_between", "_recorder")
 
@@ -245,19 +248,19 @@ class Flow(Pair):
         self.packets.add([before + after], len(before) + len(after), 1)
 
     def data(self, side: int, data: bytes | memoryview, comment: str | None = None) -> None:
-        """Notes bytes that `side` (0 the client, 1 the broker) sent; their last packet gets the comment."""
+        """Queues bytes that `side` (0 the client, 1 the broker) has sent; their last packet gets the comment."""
         self._recorder.notes.add(len(data), self.add_data, (time.time_ns(), side, data, comment))
 
     def end(self, side: int) -> None:
-        """Notes the FIN of one side."""
+        """Queues the FIN of `side` (0 the client, 1 the broker)."""
         self._recorder.notes.add(0, self.add_end, (time.time_ns(), side))
 
     def reset(self, side: int) -> None:
-        """Notes the RST of one side, which ends the connection."""
+        """Queues the RST of `side` (0 the client, 1 the broker), which ends the connection."""
         self._recorder.notes.add(0, self.add_reset, (time.time_ns(), side))
 
     def add_unlike(self, now: int, side: int, data: bytes | memoryview, comment: str | None, beyond: int) -> None:
-        """Makes the packets of bytes that `Pair` does not handle; arguments as in `add_data`."""
+        """Makes packets of bytes that do not fit into one plain packet; the arguments are those of `add_data`."""
         size = len(data) + beyond
         this, other = self.directions[side], self.directions[1 - side]
         if size <= MAX_PAYLOAD:
@@ -273,7 +276,10 @@ class Flow(Pair):
     def _long(
         self, this: Direction, other: Direction, now: int, view: memoryview, comment: str | None, size: int
     ) -> None:
-        """Makes several packets for `size` bytes, of which the recording holds the first ones, `view`."""
+        """Makes several packets for `size` bytes of the connection.
+
+        `view` holds the first of them, the others are not recorded.
+        """
         buffers: Buffers = []
         total = packets = 0
         for start in range(0, size, MAX_PAYLOAD):
@@ -288,7 +294,7 @@ class Flow(Pair):
         self.packets.add(buffers, total, packets)
 
     def add_end(self, now: int, side: int) -> None:
-        """Makes the packets of `end`."""
+        """Makes the packets for the FIN of `side`, sent at time `now` (ns)."""
         if not self.ended[side]:
             self.ended[side] = True
             this, other = self.directions[side], self.directions[1 - side]
@@ -298,7 +304,7 @@ class Flow(Pair):
                 self._recorder.ended(*self._between)
 
     def add_reset(self, now: int, side: int) -> None:
-        """Makes the packets of `reset`."""
+        """Makes the packets for the RST of `side`, sent at time `now` (ns)."""
         if not all(self.ended):
             this, other = self.directions[side], self.directions[1 - side]
             self._add(*this.packet(now, b"", other.sequence, RST | ACK))
@@ -307,7 +313,10 @@ class Flow(Pair):
 
 
 class SelectedFlow:
-    """A `Flow` that records only the bytes that a selection keeps."""
+    """A connection in the recording of which only the bytes that `selection` keeps are recorded.
+
+    Has the methods of `Flow`.
+    """
 
     __slots__ = ("_flow", "_recorder", "_selection")
 
@@ -317,19 +326,22 @@ class SelectedFlow:
         self._selection = selection
 
     def data(self, side: int, data: bytes | memoryview, comment: str | None = None) -> None:
-        """As `Flow.data`. The comment goes to the last piece that is recorded, and is left out if none is."""
+        """Queues bytes that `side` has sent.
+
+        The comment goes to the last recorded piece, and is lost if there is none.
+        """
         self._recorder.notes.add(len(data), self.add_data, (time.time_ns(), side, data, comment))
 
     def end(self, side: int) -> None:
-        """As `Flow.end`."""
+        """Queues the FIN of `side` (0 the client, 1 the broker)."""
         self._recorder.notes.add(0, self._add_end, (time.time_ns(), side))
 
     def reset(self, side: int) -> None:
-        """As `Flow.reset`."""
+        """Queues the RST of `side` (0 the client, 1 the broker), which ends the connection."""
         self._recorder.notes.add(0, self._add_reset, (time.time_ns(), side))
 
     def add_data(self, now: int, side: int, data: bytes | memoryview, comment: str | None = None) -> None:
-        """As `Flow.add_data`."""
+        """Makes packets of the selected bytes of `data`, which `side` sent at time `now` (ns)."""
         pieces = self._selection.feed(side, data)
         self._recorder.counters.excluded += self._selection.take_excluded()
         last = len(pieces) - 1

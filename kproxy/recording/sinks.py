@@ -7,6 +7,7 @@ import errno
 import fcntl
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,27 +22,32 @@ from kproxy.decoders.plurals import counted
 
 IOV_MAX = 1000
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-"""Errors of a full disk, after which writing is tried again."""
+"""Error numbers of a full disk; after these errors, writing is tried again."""
 STATISTICS_BYTES = 512
-"""Bytes kept free for the statistics block that ends a file."""
+"""Number of bytes kept free in a ring segment for the statistics block at its end."""
+
+UNBOUNDED = sys.maxsize
 
 Buffers = list[bytes | bytearray | memoryview]
 
 
 @dataclass(slots=True)
 class Batch:
-    """Whole pcapng blocks: `size` bytes with `packets` packets, and what was left out since the batch before."""
+    """Whole pcapng blocks to write: `packets` packets in `size` bytes.
+
+    A batch also counts the packets and exchanges that were not recorded since the previous batch.
+    """
 
     buffers: Buffers = field(default_factory=list)
     size: int = 0
     packets: int = 0
     dropped: int = 0
-    """Packets that could not be recorded."""
+    """Number of packets that could not be recorded."""
     excluded: int = 0
-    """Exchanges that the recording's filter left out."""
+    """Number of exchanges that the recording's filter left out."""
 
     def join(self, later: Batch) -> None:
-        """Appends a later batch to this one."""
+        """Appends the blocks and counts of a later batch to this one."""
         self.buffers += later.buffers
         self.size += later.size
         self.packets += later.packets
@@ -50,20 +56,26 @@ class Batch:
 
 
 class Sink(Protocol):
-    """A destination of batches; used by the writer's thread only."""
+    """A destination for batches; only the writer's thread calls it."""
 
     def write(self, batch: Batch) -> None:
-        """Writes a batch. Raises OSError after counting the batch's packets as dropped.
+        """Writes a batch. On an error, counts the batch's packets as dropped and raises OSError.
 
-        After an error in FULL another write may follow; after any other error only `close`.
+        After an error in FULL the caller may write again; after any other error it may only call `close`.
         """
 
+    def room(self) -> int:
+        """Number of free bytes on the disk; UNBOUNDED if the sink cannot tell."""
+
     def close(self) -> None:
-        """May be called more than once."""
+        """Ends the recording; further calls do nothing."""
 
 
 class File:
-    """One pcapng file with mode 0600; its last block counts the packets that were dropped while it was written."""
+    """One pcapng file with mode 0600.
+
+    Its last block counts the packets that were dropped while the file was written.
+    """
 
     def __init__(self, path: Path, header: bytes) -> None:
         self.path = path
@@ -106,6 +118,12 @@ class File:
                     self._cut()
             raise
 
+    def room(self) -> int:
+        if not self._regular:
+            return UNBOUNDED
+        disk = os.fstatvfs(self._descriptor)
+        return disk.f_bavail * disk.f_frsize
+
     def _append(self, buffers: Buffers, size: int) -> None:
         written = os.writev(self._descriptor, buffers) if len(buffers) <= IOV_MAX else 0
         if written < size:  # too many buffers for writev, or a short write
@@ -125,7 +143,7 @@ class File:
         self._append([block], len(block))
 
     def close(self) -> None:
-        """Ends the file with a statistics block; if the disk is full, with the last whole block."""
+        """Ends the file with a statistics block, or on a full disk with its last whole block."""
         if self._descriptor < 0:
             return
         with contextlib.suppress(OSError):
@@ -138,24 +156,25 @@ class File:
         self._descriptor = -1
 
     def _cut(self) -> None:
-        """Truncates a partly written block, because a follower would wait for its end."""
+        """Removes a partly written block from the file's end: a reader of the growing file would wait for its rest."""
         if self._regular and os.fstat(self._descriptor).st_size > self.size:
             os.ftruncate(self._descriptor, self.size)
             os.lseek(self._descriptor, self.size, os.SEEK_SET)
 
 
 class Ring:
-    """Ring segments seg-00000001-20261121T183638Z.pcapng, … in a directory: at most `keep`, the oldest deleted first.
+    """A ring of at most `keep` segments in a directory; the oldest segment is deleted first.
 
-    A segment ends with a whole block before it exceeds `segment_bytes`, or once it is `seconds` old. Segments that an
-    earlier run left in the directory are part of the ring and are deleted in their turn. `closed` gets the path of each
-    complete segment and may replace it by a compressed one (`captures.ring.PACKED`).
+    Segments are named seg-00000001-20261121T183638Z.pcapng: a number and the time of creation. A segment ends with a
+    whole block before it exceeds `segment_bytes`, or once it is `seconds` old. Segments that an earlier run left in the
+    directory belong to the ring and are deleted in their turn. `closed` is called with the path of each complete
+    segment and may replace the file by a compressed one (`captures.ring.PACKED`).
 
     A deleted segment that a reader still has open takes up space, so it counts towards `keep`. Readers hold a shared
-    lock on each segment (`captures.source.RingSource`), which shows that it is open.
+    lock on each segment that they have open (`captures.source.RingSource`).
 
-    `ring.json` has the address of each segment in the address space of the whole ring, and the number of this run's
-    first segment: {"bases": {"seg-00000007-….pcapng": 100663296}, "began": 7}.
+    The file `ring.json` holds each segment's address in the address space of the whole ring, and the number of the
+    first segment of this run: {"bases": {"seg-00000007-….pcapng": 100663296}, "began": 7}.
     """
 
     def __init__(
@@ -168,7 +187,10 @@ class Ring:
         seconds: float | None = None,
         closed: Callable[[Path], None] | None = None,
     ) -> None:
-        """Opens the first segment. Raises OSError, and CaptureError if the directory's segments cannot be read."""
+        """Creates the first segment.
+
+        Raises OSError, and CaptureError if the directory's existing segments cannot be read.
+        """
         self._directory = directory
         self._header = header
         self._segment_bytes = segment_bytes
@@ -178,13 +200,13 @@ class Ring:
         self._number = 0
         self._bases: dict[str, int] = {}
         self._held: list[int] = []
-        """Descriptors of deleted segments that a reader had open at the last check."""
+        """Descriptors of deleted segments that a reader still had open at the last check."""
         self._live: set[int] = set()
-        """Numbers of the existing segments, without the one that is being created."""
+        """Numbers of the segments in the directory, without the one that is being created."""
         self._missed = 0
-        """Packets dropped while there was no room for a new segment."""
+        """Number of packets dropped because no new segment could be created."""
         self._ended: Path | None = None
-        """The last complete segment, until the next one is created."""
+        """Path of the last complete segment, for which `closed` was not called yet."""
         self._claim = self._lock()
         try:
             self._base = self._take_over()
@@ -204,7 +226,7 @@ class Ring:
         return claim
 
     def _take_over(self) -> int:
-        """Takes over the segments of an earlier run; returns the address at which the next segment begins."""
+        """Adds the segments of an earlier run to this ring; returns the address at which the next segment begins."""
         for left in self._directory.glob(f"*{PACKED}.new"):
             left.unlink(missing_ok=True)
         if not any(number_of(path.name) for path in self._directory.iterdir()):
@@ -221,7 +243,7 @@ class Ring:
             held.close()
 
     def _next(self) -> File:
-        """Creates the next segment after making room for it. Raises OSError; it may be called again then."""
+        """Deletes old segments, then creates and returns the next one. After an OSError it may be called again."""
         number = self._number + 1
         self._since = time.time()
         name = segment_name(number, self._since)
@@ -234,7 +256,10 @@ class Ring:
         return file
 
     def _make_room(self) -> None:
-        """Deletes the oldest segments until one more makes `keep`, counting deleted ones that readers have open."""
+        """Deletes the oldest segments until one more fits within `keep`.
+
+        Deleted segments that readers still have open count as well.
+        """
         self._held = [file for file in self._held if not _unused(file)]
         found = sorted((number, path) for path in self._directory.iterdir() if (number := number_of(path.name)))
         oldest = self._number - self._keep + 1
@@ -269,13 +294,16 @@ class Ring:
                 or (self._seconds is not None and time.time() - self._since >= self._seconds)
             )
         ):
-            file.close()  # before the next one exists: to readers, a segment with a successor is complete
+            file.close()  # before the next segment is created: readers take this one for complete once it exists
             self._base += file.size
             self._ended, self._file = file.path, None
         self._open_next(batch).write(batch)
 
+    def room(self) -> int:
+        return UNBOUNDED if self._file is None else self._file.room()
+
     def _open_next(self, batch: Batch) -> File:
-        """The segment to write to; a new one if the last has ended. Raises OSError."""
+        """The segment to write `batch` to; creates one if the last is complete. Raises OSError if that fails."""
         if self._file is None:
             try:
                 self._file = self._next()
@@ -302,17 +330,17 @@ class Ring:
 
 
 def _unused(file: int) -> bool:
-    """Whether no reader has this deleted segment open or mapped any more; closes the descriptor if so."""
+    """Whether no reader has this deleted segment open or mapped; if so, closes the descriptor `file`."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:
-        pass  # without locks on this file system, the segment counts as unused
+        pass  # a file system without locks: the segment counts as unused
     os.close(file)
     return True
 
 
 def pcapng_header(interface: str, comments: Sequence[str] = (), link: int = LINKTYPE_RAW) -> bytes:
-    """The blocks at the start of every file of a recording; `link` is the LINKTYPE_ number of its packets."""
+    """The blocks at the start of each file of a recording; `link` is the LINKTYPE_ number of its packets."""
     return file_header("kproxy", interface, comments, link)

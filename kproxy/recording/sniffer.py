@@ -1,12 +1,13 @@
 """The sniffer's process: python -m kproxy.recording.sniffer, with its settings as one line of JSON on standard input.
 
 It appends the packets of a network device to a recording. Like the relay (kproxy.relay.process), it writes events as
-JSON lines to standard output ("listening", "failed", "warning", "stopped"), keeps `run.json` and answers on
-`control.sock`. It ends on SIGTERM; an attached one also ends with the process that started it.
+JSON lines to standard output ("listening", "failed", "warning", "stopped"), keeps `run.json` up to date and answers
+commands on `control.sock`. It ends on SIGTERM; with the setting `attached` it also ends with the process that started
+it.
 
-Packets are written in place. While a slow disk blocks, they wait in the kernel's capture buffer; packets that do not
-fit there are counted in the recording as dropped. So are packets that arrive while the disk is full; recording goes on
-once there is room.
+Packets are written without a second thread. While a slow disk blocks, they wait in the kernel's capture buffer; packets
+that do not fit there are counted in the recording as dropped. So are packets that arrive while the disk is full;
+recording goes on once there is room.
 """
 
 from __future__ import annotations
@@ -35,26 +36,26 @@ from kproxy.runs import registry, scratch
 from kproxy.runs.settings import Settings
 
 WAIT_SECONDS = 0.1
-"""Polling interval for devices that do not signal arriving packets."""
+"""Interval in seconds at which devices are read that do not signal arriving packets."""
 COUNT_SECONDS = 0.5
-"""Interval between readings of the kernel's counters."""
+"""Interval in seconds at which the kernel's counters are read."""
 GATHERED_SECONDS = 2 * WAITING_MS / 1000
-"""Time after which the kernel has delivered all packets that it has buffered."""
+"""Seconds after which the kernel has delivered all packets that it had buffered."""
 AT_ONCE = 4096
-"""Most packets that are fetched before stop and counters are checked again."""
+"""Maximum number of packets read in a row, before the stop signal and the counters are checked again."""
 
 
 def tell(event: dict[str, Any]) -> None:
-    """Writes an event to standard output; drops it if nobody reads."""
+    """Writes an event to standard output as a line of JSON; drops the event if nobody reads it."""
     with contextlib.suppress(OSError):
         os.write(sys.stdout.fileno(), json.dumps(event).encode() + b"\n")
 
 
 class Sniffer:
-    """One device and its recording."""
+    """Records the packets of one device."""
 
     def __init__(self, settings: Settings) -> None:
-        """Raises FailedError."""
+        """Opens the device and the recording. Raises FailedError if one of them cannot be opened."""
         try:
             self._device = Device(settings.device, settings.bpf, promiscuous=settings.promiscuous)
         except NotPermittedError as error:
@@ -74,10 +75,10 @@ class Sniffer:
         self._writer = Writer(self._opened.sink, self._recording_failed, self._recording_resumed)
         self.counters = self._writer.counters
         self.alone = False
-        """Whether the process that started it is gone."""
+        """Whether the process that started this one has ended."""
 
     def run(self, stop: int) -> None:
-        """Records until the descriptor `stop` is readable or, if attached, until standard input ends.
+        """Records until the descriptor `stop` is readable or, if `attached` is set, until standard input ends.
 
         Raises SniffError if the device goes away, or if writing fails for another reason than a full disk.
         """
@@ -97,7 +98,7 @@ class Sniffer:
             self._device.close()
 
     def _take(self, *, last: bool = False) -> None:
-        """Records the packets that have arrived; `last` reads the kernel's counters in any case."""
+        """Records the packets that have arrived; with `last`, also reads the kernel's counters before their time."""
         batch = Batch()
         gone = None
         new = 0
@@ -138,18 +139,18 @@ class Sniffer:
         tell({"event": "warning", "topic": "recorder", "message": resumed(self.recording, missing), "stopped": ""})
 
     def status(self) -> dict[str, Any]:
-        """The counters for `kproxy ps`: the part of a relay's status that a sniffer has."""
+        """The counters for `kproxy ps`: those of a relay's status that a sniffer has too."""
         return {"recorder": asdict(self.counters), "recording": self.recording}
 
 
 def _permitting() -> str:
-    """Advice for a user who is not permitted to capture packets."""
+    """Advice for a user who lacks the permission to capture packets."""
     python = Path(sys.executable).resolve()
     return f"run it with sudo, or let this Python listen: sudo setcap cap_net_raw=eip {python}"
 
 
 def _wakened() -> int:
-    """A descriptor that becomes readable when SIGTERM or SIGINT arrives."""
+    """A file descriptor that becomes readable when the process receives SIGTERM or SIGINT."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing)
@@ -205,7 +206,7 @@ def main() -> int:
 
 
 def _make_known(sniffer: Sniffer, settings: Settings) -> None:
-    """Opens the control socket and writes run.json, so that others find the run. Raises FailedError."""
+    """Opens the control socket and writes run.json, so that other commands find this sniffer. Raises FailedError."""
     if settings.run_dir is None:
         return
     run_dir = Path(settings.run_dir)

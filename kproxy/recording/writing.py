@@ -1,4 +1,4 @@
-"""Writes the batches of a recording while the disk accepts them, and counts what is dropped."""
+"""Writes the batches of a recording while the disk accepts them, and counts the packets that are dropped."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kproxy.decoders.plurals import are, counted
-from kproxy.recording.sinks import FULL, Batch, Sink
+from kproxy.recording.sinks import FULL, UNBOUNDED, Batch, Sink
 
 RETRY_SECONDS = 1.0
-"""Time between attempts to write to a full disk."""
+"""Seconds between attempts to write to a full disk."""
 
 
 @dataclass(slots=True)
@@ -19,44 +19,51 @@ class Counters:
     bytes: int = 0
     dropped: int = 0
     excluded: int = 0
-    """Exchanges that the recording's filter left out."""
+    """Number of exchanges that the recording's filter left out."""
     failed: str | None = None
-    """Why recording has stopped, None while it goes on; reset when a full disk has room again."""
+    """Why recording has stopped; None while it goes on, and again once a full disk has room."""
 
 
 class Writer:
-    """Writes batches to a sink. On a full disk it drops packets until there is room; any other error ends it.
+    """Writes batches to a sink. On a full disk it drops packets until there is room; after any other error it ends.
 
     `write` may be called from another thread than the other methods.
     """
 
     def __init__(self, sink: Sink, on_failure: Callable[[str], None], on_resumed: Callable[[int], None]) -> None:
-        """`on_failure(reason)` is called when writing stops, `on_resumed(missing packets)` when it goes on."""
+        """`on_failure(reason)` is called when writing stops, `on_resumed(number of lost packets)` when it goes on."""
         self.counters = Counters()
         self._sink = sink
         self._on_failure = on_failure
         self._on_resumed = on_resumed
         self._retry_at: float | None = None
-        """Monotonic time of the next attempt on a full disk."""
+        """Monotonic time in seconds at which a full disk is tried again; None if it is not."""
         self._dropped_before = 0
-        """Packets dropped before the disk was full."""
+        """Number of packets that were dropped before the disk was full."""
         self._told = Batch()
-        """The counts of dropped packets and excluded exchanges that the sink has received."""
+        """The counts of dropped packets and excluded exchanges that the sink has got so far."""
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will be written."""
+        """Whether nothing more will be written, because of an error other than a full disk."""
         return self.counters.failed is not None and self._retry_at is None
 
     @property
     def stopped(self) -> bool:
-        """Whether batches are dropped now: writing has ended, or a full disk is not tried again yet."""
+        """Whether batches are dropped at present: writing has ended, or it is too early to try a full disk again."""
         if self.counters.failed is None:
             return False
         return self._retry_at is None or time.monotonic() < self._retry_at
 
+    def room(self) -> int:
+        """Number of free bytes on the disk, `kproxy.recording.sinks.UNBOUNDED` if unknown or if writing has ended."""
+        try:
+            return UNBOUNDED if self.ended else self._sink.room()
+        except OSError:
+            return UNBOUNDED
+
     def take(self, batch: Batch) -> bool:
-        """Counts a batch as written and returns True, or drops its packets and returns False while stopped."""
+        """Counts a batch as written and returns True; while writing is stopped, drops its packets and returns False."""
         if self.stopped:
             self.counters.dropped += batch.packets
             return False
@@ -66,13 +73,13 @@ class Writer:
         return True
 
     def _tell(self, batch: Batch) -> None:
-        """Puts the counts of packets dropped and exchanges excluded since the last batch into this one."""
+        """Adds the numbers of packets dropped and exchanges excluded since the previous batch to this batch."""
         counters, noted = self.counters, self._told
         batch.dropped, noted.dropped = counters.dropped - noted.dropped, counters.dropped
         batch.excluded, noted.excluded = counters.excluded - noted.excluded, counters.excluded
 
     def write(self, batch: Batch) -> None:
-        """Writes a batch that was taken; if that fails, its packets count as dropped."""
+        """Writes a batch that `take` has accepted; if that fails, its packets count as dropped."""
         counters = self.counters
         if not self.ended:
             try:
@@ -85,7 +92,7 @@ class Writer:
                 else:
                     self._retry_at = None
                     self._sink.close()
-                self._told.dropped += batch.packets  # the sink has counted them
+                self._told.dropped += batch.packets  # the sink has added these packets to its own count
                 self.fail(error.strerror or str(error))
             else:
                 if counters.failed is not None:
@@ -96,13 +103,13 @@ class Writer:
         counters.dropped += batch.packets
 
     def fail(self, why: str) -> None:
-        """Marks writing as failed and reports the reason, once until writing goes on."""
+        """Marks writing as failed and calls `on_failure`; does nothing while writing has failed already."""
         if self.counters.failed is None:
             self.counters.failed = why
             self._on_failure(why)
 
     def close(self) -> None:
-        """Writes the last counts, which tries a full disk once more, and closes the sink."""
+        """Writes the final counts, for which a full disk is tried once more, and closes the sink."""
         last = Batch()
         self._tell(last)
         self.write(last)
@@ -110,5 +117,5 @@ class Writer:
 
 
 def resumed(recording: object, missing: int) -> str:
-    """The message that recording goes on, with the number of packets that are missing in it."""
+    """The message that recording to `recording` goes on and that `missing` packets were not recorded."""
     return f"recording to {recording} goes on: there is room again; {counted(missing, 'packet')} {are(missing)} missing"

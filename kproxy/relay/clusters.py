@@ -1,4 +1,4 @@
-"""The relays of one process: one for each cluster. They share the recorder and share or divide the limits."""
+"""The relays of one process, one for each cluster. They share the recorder, and share or divide the limits."""
 
 from __future__ import annotations
 
@@ -15,11 +15,18 @@ SHARED = ("recorder", "connections_refused")
 COUNTS = ("connections", "connections_total", "bytes_from_clients", "bytes_from_brokers", "held_bytes")
 GROUPS = ("responses", "tls")
 TABLES = ("brokers", "controllers", "warnings")
-"""Keys of a relay's status, by how `Relays.status` combines them: taken once, summed, summed by key, joined."""
+"""Keys of a relay's status, by how the status of all relays combines them.
+
+The value of a key in SHARED is taken from one relay. Values in COUNTS are summed. In GROUPS, tables of numbers are
+summed by key; in TABLES, tables are joined.
+"""
 
 
 class Relays:
-    """All relays of a process, with the methods of one. `tell` gets each event with its cluster's name."""
+    """All relays of a process, with the methods of a single one.
+
+    `tell` receives each event with its cluster's name added.
+    """
 
     def __init__(self, settings: Settings, recorder: Recorder | None, tell: Callable[[Event], None]) -> None:
         clusters = settings.clusters()
@@ -35,14 +42,17 @@ class Relays:
 
     @property
     def bootstrap(self) -> dict[str, str]:
-        """Bootstrap servers to paste into a client, by cluster name ("" if it is the only one)."""
+        """Bootstrap servers that clients can use, by cluster name; the name is "" if there is only one cluster."""
         return {relay.settings.name: relay.bootstrap for relay in self.all}
 
     async def check(self) -> None:
         await asyncio.gather(*(relay.check() for relay in self.all))
 
     def reload(self, name: str | None) -> list[str]:
-        """Loads the actor of this name again, or all if None; returns their names. Raises LoadError, LookupError."""
+        """Loads the module of the actor called `name` again, or of all actors if None; returns their names.
+
+        Raises LoadError, and LookupError if there is no such actor.
+        """
         return list(dict.fromkeys(one for relay in self.all for one in relay.reload(name)))
 
     async def drain(self) -> None:
@@ -53,7 +63,10 @@ class Relays:
             relay.close()
 
     def brokers(self) -> Event:
-        """The table of brokers in the status."""
+        """The brokers for the status, as tables by node id.
+
+        With several clusters, the keys are "cluster/node id".
+        """
         if len(self.all) == 1:
             return listed(self.first.book.nodes)
         return {
@@ -63,7 +76,10 @@ class Relays:
         }
 
     def status(self) -> Event:
-        """The status of a single relay. For several: sums, tables with keys "cluster/name", and each relay's own."""
+        """The status of the only relay, or of all relays together.
+
+        For several relays, numbers are summed, tables have keys "cluster/key", and "clusters" holds the status of each.
+        """
         if len(self.all) == 1:
             return self.first.status()
         each = {relay.settings.name: relay.status() for relay in self.all}

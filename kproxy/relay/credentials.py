@@ -1,4 +1,4 @@
-"""The credentials with which kproxy authenticates on behalf of clients: from a private file or from the environment.
+"""The credentials with which kproxy authenticates on behalf of clients, from a private file or from the environment.
 
 They are read for each authentication, so that a changed password or a new token is used at once.
 """
@@ -17,22 +17,22 @@ from kproxy.runs.settings import SaslSettings
 USERNAME, PASSWORD, TOKEN = "KPROXY_SASL_USERNAME", "KPROXY_SASL_PASSWORD", "KPROXY_SASL_TOKEN"
 EXTENSIONS = "KPROXY_SASL_EXTENSIONS"
 LARGEST = 1 << 18
-"""Largest size in bytes of a credentials file; a token has a few thousand."""
+"""Largest size in bytes of a credentials file; a token has a few thousand bytes."""
 _BEARER = re.compile(r"[A-Za-z0-9._~+/-]+=*")
-"""A token in the syntax that brokers accept (RFC 6750, 2.1)."""
+"""The syntax of tokens that brokers accept (RFC 6750, 2.1)."""
 _EXTENSION = re.compile(r"([A-Za-z]+)=([\x20-\x7e\t]+)")
-"""An extension in the syntax that brokers accept (RFC 7628, 3.1)."""
+"""The syntax of extensions that brokers accept (RFC 7628, 3.1)."""
 
 
 class CredentialsError(Exception):
-    """There are no credentials, or they cannot be used; the text says why."""
+    """Credentials are missing or cannot be used; the text says why."""
 
 
 def load(settings: SaslSettings) -> Credentials:
-    """The credentials for the settings' mechanism. Raises CredentialsError.
+    """Loads the credentials for the settings' mechanism. Raises CredentialsError.
 
-    A file holds the lines "username=NAME" and "password=SECRET", or a token, followed by extensions as lines
-    "NAME=VALUE". A file that other users than its owner and group can read is refused.
+    A file holds the lines "username=NAME" and "password=SECRET", or else a token in the first line and extensions as
+    lines "NAME=VALUE". A file that users other than its owner and group may read is refused.
     """
     wants_token = settings.mechanism == OAUTHBEARER
     if settings.credentials is None:
@@ -44,7 +44,7 @@ def load(settings: SaslSettings) -> Credentials:
         if not wants_token:
             return Credentials(found[0], found[1])
         if not _BEARER.fullmatch(found[0]):
-            raise CredentialsError(f"{TOKEN} is no token: letters, digits and -._~+/")
+            raise CredentialsError(f"{TOKEN} is not a token: a token has letters, digits and -._~+/")
         given = [(EXTENSIONS, one.strip()) for one in os.environ.get(EXTENSIONS, "").split(",")]
         return Credentials(token=found[0], extensions=_extensions(given))
     path = Path(settings.credentials)
@@ -72,20 +72,24 @@ def _text(path: Path) -> str:
 def _token(path: Path, text: str) -> Credentials:
     token, *more = text.strip().splitlines() or [""]
     if not _BEARER.fullmatch(token):
-        raise CredentialsError(f"{path} begins with no token: one line of letters, digits and -._~+/")
+        raise CredentialsError(f"{path} does not begin with a token: a line of letters, digits and -._~+/")
     lines = ((f"{path}, line {number}", line.strip()) for number, line in enumerate(more, start=2))
     return Credentials(token=token, extensions=_extensions(lines))
 
 
 def _extensions(given: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The extensions in these (position for error messages, text). Raises CredentialsError."""
+    """Parses extensions from (position in the file or variable, text) pairs. Raises CredentialsError.
+
+    The result maps extension names to values; errors name the position.
+    """
     found: dict[str, str] = {}
     for where, text in given:
         if not text or text.startswith("#"):
             continue
         pair = _EXTENSION.fullmatch(text)
         if pair is None or pair[1].lower() == "auth" or pair[1] in found:
-            raise CredentialsError(f"{where}: no extension NAME=VALUE, of letters and of printable ASCII, named once")
+            form = "NAME of letters, given once; VALUE of printable ASCII"
+            raise CredentialsError(f"{where}: not an extension NAME=VALUE ({form})")
         found[pair[1]] = pair[2]
     return found
 

@@ -1,4 +1,4 @@
-"""Limits on the relay's connections and listeners, and on the bytes that wait for a slow reader."""
+"""Limits on the relay's connections, its listeners, and the bytes that wait for a slow reader."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import resource
 from dataclasses import dataclass
 
 RESERVED_FILES = 64
-"""File descriptors kept for the recording, the control socket and bootstrap listeners."""
+"""Number of file descriptors kept for the recording, the control socket and bootstrap listeners."""
 ACCEPTED_AT_ONCE = 1024
-"""Connections that the event loop may accept before the relay can refuse the first of them."""
+"""Number of connections that the event loop may accept before the relay can refuse the first of them."""
 FILES_PER_CONNECTION = 2
 MOST_PER_LISTENER = 2
-"""File descriptors of a listener: one for each address that it listens on, usually one or two."""
+"""Maximum number of file descriptors of a listener: one for each address that it listens on, usually one or two."""
 LEAST_HIGH_WATER, MOST_HIGH_WATER = 64 << 10, 1 << 20
 
 
@@ -21,31 +21,34 @@ def _open_files() -> int:
 
 
 def _spare(files: int) -> int:
-    """File descriptors available for connections and nodes' listeners."""
+    """Of `files` file descriptors, the number available for connections and the nodes' listeners."""
     return max(files - RESERVED_FILES - min(ACCEPTED_AT_ONCE, files // 8), 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The limits of one cluster's listeners."""
+    """The limits on the listeners of one cluster."""
 
     nodes: int
-    """Most nodes that get a listener."""
+    """Maximum number of nodes that get a listener."""
     files: int
-    """Most file descriptors that these listeners may take."""
+    """Maximum number of file descriptors for these listeners."""
     files_reason: str
-    """Where `files` comes from, in words for messages."""
+    """The reason for the limit `files`, as part of a message ("the limit of 1024 open files")."""
 
     @classmethod
     def of(cls, nodes: int, clusters: int = 1) -> Share:
-        """The share of each of `clusters`; all together get at most a quarter of the available descriptors."""
+        """The limits of one of `clusters` clusters; all together get at most a quarter of the available descriptors."""
         files = _open_files()
         each = min(nodes * MOST_PER_LISTENER, _spare(files) // 4 // clusters)
         return cls(nodes, each, f"the limit of {files} open files")
 
 
 class Room:
-    """Limit on open connections; `reason` says where the limit comes from, `refused` counts connections over it."""
+    """Limits the number of open connections.
+
+    `reason` names the origin of the limit for messages; `refused` counts connections that exceeded it.
+    """
 
     def __init__(self, most: int, reason: str) -> None:
         self.most = most
@@ -55,7 +58,10 @@ class Room:
 
     @classmethod
     def of(cls, asked: int | None, listeners: int = 0) -> Room:
-        """The limit asked for, reduced to what the process's file descriptors allow without those for listeners."""
+        """The limit `asked` for, reduced to the connections that the free file descriptors allow.
+
+        `asked` None allows all of these; `listeners` descriptors are kept for listeners.
+        """
         files = _open_files()
         possible = max((_spare(files) - listeners) // FILES_PER_CONNECTION, 1)
         if asked is not None and asked <= possible:
@@ -63,7 +69,7 @@ class Room:
         return cls(possible, f"the limit of {files} open files")
 
     def take(self) -> bool:
-        """Takes room for one connection; returns False if there is none."""
+        """Reserves room for one connection; returns False if there is none."""
         if self.taken >= self.most:
             self.refused += 1
             return False
@@ -75,5 +81,8 @@ class Room:
 
 
 def high_water(memory: int, connections: int) -> int:
-    """Bytes that may wait for one slow reader before reading from the sender pauses: a bounded share of `memory`."""
+    """How many bytes may wait for one slow reader before kproxy stops reading from the sender.
+
+    The result is the share of each of `connections` in `memory` bytes, within bounds.
+    """
     return max(LEAST_HIGH_WATER, min(MOST_HIGH_WATER, memory // (2 * max(connections, 1))))

@@ -1,4 +1,4 @@
-"""The port of each node: predictable, the same after a restart, and listening before a client learns of it."""
+"""Gives each node a port that is predictable, the same after a restart, and listening before a client learns of it."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ LAST = 65535
 RETRY_SECONDS = 1.0
 
 Warn = Callable[[str, str], None]
-"""(topic, text), as `kproxy.relay.server.Relay.warn`."""
+"""A function (topic, text) that warns the user, as `kproxy.relay.server.Relay.warn`."""
 
 
 def mapped(base: int, node_id: int) -> int:
-    """The port base + node id; ids beyond the last port, and negative ids, wrap around to the base."""
+    """The port `base` + node id; a result beyond the last port, or a negative id, wraps around to `base`."""
     return base + node_id % (LAST + 1 - base)
 
 
 class Listeners:
-    """Opens a listener for each node, as many as `share` allows, and hands its sockets to `serve(sockets, node)`.
+    """Opens a listener for each node, within the limits of `share`, and passes its sockets to `serve(sockets, node)`.
 
     If a port is taken, the user is warned and the next free port is used. With `strict` the node keeps its port, and
-    `again(seconds, callback)` schedules retries until the port is free.
+    `again(seconds, callback)` schedules another attempt until the port is free.
     """
 
     def __init__(
@@ -53,16 +53,19 @@ class Listeners:
         self._nodes = 0
         self._files = 0
         self._each = 1
-        """File descriptors of one listener."""
+        """Number of file descriptors of one listener."""
         self._nowhere: list[socket.socket] = []
 
     def reserve(self, port: int, sockets: int = 1) -> None:
-        """Keeps a port of the proxy from being given to a node; each further listener has `sockets` sockets as well."""
+        """Excludes a port of the proxy from the nodes' ports.
+
+        `sockets` is the number of sockets of each later listener.
+        """
         self._used.add(port)
         self._each = sockets
 
     def open(self, node: Node) -> int | None:
-        """Opens a listener for a node and returns its port; None with a warning if it cannot get one."""
+        """Opens a listener for a node; returns its port, or None after a warning if that is impossible."""
         if (reason := self._full) is not None:
             self._unserved("bound", node, reason)
             return None
@@ -79,19 +82,19 @@ class Listeners:
 
     @property
     def _full(self) -> str | None:
-        """The limit that forbids a further listener; None if another may be opened."""
+        """The reason why no further listener may be opened; None if one may be."""
         if self._nodes >= self._share.nodes:
-            return f"{self._nodes} nodes are served (--max-listeners {self._share.nodes})"
+            return f"{self._nodes} nodes have listeners (--max-listeners {self._share.nodes})"
         if self._files + self._each > self._share.files:
-            return f"{self._nodes} nodes are served ({self._share.files_reason}, a quarter of which is for listeners)"
+            return f"{self._nodes} nodes have listeners ({self._share.files_reason}, a quarter of them for listeners)"
         return None
 
     def _unserved(self, topic: str, node: Node, reason: str) -> None:
-        text = f"{node.name} and others are not served: {reason}; clients get a port for them at which nobody listens"
+        text = f"no listener for {node.name} and others: {reason}; clients get a port that refuses connections"
         self._warn(f"listeners-{topic}", text)
 
     def nowhere(self) -> int:
-        """A port that refuses all connections. Raises OSError if none is free."""
+        """A port that refuses all connections, for nodes without a listener. Raises OSError if no port is free."""
         if not self._nowhere:
             self._nowhere = ports.bind(self._host, 0, listen=False)
             self._used.add(self._port_of_nowhere)
@@ -106,7 +109,7 @@ class Listeners:
         if port != wanted:
             self._warn(
                 f"port-{node.name}",
-                f"port {wanted} of {node.name} is taken: it is served on {port}, which may be another after a restart",
+                f"port {wanted} of {node.name} is taken: its listener uses {port}, maybe not after a restart",
             )
         self._take(port, sockets, node)
         return port

@@ -1,4 +1,4 @@
-"""Authentication on a client's behalf on one connection: carries out the gate's decisions with sockets."""
+"""Authentication on a client's behalf: carries out the decisions of `kproxy.core.gate` on a connection."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ PATIENCE_SECONDS = 30.0
 
 
 class Ends(Protocol):
-    """The methods that authentication needs of a link (`kproxy.relay.server.Link`)."""
+    """The methods of a link that authentication needs (`kproxy.relay.server.Link`)."""
 
     def send(self, command: ToBroker) -> None:
         """Sends bytes to the broker and records them."""
 
     def deliver(self, data: bytes) -> None:
-        """Passes bytes of the broker on to the connection's state, the client and the recording."""
+        """Passes bytes from the broker to the connection's state, the client and the recording."""
 
     def exchange_own(self, own: Own) -> None:
         """Records a frame of kproxy's authentication, and sends it to the broker if it is a request."""
@@ -39,7 +39,7 @@ class Ends(Protocol):
 
 
 class OnBehalf:
-    """Authenticates on one link and holds the client's bytes meanwhile. Call `begin` first."""
+    """Authenticates kproxy on one link and holds back the client's bytes meanwhile. Call `begin` first."""
 
     def __init__(self, settings: SaslSettings, ends: Ends) -> None:
         self._settings = settings
@@ -50,14 +50,14 @@ class OnBehalf:
 
     @property
     def busy(self) -> bool:
-        """Whether an authentication is under way, so that the client's bytes wait."""
+        """Whether an authentication is under way, so that bytes from the client must wait."""
         return self._gate.busy
 
     def _steps(self, version: int | None) -> Steps:
         try:
             found = credentials.load(self._settings)
         except credentials.CredentialsError as error:
-            raise LoginError(f"cannot be asked to authenticate: {error}") from None
+            raise LoginError(f"cannot be authenticated to: {error}") from None
         return login(self._settings.mechanism, found, version)
 
     def begin(self) -> None:
@@ -70,7 +70,7 @@ class OnBehalf:
         self._carry_out(self._gate.from_broker(data, self._loop.time()))
 
     def client_ended(self) -> None:
-        """Called when the client sends no more (FIN)."""
+        """Called when the client has sent FIN."""
         self._carry_out(self._gate.client_ended())
 
     def broken_off(self) -> None:
@@ -80,7 +80,7 @@ class OnBehalf:
             self._carry_out([self._gate.refuse("closes the connection while kproxy authenticates")])
 
     def close(self) -> None:
-        """Called when the link is gone."""
+        """Called when the link has ended; stops the timer and drops held bytes."""
         self._stop_timer()
 
     def _carry_out(self, acts: Sequence[Act]) -> None:

@@ -1,4 +1,4 @@
-"""Listening sockets: bound and listening before their address is announced."""
+"""Listening sockets, which are bound and listening before their address is announced."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NOT_HERE = {errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL}
 
 
 def bind(host: str, port: int, *, listen: bool = True) -> list[socket.socket]:
-    """Sockets that listen on every address of `host` ("*" for all) that this machine has.
+    """Sockets that listen at `port` on the addresses of `host` that belong to this machine; `host` "*" stands for all.
 
     Port 0 takes a free port. Without `listen` the sockets only reserve the port, and connections to it are refused.
     Raises OSError if an address is taken or none belongs to this machine.
@@ -57,9 +57,10 @@ def _bound(family: int, kind: int, protocol: int, address: tuple[object, ...], l
 
 
 def bind_next(host: str, wanted: int, base: int, used: set[int]) -> tuple[int, list[socket.socket]]:
-    """(port, sockets) on port `wanted`, or on the next free port if that is taken or invalid; `base` follows 65535.
+    """Listens on port `wanted`, or on the next free port if that is taken or invalid; returns (port, sockets).
 
-    Skips ports in `used`. Raises OSError if no port is free or `host` is not an address of this machine.
+    The search goes on at `base` after port 65535 and skips the ports in `used`. Raises OSError if no port is free or
+    `host` is not an address of this machine.
     """
     start = wanted if 0 < wanted <= 65535 else base
     last: OSError | None = None

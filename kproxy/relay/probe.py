@@ -1,6 +1,6 @@
 """Checks whether an upstream is a Kafka broker and accepts kproxy's credentials.
 
-So a wrong address or password is reported before a client fails on it.
+The check reports a wrong address or password before a client's connection fails because of it.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ async def problem(
     through: Tunnel | None = None,
     side: BrokerSide | None = None,
 ) -> str | None:
-    """What is wrong with an upstream ("refused the connection"), or None if a Kafka broker answers.
+    """The reason why an upstream cannot be used ("refused the connection"); None if a Kafka broker answers.
 
-    Asks ApiVersions first. Without an answer it tries a TLS greeting and an HTTP request, to recognise these protocols,
-    and last Metadata v0, which brokers before 0.10 have too. With a `side`, all is asked over its TLS, and in plaintext
-    if TLS fails. Takes at most eight times `seconds`.
+    Sends ApiVersions first. Without an answer, sends a TLS greeting and an HTTP request, to recognise these protocols,
+    and last Metadata v0, which brokers before 0.10 have too. With a `side`, everything is sent over its TLS, and in
+    plaintext if TLS fails. `through` is the proxy to connect by. Takes at most eight times `seconds`.
     """
     asked = (
         (_request(api_keys.API_VERSIONS, b""), seconds / 2),
@@ -83,9 +83,10 @@ _OTHERS: dict[str | None, str] = {
 
 
 async def _ask(host: str, port: int, request: bytes, seconds: float, through: Tunnel | None, ends: Ends) -> bytes:
-    """The first eight bytes of the answer; fewer if the connection was closed or the time is up.
+    """Sends `request` on a connection of its own; returns the first eight bytes of the answer.
 
-    Raises TimeoutError and OSError if the connection fails, RefusedError if the TLS handshake fails.
+    Returns fewer bytes if the connection is closed or `seconds` are over. Raises TimeoutError and OSError if the
+    connection fails, RefusedError if the TLS handshake fails.
     """
     got = bytearray()
     async with _connected(host, port, seconds, through, ends) as (reader, transport):
@@ -105,7 +106,7 @@ async def _ask(host: str, port: int, request: bytes, seconds: float, through: Tu
 async def _connected(
     host: str, port: int, seconds: float, through: Tunnel | None, ends: Ends
 ) -> AsyncIterator[tuple[asyncio.StreamReader, Any]]:
-    """A connection as (reader, transport to write to). Raises as `_ask`."""
+    """A context with a connection to a broker, as (reader, transport to write to). Raises the exceptions of `_ask`."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     inner = asyncio.StreamReaderProtocol(reader)
@@ -129,7 +130,10 @@ async def refusal(
     through: Tunnel | None = None,
     side: BrokerSide | None = None,
 ) -> str | None:
-    """Why a broker refuses kproxy's credentials, None if it accepts them; other arguments as in `problem`."""
+    """The reason why a broker refuses kproxy's credentials; None if it accepts them.
+
+    `through` and `side` have the meaning that they have in `problem`.
+    """
     try:
         async with asyncio.timeout(seconds), _connected(host, port, seconds, through, Ends(brokers=side)) as ends:
             return await _log_in(sasl, *ends)
@@ -150,7 +154,7 @@ async def _log_in(sasl: SaslSettings, reader: asyncio.StreamReader, transport: A
         try:
             return login(sasl.mechanism, credentials.load(sasl), version)
         except credentials.CredentialsError as error:
-            raise LoginError(f"cannot be asked to authenticate: {error}") from None
+            raise LoginError(f"cannot be authenticated to: {error}") from None
 
     clock = asyncio.get_running_loop().time
     gate = Gate(definitions(), steps)
@@ -182,7 +186,7 @@ def _tls_greeting() -> bytes:
 
 
 def reason(error: OSError | UnicodeError) -> str:
-    """What a failed connect means, in words. A UnicodeError means an invalid host name."""
+    """The failure of a connection attempt in words; a UnicodeError stands for an invalid host name."""
     if isinstance(error, ConnectionRefusedError):
         return "refused the connection"
     text = (error.strerror if isinstance(error, OSError) else None) or str(error)

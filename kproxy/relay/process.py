@@ -1,9 +1,9 @@
 """The relay's process: python -m kproxy.relay.process, with its settings as one line of JSON on standard input.
 
-It writes events as JSON lines to standard output ("listening", "failed", "broker", "warning", "stopped") while somebody
-reads them, keeps `run.json` in the run's directory, answers "status", "stop" and "reload" on `control.sock` there, and
-outlives the process that started it. The first SIGTERM drains connections and ends the relay, a second one ends it at
-once.
+The process writes events as JSON lines to standard output ("listening", "failed", "broker", "warning", "stopped") while
+somebody reads them, keeps `run.json` in the run's directory up to date, answers "status", "stop" and "reload" on
+`control.sock` there, and outlives the process that started it. The first SIGTERM drains connections and ends the relay,
+a second one ends it at once.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ EXIT_USAGE, EXIT_CONNECT, EXIT_PERMISSION = 2, 4, 5
 
 
 class FailedError(Exception):
-    """The relay cannot start; `code` is the process's exit code."""
+    """The relay cannot start; `code` is the exit code for the process."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -51,7 +51,7 @@ class FailedError(Exception):
 
 
 class Process:
-    """The relays with their recorder, run state and control socket."""
+    """The relays of this process with their recorder, run.json and control socket."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -69,11 +69,14 @@ class Process:
     # --- telling -----------------------------------------------------------------------------------------------------
 
     def tell(self, event: Event) -> None:
-        """Writes an event to standard output; drops it if nobody reads. Saves the run's state with some events."""
+        """Writes an event to standard output as a line of JSON; drops the event if nobody reads it.
+
+        Events about listeners, brokers and warnings also save run.json.
+        """
         if event["event"] == "warning":
             self._warnings.append(event["message"])
             del self._warnings[:-KEPT_WARNINGS]
-        if event["event"] == "listening":  # its reader opens run.json at once
+        if event["event"] == "listening":  # the reader of this event opens run.json at once
             self._save(self._state())
         elif event["event"] in {"broker", "warning"}:
             self._save_soon()
@@ -81,7 +84,7 @@ class Process:
             os.write(sys.stdout.fileno(), json.dumps(event).encode() + b"\n")
 
     def _save_soon(self) -> None:
-        """Saves the state in a thread, once for all events of this turn of the event loop."""
+        """Saves run.json in a thread, once for all events of this turn of the event loop."""
         self._unsaved = True
         if self._saving is None and self._relays is not None:
             self._saving = self._loop.create_task(self._keep_saved())
@@ -93,7 +96,7 @@ class Process:
         self._saving = None
 
     def _state(self) -> dict[str, Any]:
-        """The state of the relays for `run.json`."""
+        """The fields of `run.json` that describe the relays."""
         assert self._relays is not None  # noqa: S101 (they are there before anything is saved)
         relays, settings = self._relays, self._settings
         return {
@@ -112,13 +115,13 @@ class Process:
 
     @property
     def recording(self) -> str | None:
-        """Path of the recording: a file, or a ring's directory; None where nothing is recorded."""
+        """Path of the recording: a file, or the directory of a ring; None if nothing is recorded."""
         settings = self._settings
         return (settings.record_to or settings.scratch_dir) if settings.record else None
 
     @property
     def bootstrap(self) -> str:
-        """The bootstrap servers of the first cluster, to paste into a client."""
+        """The bootstrap servers of the first cluster, as clients can use them."""
         return "" if self._relays is None else self._relays.first.bootstrap
 
     # --- running -----------------------------------------------------------------------------------------------------
@@ -156,7 +159,7 @@ class Process:
             await self._take_down(guard)
         control.close()
         if recorder is not None:
-            recorder.flush()  # in the event loop's thread, where the recorder's timer may fire too
+            recorder.flush()  # in this thread, because the recorder's timer runs here too
             await self._loop.run_in_executor(None, recorder.close)
         self.tell({"event": "stopped"})
         if self._saving is not None:
@@ -165,7 +168,7 @@ class Process:
         return 0
 
     async def _listening(self, recorder: Recorder | None) -> Relays:
-        """The relays, with their bootstrap listeners open. Raises FailedError."""
+        """Opens the bootstrap listeners; returns the relays. Raises FailedError."""
         settings = self._settings
         try:
             relays = self._relays = Relays(settings, recorder, self.tell)
@@ -179,7 +182,7 @@ class Process:
         return relays
 
     async def _set_up(self, relay: Relay) -> Guard | None:
-        """Installs the rules of transparent mode; None where they are not kproxy's to install. Raises FailedError."""
+        """Installs the rules of transparent mode; None if the settings leave that to the user. Raises FailedError."""
         settings = self._settings
         if not settings.setup or settings.transparent is None:
             return None
@@ -190,7 +193,7 @@ class Process:
         except netfilter.RulesError as error:
             raise FailedError(str(error), EXIT_PERMISSION) from None
         for port in leftovers:
-            relay.warn(f"leftover-{port}", f"removed the rules that a dead relay on port {port} had left")
+            relay.warn(f"leftover-{port}", f"removed rules of port {port}, left by a relay that was killed")
         return guard
 
     async def _take_down(self, guard: Guard) -> None:
@@ -225,13 +228,13 @@ class Process:
         )
 
     def _recording_failed(self, why: str) -> None:
-        """Called from the writer's thread."""
+        """Warns the user that recording has stopped; called from the writer's thread."""
         message = f"recording to {self.recording} has stopped: {why}; traffic goes on"
         event = {"event": "warning", "topic": "recorder", "message": message, "stopped": why}
         self._loop.call_soon_threadsafe(self.tell, event)
 
     def _recording_resumed(self, missing: int) -> None:
-        """Called from the writer's thread."""
+        """Tells the user that recording goes on; called from the writer's thread."""
         event = {"event": "warning", "topic": "recorder", "message": resumed(self.recording, missing), "stopped": ""}
         self._loop.call_soon_threadsafe(self.tell, event)
 
@@ -241,7 +244,10 @@ class Process:
         self._stop.set()
 
     def _watch_launcher(self) -> None:
-        """Watches standard input, which ends when the launcher exits; from then on this process cleans up."""
+        """Watches standard input, which ends when the launcher exits.
+
+        Then this process removes the run's files at its end.
+        """
 
         def readable() -> None:
             if not os.read(0, 4096):
@@ -267,7 +273,7 @@ class Process:
     # --- the control socket ------------------------------------------------------------------------------------------
 
     async def _control(self) -> asyncio.AbstractServer:
-        """Opens the control socket: a JSON line in, one out, with commands "status", "stop" and "reload"."""
+        """Opens the control socket; it answers a JSON line with "status", "stop" or "reload" by a JSON line."""
         if self._run_dir is None:
             return await asyncio.start_server(self._answer, "127.0.0.1", 0, start_serving=False)
         try:
@@ -293,7 +299,7 @@ class Process:
         return {**self._relays.status(), "recording": self.recording, "messages": self._warnings}
 
     def _told_to_reload(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Loads actors again, also those that a failure has disabled: the one with this "name", or all."""
+        """Handles "reload": loads the actor with the request's "name" again, or all actors, and enables them."""
         assert self._relays is not None  # noqa: S101 (they are there before the socket is)
         name = request.get("name")
         try:
@@ -319,7 +325,7 @@ def _cannot_listen(settings: Settings, error: OSError) -> FailedError:
 
 
 def raise_file_limit() -> None:
-    """Raises the limit on open files to the hard limit."""
+    """Raises the process's limit on open files to the hard limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
         if soft != hard:

@@ -1,7 +1,7 @@
-"""The relay with its sockets: listeners, dialling, and a pair of transports for each connection.
+"""The relay with its sockets: listeners, outgoing connections, and a pair of transports for each client's connection.
 
 All decisions are made in `kproxy.core`. This module moves bytes, passes back-pressure and the end of a connection from
-one side to the other, and gives the recorder its copy.
+one side to the other, and gives the recorder its copy of the bytes.
 """
 
 from __future__ import annotations
@@ -51,18 +51,21 @@ Address = tuple[str, int]
 DIAL_SECONDS = 30.0
 DRAIN_SECONDS = 2.0
 FIRST_REQUEST_SECONDS = 60.0
-"""Deadline for a client's first request, extended while more of the request arrives."""
+"""Seconds within which a client must send its first request.
+
+The deadline is extended while more of the request arrives.
+"""
 MOST_TOPICS = 1000
 FORGOTTEN_SECONDS = 3600.0
-"""At most MOST_TOPICS different warnings are shown in FORGOTTEN_SECONDS."""
+"""Seconds after which the topics of shown warnings are forgotten; until then at most MOST_TOPICS topics are shown."""
 MOST_MOVES = 20
-"""Most changes of a node's address that are reported."""
+"""Maximum number of address changes of one node that are reported."""
 
 _LINGER_RESET = struct.pack("ii", 1, 0)
 
 
 class Relay:
-    """All listeners and connections of one cluster; `tell` gets events for the user (see `kproxy.relay.process`).
+    """All listeners and connections of one cluster; `tell` receives events for the user (see `kproxy.relay.process`).
 
     Several relays may share a `budget`. Raises TlsError and AuthorityError if the TLS settings cannot be used, and
     LoadError if an addon cannot be loaded.
@@ -110,12 +113,12 @@ class Relay:
         self._actors = self._load_actors()
         self.links: set[Link] = set()
         self._beginning: dict[Link, tuple[float, int]] = {}
-        """Links whose client has not sent a whole request, each with its deadline and the bytes that had arrived."""
+        """Links whose client has not sent a whole request, with (deadline, `Link.received_of_first`) each."""
         self._timer = timer(self._loop)
         self.room = Room.of(settings.max_connections) if room is None else room
         self.connections = 0
         self.passed = [0, 0]
-        """(bytes from clients, bytes from brokers)"""
+        """[number of bytes from clients, number of bytes from brokers]"""
         self.draining = False
 
     def _load_actors(self) -> Actors | None:
@@ -129,7 +132,10 @@ class Relay:
         return acting.table(classes, known, self.warn) if classes else None
 
     def reload(self, name: str | None) -> list[str]:
-        """Loads the actor of this name again, or all if None; returns their names. Raises LoadError, LookupError."""
+        """Loads the module of the actor called `name` again, or of all actors if None; returns their names.
+
+        Raises LoadError, and LookupError if there is no such actor.
+        """
         if self._actors is None:
             raise LookupError("this proxy has no actors (--addon)")
         from kproxy.addons import loading
@@ -142,7 +148,7 @@ class Relay:
     # --- listeners ---------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Listens for bootstrap connections. Raises OSError if the port cannot be bound."""
+        """Opens the bootstrap listener. Raises OSError if the port cannot be bound."""
         sockets = ports.bind(self.settings.listen_host, self.settings.listen_port)
         if self.interception is not None:
             self.interception.prepare(sockets)
@@ -161,15 +167,18 @@ class Relay:
         return self.tls.towards_client(Link(self, node).client, self._client_failed, self._known_as)
 
     def _known_as(self, transport: asyncio.Transport) -> str:
-        """The host that the client has connected to: the proxy's, or in transparent mode its broker's."""
+        """The host that the client has connected to: kproxy's, or in transparent mode the broker's."""
         if self.interception is not None:
-            with contextlib.suppress(RefusedError, OSError):  # dialling fails for the same reason and reports it
+            with contextlib.suppress(RefusedError, OSError):  # dialling fails for this reason too, and reports it
                 return self.interception.target(transport)[0].partition("%")[0]
         own = transport.get_extra_info("sockname")
         return str(own[0]) if own else ""
 
     def _client_failed(self, layer: Layer, why: str) -> None:
-        """Reports a failed TLS handshake with a client, recorded as an attempt at kproxy: no broker was dialled."""
+        """Warns of a client's failed TLS handshake, and records it as a refused connection to kproxy's own address.
+
+        No broker was dialled, so the recording cannot name one.
+        """
         client = "a client" if layer.peer is None else f"client {layer.peer[0]}"
         self.warn(f"tls-{client}-{why}", f"{client} {why}")
         self.attempt(layer.peer, layer.own, [f"TLS with the client failed: it {why}"])
@@ -209,7 +218,7 @@ class Relay:
         )
 
     def spawn(self, work: Any) -> asyncio.Task[Any]:
-        """Starts a task and holds a reference to it until it is done."""
+        """Starts a task; the relay keeps a reference to the task until it is done."""
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -217,7 +226,7 @@ class Relay:
 
     @property
     def bootstrap(self) -> str:
-        """The bootstrap servers to paste into a client; in transparent mode the address that the relay listens on."""
+        """The bootstrap servers for clients; in transparent mode, the address that the relay listens on."""
         settings = self.settings
         if settings.transparent is not None:
             return shown(settings.listen_host, self.port)
@@ -227,7 +236,7 @@ class Relay:
         return shown(*self.book.advertise.address(Node(-1, host, self.port, self.port), host))
 
     def admit(self, link: Link) -> bool:
-        """Takes in a new connection; returns False and warns the user if there is no room for it."""
+        """Registers a new connection; returns False after a warning if too many are open."""
         if not self.room.take():
             self.warn("room", f"clients are refused: {self.room.most} connections are open ({self.room.reason})")
             return False
@@ -242,7 +251,7 @@ class Relay:
         self._beginning[link] = (self._loop.time() + FIRST_REQUEST_SECONDS, there)
 
     def _end_silent(self) -> None:
-        """Ends the connections of clients whose deadline has passed; deadlines are in order of insertion."""
+        """Ends the connections of clients whose deadline has passed; `_beginning` is ordered by deadline."""
         now = self._loop.time()
         for link, (until, before) in list(self._beginning.items()):
             if until > now:
@@ -260,7 +269,7 @@ class Relay:
             self._timer(max(until - now, 0.1), self._end_silent)
 
     def forget(self, link: Link) -> None:
-        """Removes a connection that is gone."""
+        """Removes a connection that has ended."""
         if link in self.links:
             self.links.remove(link)
             self._beginning.pop(link, None)
@@ -269,7 +278,10 @@ class Relay:
     # --- what connections need ---------------------------------------------------------------------------------------
 
     def connection(self, own_host: str, client: Address | None, broker: Address | None) -> Connection:
-        """The state of a connection between these two; `own_host` is the proxy's address that the client used."""
+        """The state of a connection between `client` and `broker`.
+
+        `own_host` is the proxy's host that the client connected to.
+        """
         if self._actors is None:
             return Connection(self.shared, own_host)
         from kproxy.core.acting import ActedConnection
@@ -278,26 +290,29 @@ class Relay:
         return ActedConnection(self.shared, own_host, self._actors, parties[0], parties[1])
 
     def login(self, link: Link) -> OnBehalf | None:
-        """The authentication on a client's behalf; None where the settings do not ask for it."""
+        """The authentication on a client's behalf; None if the settings do not ask for it."""
         return OnBehalf(self.settings.sasl, link) if self.settings.sasl.mechanism else None
 
     def targets(self, link: Link) -> list[Address]:
-        """The addresses to dial for a client, in order: bootstrap servers, one node, or its intercepted target.
+        """The addresses to try for a client, in order: bootstrap servers, the listener's node, or original destination.
 
-        Empty where an intercepted client is refused or gone.
+        Empty if the client of transparent mode is refused or has gone.
         """
         if self.interception is not None:
             try:
                 return [self.interception.target(link.client.transport)]
             except RefusedError as refused:
                 self.warn(refused.topic, str(refused))
-            except OSError:  # the client is gone
+            except OSError:  # the client has closed the connection
                 pass
             return []
         return list(self.settings.upstream) if link.node is None else [(link.node.host, link.node.port)]
 
     async def dial(self, link: Link, host: str, port: int) -> None:
-        """Connects a link to a broker. Raises OSError, UnicodeError, and RefusedError from `kproxy.tls.ends`."""
+        """Connects a link to the broker at (host, port).
+
+        Raises OSError, UnicodeError, and RefusedError from `kproxy.tls.ends`.
+        """
         name = host
         if self.interception is None:
             way = await tunnel.way(self._tunnel, host, port)
@@ -309,11 +324,11 @@ class Relay:
         await self.tls.spoken(protocol)
 
     def recorded(self, target: Address, peer: Address | None) -> Address | None:
-        """The broker's address in the recording."""
+        """The broker's address for the recording; `target` is the address dialled, `peer` the address connected."""
         return tunnel.recorded(self._tunnel, target, peer)
 
     def facts(self, link: Link, *, refusal: str = "") -> list[str]:
-        """The lines that the recording holds about a connection, or about an attempt that a broker refused."""
+        """The lines for the recording about a connection, or with `refusal` about an attempt that failed."""
         broker = None if refusal else link.broker
         if self.interception is None:
             way = listener_in_words(link.node, self.settings.name)
@@ -322,13 +337,13 @@ class Relay:
         return connection_facts(link.client, broker, link.target, way, self._tunnel, refusal)
 
     def warn(self, topic: str, text: str, details: str = "") -> None:
-        """Shows a warning once for each topic and logs its details; the status counts repetitions."""
+        """Shows a warning to the user, once for each topic, and logs the details; the status counts repetitions."""
         if topic not in self._told and len(self._told) >= MOST_TOPICS:
             now = self._loop.time()
             if now - self._told_since < FORGOTTEN_SECONDS:
                 topic, text, details = (
                     "more",
-                    f"more than {MOST_TOPICS} different warnings: others are not told now",
+                    f"more than {MOST_TOPICS} different warnings: further ones are not shown for now",
                     "",
                 )
             else:
@@ -340,7 +355,7 @@ class Relay:
             self._tell({**event, "details": details} if details else event)
 
     async def check(self) -> None:
-        """Warns about the bootstrap servers if none of them answers as a Kafka broker."""
+        """Warns the user if none of the bootstrap servers answers as a Kafka broker."""
         wrong = []
         for host, port in self.settings.upstream:
             why = await probe.problem(host, port, through=self._tunnel, side=self.tls.brokers)
@@ -355,11 +370,11 @@ class Relay:
 
     @property
     def tunnelled(self) -> bool:
-        """Whether brokers are reached through a proxy."""
+        """Whether kproxy connects to brokers through another proxy."""
         return self._tunnel is not None
 
     def attempt(self, client: Address | None, target: Address | None, facts: Sequence[str]) -> None:
-        """Records a failed connection, if both addresses are known and are IP addresses."""
+        """Records a failed connection from `client` to `target`, if both are known and are IP addresses."""
         if self.recorder is not None and client is not None and target is not None:
             with contextlib.suppress(ValueError):
                 self.recorder.connection(client, target, accepted=False, facts=facts)
@@ -385,7 +400,7 @@ class Relay:
     # --- the end -----------------------------------------------------------------------------------------------------
 
     async def drain(self) -> None:
-        """Stops accepting and ends each connection once no request is in flight, at the latest after DRAIN_SECONDS."""
+        """Stops accepting connections; ends each open one when it has no request in flight, or after DRAIN_SECONDS."""
         self.draining = True
         for server in self._servers:
             server.close()
@@ -405,14 +420,14 @@ class Relay:
 
 
 def listed(nodes: Mapping[int, Node]) -> Event:
-    """Nodes by id, in the form of the status."""
+    """Nodes by node id, as a table for the status."""
     return {
         str(node.node_id): {"upstream": shown(node.host, node.port), "port": node.listener} for node in nodes.values()
     }
 
 
 class Link:
-    """A client's connection and the one to its broker."""
+    """A client's connection to kproxy and kproxy's connection to the broker."""
 
     __slots__ = (
         "_core",
@@ -437,7 +452,7 @@ class Link:
         self._login: OnBehalf | None = None
         self._ended = [False, False]
         self._early: list[bytes] = []
-        """Bytes that the client sent before the broker was reached: at most one read, then reading is paused."""
+        """Bytes that the client sent before the broker was connected: at most one read, then reading is paused."""
         self.target: Address = ("", 0)
 
     @property
@@ -450,16 +465,19 @@ class Link:
 
     @property
     def received_of_first(self) -> int | None:
-        """A number that grows while the client's first request arrives; None once the request is whole."""
+        """A number that grows while the client's first request arrives; None once the request is complete."""
         return None if self._core is None or self._core.begun else self._core.received
 
     @property
     def waits_for_broker(self) -> bool:
-        """Whether the client is paused until the broker is reached, which has its own deadline."""
+        """Whether kproxy does not read from the client until the broker is connected.
+
+        That has a deadline of its own.
+        """
         return self._core is None or self._authenticating
 
     def end_silent(self) -> None:
-        """Ends the connection of a client whose first request missed its deadline."""
+        """Ends the connection, because the client's first request has missed its deadline."""
         self._notice(
             Notice(
                 "silent", f"sent no whole request within {FIRST_REQUEST_SECONDS:g} seconds: its connection is ended"
@@ -471,18 +489,18 @@ class Link:
 
     @property
     def asked(self) -> str | None:
-        """The server name (SNI) of a client that speaks TLS with kproxy; None without."""
+        """The server name (SNI) that the client sent in its TLS handshake; None if there is none."""
         transport = self.client.transport
         name: str | None = None if transport is None else transport.get_extra_info("server_name")
         return name
 
     @property
     def high_water(self) -> int:
-        """Bytes that may wait for a slow reader before reading from the other side pauses."""
+        """How many bytes may wait for a slow reader before kproxy stops reading from the other side."""
         return high_water(self._relay.settings.memory_max, self._relay.room.taken)
 
     def sides(self, side: int) -> tuple[_Side, _Side]:
-        """(the transport of `side`, the other one)"""
+        """(the transport of `side`, the transport of the other side)"""
         return (self.client, self.broker) if side == 0 else (self.broker, self.client)
 
     # --- beginning ---------------------------------------------------------------------------------------------------
@@ -522,22 +540,22 @@ class Link:
             relay.forget(self)
 
     async def _attempt(self, host: str, port: int, *, refused: bool) -> None:
-        """Records a connection that a broker did not accept, once for each address of its name."""
+        """Records the attempt to connect to a broker that failed, once for each address of the broker's name."""
         relay, client = self._relay, self.client.peer
         if relay.recorder is None or client is None:
             return
         facts = relay.facts(self, refusal="did not accept")
-        if relay.tunnelled:  # the proxy resolves the name
+        if relay.tunnelled:  # the proxy resolves the name, so kproxy does not know the broker's addresses
             relay.attempt(client, (host, port), facts)
             return
         accepted = False if refused else None
         with contextlib.suppress(OSError, UnicodeError):
             for found in await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM):
-                with contextlib.suppress(ValueError):  # the address is of another family than the client's
+                with contextlib.suppress(ValueError):  # raised if one address is IPv4 and the other IPv6
                     relay.recorder.connection(client, (str(found[4][0]), port), accepted=accepted, facts=facts)
 
     def _begin(self) -> None:
-        """Begins relaying once both sides are connected; called before the broker's first byte can arrive."""
+        """Begins relaying once both sides are connected; must be called before the broker's first byte can arrive."""
         client, broker = self.client, self.broker
         if client.transport is None or client.transport.is_closing() or broker.transport is None:
             broker.reset()
@@ -553,7 +571,7 @@ class Link:
         self._login = self._relay.login(self)
         if self._login is not None:
             self._login.begin()
-        client.pause(self._authenticating)  # first, because the writes below may pause the client as well
+        client.pause(self._authenticating)  # before the writes below, which may pause the client as well
         early, self._early = self._early, []
         for data in early:
             self.received(0, data)
@@ -583,7 +601,7 @@ class Link:
             self._login.from_broker(data)
 
     def deliver(self, data: bytes) -> None:
-        """Sends bytes of the broker on to the client, and records them."""
+        """Sends bytes from the broker on to the client, and records them."""
         core, flow = self._core, self._flow
         if core is None:
             return
@@ -595,7 +613,10 @@ class Link:
                 _record_changed(flow, data, changed)
 
     def _carry_out(self, commands: list[Command]) -> list[Changed] | None:
-        """Carries out commands; returns the reports on changed frames among them, None if there are none."""
+        """Carries out commands of the connection's state.
+
+        Returns the reports on changed frames, None if there are none.
+        """
         changed: list[Changed] | None = None
         for command in commands:
             kind = type(command)
@@ -616,7 +637,7 @@ class Link:
         return changed
 
     def send(self, command: ToBroker) -> None:
-        """Sends bytes of the client on to the broker, and records them."""
+        """Sends bytes from the client on to the broker, and records them."""
         self.broker.write(command.data)
         if self._flow is not None:
             self._flow.data(0, command.data, command.comment)
@@ -654,12 +675,12 @@ class Link:
     # --- back-pressure and ends --------------------------------------------------------------------------------------
 
     def full(self, side: int, full: bool) -> None:
-        """Back-pressure: pauses reading from the other side while the write buffer of this side is full."""
+        """Back-pressure: while the write buffer of `side` is full, stops reading from the other side."""
         _, other = self.sides(side)
         other.pause(full or (side == 1 and self._authenticating))
 
     def ended(self, side: int) -> None:
-        """Called when a side sends no more (FIN): the other side gets the FIN after all bytes sent before."""
+        """Called when `side` has sent FIN: the other side gets a FIN after all bytes sent before."""
         if self._core is not None and not self._ended[side]:
             self._carry_out(self._core.client_ended() if side == 0 else self._core.broker_ended())
         _, other = self.sides(side)
@@ -678,7 +699,7 @@ class Link:
             self.close()
 
     def lost(self, side: int, error: Exception | None) -> None:
-        """Called when a side's connection is gone: ends the other side in the same way (FIN or RST)."""
+        """Called when the connection of `side` is gone: ends the other side's connection alike (FIN or RST)."""
         _, other = self.sides(side)
         if side == 1 and self._login is not None:
             self._login.broken_off()
@@ -690,14 +711,14 @@ class Link:
                 self._carry_out(self._core.broker_ended())
             if self._flow is not None:
                 self._flow.reset(side)
-            asyncio.get_running_loop().call_soon(other.reset)  # once the bytes just written have left
+            asyncio.get_running_loop().call_soon(other.reset)  # later, so that the bytes just written are sent first
         elif not self._ended[side] or other.transport is None:
             other.close()
         if self.client.transport is None and self.broker.transport is None:
             self._finished()
 
     def close(self) -> None:
-        """Ends both sides once their buffers are written; the broker first."""
+        """Closes both connections once their write buffers are sent, the broker's first."""
         self.broker.close()
         self.client.close()
 
@@ -713,7 +734,7 @@ class Link:
 
 
 def _record_changed(flow: Flow | SelectedFlow, data: bytes, changed: list[Changed]) -> None:
-    """Records bytes of a broker so that the last bytes of each changed frame get a packet with its comment."""
+    """Records bytes from a broker; the last bytes of each changed frame become a packet with the frame's comment."""
     view = memoryview(data)
     at = 0
     for one in changed:
@@ -724,7 +745,7 @@ def _record_changed(flow: Flow | SelectedFlow, data: bytes, changed: list[Change
 
 
 class _Side(Side, asyncio.Protocol):
-    """One of the two transports of a link; `peer` is the (host, port) of the client or broker there."""
+    """One of the two transports of a link. `peer` is the (host, port) of the client or broker at its other end."""
 
     __slots__ = ("_link", "peer")
 
@@ -739,7 +760,7 @@ class _Side(Side, asyncio.Protocol):
         self.peer = None if peer is None else (peer[0], peer[1])
         transport.set_write_buffer_limits(high=self._link.high_water)
         raw = transport.get_extra_info("socket")
-        with contextlib.suppress(OSError):  # the peers' keep-alives end at the relay, so the relay needs its own
+        with contextlib.suppress(OSError):  # keep-alives do not pass the relay, so it sends its own
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._link.connected(self.side)
 
@@ -761,7 +782,7 @@ class _Side(Side, asyncio.Protocol):
         self._link.full(self.side, False)
 
     def pause(self, paused: bool) -> None:
-        """Stops or resumes reading."""
+        """Stops reading from this transport if `paused`, else resumes it."""
         if self.transport is None or self.transport.is_closing():
             return
         with contextlib.suppress(RuntimeError):

@@ -1,7 +1,7 @@
-"""A timer outside the event loop's own, for callbacks that are scheduled continually.
+"""A timer outside the event loop, for callbacks that are scheduled continually.
 
-While a timer of the event loop is set, each wait for sockets sets and removes a kernel timer, which costs every message
-some microseconds. A timerfd is set once and is then one more descriptor to wait for.
+While a timer of the event loop is set, each wait for sockets sets and removes a kernel timer, which adds some
+microseconds to every message. A timerfd is set once and is then one more descriptor that the loop waits for.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import time
 from collections.abc import Callable
 
 Schedule = Callable[[float, Callable[[], None]], object]
-"""(seconds, callback), like asyncio's `call_later`."""
+"""A function (seconds, callback) that calls `callback` after that time, like asyncio's `call_later`."""
 
 _SPEC = struct.Struct("@4l")
-"""struct itimerspec: interval in seconds and nanoseconds (0 fires once), then the time until the first."""
+"""The C struct itimerspec: interval in seconds and nanoseconds (0 fires once), then the time until the first expiry."""
 
 
 class Timer:
-    """Calls back once after some seconds; another call before that replaces time and callback."""
+    """Calls a callback once after some seconds; another call before that replaces the time and the callback."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         """Raises AttributeError if the system has no timerfd, OSError if it cannot create one."""
@@ -49,7 +49,7 @@ class Timer:
 
 
 def timer(loop: asyncio.AbstractEventLoop) -> Schedule:
-    """A timerfd timer, or the loop's own where the system has none."""
+    """A `Timer`, or the event loop's `call_later` if the system has no timerfd."""
     try:
         return Timer(loop)
     except (AttributeError, OSError):

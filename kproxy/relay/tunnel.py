@@ -1,6 +1,7 @@
 """Connections to brokers: direct, or through a SOCKS5 or HTTP CONNECT proxy.
 
-The proxy resolves the brokers' names, because often only it can. The result is a connected socket, used like any other.
+The proxy resolves the brokers' names, because often only the proxy can. The result is a connected socket, used like any
+other.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ USER, PASSWORD = "KPROXY_UPSTREAM_PROXY_USER", "KPROXY_UPSTREAM_PROXY_PASSWORD"
 SCHEMES = {"socks5": 1080, "socks5h": 1080, "http": 8080}
 """Default port of each scheme."""
 LONGEST_ANSWER = 16 << 10
-"""Largest response header of an HTTP proxy in bytes, its blank line included."""
+"""Largest size in bytes of an HTTP proxy's response header, including the blank line at its end."""
 
 
 class TunnelError(OSError):
-    """A proxy did not connect to the broker; the text names the proxy and the reason."""
+    """The proxy did not connect kproxy to the broker; the text names the proxy and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class Tunnel:
         """Parses a URL such as "socks5://host:port". Raises ValueError, also if it contains credentials."""
         parts = urlsplit(text)
         if parts.username is not None or parts.password is not None:
-            raise ValueError(f"credentials belong into {USER} and {PASSWORD}, where other users do not see them")
+            raise ValueError(f"credentials in a URL are visible to other users: set {USER} and {PASSWORD}")
         if parts.scheme not in SCHEMES or not parts.hostname or parts.path.strip("/") or parts.query or parts.fragment:
             raise ValueError(f"invalid proxy {text!r}: use socks5://HOST:PORT or http://HOST:PORT")
         return cls(parts.scheme, parts.hostname, parts.port or SCHEMES[parts.scheme])
@@ -56,17 +57,17 @@ class Tunnel:
         try:
             return await ask(self.host, self.port, (host, port), credentials)
         except _RefusedError as refused:
-            raise TunnelError(f"{self} does not connect to it: {refused}") from None
+            raise TunnelError(f"{self} refused to connect to it: {refused}") from None
         except (OSError, UnicodeError) as error:
             raise TunnelError(f"{self} cannot be reached: {_reason(error)}") from None
 
 
 class _RefusedError(Exception):
-    """The proxy refused; the text is its reason."""
+    """The proxy refused the connection; the text is the proxy's reason."""
 
 
 def _reason(error: OSError | UnicodeError) -> str:
-    """The operating system's message for an error, without the library's wrapping."""
+    """The operating system's message for an error, without the text that libraries put around it."""
     found = error.__cause__ if isinstance(error.__cause__, OSError) else error
     if isinstance(found, OSError):
         return os.strerror(found.errno) if found.errno and found.errno > 0 else found.strerror or str(found)
@@ -85,7 +86,7 @@ async def _socks(host: str, port: int, target: Address, credentials: tuple[str, 
 
 
 async def _http(host: str, port: int, target: Address, credentials: tuple[str, str] | None) -> socket.socket:
-    """Connects by HTTP CONNECT. python-socks is not used: it takes the first read for the whole response header."""
+    """Connects to `target` by HTTP CONNECT; python-socks fails if the response header arrives in pieces."""
     where = f"[{target[0]}]:{target[1]}" if ":" in target[0] else f"{target[0]}:{target[1]}"
     lines = [f"CONNECT {where} HTTP/1.1", f"Host: {where}"]
     if credentials is not None:
@@ -108,7 +109,7 @@ async def _answer(connected: socket.socket) -> bytes:
     while not answer.endswith(b"\r\n\r\n"):
         byte = await loop.sock_recv(connected, 1)
         if not byte or len(answer) == LONGEST_ANSWER:
-            raise _RefusedError("it gave no whole answer in HTTP")
+            raise _RefusedError("it sent no complete HTTP response")
         answer += byte
     return bytes(answer)
 
@@ -121,7 +122,7 @@ def _accepted(answer: bytes) -> None:
 
 
 async def _connected(host: str, port: int) -> socket.socket:
-    """A non-blocking socket, connected to the first address of the host that accepts. Raises OSError."""
+    """A non-blocking socket, connected to the first address of the host that accepts a connection. Raises OSError."""
     loop = asyncio.get_running_loop()
     last: OSError | None = None
     for family, kind, protocol, _, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
@@ -148,7 +149,11 @@ async def way(tunnel: Tunnel | None, host: str, port: int) -> dict[str, Any]:
 
 
 def recorded(tunnel: Tunnel | None, target: Address, peer: Address | None) -> Address | None:
-    """The broker's address in the recording: with a tunnel, `target` if that is an IP address, else the proxy's."""
+    """The broker's address that the recording shows.
+
+    Without a tunnel it is the connected address `peer`. With one it is `target` if that is an IP address, else the
+    proxy's.
+    """
     if tunnel is None:
         return peer
     try:

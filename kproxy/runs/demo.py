@@ -2,8 +2,8 @@
 
     python -m kproxy.runs.demo
 
-prints one line of JSON, {"bootstrap": "host:port,…"}, once the cluster listens. It reads a line with the bootstrap
-servers for the clients, which then produce and consume until standard input ends.
+The process prints one line of JSON, {"bootstrap": "host:port,…"}, when the cluster listens. Then it reads a line with
+the bootstrap servers for the clients, which produce and consume until standard input ends.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ GOODBYE_SECONDS = 2.0
 
 
 class DemoError(Exception):
-    """The demo cannot start; the message says why. `missing` says that a package is not installed."""
+    """The demo cannot start; the message says why. `missing` is true if a package is not installed."""
 
     def __init__(self, message: str, *, missing: bool = False) -> None:
         super().__init__(message)
         self.missing = missing
 
 
-# --- this side: the process that watches -----------------------------------------------------------------------------
+# --- in kproxy's process ---------------------------------------------------------------------------------------------
 
 
 class Traffic:
-    """The demo's process, which ends with the `with` block; `bootstrap` is the mock cluster's address."""
+    """The demo's process, which ends with the `with` block; `bootstrap` has the addresses of the mock cluster."""
 
     def __init__(self) -> None:
         self.bootstrap = ""
@@ -68,13 +68,13 @@ class Traffic:
         return self
 
     def start_clients(self, bootstrap: str) -> None:
-        """Starts the clients, with these bootstrap servers."""
+        """Starts the clients; `bootstrap` are their bootstrap servers."""
         assert self._process.stdin is not None  # noqa: S101 (a pipe was asked for)
         self._process.stdin.write(f"{bootstrap}\n")
         self._process.stdin.flush()
 
     def stop_clients(self) -> None:
-        """Ends the clients, which leave their groups first, and the cluster with them."""
+        """Ends the clients, which first leave their groups, and then the mock cluster."""
         if self._process.stdin is not None:
             with suppress(OSError):
                 self._process.stdin.close()
@@ -95,11 +95,11 @@ class Traffic:
             self._process.stdout.close()
 
 
-# --- that side: cluster and clients ----------------------------------------------------------------------------------
+# --- in the demo's process: cluster and clients ----------------------------------------------------------------------
 
 
 def main() -> None:
-    """Runs the cluster and, once it has read their bootstrap servers, the clients, until standard input ends."""
+    """Runs the cluster, then the clients with the bootstrap servers from standard input, until that ends."""
     try:
         cluster, bootstrap = start_cluster()
     except (ImportError, DemoError) as error:
@@ -126,7 +126,10 @@ def main() -> None:
 
 
 def start_cluster() -> tuple[Producer, str]:
-    """(a client that keeps the mock cluster running while it exists, bootstrap servers). Raises DemoError."""
+    """Starts the mock cluster; returns (client that keeps the cluster running while it exists, bootstrap servers).
+
+    Raises DemoError.
+    """
     from confluent_kafka import KafkaException, Producer
 
     cluster = Producer({"test.mock.num.brokers": BROKERS, "client.id": "mock-cluster", "log_level": 0})
@@ -138,7 +141,7 @@ def start_cluster() -> tuple[Producer, str]:
 
 
 def _kept_going(client: Client, servers: str, stop: threading.Event) -> None:
-    """Runs a client, and again each time librdkafka gives up, as the proxy may be restarted."""
+    """Runs a client, and starts it again when librdkafka gives up, as happens while the proxy is restarted."""
     from confluent_kafka import KafkaException
 
     while not stop.is_set():
@@ -150,7 +153,7 @@ def _kept_going(client: Client, servers: str, stop: threading.Event) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """One client application; `run` works until the event is set."""
+    """A client application; `run` works until the event passed to it is set."""
 
     name: str
     run: Callable[[str, threading.Event], None]
@@ -162,7 +165,7 @@ def _config(servers: str, name: str, **more: Any) -> dict[str, Any]:
 
 
 def _producing(name: str, topic: str, codec: str, size: int, pause: float) -> Client:
-    """A producer of batches of text with the given compression."""
+    """A client that produces batches of text with the given compression."""
 
     def run(servers: str, stop: threading.Event) -> None:
         from confluent_kafka import Producer
@@ -186,7 +189,7 @@ def _producing(name: str, topic: str, codec: str, size: int, pause: float) -> Cl
 
 
 def _transacting(name: str, topics: tuple[str, str]) -> Client:
-    """A transactional producer that aborts every fourth transaction."""
+    """A client that produces in transactions and aborts every fourth one."""
 
     def run(servers: str, stop: threading.Event) -> None:
         from confluent_kafka import Producer
@@ -209,7 +212,10 @@ def _transacting(name: str, topics: tuple[str, str]) -> Client:
 
 
 def _consuming(name: str, group: str, topics: list[str], strategy: str, stay: float | None = None) -> Client:
-    """A member of a group; with `stay` it leaves after so many seconds and rejoins, so that the group rebalances."""
+    """A member of a consumer group.
+
+    With `stay` it leaves every `stay` seconds and rejoins, so that the group rebalances.
+    """
 
     def consume(consumer: Consumer, seconds: float | None, stop: threading.Event) -> None:
         until = None if seconds is None else time.monotonic() + seconds
@@ -237,7 +243,7 @@ def _consuming(name: str, group: str, topics: list[str], strategy: str, stay: fl
 
 
 def _looking(name: str) -> Client:
-    """An operator's tool: lists topics and groups."""
+    """A client that lists topics and groups, like an operator's tool."""
 
     def run(servers: str, stop: threading.Event) -> None:
         from confluent_kafka import KafkaException

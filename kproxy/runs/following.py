@@ -16,6 +16,7 @@ from kproxy.decoders.exchange import Exchange, Health
 from kproxy.decoders.view import View
 
 if TYPE_CHECKING:
+    from kproxy.captures.findings.live import News
     from kproxy.captures.ports import Ports
     from kproxy.captures.reader import Reader
     from kproxy.decoders.filters import Expression
@@ -25,7 +26,7 @@ AGAIN_SECONDS = 3.0
 
 
 class Followed(Protocol):
-    """A relay whose recording is followed; `stop` is called when following ends."""
+    """A process whose recording is followed; `stop` is called when following ends."""
 
     @property
     def recording(self) -> Path | None: ...
@@ -37,7 +38,7 @@ class Followed(Protocol):
 
 
 class Flag:
-    """Like threading.Event, but a signal handler may set it: Event's lock could be held by the `wait` it interrupts."""
+    """A flag that a signal handler may set. `threading.Event.set` could deadlock with the `wait` that it interrupts."""
 
     def __init__(self) -> None:
         self._set = False
@@ -49,16 +50,16 @@ class Flag:
         return self._set
 
     def wait(self, seconds: float) -> bool:
-        """Returns whether the flag is set; if not, sleeps the full time first, even if it is set meanwhile."""
+        """Returns True at once if the flag is set; else sleeps `seconds` and returns whether it is set then."""
         if not self._set:
             time.sleep(seconds)
         return self._set
 
 
 class Stopping:
-    """A context manager in which SIGINT and SIGTERM set `event`; it restores the old handlers.
+    """A context manager in which SIGINT and SIGTERM set the flag `event`; it restores the old handlers at its end.
 
-    With `twice`, the first SIGINT only prints this text, and another one within AGAIN_SECONDS sets the event.
+    With `twice`, the first SIGINT only prints that text, and another SIGINT within AGAIN_SECONDS sets the flag.
     """
 
     def __init__(self, twice: str | None = None) -> None:
@@ -72,7 +73,7 @@ class Stopping:
         now = time.monotonic()
         if number == signal.SIGINT and self._twice is not None and now - self._asked > AGAIN_SECONDS:
             self._asked = now
-            with contextlib.suppress(OSError):  # bypasses sys.stderr, whose write the signal may have interrupted
+            with contextlib.suppress(OSError):  # not by sys.stderr, in whose write the signal may have arrived
                 os.write(2, self._twice.encode() + b"\n")
             return
         self.event.set()
@@ -89,7 +90,7 @@ class Stopping:
 
 @contextlib.contextmanager
 def leaving_on(*signals: signal.Signals) -> Iterator[None]:
-    """A context in which these signals exit the program with code 0, so that open resources are cleaned up."""
+    """A context in which these signals exit the program with code 0, so that `with` blocks release their resources."""
     before = {number: signal.signal(number, lambda *_: sys.exit(0)) for number in signals}
     try:
         yield
@@ -113,8 +114,13 @@ class Follower:
         view: View | None = None,
         ports: Ports | None = None,
         observe: Callable[[Exchange, Reader], None] | None = None,
+        least: str = "off",
     ) -> None:
-        """`ports` selects connections with one of these ports; `observe` is called with every selected exchange."""
+        """`ports` selects connections with one of these ports; `observe` is called with every selected exchange.
+
+        Findings of severity `least` and worse are printed as well ("info", "note", "warn", "error", or "off" for none).
+        Rules see all exchanges, not only the selected ones.
+        """
         from kproxy.captures.reader import read
         from kproxy.decoders.filters import Matcher
 
@@ -128,6 +134,7 @@ class Follower:
         )
         self._view = view or View()
         self._text = self._printer(as_json=as_json)
+        self._findings = None if least == "off" else _Findings(self.reader, least, as_json=as_json)
         self._matcher = None if expression is None else Matcher(expression, self.reader.source, self.reader.definitions)
 
     def _printer(self, *, as_json: bool) -> Callable[[Any], str]:
@@ -142,7 +149,7 @@ class Follower:
         return lambda item: one.line(item) + "\n"
 
     def run(self, stopping: Flag) -> None:
-        """Prints until `stopping` is set or the relay ends; then stops the relay and prints the rest.
+        """Prints until `stopping` is set or the relay ends; then stops the relay and prints the remaining items.
 
         Raises BrokenPipeError if nobody reads the output any more, CaptureError if the recording cannot be read.
         """
@@ -160,6 +167,8 @@ class Follower:
             self._print(self.reader.poll())
             if self.reader.idle:
                 self._print(self.reader.finish())
+        if self._findings is not None:
+            self._out.writelines(self._findings.finish())
         if self._as_json:
             self._out.write(self._text(self.reader.health))
         self._out.flush()
@@ -173,7 +182,7 @@ class Follower:
 
     @property
     def left_out(self) -> str | None:
-        """A sentence about the exchanges that the filter could not decide; None if there are none."""
+        """A sentence with the number of exchanges for which the filter could not decide; None if there are none."""
         from kproxy.decoders.filters import left_out
 
         return None if self._matcher is None else left_out(self._matcher.unknown)
@@ -183,6 +192,8 @@ class Follower:
             if self._observe is not None and isinstance(item, Exchange):
                 self._observe(item, self.reader)
             self._out.write(self._text(item))
+        if self._findings is not None:
+            self._out.writelines(self._findings.after(items))
 
     def _selected(self, items: list[Any]) -> Iterator[Any]:
         from kproxy.decoders.learning import learn
@@ -194,3 +205,31 @@ class Follower:
                     learn(item, self.reader.source, self.reader.definitions, self._view.knowledge)
                     continue
             yield item
+
+
+class _Findings:
+    """Turns the findings of a followed recording, of severity `least` and worse, into lines of text."""
+
+    def __init__(self, reader: Reader, least: str, *, as_json: bool) -> None:
+        from kproxy.captures.findings.live import LiveFindings
+        from kproxy.captures.findings.model import Severity
+
+        self._reader = reader
+        self._live = LiveFindings(reader.source, reader.definitions)
+        self._least = Severity[least.upper()]
+        self._as_json = as_json
+
+    def after(self, items: Sequence[Any]) -> Iterator[str]:
+        """A line for each finding that changed because of the reader's latest items."""
+        return self._lines(self._live.add(items, self._reader.closings))
+
+    def finish(self) -> Iterator[str]:
+        """A line for each finding that changed because the recording has ended."""
+        return self._lines(self._live.finish())
+
+    def _lines(self, news: Sequence[News]) -> Iterator[str]:
+        from kproxy.captures.findings.text import news_line
+
+        for one in news:
+            if one.finding.severity >= self._least:
+                yield news_line(one, as_json=self._as_json) + "\n"

@@ -1,4 +1,4 @@
-"""Starts a relay in a process and session of its own, and passes on its events."""
+"""Starts a relay in a process and session of its own, and passes on the relay's events."""
 
 from __future__ import annotations
 
@@ -31,16 +31,19 @@ STOP_SECONDS = 8.0
 FINISH_SECONDS = 8.0
 KEPT_EVENTS = 1000
 ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(4 << 20), "MALLOC_TRIM_THRESHOLD_": str(32 << 20)}
-"""Environment for glibc, so that it reuses the memory of read buffers. By default it returns each buffer that has been
-recorded to the system, which costs a page fault for each page when it is allocated again."""
+"""Environment variables that make glibc reuse the memory of read buffers.
+
+By default glibc returns each recorded buffer to the system, which costs a page fault for each page when it is allocated
+again.
+"""
 RESTARTS = 3
-"""How often an indexer that has died is started again."""
+"""Maximum number of times that an indexer is started again after it has died."""
 
 Event = dict[str, Any]
 
 
 class StartError(Exception):
-    """The relay did not start; `exit_code` is the exit code for the command."""
+    """The relay did not start; `exit_code` is the exit code for the user's command."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
@@ -50,10 +53,10 @@ class StartError(Exception):
 class RelayProcess:
     """A running relay. Use it as a context manager, or call `stop`.
 
-    `bootstrap` are the bootstrap servers for clients; `clusters` has them by cluster name ("" if it is the only one).
-    `recording` is the pcapng file or the ring's directory (None without one), `run_dir` holds run.json and
-    control.sock, `index_dir` is an empty directory for the index. `events` gets every event of the relay ("broker",
-    "warning", "stopped"; see `kproxy.relay.process`) but "listening".
+    `bootstrap` holds the bootstrap servers for clients; `clusters` holds them by cluster name ("" if there is only
+    one). `recording` is the pcapng file or the directory of the ring (None without a recording). `run_dir` holds
+    run.json and control.sock; `index_dir` is an empty directory for the index. The queue `events` receives all events
+    of the relay but "listening": "broker", "warning", "stopped" (see `kproxy.relay.process`).
     """
 
     module = "kproxy.relay.process"
@@ -62,7 +65,8 @@ class RelayProcess:
     def __init__(self, settings: Settings, *, spool: Path | None = None) -> None:
         """Starts the relay and waits until it listens. Raises StartError, OSError.
 
-        `spool` is the directory for the index, and for the recording if shared memory has no room.
+        `spool` is the directory for the index, and for the recording if shared memory has no room; None for the user's
+        cache.
         """
         spool = None if spool is None else spool.absolute()
         self._own: list[Path] = []
@@ -148,7 +152,7 @@ class RelayProcess:
         return event
 
     def _taken_by(self, code: int) -> str:
-        """The end of an error message that names the run that has the port; "" if none has."""
+        """The end of the error message for a taken port: the run that listens on it; "" if no run of this user does."""
         where = shown(self.settings.listen_host, self.settings.listen_port)
         for run in runs() if code == EXIT_CONNECT else ():
             if run.state["listen"] == where:
@@ -174,7 +178,7 @@ class RelayProcess:
                             listener(event)
 
     def on_event(self, listener: Callable[[Event], None]) -> None:
-        """Calls `listener` with the events so far (at most KEPT_EVENTS), and from a thread with every later one."""
+        """Calls `listener` with past events (at most KEPT_EVENTS), and later, from a thread, with each new event."""
         with self._hearing:
             for event in self._heard:
                 listener(event)
@@ -185,16 +189,22 @@ class RelayProcess:
         return self._process.poll() is None
 
     def command(self, command: str) -> Event:
-        """Sends a command ("status", "stop") and returns the answer. Raises OSError if the relay does not answer."""
+        """Sends a command ("status", "stop") to the relay; returns the answer.
+
+        Raises OSError if the relay does not answer.
+        """
         return ask(self.run_dir, command)
 
     @property
     def was_stopped(self) -> bool:
-        """Whether it has ended on request (exit code 0)."""
+        """Whether the relay has ended because it was asked to (exit code 0)."""
         return self._process.poll() == 0
 
     def leave(self) -> None:
-        """Detaches from the relay before this process ends; the relay goes on and cleans up after itself."""
+        """Gives up control of the relay before this process ends.
+
+        The relay goes on and removes its files when it ends.
+        """
         assert self._process.stdin is not None  # noqa: S101 (asked for when it was started)
         self._process.stdin.close()
         scratch.remove(self.index_dir.parent)
@@ -202,7 +212,7 @@ class RelayProcess:
         self._clean_up()
 
     def stop(self) -> None:
-        """Drains and ends the relay; its recording stays until `clean_up`."""
+        """Drains and ends the relay; a scratch recording stays until `clean_up` is called."""
         if self.alive:
             with contextlib.suppress(ProcessLookupError):
                 self._process.send_signal(signal.SIGTERM)
@@ -221,7 +231,7 @@ class RelayProcess:
                     stream.close()
 
     def clean_up(self) -> None:
-        """Removes the run's scratch recording, index and state; a recording of -w stays."""
+        """Removes the run's scratch recording, index and state; a recording made with -w stays."""
         self._clean_up()
 
     def _clean_up(self) -> None:
@@ -252,11 +262,11 @@ class SnifferProcess(RelayProcess):
 
 
 INDEXER, OBSERVING = "kproxy.captures.index.indexer", "kproxy.addons.indexing"
-"""Modules of the process that writes an index: without and with observers."""
+"""Modules of the process that writes an index: INDEXER does it without observers, OBSERVING with observers."""
 
 
 class Indexer:
-    """The process that writes the index of a recording; if it dies it is started again, at most RESTARTS times."""
+    """The process that writes the index of a recording; if it dies, it is started again at most RESTARTS times."""
 
     def __init__(
         self,
@@ -267,7 +277,7 @@ class Indexer:
         module: str = INDEXER,
         tell: Callable[[Event], None] | None = None,
     ) -> None:
-        """`tell` is called from a thread with the events of the process (see `kproxy.addons.indexing`)."""
+        """`tell` is called from a thread with each event of the process (see `kproxy.addons.indexing`)."""
         self._command = [sys.executable, "-P", "-m", module, *arguments, str(recording), str(index_dir)]
         self._tell = tell
         self._stopping = threading.Event()
@@ -283,7 +293,7 @@ class Indexer:
 
     @property
     def ended(self) -> int | None:
-        """Exit code of a process that is not started again, negative for a signal; None before that."""
+        """Exit code of an indexer that has died and is not started again, negative for a signal; None until then."""
         process = self._process
         return process.returncode if self.starts > RESTARTS and process is not None else None
 
@@ -308,7 +318,7 @@ class Indexer:
             self._start()
 
     def _hear(self, process: subprocess.Popen[bytes]) -> None:
-        """Passes on the events of the process until it ends."""
+        """Passes the events of the process to `tell` until the process ends."""
         if self._tell is None or process.stdout is None:
             return
         with process.stdout as lines:
@@ -317,7 +327,10 @@ class Indexer:
                     self._tell(json.loads(line))
 
     def finish(self) -> None:
-        """Waits until the process has read the rest of an ended relay's recording, at most FINISH_SECONDS; ends it."""
+        """Waits, at most FINISH_SECONDS, until the process has read the rest of an ended relay's recording.
+
+        Then ends it.
+        """
         self._stopping.set()
         if self._process is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -339,14 +352,14 @@ class Indexer:
 
 
 def arguments(release: str | None, user_definitions: tuple[str, ...], ports: Ports | None = None) -> tuple[str, ...]:
-    """The arguments of an indexer that follows a recording."""
+    """Command line arguments for an indexer that follows a recording."""
     read_with = ("--release", release) if release else ()
     only = ("--port", str(ports)) if ports else ()
     return ("--follow", *read_with, *only, *(f"--definitions={one}" for one in user_definitions))
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
-    """Polls a condition; returns whether it became true in time."""
+    """Checks a condition repeatedly; returns True once it holds, False if it does not within `seconds`."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

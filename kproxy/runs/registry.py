@@ -1,4 +1,4 @@
-"""The runs of this user (relays and sniffers): their state files, how they are found, asked and ended."""
+"""The runs of this user (relays and sniffers): their state files, and how to find, query and end them."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ LONGEST_COMMAND = 1 << 16
 
 Answer = dict[str, Any]
 Commands = Mapping[str, Callable[[Answer], Answer]]
-"""Handlers by command name; each is called with the whole request."""
+"""Handlers by command name; each is called with the whole request and returns the answer."""
 
 
-# --- a run's side ----------------------------------------------------------------------------------------------------
+# --- in the process of a run -----------------------------------------------------------------------------------------
 
 
 def save(run_dir: Path, settings: Settings, started: float, **more: Any) -> None:
-    """Writes the run.json of this process; `more` are further fields of a relay or sniffer. Ignores OSError."""
+    """Writes run.json for this process; `more` holds the fields of a relay or sniffer. Ignores OSError."""
     state = {
         "format": 1,
         "pid": os.getpid(),
@@ -51,7 +51,7 @@ def save(run_dir: Path, settings: Settings, started: float, **more: Any) -> None
 
 
 def control_socket(run_dir: Path) -> socket.socket:
-    """A Unix socket that listens for `ask`; only this user can connect. Raises OSError."""
+    """A Unix socket that listens for commands; only this user can connect to it. Raises OSError."""
     path = run_dir / CONTROL
     path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -68,7 +68,7 @@ def control_socket(run_dir: Path) -> socket.socket:
 
 
 def answer(line: bytes, commands: Commands) -> bytes:
-    """The response line to a line with a command."""
+    """The line of JSON that answers a line with a command."""
     try:
         request = json.loads(line)
         asked = request.get("command")
@@ -81,7 +81,7 @@ def answer(line: bytes, commands: Commands) -> bytes:
 
 
 def answer_in_thread(listener: socket.socket, commands: Commands) -> None:
-    """Answers commands from a thread, until the process ends; for processes without an event loop."""
+    """Answers commands in a thread until the process ends; for processes without an event loop."""
 
     def serve() -> None:
         while True:
@@ -94,18 +94,18 @@ def answer_in_thread(listener: socket.socket, commands: Commands) -> None:
     threading.Thread(target=serve, name="control", daemon=True).start()
 
 
-# --- other processes' side -------------------------------------------------------------------------------------------
+# --- in other processes ----------------------------------------------------------------------------------------------
 
 
 class NoRunError(Exception):
-    """No run was found, or more than one; the text says which there are."""
+    """No run matches, or more than one does; the text lists the runs there are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A relay or a sniffer that another process started; `state` is its run.json.
+    """A relay or sniffer that another process started; `state` is the content of its run.json.
 
-    It can be followed like this process's own relay (`kproxy.runs.following`), but goes on when following ends.
+    A run can be followed like a relay of this process (`kproxy.runs.following`), but goes on when following ends.
     """
 
     run_dir: Path
@@ -126,7 +126,7 @@ class Run:
 
     @property
     def alive(self) -> bool:
-        """Whether it runs: its process exists, and its run.json, which a run removes when it ends."""
+        """Whether the run goes on: its process exists, and so does its run.json, which a run removes when it ends."""
         if not (self.run_dir / RUN_FILE).exists():
             return False
         try:
@@ -138,14 +138,17 @@ class Run:
         return True
 
     def status(self) -> Answer | None:
-        """Its counters; None if it does not answer."""
+        """The run's counters; None if the run does not answer."""
         try:
             return ask(self.run_dir, "status")
         except (OSError, ValueError):
             return None
 
     def end(self, seconds: float) -> bool:
-        """Makes it drain and end; returns whether it ended in time. Raises OSError if it does not answer."""
+        """Asks the run to drain and end; returns whether it ended within `seconds`.
+
+        Raises OSError if it does not answer.
+        """
         ask(self.run_dir, "stop")
         deadline = time.monotonic() + seconds
         while self.alive:
@@ -155,7 +158,7 @@ class Run:
         return True
 
     def stop(self) -> None:
-        """Called when following ends; does nothing, as the run goes on."""
+        """Called when following ends; does nothing, because the run goes on."""
 
 
 def runs() -> Iterator[Run]:
@@ -172,13 +175,13 @@ def runs() -> Iterator[Run]:
 
 
 def find(wanted: str | None) -> Run:
-    """The run with this name or process id; for None the only run. Raises NoRunError."""
+    """The run with this name or process id; with None, the only run there is. Raises NoRunError."""
     there = list(runs())
     named = "; ".join(f"{run.pid} {run.name}".rstrip() for run in there)
     if wanted is None:
         if len(there) == 1:
             return there[0]
-        raise NoRunError(f"which of these: {named}" if there else "nothing is running")
+        raise NoRunError(f"several runs exist, name one of them: {named}" if there else "nothing is running")
     for run in there:
         if wanted in {run.name, str(run.pid)}:
             return run
@@ -186,7 +189,7 @@ def find(wanted: str | None) -> Run:
 
 
 def ask(run_dir: Path, command: str, seconds: float = ASKING_SECONDS, **more: Any) -> Answer:
-    """Sends a command with further fields `more` to a run's control socket; returns the answer. Raises OSError."""
+    """Sends a command, with further fields `more`, to a run's control socket; returns the answer. Raises OSError."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as control:
         control.settimeout(seconds)
         control.connect(str(run_dir / CONTROL))

@@ -1,6 +1,7 @@
-"""The directories of a run: recording ring, index and state. Files have mode 0600, directories 0700.
+"""The directories of a run: for its ring, its index and its state. Files have mode 0600, directories 0700.
 
-While a process holds a directory's `lock`, the directory is in use. The next run removes directories that are not.
+A directory is in use while a process holds a lock on the file `lock` in it. The next run removes directories that are
+not in use.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def cache_dir() -> Path:
 
 
 def runs_dir() -> Path:
-    """The directory of this user's run states: in the runtime directory if there is one, else the state directory."""
+    """The directory with this user's run states: in the runtime directory if there is one, else the state directory."""
     import platformdirs
 
     runtime = os.environ.get("XDG_RUNTIME_DIR")
@@ -55,7 +56,7 @@ def _room(directory: Path) -> int:
 
 
 def new(parent: Path, label: str) -> Path:
-    """A new 0700 directory in `parent`; stale directories there are removed."""
+    """A new directory in `parent` with mode 0700; removes directories there that are no longer in use."""
     if parent in {cache_dir(), runs_dir()}:
         private.folder(parent)
     else:
@@ -65,26 +66,26 @@ def new(parent: Path, label: str) -> Path:
 
 
 def ring(size: int, spool: Path | None) -> Path:
-    """A new directory for a ring of `size` bytes: in shared memory if it has room, else in spool or cache."""
+    """A new directory for a ring of `size` bytes: in shared memory if that has room, else in `spool` or the cache."""
     if _room(SHARED_MEMORY) >= size + MARGIN:
         return new(SHARED_MEMORY, "ring")
     return new(spool or cache_dir(), "ring")
 
 
 def hold(directory: Path) -> int:
-    """Locks a directory as in use; the returned descriptor holds the lock and closes with the process."""
+    """Locks a directory as in use; returns the descriptor that holds the lock, which ends with the process."""
     lock = directory / LOCK
     made = None if lock.exists() else directory / f"{LOCK}.{os.getpid()}"
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(made or lock, flags, private.FILE_MODE)
     fcntl.flock(descriptor, fcntl.LOCK_SH)
-    if made is not None:  # renamed only once it is locked, or another run would take the directory for stale
+    if made is not None:  # renamed after locking, so that no other run finds it unlocked and removes it
         made.rename(lock)
     return descriptor
 
 
 def is_live(directory: Path) -> bool:
-    """Whether a process holds the directory's lock."""
+    """Whether a process holds the lock of the directory."""
     try:
         descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -102,7 +103,7 @@ def is_live(directory: Path) -> bool:
 
 @contextlib.contextmanager
 def place(label: str) -> Iterator[Path]:
-    """A new directory in the cache, removed at the end of the block."""
+    """A context with a new directory in the user's cache, which is removed at the end of the block."""
     made = new(cache_dir(), label)
     claim = hold(made)
     try:
@@ -113,7 +114,7 @@ def place(label: str) -> Iterator[Path]:
 
 
 def remove_stale(parent: Path) -> None:
-    """Removes this user's directories in `parent` that no process holds any more."""
+    """Removes the directories in `parent` that belong to this user and that no process holds."""
     with contextlib.suppress(OSError):
         for directory in parent.glob(f"{PREFIX}*-*"):
             with contextlib.suppress(OSError):

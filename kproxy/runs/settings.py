@@ -1,4 +1,4 @@
-"""The settings of a relay or sniffer: one value, sent as JSON from the launcher to its process."""
+"""The settings of a relay or sniffer: one value, which the launcher sends as JSON to the process that it starts."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 @dataclass(frozen=True, slots=True)
 class SaslSettings:
-    """How kproxy authenticates to brokers on behalf of clients; "" as `mechanism` disables it.
+    """How kproxy authenticates to brokers on behalf of clients; with `mechanism` "" it does not.
 
-    `credentials` is the absolute path of a file; None takes them from the environment (`kproxy.relay.credentials`).
+    `credentials` is the absolute path of a file; with None they come from the environment (`kproxy.relay.credentials`).
     """
 
     mechanism: str = ""
@@ -34,7 +34,10 @@ class SaslSettings:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The settings that each of several clusters has of its own; fields as in `Settings`."""
+    """The settings that may differ between several clusters.
+
+    The fields have the meaning that they have in `Settings`.
+    """
 
     name: str
     upstream: tuple[tuple[str, int], ...]
@@ -48,11 +51,12 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """TLS settings: `in_…` for clients, `out…` for brokers. A certificate is "CERT[,KEY]", absolute paths of PEM files.
+    """TLS settings: fields `in_…` for clients, `out…` for brokers.
 
-    `in_certificate` "auto" makes certificates with kproxy's own CA, "" is plaintext. With `in_ca`, clients must have a
-    certificate. `out_name` replaces the broker's host as server name and in verification. `password_env` names the
-    environment variable with the keys' password.
+    A certificate is "CERT[,KEY]", absolute paths of PEM files. With `in_certificate` "auto", kproxy's own CA makes
+    certificates; with "" clients speak plaintext. With `in_ca`, clients must have a certificate. `out_name` replaces
+    the broker's host as server name and in verification. `password_env` names the environment variable that holds the
+    keys' password.
     """
 
     AUTO: ClassVar[str] = "auto"
@@ -72,28 +76,29 @@ class TlsSettings:
 class Settings:
     """The settings of a relay or sniffer. Sizes are in bytes; paths are absolute or None.
 
-    `upstream` are (host, port) pairs that are tried in order. A broker's port is `port_base` + node id; None is the
-    listen port + 1. `record_to` is `-w FILE`; `run_dir` holds the run's state and control socket, `scratch_dir` the
-    ring if there is no `record_to`, `index_dir` the index. An `attached` relay ends with its launcher. With
-    `ring_files`, `record_to` is the directory of a ring (`kproxy.recording.sinks.Ring`). `snap` is the number of bytes
-    recorded of each frame, `record_filter` selects the exchanges that are recorded (`kproxy.core.selection`).
+    `upstream` holds (host, port) pairs that are tried in order. A broker's port is `port_base` + node id; with None,
+    `port_base` is the listen port + 1. `record_to` is the file of `-w FILE`, or with `ring_files` the directory of a
+    ring (`kproxy.recording.sinks.Ring`). `run_dir` holds the run's state and control socket, `scratch_dir` the ring if
+    there is no `record_to`, `index_dir` the index. An `attached` relay ends with its launcher. `snap` is the number of
+    bytes recorded of each frame, `record_filter` selects the exchanges that are recorded (`kproxy.core.selection`).
 
-    `transparent` is a mode of `kproxy.transparent.rules`, for which `ports` and `clients` are; `upstream` is empty
-    then. With `setup` the relay installs the rules.
+    `transparent` is a mode of `kproxy.transparent.rules`; `ports` and `clients` belong to that mode, in which
+    `upstream` is empty. With `setup` the relay installs the rules.
 
     A controller's port is `controllers` + node id. With None, controllers get ports like brokers, but DescribeQuorum
     responses are not rewritten. With `strict_ports`, a node whose port is taken gets no other port. `upstream_proxy` is
-    "socks5://host:port" or "http://host:port". `more` are further clusters that the process serves; `name` is then this
-    cluster's name. They differ only in the fields of `Cluster`.
+    "socks5://host:port" or "http://host:port". `more` holds further clusters that the process serves; `name` is then
+    the name of the first one. Clusters differ only in the fields of `Cluster`.
 
     `user_definitions` are definitions besides Kafka's (`captures.definitions`), for `record_filter` and actors too.
 
     `addons` are specifications for `kproxy.addons.loading`; the relay runs the actors among them.
 
-    `max_connections` None allows what file descriptors permit; `max_listeners` limits the nodes of each cluster that
-    get a listener; `memory_max` is divided among the clusters. `run_name` is the run's name in `kproxy ps` and others.
+    With `max_connections` None, only the number of file descriptors limits connections. `max_listeners` limits the
+    nodes of each cluster that get a listener; `memory_max` is divided among the clusters. `run_name` is the run's name
+    for `kproxy ps` and other commands.
 
-    A sniffer (`kproxy.recording.sniffer`) records the packets of `device` that match `bpf`.
+    A sniffer (`kproxy.recording.sniffer`) records the packets of `device` that match the capture filter `bpf`.
     """
 
     upstream: tuple[tuple[str, int], ...]
@@ -139,12 +144,12 @@ class Settings:
     sasl: SaslSettings = SaslSettings()
 
     def clusters(self) -> tuple[Settings, ...]:
-        """The settings of each cluster that the process serves."""
+        """The settings of each cluster that the process serves, the first one included."""
         return (replace(self, more=()), *(with_cluster(replace(self, more=()), one) for one in self.more))
 
     @property
     def shown_upstream(self) -> str:
-        """The destination of clients' connections, in words."""
+        """Where the relay forwards clients' connections, in words."""
         if self.transparent is not None:
             return "their brokers"
         return "; ".join(",".join(shown(*address) for address in one.upstream) for one in self.clusters())
@@ -169,7 +174,7 @@ class Settings:
 
 
 def with_cluster(settings: Settings, cluster: Cluster) -> Settings:
-    """The settings with the fields of one of several clusters."""
+    """The settings with the fields of `cluster` put in."""
     return replace(settings, **{field.name: getattr(cluster, field.name) for field in fields(cluster)})
 
 
@@ -205,11 +210,11 @@ def _check_host(host: str) -> None:
     try:
         host.encode("idna")
     except UnicodeError:
-        raise ValueError(f"no host name: {host!r}") from None
+        raise ValueError(f"not a host name: {host!r}") from None
 
 
 def advertise(text: str) -> str:
-    """Checks a template for advertised addresses (`kproxy.core.brokers.Advertise`). Raises ValueError."""
+    """Checks a template for advertised addresses (`kproxy.core.brokers.Advertise`); returns it. Raises ValueError."""
     if text:
         host, _ = split_address(text.replace("{broker}", "1").replace("{port}", "1").replace("{host}", "h"))
         if not host or re.search(r"[\s{}]", host):
@@ -219,38 +224,40 @@ def advertise(text: str) -> str:
 
 
 def proxy(text: str) -> str:
-    """Checks the address of a proxy towards the upstream (`kproxy.relay.tunnel`). Raises ValueError."""
+    """Checks the address of a proxy between kproxy and the brokers (`kproxy.relay.tunnel`). Raises ValueError."""
     from kproxy.relay.tunnel import Tunnel
 
     return str(Tunnel.parse(text))
 
 
 def size(text: str) -> int:
-    """Parses "1048576", "256M", "256MiB" or "1g" as bytes (powers of 1024). Raises ValueError."""
+    """Parses "1048576", "256M", "256MiB" or "1g" as a number of bytes (units of 1024). Raises ValueError."""
     match = re.fullmatch(r"\s*(\d+)\s*([kmgt]?)(i?b)?\s*", text, re.IGNORECASE)
     if match is None:
-        raise ValueError(f"no size: {text!r}")
+        raise ValueError(f"not a size (16M, 1G): {text!r}")
     return int(match[1]) * _UNITS[match[2].lower()]
 
 
 def ring(text: str) -> tuple[int, int, int | None]:
-    """Parses "10x100MB[,10m]" as (files, bytes of each, seconds of each or None). Raises ValueError."""
+    """Parses "10x100MB[,10m]" as (number of files, bytes of each, seconds of each or None). Raises ValueError."""
     match = re.fullmatch(r"\s*(\d+)\s*x([^,]+)(?:,\s*(\d+)\s*([smhd])\s*)?", text, re.IGNORECASE)
     if match is None:
-        raise ValueError(f"no ring: {text!r}; 10x100MB is ten files of 100 MB, 10x100MB,10m of ten minutes at most")
+        raise ValueError(
+            f"not a ring: {text!r}; write 10x100MB for ten files of 100 MB, or 10x100MB,10m if each lasts ten minutes"
+        )
     files, each = int(match[1]), size(match[2])
     seconds = None if match[3] is None else int(match[3]) * _SECONDS[match[4].lower()]
     if not 2 <= files <= MOST_RING_FILES:
         raise ValueError(f"a ring has 2 to {MOST_RING_FILES} files, not {files}")
     if not LEAST_RING_BYTES <= each <= MOST_RING_BYTES:
-        raise ValueError(f"a file of a ring has 1M to 16G, not {match[2].strip()}")
+        raise ValueError(f"a file of a ring may have 1M to 16G, not {match[2].strip()}")
     if seconds == 0:
-        raise ValueError("a file of a ring lasts a second at least")
+        raise ValueError("a file of a ring must last at least a second")
     return files, each, seconds
 
 
 def record_filter(text: str) -> str:
-    """Checks a filter for recording, which may use only what a request header has. Raises ValueError."""
+    """Checks a filter for recording: it may use only fields that a request's header holds. Raises ValueError."""
     from kproxy.decoders.filters import parse
     from kproxy.decoders.filters.language import REQUEST, REQUEST_ATTRIBUTES
 
@@ -261,11 +268,11 @@ def record_filter(text: str) -> str:
     for field in result.expression.fields():
         if field.name not in REQUEST:
             raise ValueError(
-                f"{field.name} ({field.doc}) is not known yet when a request's header passes, which is when it is "
-                f"recorded or not; what is known: {', '.join(REQUEST)}"
+                f"{field.name} ({field.doc}) cannot select what is recorded, because a request's header does not "
+                f"hold it; use {', '.join(REQUEST)}"
             )
     if not REQUEST_ATTRIBUTES.issuperset(result.expression.attributes()):
-        raise ValueError("a broker's node id is not known when a request's header passes; give its address, host:port")
+        raise ValueError("--record cannot select by node id, only by the broker's address, host:port")
     return text
 
 

@@ -1,4 +1,4 @@
-"""Requests to schema registries and their answers: Confluent's API, and Apicurio's native one."""
+"""Requests to schema registries: Confluent's API, and Apicurio's native one."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from kproxy.decoders.payloads.schemas import IdKind, Part, Schema, SchemaType
 from kproxy.schemas.http import RefusedError
 
 MOST_PARTS: Final = 1000
-"""Most files that a schema may refer to, directly or indirectly."""
+"""Maximum number of schemas that a schema may refer to, directly or indirectly."""
 
 Get = Callable[[str], bytes]
-"""Returns the body of the answer from a URL; raises UnreachableError, RefusedError."""
+"""A function that returns the body of the HTTP response for a URL; raises UnreachableError, RefusedError."""
 
 NATIVE: Final = "/apis/registry/v"
 _ENDPOINTS: Final = {IdKind.GLOBAL_ID: "globalIds", IdKind.CONTENT_ID: "contentIds", IdKind.ID: "contentIds"}
-_TEXT_ONLY: Final = "the registry has Protobuf as .proto text only: a descriptor set in --schemas reads it"
+_TEXT_ONLY: Final = "the registry has Protobuf as .proto text only: give a descriptor set by --schemas instead"
 _AVRO: Final = {"record", "enum", "fixed", "error"}
 
 
 def fetch(get: Get, url: str, kind: IdKind, value: int | str) -> Schema:
-    """A schema with all schemas that it refers to. Raises UnreachableError, RefusedError.
+    """Fetches a schema and all schemas that it refers to. Raises UnreachableError, RefusedError.
 
     A URL that contains /apis/registry/v is Apicurio's native API, where four-byte ids are content ids. Any other URL is
     Confluent's API, or Apicurio's compatible one. Global and content ids are always looked up in the native API.
@@ -52,7 +52,7 @@ def _of_confluent(get: Get, url: str, kind: IdKind, value: int | str) -> Schema:
     try:
         type_ = SchemaType(answer.get("schemaType") or SchemaType.AVRO)
     except ValueError:
-        raise RefusedError(f"a schema of type {answer.get('schemaType')}") from None
+        raise RefusedError(f"schemas of type {answer.get('schemaType')} are not supported") from None
     if type_ is SchemaType.PROTOBUF:
         answer = _object(get(f"{place}?format=serialized"))
     parts: dict[str, Part] = {}
@@ -63,10 +63,13 @@ def _of_confluent(get: Get, url: str, kind: IdKind, value: int | str) -> Schema:
 def _add_references(
     get: Get, url: str, type_: SchemaType, answer: dict[str, Any], parts: dict[str, Part], asked: set[str]
 ) -> None:
-    """Adds the schemas that a schema refers to, each after those that it refers to itself."""
+    """Adds the schemas that `answer` refers to to `parts`; a schema comes after those that it refers to.
+
+    `asked` holds the names that were fetched already.
+    """
     references = answer.get("references") or []
     if not isinstance(references, list):
-        raise RefusedError("its references are no list")
+        raise RefusedError("its references are not a list")
     for reference in references:
         try:
             name, subject, version = str(reference["name"]), str(reference["subject"]), int(reference["version"])
@@ -89,7 +92,7 @@ def _add_references(
 def _content(type_: SchemaType, answer: dict[str, Any]) -> bytes:
     text = answer.get("schema")
     if not isinstance(text, str):
-        raise RefusedError("an answer without schema")
+        raise RefusedError("the registry's answer contains no schema")
     if type_ is not SchemaType.PROTOBUF:
         return text.encode("utf-8", "replace")
     try:
@@ -102,9 +105,9 @@ def _object(body: bytes) -> dict[str, Any]:
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):
-        raise RefusedError("an answer that is no JSON: is it a schema registry?") from None
+        raise RefusedError("the answer is not JSON: is there a schema registry at this address?") from None
     if not isinstance(answer, dict):
-        raise RefusedError("an answer that is no JSON object")
+        raise RefusedError("the answer is not a JSON object")
     return answer
 
 
@@ -120,7 +123,7 @@ def _of_apicurio(get: Get, url: str, kind: IdKind, value: int | str) -> Schema:
 
 
 def _guess(body: bytes) -> SchemaType:
-    """The type of a schema, from its text alone. Raises RefusedError for Protobuf."""
+    """Guesses the type of a schema from its text alone. Raises RefusedError for Protobuf."""
     try:
         content = json.loads(body)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""A disk cache of a registry's schemas, for later runs."""
+"""Caches a registry's schemas on disk, for later runs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from kproxy.captures import private
 from kproxy.decoders.payloads.schemas import IdKind, Part, Schema, SchemaType
 
 FRESH_SECONDS: Final = 24 * 3600.0
-"""Lifetime of an entry. A registry never changes the schema of an id, but it may be set up anew at its address."""
+"""Seconds for which an entry is used.
+
+A registry never changes an id's schema, but may be set up anew at its address.
+"""
 
 
 class DiskCache:
-    """The cached schemas of one registry. Never raises: on errors of the disk nothing is cached."""
+    """The schemas of one registry that are cached on disk. Never raises: disk errors count as cache misses."""
 
     def __init__(self, parent: Path, url: str) -> None:
         self._directory = parent / hashlib.sha256(url.encode()).hexdigest()[:16]
@@ -46,7 +49,7 @@ class DiskCache:
 
 
 def directory() -> Path:
-    """The cache directory for the schemas of all registries."""
+    """The directory that caches the schemas of all registries."""
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("kproxy", appauthor=False)) / "schemas"

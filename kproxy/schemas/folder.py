@@ -1,9 +1,10 @@
 """Schemas from the files of a folder, without a network.
 
-The file's name selects payloads: `orders-value.avsc` and `orders-key.avsc` those of a topic, `42.avsc` or `GUID.avsc`
-those that carry this schema id. `.avsc` is Avro, `.json` JSON Schema, `.desc` and `.pb` a FileDescriptorSet
-(`protoc --include_imports --descriptor_set_out`), whose file name may name the message: `orders-value.shop.Order.desc`.
-Other `.avsc` and `.json` files hold what these refer to: a named type, or the target of a `$ref` to the file's name.
+A file's name says which payloads the schema is for: `orders-value.avsc` and `orders-key.avsc` those of the topic
+"orders", `42.avsc` or `GUID.avsc` those with this schema id. `.avsc` is Avro, `.json` JSON Schema, `.desc` and `.pb` a
+FileDescriptorSet (`protoc --include_imports --descriptor_set_out`), whose file name may name the message:
+`orders-value.shop.Order.desc`. Other `.avsc` and `.json` files define what these refer to: a named type, or the target
+of a `$ref` to the file's name.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ TYPES: Final[Mapping[str, SchemaType]] = {
 LARGEST: Final = 8 << 20
 """Largest size in bytes of a file that is read."""
 MOST: Final = 10_000
-"""Most files that are read."""
+"""Maximum number of files that are read."""
 
 _VIEWERS: Final[Mapping[SchemaType, SchemaViewer]] = {
     viewer.type: viewer for viewer in (AvroViewer(), JsonSchemaViewer(), ProtobufViewer())
@@ -43,7 +44,7 @@ _NAME: Final = re.compile(
 
 @dataclass(slots=True)
 class Folder:
-    """The schemas of a folder; `warnings` names the files that cannot be used, with reasons."""
+    """The schemas of a folder; `warnings` lists the files that cannot be used, with reasons."""
 
     path: Path
     warnings: list[str] = field(default_factory=list)
@@ -51,7 +52,7 @@ class Folder:
     _subjects: dict[str, Schema] = field(default_factory=dict)
 
     def by_id(self, kind: IdKind, value: int | str) -> Schema | Missing:
-        """The schema with this id; a number in a file name counts as id, global id and content id alike."""
+        """The schema with this id. A number in a file name stands for a schema id, global id and content id alike."""
         return self._ids.get(str(value)) or Missing(f"{named(kind, value)} not found: no {value}.avsc in {self.path}")
 
     def by_name(self, topic: str, part: str) -> Schema | Missing:
@@ -59,7 +60,10 @@ class Folder:
         return self._subjects.get(subject) or Missing(f"no schema: no {subject}.avsc in {self.path}")
 
     def add(self, name: str, content: bytes, others: Mapping[SchemaType, tuple[Part, ...]]) -> None:
-        """Adds a file that is a schema itself, or a warning if it is invalid. `others` are parts it may refer to."""
+        """Adds a schema file, or a warning if it is invalid.
+
+        `others` are further files of the folder that it may refer to.
+        """
         kind = TYPES[Path(name).suffix]
         match = _NAME.fullmatch(Path(name).stem)
         assert match is not None  # noqa: S101 (the caller asked)
@@ -80,7 +84,7 @@ class Folder:
 
 
 def load(path: Path) -> Folder:
-    """The schemas of a folder. Raises OSError if the folder itself cannot be read."""
+    """Loads the schemas of a folder. Raises OSError if the folder itself cannot be read."""
     folder = Folder(path)
     contents = dict(_contents(folder))
     apart = {
@@ -93,7 +97,7 @@ def load(path: Path) -> Folder:
         if name in apart:
             continue
         if _kind(name) is SchemaType.PROTOBUF:
-            folder.warnings.append(f"{path / name}: its name says neither topic nor id (TOPIC-value.desc, 42.desc)")
+            folder.warnings.append(f"{path / name}: its name gives neither topic nor id (TOPIC-value.desc, 42.desc)")
         else:
             others[_kind(name)] = (*others.get(_kind(name), ()), Part(name, content))
     for name in sorted(apart):
@@ -125,14 +129,14 @@ def _contents(folder: Folder) -> list[tuple[str, bytes]]:
 
 
 def _files(content: bytes) -> tuple[Part, ...]:
-    """The files of a descriptor set, in protoc's order: imports first. Raises ValueError."""
+    """The files of a descriptor set in protoc's order, imported files first. Raises ValueError."""
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
     from google.protobuf.message import DecodeError
 
     try:
         files = FileDescriptorSet.FromString(content).file
     except DecodeError:
-        raise ValueError("no FileDescriptorSet") from None
+        raise ValueError("not a FileDescriptorSet") from None
     if not files:
         raise ValueError("a FileDescriptorSet without files")
     return tuple(Part(file.name, file.SerializeToString()) for file in files)

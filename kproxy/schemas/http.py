@@ -1,4 +1,4 @@
-"""HTTP requests to a schema registry, bounded in time and size, with credentials from the environment."""
+"""HTTP requests to a schema registry, limited in time and size, with credentials from the environment."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ CONNECT_SECONDS: Final = 2.0
 READ_SECONDS: Final = 3.0
 TOTAL_SECONDS: Final = 5.0
 LARGEST: Final = 8 << 20
-"""Largest answer in bytes."""
+"""Largest size in bytes of a response."""
 
 
 class UnreachableError(Exception):
-    """The registry does not answer; the message says why, without its address."""
+    """The registry does not answer; the message says why and does not contain the registry's address."""
 
 
 class RefusedError(Exception):
-    """The registry answers without the schema; `status` is the HTTP status, 0 if the answer's content is invalid."""
+    """The registry answers, but not with a usable schema.
+
+    `status` is the HTTP status, or 0 if the content of the answer is invalid.
+    """
 
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)
@@ -31,14 +34,17 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Headers with credentials, and the CA file for verifying the registry's certificate (None: default CAs)."""
+    """Credentials for a registry, as HTTP headers, and the CA file that verifies the registry (None: default CAs)."""
 
     headers: Mapping[str, str]
     ca_file: str | None = None
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Access:
-        """Reads KPROXY_REGISTRY_TOKEN, or KPROXY_REGISTRY_USER and KPROXY_REGISTRY_PASSWORD; KPROXY_REGISTRY_CA."""
+        """Reads the environment variables KPROXY_REGISTRY_TOKEN, _USER and _PASSWORD, and _CA.
+
+        A token takes precedence over user and password.
+        """
         headers: dict[str, str] = {}
         user, token = environment.get("KPROXY_REGISTRY_USER"), environment.get("KPROXY_REGISTRY_TOKEN")
         if token:
@@ -61,7 +67,7 @@ class Http:
         )
 
     def get(self, url: str) -> bytes:
-        """The body of the answer. Raises UnreachableError, RefusedError.
+        """The body of the response to a GET request. Raises UnreachableError, RefusedError.
 
         Redirects are refused, because the credentials are for this address only.
         """
@@ -79,7 +85,7 @@ class Http:
                 if len(body) > LARGEST:
                     raise RefusedError(f"an answer of more than {LARGEST} bytes")
                 if time.monotonic() > deadline:
-                    raise UnreachableError(f"no whole answer in {TOTAL_SECONDS:.0f} s")
+                    raise UnreachableError(f"no complete answer in {TOTAL_SECONDS:.0f} s")
         except urllib3.exceptions.HTTPError as error:
             raise UnreachableError(_said(error)) from None
         finally:
@@ -90,7 +96,10 @@ class Http:
 
 
 def address(text: str) -> str:
-    """A registry's address without trailing slash. Raises ValueError, whose message does not contain the address."""
+    """Checks a registry's address; returns it without a trailing slash.
+
+    The text of the ValueError omits the address.
+    """
     parts = urlsplit(text)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError("a registry's address begins with http:// or https:// and a host")
@@ -107,7 +116,7 @@ def _status(status: int) -> str:
     if status == 404:
         return "not found (404)"
     if 300 <= status < 400:
-        return f"the registry is somewhere else ({status}): give that address"
+        return f"the registry redirects to another address ({status}): give that one"
     return f"the registry answers {status}"
 
 

@@ -1,4 +1,4 @@
-"""Payload viewers according to the options of the command line."""
+"""Makes the viewers of payloads that the command line's options ask for."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def chooser(
     warn: Callable[[str], None],
     arrived: Callable[[], None] = lambda: None,
 ) -> Chooser:
-    """All installed viewers, with schemas from a folder first and then from a registry.
+    """A chooser of all installed viewers, with schemas from a folder first and then from a registry.
 
-    `wait` is the deadline in seconds for an unknown schema of the registry; `arrived` is called when one comes later.
-    `warn` is called with problems of viewers, files and the registry. Raises ValueError if a rule names an unknown
-    viewer, OSError if the folder cannot be read.
+    `rules` say which viewer is used where. `wait` is the time in seconds to wait for a schema of the registry;
+    `arrived` is called when a schema comes later than that. `warn` is called with problems of viewers, files and the
+    registry. Raises ValueError if a rule names an unknown viewer, OSError if the folder cannot be read.
     """
     found = viewers.find()
     members: list[Schemas] = []

@@ -1,4 +1,4 @@
-"""Schemas from a registry, fetched by a thread so that decoding waits only for a bounded time."""
+"""Schemas from a registry, fetched by a thread so that decoding waits for a bounded time only."""
 
 from __future__ import annotations
 
@@ -14,24 +14,23 @@ from kproxy.schemas.cache import DiskCache
 from kproxy.schemas.http import Access, Http, RefusedError, UnreachableError
 
 NOT_FOUND_SECONDS: Final = 300.0
-"""Time until a schema that the registry does not have is requested again."""
+"""Seconds until a schema that the registry does not have is requested again."""
 REFUSED_SECONDS: Final = 30.0
-"""Time until a schema that the registry refused for another reason is requested again."""
+"""Seconds until a schema is requested again that the registry refused otherwise than by 404 (not found)."""
 PAUSE_SECONDS: Final = 30.0
-"""Time until an unreachable registry is tried again; doubles with each failure, up to LONGEST_PAUSE."""
+"""Seconds until an unreachable registry is tried again; doubles with each failure, up to LONGEST_PAUSE."""
 LONGEST_PAUSE: Final = 600.0
 MOST_REFUSED: Final = 1000
-"""Most schemas that are requested without success: random bytes may look like any number of ids."""
+"""Maximum number of schemas requested without success: random bytes may look like any number of ids."""
 
 Key = tuple[IdKind, int | str]
 
 
 class Registry:
-    """A schema registry. `by_id` waits up to `wait` seconds in total for each new schema; 0 is not at all.
+    """Fetches schemas from a registry. `by_id` waits up to `wait` seconds in total for each schema; 0 does not wait.
 
-    A schema that comes later is returned by the next call of `by_id`; `arrived` is called, from the thread, when it
-    comes. `warn` is called once if the registry is unreachable. Schemas are cached in memory, and in `cache` for later
-    runs.
+    If a schema comes later, a later call of `by_id` returns it; then `arrived` is called, from the thread. `warn` is
+    called once if the registry is unreachable. Schemas are cached in memory, and in `cache` for later runs.
     """
 
     def __init__(
@@ -54,7 +53,7 @@ class Registry:
         self._schemas: dict[Key, Schema] = {}
         self._refused: dict[Key, tuple[Missing, float]] = {}
         self._asked: dict[Key, float] = {}
-        """The schemas that the thread has to fetch, each with the deadline for waiting."""
+        """The schemas that the thread still has to fetch, with the monotonic time until which callers wait for each."""
         self._queue: queue.SimpleQueue[Key] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._down: Missing | None = None
@@ -63,9 +62,9 @@ class Registry:
         self._warned = False
 
     def by_name(self, topic: str, part: str) -> Missing:
-        """Always Missing: a topic's schema in the registry need not be the one that a payload was written with."""
+        """Always Missing: the registry's schema for a topic may differ from the one that a payload was written with."""
         del topic, part
-        return Missing("no schema id in it")
+        return Missing("the payload holds no schema id")
 
     def by_id(self, kind: IdKind, value: int | str) -> Schema | Missing:
         key = kind, value
@@ -75,7 +74,7 @@ class Registry:
                 return found
             if key not in self._asked:
                 if len(self._refused) >= MOST_REFUSED:
-                    return Missing(f"{named(*key)} is not asked for: {MOST_REFUSED} others were not found")
+                    return Missing(f"{named(*key)} is not requested: {MOST_REFUSED} other schemas were not found")
                 self._asked[key] = time.monotonic() + self._wait
                 self._queue.put(key)
                 self._start()
@@ -119,7 +118,10 @@ class Registry:
             self._arrived()
 
     def _answer(self, key: Key) -> Schema | tuple[Missing, float] | None:
-        """The schema, or why it is missing and until when; None if the registry cannot be reached."""
+        """Fetches a schema; returns it, or (reason why it is missing, monotonic time until which that holds).
+
+        None if the registry cannot be reached.
+        """
         kept = self._cache.get(*key) if self._cache is not None else None
         if kept is not None:
             return kept

@@ -1,4 +1,4 @@
-"""Finds viewers of payloads by their entry points, kproxy's own as well as those of other packages."""
+"""Finds viewers of payloads by their entry points, both kproxy's own and those of other packages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OWN = "kproxy.decoders.payloads."
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The installed viewers; `warnings` names each viewer that is left out, with the reason."""
+    """The installed viewers; `warnings` names each viewer that cannot be used, with the reason."""
 
     viewers: tuple[Viewer, ...]
     warnings: tuple[str, ...]
@@ -32,7 +32,7 @@ def find() -> Found:
             warnings.append(f"viewer {point.name} ({point.value}) is left out: {type(error).__name__}: {error}")
             continue
         if viewer.name in viewers:
-            warnings.append(f"viewer {point.name} ({point.value}) is left out: {viewer.name!r} is there already")
+            warnings.append(f"viewer {point.name} ({point.value}) is left out: {viewer.name!r} exists already")
         else:
             viewers[viewer.name] = viewer
     if not any(point.value.startswith(OWN) for point in points):
@@ -41,12 +41,12 @@ def find() -> Found:
 
 
 def _load(point: EntryPoint) -> Viewer:
-    """The viewer of an entry point. Raises TypeError if it is not a viewer, and whatever importing it raises."""
+    """Loads the viewer of an entry point. Raises TypeError if it is not a viewer, and whatever importing it raises."""
     thing: Any = point.load()
     viewer: Any = thing() if isinstance(thing, type) else thing
     for attribute, kind in ATTRIBUTES.items():
         if not isinstance(getattr(viewer, attribute, None), kind):
-            raise TypeError(f"its {attribute} is no {kind.__name__}")
+            raise TypeError(f"its {attribute} is not a {kind.__name__}")
     for method in ("guess", "show"):
         if not callable(getattr(viewer, method, None)):
             raise TypeError(f"it has no {method}()")

@@ -1,7 +1,7 @@
-"""kproxy's own certificate authority: made on first use, readable by its owner only, one certificate for each host.
+"""kproxy's own certificate authority, made on first use; it issues a certificate for each host.
 
-`ca-key.pem` has the authority's key and certificate; `ca.pem` is a copy of the certificate for clients to trust.
-Sources: RFC 5280 (certificates), RFC 7292 (PKCS#12).
+Its files are readable by their owner only. `ca-key.pem` holds the authority's key and certificate; `ca.pem` is a copy
+of the certificate for clients to trust. Sources: RFC 5280 (certificates), RFC 7292 (PKCS#12).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ KEY_FILE, CERTIFICATE_FILE = "ca-key.pem", "ca.pem"
 LIFE = timedelta(days=5 * 365)
 LEAF_LIFE = timedelta(days=7)
 SKEW = timedelta(hours=1)
-"""How far a client's clock may be behind kproxy's."""
+"""How far a client's clock may be behind kproxy's: certificates are valid from that much earlier."""
 ALIAS = b"kproxy"
-"""The entry's name in a truststore."""
+"""Name of the certificate's entry in a truststore."""
 
 _LONGEST_NAME = 64
-"""Largest length of a common name."""
+"""Maximum length of a common name in characters."""
 
 
 def default_directory() -> Path:
@@ -41,18 +41,18 @@ def default_directory() -> Path:
 
 
 class Authority:
-    """A CA with its key, from `open` or `renew`."""
+    """A certificate authority with its key; made by `open` or `renew`."""
 
     def __init__(self, directory: Path, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> None:
         self.path = directory / CERTIFICATE_FILE
         self.certificate = certificate
         self._key = key
         self._leaf_key = ec.generate_private_key(ec.SECP256R1())
-        """The key of all minted certificates: made for each process and never stored."""
+        """The key of all certificates issued by this process; never stored."""
 
     @classmethod
     def open(cls, directory: Path) -> Authority:
-        """The authority in a directory; makes one if there is none. Raises AuthorityError."""
+        """The authority stored in `directory`; makes one if there is none. Raises AuthorityError."""
         with _explained(directory):
             path = private.folder(directory) / KEY_FILE
             if not path.exists():
@@ -61,7 +61,7 @@ class Authority:
 
     @classmethod
     def renew(cls, directory: Path) -> Authority:
-        """Makes a new authority, which replaces an existing one. Raises AuthorityError."""
+        """Makes a new authority in `directory`, which replaces an existing one. Raises AuthorityError."""
         with _explained(directory):
             private.replace(private.folder(directory) / KEY_FILE, _new())
             return cls._read(directory)
@@ -95,13 +95,15 @@ class Authority:
         return self.certificate.not_valid_after_utc
 
     def truststore(self, password: bytes) -> bytes:
-        """A PKCS#12 truststore with the certificate, for Java."""
+        """A PKCS#12 truststore that holds the authority's certificate, for Java."""
         return pkcs12.serialize_java_truststore(
             [pkcs12.PKCS12Certificate(self.certificate, ALIAS)], serialization.BestAvailableEncryption(password)
         )
 
     def mint(self, hosts: Iterable[str]) -> bytes:
-        """Key and certificate as PEM for these host names and IP addresses, valid for LEAF_LIFE.
+        """Issues a certificate for these host names and IP addresses, valid for LEAF_LIFE.
+
+        Returns key and certificate as PEM.
 
         Invalid names are left out. Raises AuthorityError if the authority has expired.
         """
@@ -132,7 +134,7 @@ class Authority:
 
 
 def _new() -> bytes:
-    """Key and certificate of a new authority as PEM."""
+    """Makes a new authority; returns its key and certificate as PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     now = datetime.now(UTC)
     name = x509.Name(
@@ -187,7 +189,7 @@ def _name(host: str) -> x509.GeneralName | None:
 
 
 def _put(path: Path, data: bytes) -> None:
-    """Creates a file atomically; a file that another thread or process has created meanwhile stays."""
+    """Creates a file atomically; does nothing if another thread or process has created it meanwhile."""
     beside = path.with_name(f".{path.name}-{os.urandom(8).hex()}")
     private.replace(beside, data)
     try:

@@ -1,4 +1,4 @@
-"""Certificates and verification of both sides: TLS settings in, `ssl` contexts and sessions out."""
+"""Makes `ssl` contexts and sessions for both sides from the TLS settings: certificates and verification."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 MOST_HOSTS = 256
-"""Most hosts for which contexts are kept: clients choose the names, so the number must be bounded."""
+"""Maximum number of hosts for which contexts are kept: clients choose the names, so the number must be limited."""
 _KEYLOG_LINE = 1024
 _SECRET = re.compile(rb"[A-Z][A-Z0-9_]* [0-9a-fA-F]{16,}")
-"""The start of a key log line: a label and the client random."""
+"""The start of a line in a key log: a label and the client random."""
 
 
 class Session(ssl.SSLObject):
@@ -34,7 +34,7 @@ class Session(ssl.SSLObject):
 
     @property
     def described(self) -> str:
-        """Version, cipher, names: "TLSv1.3, TLS_AES_256_GCM_SHA384, server name broker.example"."""
+        """The session in words: "TLSv1.3, TLS_AES_256_GCM_SHA384, server name broker.example"."""
         cipher = self.cipher()
         facts = [self.version() or "TLS", cipher[0] if cipher else "no cipher"]
         name = self.asked if self.server_side else self.server_hostname
@@ -49,19 +49,19 @@ class Session(ssl.SSLObject):
 
 
 def subject(certificate: dict[str, Any]) -> str:
-    """The subject of a certificate (as from `getpeercert`) as "commonName=a, organizationName=b"."""
+    """The subject of a certificate from `getpeercert`, as "commonName=a, organizationName=b"."""
     parts = [f"{name}={value}" for group in certificate.get("subject", ()) for name, value in group]
     return ", ".join(parts) or "without a subject"
 
 
 class ClientSide:
-    """TLS towards clients: with a certificate from files, or one for each host from kproxy's own CA.
+    """TLS towards clients: with one certificate from files, or with one for each host from kproxy's own CA.
 
-    `hosts` are names of the relay that each minted certificate has besides the one that the client asks for.
+    `hosts` are names of the relay, which each issued certificate holds besides the host that the client asks for.
     """
 
     def __init__(self, settings: TlsSettings, hosts: Sequence[str], authority: Authority | None) -> None:
-        """Raises TlsError, AuthorityError."""
+        """Loads the certificates. Raises TlsError, AuthorityError."""
         self._settings = settings
         self._hosts = tuple(hosts)
         self._authority = authority
@@ -70,14 +70,14 @@ class ClientSide:
         if authority is None:
             self._fixed = self._context(*certificate_files(settings.in_certificate))
         else:
-            self._for_host("")  # so that errors are reported at the start
+            self._for_host("")  # reports errors when kproxy starts, not at the first client
 
     @property
     def minted(self) -> bool:
         return self._fixed is None
 
     def session(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, host: str) -> Session:
-        """A session for a client that has connected to this host. Raises AuthorityError if the CA has expired."""
+        """A TLS session for a client that has connected to `host`. Raises AuthorityError if the CA has expired."""
         context = self._fixed or self._for_host(host)
         session = context.wrap_bio(incoming, outgoing, server_side=True)
         assert isinstance(session, Session)  # noqa: S101 (asked for in `_context`)
@@ -108,19 +108,19 @@ class ClientSide:
         return _finished(context, self._settings)
 
     def _asked(self, session: ssl.SSLSocket | ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:
-        """Switches to the certificate for the server name that the client asks for (SNI callback)."""
+        """SNI callback: switches to the certificate for `name`, the server name that the client asks for."""
         if isinstance(session, Session) and name:
             session.asked = name
             if self._authority is not None:
-                with suppress(Exception):  # the session then keeps the certificate for the host it was made with
+                with suppress(Exception):  # the session then keeps its first certificate
                     session.context = self._for_host(name)
 
 
 class BrokerSide:
-    """TLS towards brokers, which are verified against the system's or given CAs, unless the settings disable it."""
+    """TLS towards brokers. Brokers are verified against the system's or given CAs, unless the settings disable it."""
 
     def __init__(self, settings: TlsSettings) -> None:
-        """Raises TlsError."""
+        """Loads certificates and CAs. Raises TlsError."""
         self._name = settings.out_name
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         if settings.out_insecure:
@@ -136,10 +136,10 @@ class BrokerSide:
         try:
             self.session(ssl.MemoryBIO(), ssl.MemoryBIO(), "localhost")
         except ValueError as error:
-            raise TlsError(f"cannot ask for {settings.out_name!r}: {error}") from None
+            raise TlsError(f"--tls-out-name {settings.out_name!r} cannot be a server name: {error}") from None
 
     def server_name(self, host: str) -> str:
-        """The server name sent to a broker, which its certificate must have."""
+        """The server name that is sent to a broker and that its certificate must contain."""
         return self._name or host.partition("%")[0]
 
     def session(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, host: str) -> Session:
@@ -149,7 +149,7 @@ class BrokerSide:
 
 
 def client_side(settings: TlsSettings, hosts: Sequence[str]) -> ClientSide | None:
-    """TLS towards clients, None where the settings have none. Raises TlsError, AuthorityError."""
+    """TLS towards clients; None if the settings do not enable it. Raises TlsError, AuthorityError."""
     if not settings.in_certificate:
         return None
     if settings.in_certificate != TlsSettings.AUTO:
@@ -160,12 +160,12 @@ def client_side(settings: TlsSettings, hosts: Sequence[str]) -> ClientSide | Non
 
 
 def broker_side(settings: TlsSettings) -> BrokerSide | None:
-    """TLS towards brokers, None where the settings have none. Raises TlsError."""
+    """TLS towards brokers; None if the settings do not enable it. Raises TlsError."""
     return BrokerSide(settings) if settings.out else None
 
 
 def certificate_files(text: str) -> tuple[str, str | None]:
-    """(certificate, key) of "CERT[,KEY]"; the key is None if it is in the same file."""
+    """Splits "CERT[,KEY]" into (certificate, key); key None means that the certificate's file holds the key too."""
     certificate, comma, key = text.rpartition(",")
     return (certificate, key) if comma else (text, None)
 
@@ -175,7 +175,7 @@ def _finished(context: ssl.SSLContext, settings: TlsSettings) -> ssl.SSLContext:
     context.options |= ssl.OP_NO_RENEGOTIATION
     if settings.keylog is not None:
         if not _may_append(settings.keylog):
-            raise TlsError(f"the key log {settings.keylog} is a file of something else: name another one")
+            raise TlsError(f"{settings.keylog} exists and is not a key log: name another file")
         try:
             with private.log(Path(settings.keylog)) as file:
                 os.fchmod(file.fileno(), private.FILE_MODE)
@@ -186,14 +186,14 @@ def _finished(context: ssl.SSLContext, settings: TlsSettings) -> ssl.SSLContext:
 
 
 def _may_append(path: str) -> bool:
-    """Whether a key log may be appended to this file: it is missing or empty, or begins like a key log."""
+    """Whether a key log may be appended to this file: it is missing, empty or already a key log."""
     try:
         if not Path(path).is_file():
             return True
         with Path(path).open("rb") as file:
             line = file.readline(_KEYLOG_LINE)
     except OSError:
-        return True  # opening it for writing will report the error
+        return True  # the later open for writing reports the error
     return not line.strip() or line.startswith(b"#") or _SECRET.match(line) is not None
 
 
@@ -205,7 +205,7 @@ def _load(context: ssl.SSLContext, certificate: str, key: str | None, settings: 
         asked = True
         variable = settings.password_env
         if variable is None:
-            raise TlsError(f"the key in {key or certificate} has a password: name its variable by --tls-password-env")
+            raise TlsError(f"the key in {key or certificate} is encrypted: --tls-password-env VARIABLE")
         value = os.environ.get(variable)
         if value is None:
             raise TlsError(f"--tls-password-env: there is no variable {variable} in the environment")

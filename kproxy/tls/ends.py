@@ -1,4 +1,4 @@
-"""The relay's interface to TLS: a layer for each client that connects and each broker that is dialled."""
+"""The relay's interface to TLS: makes a layer for each client that connects and each broker that is dialled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kproxy.tls.layer import Address, HandshakeError, Layer
 
 
 class RefusedError(Exception):
-    """The TLS handshake with a broker failed; `peer` is its address."""
+    """The TLS handshake with a broker failed; `peer` is the broker's address."""
 
     def __init__(self, why: str, peer: Address | None) -> None:
         super().__init__(why)
@@ -25,7 +25,7 @@ class RefusedError(Exception):
 
 @dataclass(slots=True)
 class Counters:
-    """Number of TLS failures over all connections."""
+    """Numbers of TLS failures over all connections."""
 
     clients_failed: int = 0
     brokers_failed: int = 0
@@ -33,17 +33,17 @@ class Counters:
 
 @dataclass(slots=True)
 class Ends:
-    """TLS of both sides; None is a side without TLS."""
+    """TLS towards clients and towards brokers; None stands for a side without TLS."""
 
     clients: contexts.ClientSide | None = None
     brokers: contexts.BrokerSide | None = None
     counters: Counters = field(default_factory=Counters)
     greeting: set[Layer] = field(default_factory=set)
-    """Layers of clients whose handshake is under way."""
+    """Layers of clients whose handshake is not complete."""
 
     @classmethod
     def of(cls, settings: Settings) -> Ends:
-        """TLS according to the settings. Raises TlsError, AuthorityError."""
+        """TLS as the settings ask for it. Raises TlsError, AuthorityError."""
         return cls(contexts.client_side(settings.tls, own_hosts(settings)), contexts.broker_side(settings.tls))
 
     def towards_client(
@@ -52,7 +52,7 @@ class Ends:
         failed: Callable[[Layer, str], None],
         known_as: Callable[[asyncio.Transport], str],
     ) -> asyncio.Protocol:
-        """The protocol for a client's transport.
+        """The protocol for a client's transport: `inner` itself without TLS, else a layer around it.
 
         `failed(layer, reason)` is called if the handshake fails; `known_as(transport)` returns the host that the client
         has connected to.
@@ -74,23 +74,32 @@ class Ends:
         return layer
 
     def _client_reason(self, error: BaseException | None) -> str | None:
-        """Why a handshake failed; None if it did not, or if the peer closed without a byte, as port checks do."""
+        """Why a handshake with a client failed; None if it did not.
+
+        Also None if the client closed the connection without a byte, as port checks do.
+        """
         if isinstance(error, HandshakeError):
             nothing = error.error is None and not error.first and not error.late
             return (
                 None if nothing else reasons.of_client(error, minted=self.clients is not None and self.clients.minted)
             )
-        return None if error is None else f"could not be shown a certificate: {error}"
+        return None if error is None else f"got no certificate from kproxy: {error}"
 
     def towards_broker(self, inner: asyncio.Protocol, host: str) -> asyncio.Protocol:
-        """The protocol for the transport to a broker; wait for `spoken` before use."""
+        """The protocol for the transport to a broker: `inner` itself without TLS, else a layer.
+
+        Await `spoken` before use.
+        """
         side = self.brokers
         if side is None:
             return inner
         return Layer(inner, lambda incoming, outgoing, _: side.session(incoming, outgoing, host))
 
     async def spoken(self, protocol: asyncio.Protocol) -> None:
-        """Waits for the handshake with a broker. If it fails, closes the connection and raises RefusedError."""
+        """Waits until the handshake with a broker is complete.
+
+        If it fails, closes the connection and raises RefusedError.
+        """
         if not isinstance(protocol, Layer):
             return
         try:
@@ -103,12 +112,13 @@ class Ends:
             raise RefusedError(reasons.of_broker(failure), protocol.peer) from None
         except ValueError as error:
             self.counters.brokers_failed += 1
-            raise RefusedError(f"has no name that TLS can ask for: {error}", protocol.peer) from None
+            raise RefusedError(f"has a host name that TLS cannot send as server name: {error}", protocol.peer) from None
 
     def broken(self, side: int, error: ssl.SSLError) -> str:
-        """The reason why a side (0 the client, 1 the broker) ended TLS after the handshake, in words.
+        """Explains why `side` (0 the client, 1 the broker) ended TLS after the handshake.
 
-        With TLS 1.3, a broker that requires a certificate, or refuses kproxy's, fails only then.
+        With TLS 1.3, a broker that requires a client certificate, or refuses kproxy's, reports that only after the
+        handshake.
         """
         failure = HandshakeError(error, b"")
         if side == 0:
@@ -118,7 +128,7 @@ class Ends:
         return reasons.of_broker(failure)
 
     def close(self) -> None:
-        """Ends the clients' connections whose handshake is under way."""
+        """Ends the connections of clients whose handshake is not complete."""
         for layer in list(self.greeting):
             layer.abort()
 
@@ -127,7 +137,7 @@ class Ends:
 
 
 def own_hosts(settings: Settings) -> list[str]:
-    """The host names of the relay that the settings contain."""
+    """The host names of the relay that the settings name."""
     hosts = [] if settings.listen_host in ANYWHERE else [settings.listen_host]
     if Advertise(settings.advertise).same_host:
         hosts.insert(0, split_address(settings.advertise.replace("{port}", "1"))[0])

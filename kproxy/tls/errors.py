@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class TlsError(Exception):
-    """A file or setting that TLS cannot use; the text says which and why."""
+    """TLS cannot use a file or a setting; the text says which one and why."""
 
 
 class AuthorityError(Exception):

@@ -1,7 +1,7 @@
 """TLS over one connection: between a transport with encrypted bytes and a protocol with plaintext bytes.
 
 asyncio's own TLS supports no half-closed connections, and hides the first bytes of a peer that speaks another protocol.
-Here a direction ends with close_notify and FIN; the first of them to arrive counts, and the other direction goes on.
+Here a direction ends with close_notify or FIN, whichever comes first, and the other direction goes on.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ FIRST_BYTES = 8
 _CONTENT_TYPES = {b"\x14", b"\x15", b"\x16", b"\x17"}
 """Possible first bytes of a TLS record (RFC 8446 section 5.1)."""
 _PIECE = 1 << 16
-"""Bytes that are encrypted at once, so that OpenSSL's buffers stay small and are reused."""
+"""Number of bytes that are encrypted at once, so that OpenSSL's buffers stay small and are reused."""
 _RECORD = 16384
-"""Largest plaintext of a TLS record in bytes, so the most that one read returns."""
+"""Maximum number of plaintext bytes in a TLS record, and so in one read."""
 
 Address = tuple[str, int]
 MakeSession = Callable[[ssl.MemoryBIO, ssl.MemoryBIO, asyncio.Transport], Session]
-"""(incoming bytes, outgoing bytes, outer transport) -> session"""
+"""A function (incoming bytes, outgoing bytes, outer transport) that returns the TLS session."""
 
 
 def _address(transport: asyncio.BaseTransport, which: str) -> Address | None:
@@ -34,7 +34,10 @@ def _address(transport: asyncio.BaseTransport, which: str) -> Address | None:
 
 
 class HandshakeError(Exception):
-    """A failed handshake. `error` is None if the peer closed or was too `late`; `first` are the peer's first bytes."""
+    """A TLS handshake failed. `error` is None if the peer closed the connection, or with `late` missed the deadline.
+
+    `first` holds the peer's first bytes.
+    """
 
     def __init__(self, error: ssl.SSLError | None, first: bytes, *, late: bool = False) -> None:
         super().__init__("TLS handshake")
@@ -52,7 +55,10 @@ class Layer(asyncio.Protocol):
     """
 
     def __init__(self, inner: asyncio.Protocol, make: MakeSession) -> None:
-        """Needs a running event loop. If `make` raises, the connection ends and `ready` raises the same exception."""
+        """Needs a running event loop. `make` makes the TLS session when the outer transport is connected.
+
+        If `make` raises, the connection ends and the future `ready` raises the same exception.
+        """
         loop = asyncio.get_running_loop()
         self._inner = inner
         self._make = make
@@ -84,7 +90,7 @@ class Layer(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._session is None or self._error is not None or self._peer_ended or self.ready.cancelled():
-            return  # these bytes would never be read
+            return  # nobody reads these bytes any more
         if len(self._first) < FIRST_BYTES:
             self._first += data[: FIRST_BYTES - len(self._first)]
         self._incoming.write(data)
@@ -119,7 +125,7 @@ class Layer(asyncio.Protocol):
     # --- the handshake -----------------------------------------------------------------------------------------------
 
     def _shake_hands(self) -> bool:
-        """Goes on with the handshake; returns whether it has just finished."""
+        """Continues the handshake; returns True when that completes it."""
         assert self._session is not None  # noqa: S101 (callers have one)
         if self.ready.done():
             return False
@@ -146,7 +152,7 @@ class Layer(asyncio.Protocol):
         self._fail(HandshakeError(None, self._first, late=True))
 
     def _fail(self, error: Exception) -> None:
-        """Ends the connection after a failed handshake, and sends the peer the TLS alert if there is one."""
+        """Ends the connection after a failed handshake, and sends the peer the TLS alert for it if there is one."""
         self._stop_timer()
         if not self.ready.done():
             self.ready.set_exception(error)
@@ -201,17 +207,17 @@ class Layer(asyncio.Protocol):
             self.abort()
 
     def write_eof(self) -> None:
-        """Ends the outgoing direction; the peer's direction goes on."""
+        """Ends the outgoing direction; bytes from the peer still arrive."""
         self._notify()
         if self.outer is not None and not self.outer.is_closing():
             with contextlib.suppress(OSError, RuntimeError):
                 self.outer.write_eof()
 
     def _notify(self) -> None:
-        """Sends close_notify, once."""
+        """Sends close_notify, unless that was done already."""
         if self._open and not self._ended and self._session is not None:
             self._ended = True
-            with contextlib.suppress(ssl.SSLError):  # unwrap() raises, as the peer's close_notify is not there yet
+            with contextlib.suppress(ssl.SSLError):  # unwrap() raises until the peer has sent its close_notify
                 self._session.unwrap()
             self._flush()
 
@@ -242,7 +248,10 @@ class Layer(asyncio.Protocol):
             self.outer.set_write_buffer_limits(high, low)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """As the outer transport's; also "tls", the session described in words, and "server_name", the client's SNI."""
+        """The outer transport's information.
+
+        `name` may also be "tls" (the session in words) or "server_name" (the SNI).
+        """
         if name == "tls":
             return default if self._session is None else self._session.described
         if name == "server_name":

@@ -1,6 +1,6 @@
 """Explains TLS failures and what to do; each text completes "client 10.0.0.7 …" or "upstream kafka:9093 …".
 
-Sources: RFC 8446 section 6.2 (alerts); the names of reasons are OpenSSL's.
+Sources: RFC 8446 section 6.2 (alerts); OpenSSL (names of reasons).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from kproxy.core.protocols import is_request, other_protocol
 from kproxy.tls.layer import HANDSHAKE_SECONDS, HandshakeError
 
 _NOT_TRUSTED = ("UNKNOWN_CA", "BAD_CERTIFICATE", "CERTIFICATE_UNKNOWN", "CERTIFICATE_EXPIRED")
-"""Alerts of a side that refuses the other's certificate."""
+"""Names of the alerts with which a side refuses the other's certificate."""
 _NOTHING_SHARED = (
     "UNSUPPORTED_PROTOCOL",
     "PROTOCOL_VERSION",
@@ -21,12 +21,15 @@ _NOTHING_SHARED = (
 )
 
 _NAME_MISMATCH = (62, 64)
-"""OpenSSL's codes for a certificate of another host name or IP address."""
+"""OpenSSL's error codes for a certificate with another host name or IP address."""
 _EXPIRED = 10
 
 
 def of_client(failure: HandshakeError, *, minted: bool) -> str:
-    """Explains a client's failed handshake; `minted` says that kproxy's own CA made the certificate it was shown."""
+    """Explains a client's failed handshake.
+
+    `minted` says that kproxy's own CA issued the certificate the client was sent.
+    """
     error, first = failure.error, failure.first
     protocol = other_protocol(first)
     if protocol == "HTTP":
@@ -34,7 +37,7 @@ def of_client(failure: HandshakeError, *, minted: bool) -> str:
     if protocol is None and is_request(first):
         return "sends plaintext Kafka to a TLS port: set its security.protocol to SSL, or leave out --tls-in"
     if protocol is None and first:
-        return f"sends what is neither TLS nor Kafka ({first[:8]!r})"
+        return f"sends bytes that are neither TLS nor Kafka ({first[:8]!r})"
     if error is None:
         return _silent(failure) or "closed the connection during the TLS handshake"
     reason = error.reason or str(error)
@@ -47,11 +50,11 @@ def of_client(failure: HandshakeError, *, minted: bool) -> str:
         return f"shows a certificate that does not verify: {error.verify_message} (--tls-in-ca says whom to trust)"
     if any(word in reason for word in _NOTHING_SHARED):
         return f"and kproxy share no TLS version or cipher ({_alert(reason)})"
-    return f"fails in TLS: {_alert(reason)}"
+    return f"has a TLS error: {_alert(reason)}"
 
 
 def of_broker(failure: HandshakeError) -> str:
-    """Explains a broker's failed handshake, or a TLS alert after it."""
+    """Explains why the TLS handshake with a broker failed, or the meaning of an alert that came after it."""
     error, first = failure.error, failure.first
     protocol = other_protocol(first)
     if protocol == "HTTP":
@@ -74,12 +77,12 @@ def of_broker(failure: HandshakeError) -> str:
     if "CERTIFICATE_REQUIRED" in reason:
         return "wants a client's certificate: --tls-out-cert"
     if "ALERT" in reason and any(alert in reason for alert in _NOT_TRUSTED):
-        return f"refuses the certificate of --tls-out-cert, or that there is none ({_alert(reason)})"
+        return f"refuses kproxy's certificate, or requires one: --tls-out-cert ({_alert(reason)})"
     if any(word in reason for word in _NOTHING_SHARED):
         return (
             f"and kproxy share no TLS version or cipher, or it wants a certificate: --tls-out-cert ({_alert(reason)})"
         )
-    return f"fails in TLS: {_alert(reason)}"
+    return f"has a TLS error: {_alert(reason)}"
 
 
 def _silent(failure: HandshakeError) -> str | None:

@@ -1,4 +1,4 @@
-"""The relay's side of the guardian: starts it, sends it commands, and starts another one if it was killed."""
+"""Runs the guardian for the relay: starts it, sends it commands, and starts another one if it was killed."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from kproxy.transparent.netfilter import RulesError
 from kproxy.transparent.rules import Rules
 
 CLAIM_SECONDS = 10.0
-"""Longest wait for the guardian of an earlier relay on this port to end."""
+"""Maximum number of seconds to wait until the guardian of an earlier relay on this port has ended."""
 CLAIM_PAUSE = 0.1
 ANSWER_SECONDS = 60.0
 RESTARTS = 3
 
 
 class Guard:
-    """Netfilter rules that are in force from `install` to `remove`, or until this process is gone."""
+    """Netfilter rules that are in force from `install` to `remove`, or until this process has ended."""
 
     def __init__(self, rules: Rules, warn: Callable[[str, str], None]) -> None:
         """`warn(topic, text)` shows the user a warning."""
@@ -36,11 +36,14 @@ class Guard:
         self._listening = asyncio.Lock()
 
     async def install(self) -> list[int]:
-        """Installs the rules; returns the ports of dead relays whose rules were removed. Raises RulesError."""
+        """Installs the rules; returns the ports of relays that have died and whose rules were removed.
+
+        Raises RulesError.
+        """
         waited = 0.0
         while (claimed := netfilter.claim(self._rules.listen_port)) is None:
             if waited >= CLAIM_SECONDS:
-                raise RulesError(f"another process keeps the rules of port {self._rules.listen_port}")
+                raise RulesError(f"another process manages the rules of port {self._rules.listen_port}")
             await asyncio.sleep(CLAIM_PAUSE)
             waited += CLAIM_PAUSE
         self._claim = claimed
@@ -49,7 +52,7 @@ class Guard:
         return list(answer["installed"])
 
     async def release(self) -> None:
-        """Stops redirecting new connections; redirected ones go on."""
+        """Stops redirecting new connections; connections that were redirected go on."""
         guardian = self._guardian
         if guardian is not None and guardian.stdin is not None:
             guardian.stdin.write(b"release\n")
@@ -96,18 +99,25 @@ class Guard:
             async with asyncio.timeout(ANSWER_SECONDS), self._listening:
                 line = await guardian.stdout.readline()
         except TimeoutError:
-            raise RulesError(f"the guardian of the rules does not answer within {ANSWER_SECONDS:g} seconds") from None
-        answer: dict[str, Any] = json.loads(line) if line else {"failed": "the guardian of the rules has died"}
+            raise RulesError(
+                f"the process that installs the redirect rules did not answer within {ANSWER_SECONDS:g} seconds"
+            ) from None
+        answer: dict[str, Any] = (
+            json.loads(line) if line else {"failed": "the process that installs the redirect rules has died"}
+        )
         if "failed" in answer:
             raise RulesError(answer["failed"])
         return answer
 
     async def _restart(self, claimed: socket.socket) -> None:
-        """Starts another guardian when one is killed, as the rules need a process that outlives this one."""
+        """Starts another guardian when one is killed: a process must remove the rules even if this one is killed."""
         for _ in range(RESTARTS):
             assert self._guardian is not None  # noqa: S101 (started before)
             await self._guardian.wait()
             self._warn("guardian", "the guardian of the rules was killed; another one takes its place")
             with contextlib.suppress(RulesError, OSError):
                 await self._answer(await self._start(claimed, install=False))
-        self._warn("guardian-gone", "the guardian of the rules is killed again and again; the last one stands")
+        self._warn(
+            "guardian-gone",
+            "the guardian of the rules was killed repeatedly; it is not started again after the current one",
+        )

@@ -1,10 +1,11 @@
 """The guardian: python -m kproxy.transparent.guardian. Installs a relay's rules and removes them when the relay ends.
 
 Its standard input is a pipe from the relay. The first line is JSON, {"rules": {fields of Rules}, "install": true}; a
-line "release" may follow (redirect no more connections). When the pipe ends, however the relay ended, the guardian
-removes the rules and exits. It answers with lines of JSON: {"installed": [ports of leftover rules that it removed]},
-{"released": true}, {"removed": true}, or {"failed": reason}. It has a session of its own and ignores all signals but
-SIGKILL. If it is killed, the claim that it inherited ends with the relay, and the next `--setup` removes leftovers.
+line "release" may follow, which stops redirecting new connections. When the pipe ends, however the relay ended, the
+guardian removes the rules and exits. It answers with lines of JSON: {"installed": [ports of leftover rules that it
+removed]}, {"released": true}, {"removed": true}, or {"failed": reason}. It has a session of its own and ignores all
+signals but SIGKILL. If it is killed, its claim on the rules (`netfilter.claim`) ends with the relay, and the next
+`--setup` removes leftover rules.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from kproxy.transparent.rules import Rules
 
 
 def _say(answer: dict[str, Any]) -> None:
-    with contextlib.suppress(OSError):  # bypasses sys.stdout, which would flush once more at exit
+    with contextlib.suppress(OSError):  # not by sys.stdout, which Python would flush once more at exit
         os.write(1, json.dumps(answer).encode() + b"\n")
 
 

@@ -1,4 +1,4 @@
-"""Transparent mode in the relay: which broker it dials for a client, and from which socket."""
+"""Transparent mode in the relay: finds the broker that a client wanted to reach, and dials it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Address = tuple[str, int]
 
 
 class RefusedError(Exception):
-    """A connection that must not be forwarded; warnings of one `topic` are shown once."""
+    """A connection that must not be forwarded; warnings with the same `topic` are shown once."""
 
     def __init__(self, topic: str, text: str) -> None:
         super().__init__(text)
@@ -28,7 +28,7 @@ class Interception:
     """Finds a client's original destination and dials it, with the mark that exempts the connection from the rules."""
 
     def __init__(self, settings: Settings) -> None:
-        """Raises PermissionError if marks are needed and not permitted."""
+        """Raises PermissionError if the process may not mark its connections, although the rules need marks."""
         assert settings.transparent is not None  # noqa: S101 (the caller asked)
         self._mode = settings.transparent
         self._port = 0
@@ -40,35 +40,38 @@ class Interception:
         )
 
     def prepare(self, listeners: list[socket.socket]) -> None:
-        """Prepares the listeners. Raises PermissionError if they may not accept connections to other machines."""
+        """Sets the socket options that transparent mode needs on the listeners.
+
+        Raises PermissionError if they may not accept connections to addresses of other machines.
+        """
         self._port = listeners[0].getsockname()[1]
         if self._mode == "tproxy":
             for listener in listeners:
                 original.accept_any_destination(listener)
 
     def target(self, transport: Any) -> Address:
-        """A client's original destination.
+        """The address that the client dialled, before the redirection.
 
-        Raises RefusedError if that is the relay itself or the connection is the relay's own, OSError if the client is
-        gone.
+        Raises RefusedError if that is the relay itself or the relay made the connection, OSError if the client has
+        closed it.
         """
         with socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno())) as client:
             own, peer = _plain(client.getsockname()), _plain(client.getpeername())
             try:
                 wanted = original.destination(client, self._mode)
-            except OSError:  # no rule redirected it
+            except OSError:  # no rule redirected the connection
                 wanted = own
         if _plain(wanted) == own and own[1] == self._port:
             raise RefusedError(
                 "direct",
                 f"refused {peer[0]}, which connects to port {own[1]} of the relay itself: in transparent mode clients "
-                "connect to their brokers, and the rules lead them here",
+                "connect to their brokers, and the rules redirect them to the relay",
             )
         if self._comes_from_us(peer, _plain(wanted)):
             raise RefusedError(
                 "loop",
-                f"refused the relay's own connection to {shown(*wanted)}, which came back to it: the rules must leave "
-                f"out packets with mark {OWN_MARK:#x}, as those do that --print-rules prints",
+                f"refused the relay's own connection to {shown(*wanted)}, which came back to it: the rules must "
+                f"exempt packets with mark {OWN_MARK:#x}, like the rules that --print-rules prints",
             )
         return wanted
 
@@ -77,7 +80,7 @@ class Interception:
         return dialled is not None and dialled.fileno() >= 0
 
     async def connect(self, host: str, port: int) -> socket.socket:
-        """A socket connected to a broker. Raises OSError."""
+        """A socket connected to the broker at (host, port). Raises OSError."""
         ((family, kind, protocol, _, address),) = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
         )
@@ -93,7 +96,7 @@ class Interception:
         return broker
 
     async def _connect(self, broker: socket.socket, address: Any) -> None:
-        """Connects, and notes the local address before the connection could be redirected to the relay itself."""
+        """Connects; first notes the local address, to recognise the connection if it is redirected to the relay."""
         code = broker.connect_ex(address)
         if code not in {0, errno.EINPROGRESS}:
             raise OSError(code, os.strerror(code))
@@ -113,5 +116,5 @@ class Interception:
 
 
 def _plain(address: Any) -> Address:
-    """(host, port) of a socket's address, without an IPv6 zone."""
+    """The (host, port) of a socket address; an IPv6 host loses its zone."""
     return address[0].partition("%")[0], address[1]

@@ -13,7 +13,7 @@ from pathlib import Path
 from kproxy.transparent.rules import FAMILIES, LISTINGS, Command, Rules, present, text
 
 SECONDS = 30.0
-"""Deadline of one command; iptables waits for its lock."""
+"""Deadline of one command in seconds; iptables may wait for its lock."""
 REMOVALS = 5
 CAP_NET_ADMIN = 12
 
@@ -28,7 +28,10 @@ Run = Callable[[Command], tuple[int, str, str]]
 
 
 def run(command: Command) -> tuple[int, str, str]:
-    """(exit code, standard output, standard error); the code is 127 without the program, 126 if it cannot be run."""
+    """Runs a command; returns (exit code, standard output, standard error).
+
+    The code is 127 if the program is missing, 126 if it cannot be run.
+    """
     program = shutil.which(command[0], path=_PATH)
     if program is None:
         return 127, "", f"{command[0]} is not installed"
@@ -47,11 +50,11 @@ def run(command: Command) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-# --- what this machine has -------------------------------------------------------------------------------------------
+# --- prerequisites of the machine ------------------------------------------------------------------------------------
 
 
 def families() -> tuple[int, ...]:
-    """The IP versions that this machine supports."""
+    """The IP versions that this machine supports: 4, 6 or both."""
     return (4, 6) if Path("/proc/net/if_inet6").exists() else (4,)
 
 
@@ -65,7 +68,7 @@ def net_admin() -> bool:
 
 
 def lacking(mode: str) -> str | None:
-    """What prevents installing rules on this machine, with advice; None if nothing does."""
+    """The reason why rules cannot be installed on this machine, with advice; None if they can."""
     if not Path("/proc/self/status").exists():
         return "transparent mode needs Linux"
     needed = [FAMILIES[family][0] for family in families()] + (["ip"] if mode == "tproxy" else [])
@@ -84,7 +87,7 @@ def lacking(mode: str) -> str | None:
     return None
 
 
-# --- who is responsible ----------------------------------------------------------------------------------------------
+# --- responsibility for rules ----------------------------------------------------------------------------------------
 
 
 def claim(port: int) -> socket.socket | None:
@@ -106,7 +109,7 @@ def claim(port: int) -> socket.socket | None:
 
 
 def installed(run: Run = run) -> dict[int, list[Command]]:
-    """The commands that remove installed rules, by the port of their relay."""
+    """The commands that remove kproxy's rules from the kernel, by the port of the relay that they belong to."""
     outputs = {}
     for listing in LISTINGS:
         code, output, _ = run(listing)
@@ -116,7 +119,7 @@ def installed(run: Run = run) -> dict[int, list[Command]]:
 
 
 def install(rules: Rules, run: Run = run) -> None:
-    """Installs rules. Raises RulesError after removing those that were installed."""
+    """Installs rules. On an error, removes those installed so far and raises RulesError."""
     for command in rules.install():
         code, _, complaint = run(command)
         if code:
@@ -126,13 +129,16 @@ def install(rules: Rules, run: Run = run) -> None:
 
 
 def release(rules: Rules, run: Run = run) -> None:
-    """Stops redirecting new connections."""
+    """Stops redirecting new connections; connections that were redirected go on."""
     for command in rules.release():
         run(command)
 
 
 def remove(port: int, run: Run = run, pause: float = 0.5) -> None:
-    """Removes all rules of a relay's port, also partly installed ones. Raises RulesError if some remain."""
+    """Removes all rules of the relay at `port`, even partly installed ones. Raises RulesError if some remain.
+
+    Attempts are `pause` seconds apart, then longer.
+    """
     for attempt in range(REMOVALS):
         left = installed(run).get(port)
         if not left:
@@ -142,11 +148,11 @@ def remove(port: int, run: Run = run, pause: float = 0.5) -> None:
         for command in left:
             run(command)
     if left := installed(run).get(port):
-        raise RulesError(f"rules of port {port} cannot be removed; these commands should: {text(left)}")
+        raise RulesError(f"rules of port {port} cannot be removed; try these commands: {text(left)}")
 
 
 def remove_leftovers(run: Run = run) -> list[int]:
-    """Removes the rules that no process has a claim on; returns their ports."""
+    """Removes the rules that no process has claimed; returns the ports of the relays that they belonged to."""
     removed = []
     for port in installed(run):
         claimed = claim(port)

@@ -1,4 +1,4 @@
-"""The original destination of a redirected connection, and the socket options of transparent mode (Linux)."""
+"""Reads the original destination of a redirected connection; sets socket options for transparent mode (Linux)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import struct
 from kproxy.transparent.rules import OWN_MARK
 
 SO_ORIGINAL_DST = 80
-"""From linux/netfilter_ipv4.h; IP6T_SO_ORIGINAL_DST in linux/netfilter_ipv6/ip6_tables.h is the same number."""
+"""Socket option of linux/netfilter_ipv4.h.
+
+IP6T_SO_ORIGINAL_DST in linux/netfilter_ipv6/ip6_tables.h is the same number.
+"""
 IP_TRANSPARENT = 19
 IPV6_TRANSPARENT = 75
 SO_MARK = 36
@@ -37,7 +40,7 @@ def destination(client: socket.socket, mode: str) -> tuple[str, int]:
 
 
 def unpacked(raw: bytes) -> tuple[str, int]:
-    """(host, port) of a sockaddr_in or sockaddr_in6."""
+    """Unpacks a C struct sockaddr_in or sockaddr_in6 as (host, port)."""
     if len(raw) == _SOCKADDR_IN.size:
         port, address = _SOCKADDR_IN.unpack(raw)
         return socket.inet_ntop(socket.AF_INET, address), port

@@ -1,11 +1,11 @@
-"""The rules that redirect connections to the relay, as commands of iptables, ip6tables and ip; runs nothing.
+"""The rules that redirect connections to the relay, as commands of iptables, ip6tables and ip; does not run them.
 
 *redirect* rewrites the destination (nat table); connection tracking remembers the original one. It covers clients on
 this machine (OUTPUT) and on others (PREROUTING). *tproxy* leaves packets unchanged and delivers them to this machine
-(mangle table, a mark, and a routing table that treats every address as local); packets of this machine's own clients do
-not pass there. Both redirect new connections only; connections that are open already go on unchanged.
+(mangle table, a mark, and a routing table that treats every address as local); it does not cover clients on this
+machine. Both redirect new connections only; connections that are open already go on unchanged.
 
-All names contain the relay's port, so leftovers of a dead relay are found in the kernel's tables: a chain
+All names contain the relay's port, so that leftovers of a relay that has died are found in the kernel's tables: a chain
 KPROXY_<port>, jumps to it, and a routing rule for the mark ROUTE_BASE + port.
 """
 
@@ -22,11 +22,11 @@ MODES = ("redirect", "tproxy")
 CLIENTS = ("all", "local", "remote")
 CHAIN = "KPROXY_"
 OWN_MARK = 0x6B70
-"""Mark on packets of relays' own connections to brokers, which are not redirected."""
+"""Mark on packets of relays' own connections to brokers; the rules do not redirect marked packets."""
 ROUTE_BASE = 0x6B70_0000
-"""The mark and routing table of tproxy have this number plus the relay's port."""
+"""The mark and the routing table of tproxy have the number ROUTE_BASE + relay's port."""
 MOST_PORTS = 15
-"""Most ports in one multiport match."""
+"""Maximum number of ports in one multiport match."""
 
 FAMILIES = {4: ("iptables", ("ip", "-4")), 6: ("ip6tables", ("ip", "-6"))}
 TABLES = {"redirect": "nat", "tproxy": "mangle"}
@@ -34,10 +34,11 @@ TABLES = {"redirect": "nat", "tproxy": "mangle"}
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules of one relay: connections to `ports` of "local" clients (on this machine), "remote" ones, or "all".
+    """The rules that redirect connections of `clients` to the brokers' `ports` to one relay.
 
-    `listen_port` is the relay's port, `families` are the IP versions 4 and 6. Raises ValueError if fields contradict
-    each other or there are too many ports.
+    `clients` is "local" (on this machine), "remote", or "all"; `mode` is one of MODES. `listen_port` is the relay's
+    port, `families` are the IP versions 4 and 6. Raises ValueError if fields contradict each other or there are too
+    many ports.
     """
 
     mode: str
@@ -50,9 +51,9 @@ class Rules:
         if self.mode == "tproxy" and self.clients == "local":
             raise ValueError("tproxy sees no connections of this machine's own clients: use redirect for them")
         if self.listen_port in self.ports:
-            raise ValueError(f"port {self.listen_port} cannot be both the relay's and one whose connections it takes")
+            raise ValueError(f"port {self.listen_port} is the relay's own: connections to it cannot be redirected")
         if not 0 < len(self.ports) <= MOST_PORTS:
-            raise ValueError(f"{len(self.ports)} ports; between 1 and {MOST_PORTS} can be taken")
+            raise ValueError(f"{len(self.ports)} ports given; transparent mode redirects 1 to {MOST_PORTS}")
 
     @property
     def chain(self) -> str:
@@ -60,7 +61,7 @@ class Rules:
 
     @property
     def hooks(self) -> tuple[str, ...]:
-        """The built-in chains that jump to the relay's chain."""
+        """The built-in netfilter chains that get a jump to the relay's chain."""
         hooks = []
         if self.clients != "local":
             hooks.append("PREROUTING")
@@ -73,7 +74,7 @@ class Rules:
         return [command for family in self.families for command in self._install(family)]
 
     def release(self) -> list[Command]:
-        """The commands that stop redirecting new connections; redirected ones go on."""
+        """The commands that stop redirecting new connections; connections that were redirected go on."""
         return [undone for family in self.families for undone in _undone(self._taking(family))]
 
     def remove(self) -> list[Command]:
@@ -103,9 +104,10 @@ class Rules:
         return ("-m", "multiport", "--dports", ",".join(map(str, self.ports)))
 
     def _taking(self, family: int) -> Command:
-        """The rule that redirects a new connection.
+        """The command that adds the rule for new connections: it redirects them to the relay.
 
-        It matches SYN packets only: when connection tracking has just begun, the nat table also sees later packets.
+        The rule matches SYN packets only: when connection tracking has just begun, the nat table also sees later
+        packets.
         """
         port = str(self.listen_port)
         if self.mode == "redirect":
@@ -139,21 +141,21 @@ def text(commands: Iterable[Command]) -> str:
     return "".join(f"{shlex.join(command)}\n" for command in commands)
 
 
-# --- what is there ---------------------------------------------------------------------------------------------------
+# --- installed rules -------------------------------------------------------------------------------------------------
 
 LISTINGS: tuple[Command, ...] = tuple(
     command
     for tables, ip in FAMILIES.values()
     for command in (*((tables, "-w", "-t", table, "-S") for table in TABLES.values()), (*ip, "rule", "show"))
 )
-"""Commands whose output shows every rule of kproxy."""
+"""Commands whose output together shows every rule of kproxy."""
 
 _CHAIN_LINE = re.compile(rf"-(?:N|A \S+ .*-j) {CHAIN}(\d{{1,5}})")
 _ROUTE_LINE = re.compile(r"\d+:\s.*fwmark 0x([0-9a-f]+) lookup (\d+)")
 
 
 def present(listings: Mapping[Command, str]) -> dict[int, list[Command]]:
-    """The commands that remove installed rules, by their relay's port, from the output of `LISTINGS`."""
+    """The commands that remove installed rules, by relay port, from the output of each command in `LISTINGS`."""
     found: dict[int, list[Command]] = {}
     for listing, output in listings.items():
         for line in reversed(output.splitlines()):
@@ -163,13 +165,16 @@ def present(listings: Mapping[Command, str]) -> dict[int, list[Command]]:
 
 
 def _installed(listing: Command, line: str) -> Iterator[tuple[int, list[Command]]]:
-    """(port, commands that install the rule in a line of a listing); nothing for rules of other programs."""
+    """Recognises kproxy's rule in a line of a listing; yields (relay port, commands that install the rule).
+
+    Yields nothing for rules of other programs.
+    """
     if listing[0] == "ip":
         match = _ROUTE_LINE.fullmatch(line.strip())
         if match and int(match[1], 16) == int(match[2]) and 0 < int(match[2]) - ROUTE_BASE < 1 << 16:
             ip, route = listing[:2], int(match[2])
             add = (*ip, "rule", "add", "fwmark", hex(route), "lookup", str(route))
-            # Removed last: it is the rule that shows that there is something to remove.
+            # This rule is removed last: as long as it exists, an interrupted removal can be found and repeated.
             yield route - ROUTE_BASE, [(*ip, "route", "add", "local", "default", "dev", "lo", "table", str(route)), add]
         return
     match = _CHAIN_LINE.fullmatch(line.strip())

@@ -1,7 +1,7 @@
 """The terminal interface in browsers: textual-serve starts a command for each browser; a token protects every path.
 
-With the token, a browser sees the traffic and uses the interface as the user who started it. So pages and the websocket
-that carries keys require it.
+A browser with the token sees the traffic and uses the interface as the user who started it. So the pages, and the
+websocket that carries key presses, require the token.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TOKEN_BYTES: Final = 32
 _TOKEN: Final = "token"  # noqa: S105 (its name in a URL)
 _FONT_SIZE: Final = 16
 SHUTDOWN_SECONDS: Final = 3.0
-"""Time for connected browsers to be told of the end."""
+"""Seconds that connected browsers get to learn of the end."""
 
 _POLICY: Final = (
     "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
@@ -50,7 +50,7 @@ class GuardedServer(Server):
     """
 
     def __init__(self, command: Sequence[str], title: str, token: str, port: int) -> None:
-        # Without `exec`, a shell would be the child process, and signals to end the command would reach only the shell.
+        # `exec` replaces the shell by the command, so that signals reach the command.
         super().__init__(f"exec {shlex.join(command)}", port=port, title=title, templates_path=_PAGES)
         self._token = token.encode()
         self._cookie = f"kproxy-{port}"
@@ -83,7 +83,7 @@ class GuardedServer(Server):
         if not self._is_token(request.cookies.get(self._cookie)):
             raise web.HTTPForbidden(text="The token is missing or wrong: open the URL that `kproxy web` printed.\n")
         if request.headers.get("Upgrade") is not None and not _same_origin(request):
-            raise web.HTTPForbidden(text="Asked by a page of another origin.\n")
+            raise web.HTTPForbidden(text="The request comes from a page of another origin.\n")
         return await handler(request)
 
     def _is_token(self, given: str | None) -> bool:
@@ -91,7 +91,10 @@ class GuardedServer(Server):
 
 
 def _same_origin(request: web.Request) -> bool:
-    """Whether the request is from this server's page: any page may open a websocket; browsers send its origin."""
+    """Whether the request comes from a page of this server.
+
+    Browsers send a page's origin; any page may open a websocket.
+    """
     return urlsplit(request.headers.get("Origin", "")).netloc.lower() == request.host.lower()
 
 
@@ -101,11 +104,11 @@ async def _confine(_request: web.Request, response: web.StreamResponse) -> None:
 
 
 def serve(command: Sequence[str], title: str, token: str, sockets: Sequence[socket.socket]) -> None:
-    """Serves until SIGINT or SIGTERM; the commands that were started for browsers end with it."""
+    """Serves until SIGINT or SIGTERM, then ends the commands that were started for browsers."""
     os.environ.pop("TMUX", None)  # copied text goes to the browser's clipboard, not to tmux
     os.environ["PYTHONUTF8"] = "1"  # browsers show all of Unicode, whatever this terminal can
     server = GuardedServer(command, title, token, sockets[0].getsockname()[1])
-    with contextlib.redirect_stdout(sys.stderr):  # textual-serve prints the last output of commands that end
+    with contextlib.redirect_stdout(sys.stderr):  # textual-serve prints output of ended commands
         web.run_app(
             server.make_app(),
             sock=list(sockets),

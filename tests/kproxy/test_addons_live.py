@@ -180,7 +180,7 @@ def test_one_that_fails_is_named_and_traffic_and_the_others_go_on(cluster: str, 
     log = tmp_path / "kproxy.log"
     with running(tmp_path, cluster, "--metrics", "0", "--addon", str(bad), "--log-file", str(log)) as run:
         run.produce()
-        run.expect("warning: (observer BadObserver has failed and sees nothing more: RuntimeError: observer's reason)")
+        run.expect("warning: (observer BadObserver has failed and is disabled: RuntimeError: observer's reason)")
         run.expect(r"warning: (actor BadActor has failed on Produce v\d+ and is disabled .*: RuntimeError: actor's)")
         found = settled(run.expect(r"metrics on (\S+)"), records=20)
         run.produce()
@@ -296,12 +296,12 @@ def test_what_cannot_be_is_said_in_one_line(tmp_path: Path) -> None:
     slow = str(EXAMPLES / "slow.py")
     cases = [
         (["--addon", str(broken)], 2, "ZeroDivisionError"),
-        (["--addon", str(chooser)], 2, "observer Chooses: its filter: "),
+        (["--addon", str(chooser)], 2, "observer Chooses: filter: "),
         (["--addon", "no.such.module"], 2, "addon no.such.module: "),
-        (["--addon", slow, "--no-record"], 2, "--no-record excludes them"),
+        (["--addon", slow, "--no-record"], 2, "remove --no-record"),
         (["--metrics", "x"], 2, "no port"),
         (["--otel-endpoint", "http://user:secret@x"], 2, "OTEL_EXPORTER_OTLP_HEADERS"),
-        (["--otel-endpoint", "x"], 2, "no http(s) URL"),
+        (["--otel-endpoint", "x"], 2, "not an http(s) URL"),
     ]
     for arguments, code, words in cases:
         failed = failing(tmp_path, "--upstream", "x", "--listen", str(free_port()), *arguments)

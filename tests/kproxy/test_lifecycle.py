@@ -167,7 +167,7 @@ def test_it_must_be_clear_which_run_is_meant(home: Home) -> None:
     home.kproxy("run", *home.upstream, "--detach", "--name", "one")
     taken = home.kproxy("run", *home.upstream, "--listen", str(free_port()), "--detach", "--name", "one")
     assert taken.returncode == 2
-    assert "a run of that name is process" in taken.stderr
+    assert "is taken by process" in taken.stderr
     home.kproxy("run", *home.upstream, "--listen", str(free_port()), "--detach", "--no-record", "--name", "two")
     assert len(home.runs()) == 2
     ambiguous = home.kproxy("stop")

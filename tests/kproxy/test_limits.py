@@ -177,7 +177,7 @@ def test_warnings_of_many_topics_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
     events = asyncio.run(told())
     assert len(events) == server.MOST_TOPICS + 2
-    assert events[-2:] == ["more than 1000 different warnings: others are not told now", "another"]
+    assert events[-2:] == ["more than 1000 different warnings: further ones are not shown for now", "another"]
 
 
 def test_room_is_given_back() -> None:

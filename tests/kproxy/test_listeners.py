@@ -88,7 +88,7 @@ def test_a_taken_port_is_told_of_and_another_taken(base: int) -> None:
     assert port != base + 1
     assert opened.served == [(port, node(1))]
     (warning,) = opened.warnings
-    assert f"port {base + 1} of broker 1 is taken: it is served on {port}" in warning
+    assert f"port {base + 1} of broker 1 is taken: its listener uses {port}" in warning
     for one in (other, *opened.sockets):
         one.close()
 
@@ -121,8 +121,8 @@ def test_a_reserved_port_is_nobodys(base: int) -> None:
 @pytest.mark.parametrize(
     ("share", "served", "why"),
     [
-        (Share(2, 100, "a test"), 2, "2 nodes are served (--max-listeners 2)"),
-        (Share(100, 3, "a test"), 3, "3 nodes are served (a test, a quarter of which is for listeners)"),
+        (Share(2, 100, "a test"), 2, "2 nodes have listeners (--max-listeners 2)"),
+        (Share(100, 3, "a test"), 3, "3 nodes have listeners (a test, a quarter of them for listeners)"),
     ],
 )
 @pytest.mark.parametrize("strict", [False, True])

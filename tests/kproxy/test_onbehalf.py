@@ -142,7 +142,11 @@ def told_of(running: RelayProcess, text: str) -> bool:
 
 @pytest.mark.parametrize(
     ("password", "why"),
-    [(sasl.PASSWORD, ""), ("wrong", "refuses: SASL_AUTHENTICATION_FAILED"), (None, "cannot be asked")],
+    [
+        (sasl.PASSWORD, ""),
+        ("wrong", "refuses kproxy's credentials: SASL_AUTHENTICATION_FAILED"),
+        (None, "cannot be authenticated to"),
+    ],
 )
 def test_a_check_before_the_run_authenticates(
     broker: LiveBroker, tmp_path: Path, password: str | None, why: str

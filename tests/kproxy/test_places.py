@@ -52,7 +52,7 @@ def test_listen_and_upstream() -> None:
         with pytest.raises(ValueError, match="no "):
             listen(text)
     for text in ("a,,b", "kafka..local:9092", "x" * 64):
-        with pytest.raises(ValueError, match="no host"):
+        with pytest.raises(ValueError, match=r"no host|not a host name"):
             upstream(text)
 
 
@@ -60,7 +60,7 @@ def test_what_can_be_advertised() -> None:
     for text in ("", "proxy.example", "{broker}.kafka.local:{port}", "[::1]", "b{broker}.example:443"):
         assert advertise(text) == text
     for text in ("x:99999", "{brokr}.x", "a b", ":1", "a..b", "{port"):
-        with pytest.raises(ValueError, match="no "):
+        with pytest.raises(ValueError, match=r"no |not a host name"):
             advertise(text)
 
 
@@ -71,7 +71,7 @@ def test_sizes(text: str, value: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "1.5M", "1 2"])
 def test_what_is_no_size(text: str) -> None:
-    with pytest.raises(ValueError, match="no size"):
+    with pytest.raises(ValueError, match="not a size"):
         size(text)
 
 
@@ -106,7 +106,7 @@ def test_what_can_be_recorded(text: str) -> None:
 def test_what_is_not_known_when_a_request_begins(field: str) -> None:
     with pytest.raises(ValueError, match=re.escape(f"{field} (")) as refused:
         record_filter(f"api == Fetch or not {field}")
-    assert str(refused.value).endswith("what is known: api, class, version, client.id, client, broker")
+    assert str(refused.value).endswith("use api, class, version, client.id, client, broker")
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from kproxy.core.rewrite import Change
 from kproxy.decoders.exchange import Exchange, Health
 from kproxy.recording import recorder as recording
 from kproxy.recording.recorder import Recorder
-from kproxy.recording.sinks import Batch, Buffers, File, Ring, pcapng_header
+from kproxy.recording.sinks import UNBOUNDED, Batch, Buffers, File, Ring, pcapng_header
 from tests.kproxy.core.frames import request, response
 
 CLIENT, BROKER = ("10.0.0.1", 51234), ("10.0.0.2", 9092)
@@ -156,7 +156,17 @@ def test_a_small_ring_keeps_its_size(tmp_path: Path, threaded: bool) -> None:
     assert max(sizes) <= segment
 
 
-class Failing:
+class Disk:
+    """A sink that cannot tell how much room it has."""
+
+    def room(self) -> int:
+        return UNBOUNDED
+
+    def close(self) -> None:
+        pass
+
+
+class Failing(Disk):
     """A disk that is full after the first batch."""
 
     def __init__(self) -> None:
@@ -167,9 +177,6 @@ class Failing:
         if self.wrote.is_set():
             raise OSError(errno.ENOSPC, "No space left on device")
         self.wrote.set()
-
-    def close(self) -> None:
-        pass
 
 
 @pytest.mark.parametrize("threaded", [True, False])
@@ -245,7 +252,7 @@ def test_a_recording_that_somebody_removes_stops(tmp_path: Path) -> None:
     assert failures == ["the file has been removed"]
 
 
-class Stuck:
+class Stuck(Disk):
     """A disk that takes its time."""
 
     def __init__(self) -> None:
@@ -255,9 +262,6 @@ class Stuck:
     def write(self, batch: Batch) -> None:
         assert self.go_on.wait(30)
         self.sizes.append(batch.size)
-
-    def close(self) -> None:
-        pass
 
 
 def test_what_the_disk_cannot_take_is_dropped_and_counted() -> None:
@@ -270,6 +274,32 @@ def test_what_the_disk_cannot_take_is_dropped_and_counted() -> None:
     sink.go_on.set()
     recorder_.close()
     assert sum(sink.sizes) < 8 << 20
+
+
+class Small(Stuck):
+    """A slow disk of 4 MiB."""
+
+    SIZE = 4 << 20
+
+    def write(self, batch: Batch) -> None:
+        assert self.go_on.wait(30)
+        if batch.size > self.room():
+            raise OSError(errno.ENOSPC, "No space left on device")
+        self.sizes.append(batch.size)
+
+    def room(self) -> int:
+        return self.SIZE - sum(self.sizes)
+
+
+def test_batches_that_wait_for_a_disk_fill_it_to_the_last_that_fits() -> None:
+    sink = Small()
+    recorder_ = Recorder(sink, Schedule(), lambda _: None, threaded=True, queue_max=64 << 20)
+    flow = recorder_.connection(CLIENT, BROKER)
+    for _ in range(20):
+        flow.data(0, bytes(recording.BATCH_BYTES))
+    sink.go_on.set()
+    recorder_.close()
+    assert sink.room() < 2 * recording.BATCH_BYTES
 
 
 def test_drops_are_in_the_file(tmp_path: Path) -> None:
@@ -326,7 +356,7 @@ def test_connections_from_one_port_by_way_of_two_listeners_stay_apart(tmp_path: 
 def test_a_timer_that_comes_while_the_last_batch_is_written_writes_nothing_again() -> None:
     schedule = Schedule()
 
-    class Slow:
+    class Slow(Disk):
         """A file whose write lets the timer go off."""
 
         def __init__(self) -> None:
@@ -335,9 +365,6 @@ def test_a_timer_that_comes_while_the_last_batch_is_written_writes_nothing_again
         def write(self, batch: Batch) -> None:
             self.packets += batch.packets
             schedule.run()
-
-        def close(self) -> None:
-            pass
 
     sink = Slow()
     recorder_ = recorder(sink, schedule)

@@ -137,8 +137,8 @@ def test_the_recording_says_how_client_and_broker_came_together(broker: FakeBrok
                 exactly(upstream_side, 4)
         process.stop()
     held = recording.read_bytes()
-    assert f"client {there} came to kproxy at {process.bootstrap}, the bootstrap listener".encode() in held
-    assert f"kproxy came to broker {broker.address} as {host}:{port}".encode() in held
+    assert f"client {there} connected to kproxy at {process.bootstrap}, the bootstrap listener".encode() in held
+    assert f"kproxy connected to broker {broker.address} from {host}:{port}".encode() in held
 
 
 def test_a_recording_that_cannot_begin_says_why() -> None:

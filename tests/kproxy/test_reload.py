@@ -61,7 +61,7 @@ def test_an_actor_that_has_failed_acts_again(tmp_path: Path) -> None:
         said, code = reload(tmp_path, "Nobody")
         assert "there is no actor 'Nobody'" in said
         assert code == 2
-        assert reload(tmp_path, "Notes") == ("loaded again: Notes\n", 0)
+        assert reload(tmp_path, "Notes") == ("reloaded: Notes\n", 0)
         run.exchange(12, 0)
         assert calls.read_text() == "old mended "
         path.write_text("syntax error")

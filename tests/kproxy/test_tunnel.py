@@ -107,7 +107,7 @@ def test_the_recording_has_the_brokers_address(broker: FakeBroker, kind: Kind, t
     found = [item for item in reader if isinstance(item, Exchange)]
     reader.close()
     assert [one.connection.broker for one in found] == [broker.address]
-    assert f"kproxy came to broker {broker.address} through {way.url} as ".encode() in recording.read_bytes()
+    assert f"kproxy connected to broker {broker.address} through {way.url} from ".encode() in recording.read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_refusal_behind_the_proxy_is_named(broker: FakeBroker, kind: Kind, sai
     with kind({}) as way, RelayProcess(settings(broker.address, way.url)) as process:
         with connect(process.bootstrap) as client, pytest.raises(ConnectionResetError):
             client.recv(1)
-        wanted = f"upstream {broker.address} cannot be reached: {way.url} does not connect to it: {said}"
+        wanted = f"upstream {broker.address} cannot be reached: {way.url} refused to connect to it: {said}"
         assert wanted in process.command("status")["messages"]
 
 
@@ -131,7 +131,7 @@ def test_wrong_credentials_are_named_and_not_told(
     with kind({}, ("me", SECRET)) as way:
         why = asyncio.run(probe.problem("127.0.0.1", broker.port, SECONDS, through=Tunnel.parse(way.url)))
     assert why is not None
-    assert "does not connect to it" in why
+    assert "refused to connect to it" in why
     assert "private" not in why
 
 
@@ -194,7 +194,7 @@ def test_addresses_of_proxies(text: str) -> None:
     ("text", "why"),
     [("h:1", "invalid proxy"), ("ftp://h:1", "invalid proxy"), ("http://", "invalid proxy"),
      ("http://h/path", "invalid proxy"),
-     ("socks5://me:secret@h:1", "credentials belong"), ("socks5://h:99999", "Port out of range")],
+     ("socks5://me:secret@h:1", "credentials in a URL are visible"), ("socks5://h:99999", "Port out of range")],
 )  # fmt: skip
 def test_what_is_no_proxys_address(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why) as raised:

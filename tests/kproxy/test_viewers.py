@@ -73,9 +73,9 @@ def test_somebody_else_s_viewer_is_used_and_a_bad_one_named() -> None:
     assert type(by_name(found.viewers)["json"]).__module__ == "kproxy.decoders.payloads.json"
     said = "\n".join(found.warnings)
     for name, why in (
-        ("shout", "is there already"),
-        ("json2", "'json' is there already"),
-        ("nameless", "its name is no str"),
+        ("shout", "exists already"),
+        ("json2", "'json' exists already"),
+        ("nameless", "its name is not a str"),
         ("needy", "TypeError"),
         ("deaf", "it has no guess()"),
         ("gone", "AttributeError"),

@@ -12,7 +12,7 @@ from kproxy.captures.views import VIEWS
 
 class Entry(NamedTuple):
     target: str
-    """module:attribute of a click.Command; the module stands in this folder."""
+    """Where the click.Command is: "module:attribute", with a module of this folder."""
     help: str
 
 
@@ -28,22 +28,26 @@ COMMANDS: dict[str, Entry] = {
     "export": Entry("export:command", "Write exchanges as JSON, CSV, Parquet, pcapng or HTML."),
     "stats": Entry("stats:command", "Summarise captures: count, errors, latency, bytes."),
     "findings": Entry("findings:command", "Say what is wrong, and prove it with exchanges."),
-    **{view.command.name: Entry(f"views:{view.command.name}", view.command.summary) for view in VIEWS.values()},
+    **{
+        view.command.name: Entry(f"views:{view.command.name}", view.command.summary)
+        for view in VIEWS.values()
+        if view.command
+    },
     "audit": Entry("audit:command", "Show which clients an upgrade of the brokers would cut off."),
     "merge": Entry("repack:merge", "Merge captures into one."),
     "split": Entry("repack:split", "Split captures into bounded files."),
-    "spark": Entry("spark:command", "Work on captures that outgrow one machine, by Spark."),
+    "spark": Entry("spark:command", "Make tables of captures that outgrow one machine, with Spark."),
     "decode": Entry("decode:command", "Decode messages by hand: hex, a file, or standard input."),
     "schema": Entry("schema:command", "Look up Kafka's messages, versions, releases and error codes."),
     "demo": Entry("demo:command", "Watch real clients talk to an embedded cluster."),
     "ca": Entry("ca:command", "Show the CA of kproxy's own certificates, and export it."),
     "config": Entry("config:command", "Show where settings come from, and check them."),
     "completion": Entry("completion:command", "Print the completion script of a shell."),
-    "doctor": Entry("doctor:command", "Say what this machine and terminal offer."),
+    "doctor": Entry("doctor:command", "Check what this machine and terminal support."),
 }
 
 
 def load(target: str) -> click.Command:
-    """The command that "module:attribute" names."""
+    """Import the command that `target` ("module:attribute") names."""
     module, _, attribute = target.partition(":")
     return cast("click.Command", getattr(import_module(f"{__name__}.{module}"), attribute))

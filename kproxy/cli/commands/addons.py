@@ -15,12 +15,12 @@ def command() -> None:
 
 @command.command()
 @click.argument("name", required=False)
-@click.option("--run", "wanted", metavar="PID|NAME", help="Proxy to use; may be left out if only one runs.")
+@click.option("--run", "wanted", metavar="PID|NAME", help="The proxy; may be left out if only one runs.")
 def reload(name: str | None, wanted: str | None) -> None:
-    """Load the actor NAME again, or all actors: one that has failed acts again.
+    """Load the actor NAME again, or all actors; this also enables actors that have failed.
 
-    Its file or module is read anew, so that what was mended counts. Connections stay. The exit code is 2 where there is
-    no such actor, or it cannot be loaded, and 4 where the proxy does not answer.
+    Files and modules are read again, so that edits take effect; connections stay open. The exit code is 2 if there is
+    no such actor or it cannot be loaded, and 4 if the proxy does not answer.
 
     \b
     kproxy addons reload
@@ -39,4 +39,4 @@ def reload(name: str | None, wanted: str | None) -> None:
     if "error" in answer:
         raise Failure(str(answer["error"]), Exit.USAGE)
     if not cli.current().quiet:
-        click.echo(f"loaded again: {', '.join(answer['reloaded'])}", err=True)
+        click.echo(f"reloaded: {', '.join(answer['reloaded'])}", err=True)

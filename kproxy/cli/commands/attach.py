@@ -13,6 +13,7 @@ from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.exporting import exporter
 from kproxy.cli.interface import painting, preferences
 from kproxy.cli.opening import opener
+from kproxy.cli.options.findings import telling_findings
 from kproxy.cli.options.reading import defining, headless, releasing, revealing
 from kproxy.cli.options.types import FILTER
 from kproxy.cli.options.viewing import Viewing, viewing
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("wanted", required=False, metavar="[PID|NAME]")
 @headless
+@telling_findings
 @click.option("-Y", "--filter", "expression", type=FILTER, metavar="EXPR", help="Show only exchanges that match.")
 @revealing
 @releasing
@@ -36,15 +38,16 @@ if TYPE_CHECKING:
 def command(
     wanted: str | None,
     headless: bool,
+    least: str,
     expression: Expression | None,
     show_secrets: bool,
     release: str | None,
     user_definitions: tuple[str, ...],
     viewing: Viewing,
 ) -> None:
-    """Watch a proxy, or a kproxy sniff, that is running, from the start of its recording; leaving does not end it.
+    """Watch a running proxy or kproxy sniff, from the start of its recording; leaving does not end it.
 
-    Without PID or NAME it is the only one. Several may watch the same.
+    PID or NAME may be left out if only one is running. Several users may watch the same one.
 
     \b
     kproxy attach
@@ -63,7 +66,7 @@ def command(
     as_json = cli.current().json
     if headless or as_json or not can_paint():
         view = View(show_secrets=show_secrets, payloads=viewing.payloads() if as_json else None)
-        _print(run, expression, release, user_definitions, view, as_json=as_json)
+        _print(run, expression, release, user_definitions, view, as_json=as_json, least=least)
     else:
         _show(run, str(expression or ""), release, user_definitions, viewing, show_secrets=show_secrets)
 
@@ -76,6 +79,7 @@ def _print(
     view: View,
     *,
     as_json: bool,
+    least: str,
 ) -> None:
     from kproxy.runs.following import Follower, Stopping
 
@@ -88,6 +92,7 @@ def _print(
             release=release,
             user_definitions=user_definitions,
             view=view,
+            least=least,
         )
         follower.run(stopping.event)
     if follower.left_out:
@@ -109,7 +114,7 @@ def _show(
     from kproxy.runs import scratch
     from kproxy.runs.launcher import Indexer, arguments
 
-    assert run.recording is not None  # noqa: S101 (the caller asked)
+    assert run.recording is not None  # noqa: S101 (`command` has checked it)
     device = run.state.get("device")
     arrived = threading.Event()
     warnings: list[str] = []

@@ -39,10 +39,10 @@ LEFT = 4
     "--against",
     type=click.Path(path_type=pathlib.Path, allow_dash=False, readable=False),
     metavar="CAPTURE",
-    help="Judge by the ApiVersions responses in this capture, of another cluster, and not by a release.",
+    help="Compare with the ApiVersions responses in this capture of another cluster, instead of a release.",
 )
-@click.option("--csv", "form", flag_value="csv", help="A row for each finding, for spreadsheets.")
-@click.option("--html", "form", flag_value="html", help="A self-contained page.")
+@click.option("--csv", "form", flag_value="csv", help="Write CSV: a row for each finding.")
+@click.option("--html", "form", flag_value="html", help="Write a self-contained HTML page.")
 @partial(selecting, conditions={CUT_OFF: "with exit code 1 if a client would be cut off"})
 @porting
 @releasing
@@ -64,14 +64,15 @@ def command(
     keylog: Path | None,
     spooling: Spooling,
 ) -> None:
-    """Show which clients an upgrade of the brokers would cut off, and who speaks what is deprecated.
+    """Show which clients an upgrade of the brokers would cut off, and which use deprecated versions.
 
     Kafka 4.0 refuses old versions of requests (KIP-896): it closes the connection without an answer. What each release
     serves is taken from its definitions, because brokers advertise more than they serve. Each row names the client,
-    the API and version, what it loses, its principal, software, groups and topics, and how often it was seen.
+    the API and version, what stops working, its principal, software, groups and topics, and how often it was seen.
 
-    cut-off: refused. unsure: refused, but the client may be able to speak another version. deprecated: served, but on
-    its way out. broker: sent by a broker, which is upgraded with the cluster.
+    Verdicts: cut-off, the release refuses the version; unsure, the release refuses it, but the client may be able to
+    speak another version; deprecated, the release serves it, but a later one may not; broker, a broker of the cluster
+    sent the request, and is upgraded too.
 
     \b
     kproxy audit capture.pcap
@@ -127,7 +128,10 @@ def _target(name: str | None) -> Served:
 
 
 def _offered(reader: Reader, path: Path) -> Served:
-    """What the cluster of a capture offers. Raises Failure if the capture does not tell, CaptureError if unreadable."""
+    """The API versions that the brokers in a capture advertise.
+
+    Raises Failure if the capture has no ApiVersions response, CaptureError if it is unreadable.
+    """
     from kproxy.captures.analysis.audit import Audit
     from kproxy.decoders.exchange import Exchange
 
@@ -141,14 +145,16 @@ def _offered(reader: Reader, path: Path) -> Served:
     if found is None:
         if reader.error is not None:
             raise reader.error
-        raise Failure(f"{path}: has no ApiVersions response of a broker, so what it offers is unknown", Exit.INPUT)
+        raise Failure(
+            f"{path}: has no ApiVersions response, so the versions that its brokers serve are unknown", Exit.INPUT
+        )
     if reader.error is not None:
         settings.warn(f"{path}: {reader.error}")
     return found
 
 
 def _audited(reader: Reader, selection: Selection) -> Audit:
-    """The audit of the selected exchanges; what the others tell of versions and topics is known as well."""
+    """The audit of the selected exchanges. From all others it learns API versions and topic names only."""
     from kproxy.captures.analysis.audit import Audit
     from kproxy.decoders.exchange import Exchange
 
@@ -169,7 +175,7 @@ def _audited(reader: Reader, selection: Selection) -> Audit:
 
 
 def text(result: Mapping[str, Any]) -> Iterator[str]:
-    """The object "kproxy.audit/1" as a table, and what is known of each client and why below it."""
+    """Lines for an object of schema "kproxy.audit/1": a table, then a description of each client under its verdict."""
     from kproxy.captures.export.audit import MEANINGS, notes, second, served, target, who
     from kproxy.decoders.escaping import escape
 
@@ -207,7 +213,7 @@ def text(result: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _clients(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """Who each client is, and why each of its versions is listed; rows of one client stand together."""
+    """Lines that describe each client and say why each of its versions is listed; `rows` are sorted by client."""
     from kproxy.captures.export.audit import few, who
 
     last = None

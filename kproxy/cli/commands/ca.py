@@ -13,7 +13,7 @@ from kproxy.cli.terminal import forcing, output, refuse_existing
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _LEAST_PASSWORD = 6
-"""Java's keytool refuses truststores with a shorter password."""
+"""Characters; Java's keytool refuses truststores with shorter passwords."""
 
 
 @click.command()
@@ -22,13 +22,13 @@ _LEAST_PASSWORD = 6
 )
 @click.option("--truststore", type=_FILE, metavar="FILE", help="Write a PKCS#12 truststore for Java.")
 @click.option("--password-env", metavar="VARIABLE", help="Environment variable with the truststore's password.")
-@click.option("--renew", is_flag=True, help="Make a new CA; clients must be given it anew.")
+@click.option("--renew", is_flag=True, help="Make a new CA; all clients need the new certificate.")
 @forcing
 def command(pem: Path | None, truststore: Path | None, password_env: str | None, renew: bool) -> None:
     """Show kproxy's own certificate authority, and export what clients need to trust it.
 
     `kproxy run --tls-in auto` shows each client a certificate that this CA made for the host it asked for. The CA is
-    made on first use, its key stays in your data directory and is nobody else's.
+    made on first use; its key stays in your data directory, where only you can read it.
 
     \b
     kproxy ca

@@ -33,7 +33,7 @@ def path() -> None:
 
 @command.command()
 def show() -> None:
-    """Print every option that something sets, its value and what sets it."""
+    """Print every option that the environment or the configuration sets: its value and source."""
     settings.read_sources()
     shown = list(effective())
     if not shown and not settings.current().json:
@@ -57,7 +57,7 @@ def without_credentials(value: Any) -> Any:
 @command.command()
 @click.pass_context
 def check(ctx: click.Context) -> None:
-    """Read the configuration and say what in it means nothing; ends with 2 where something does."""
+    """Check the configuration: print unknown keys and invalid values. The exit code is 2 if there are any."""
     settings.read_sources()
     lines = [*unknown(), *unfit(), *clusters.unfit(), *interface.unfit()]
     for line in lines:
@@ -65,7 +65,7 @@ def check(ctx: click.Context) -> None:
     if lines:
         ctx.exit(Exit.USAGE)
     path = settings.config_path()
-    click.echo(f"{path}: ok" if path.exists() else f"{path}: none, defaults hold")
+    click.echo(f"{path}: ok" if path.exists() else f"{path}: does not exist, defaults apply")
 
 
 def _commands() -> Iterator[tuple[str, click.Command]]:
@@ -84,7 +84,7 @@ def _own_options(command: click.Command) -> Iterator[click.Option]:
 
 
 def effective() -> Iterator[Setting]:
-    """All options that are set by anything but their default; an option of a group's commands comes once."""
+    """Every option that the environment or the configuration sets; options that commands of a group share come once."""
     seen: set[tuple[str, str]] = set()
     for name, found in _commands():
         for option in _own_options(found):

@@ -29,9 +29,9 @@ FORMATS = ("tree", "json", "hex")
 NO_TEXT = re.compile(rb"[^\t\r\n -~]")
 NOT_IN_DUMPS = str.maketrans("", "", string.hexdigits + " \t\r\n")
 MOST_TEXT = 1 << 20
-"""Longest text in characters that may be a binary message: a longer one would have a byte that is not text."""
+"""Longest text, in characters, that may be a binary message: longer messages hold bytes that are not text."""
 READINGS = 10
-"""Most other readings that are listed without --all."""
+"""How many of the other readings that fit are listed without --all."""
 
 
 @click.command()
@@ -42,7 +42,7 @@ READINGS = 10
 @click.option("--response", "side", flag_value="response", help="The bytes are responses.")
 @click.option("--body", "body", is_flag=True, help="The bytes are a body alone, without length and header.")
 @click.option("--records", "records", is_flag=True, help="The bytes are record batches.")
-@click.option("--base64", "base64", is_flag=True, help="The text is base64 and not hex.")
+@click.option("--base64", "base64", is_flag=True, help="The text is base64 instead of hex.")
 @click.option(
     "--format", "form", type=click.Choice(FORMATS), default="tree", show_default=True, help="Form of the output."
 )
@@ -54,7 +54,7 @@ READINGS = 10
     default="64M",
     show_default=True,
     metavar="SIZE",
-    help="Do not open record batches of more than this, decompressed.",
+    help="Do not decode record batches that decompress to more than this.",
 )
 @releasing
 @defining
@@ -81,13 +81,12 @@ def command(
 ) -> None:
     """Decode messages by hand: every field with its bytes.
 
-    HEX is hex in any dress: plain, with 0x or \\x, a C array, or what xxd, hexdump, od, tcpdump -X and tshark -x print.
-    @FILE and - (standard input) may hold such text, or the bytes themselves. Frames that follow each other are decoded
-    one after another.
+    HEX is plain hex, hex with 0x or \\x, a C array, or the output of xxd, hexdump, od, tcpdump -X or tshark -x. @FILE
+    and - (standard input) may hold such text, or the bytes themselves. There may be several frames.
 
-    A request says what it is. A response needs --api and --version, unless its request stands before it; otherwise
-    every layout is tried, the likeliest reading is shown, and what else fits is said. Ends with 3 where bytes do not
-    fit.
+    A request's header holds its API and version. A response needs --api and --version, unless its request comes before
+    it; otherwise every layout is tried, the likeliest reading is shown, and the others that fit are listed. The exit
+    code is 3 if bytes do not fit.
 
     \b
     kproxy decode 00000014 0012 0003 00000001 0004 74657374 00 02 61 02 31 00
@@ -128,7 +127,7 @@ def command(
 def _asked(
     api: Named | None, version: int | None, side: str | None, known: Definitions, *, body: bool, records: bool
 ) -> Asked:
-    """What the options ask for. Raises Failure if they contradict each other or name a version that does not exist."""
+    """The message that the options describe. Raises Failure if they contradict each other or name an absent version."""
     from kproxy.decoders.byhand import Asked
     from kproxy.decoders.stream import Side
 
@@ -160,7 +159,7 @@ def _pieces(words: tuple[str, ...], *, base64: bool) -> list[bytes]:
 
     named = words[0] == "-" or words[0].startswith("@")
     if named and len(words) > 1:
-        raise Failure("one @FILE or - at a time", Exit.USAGE)
+        raise Failure("@FILE or - must be the only argument", Exit.USAGE)
     where = words[0].removeprefix("@") if named else "HEX"
     content = _read(words[0]) if named else " ".join(words)
     try:
@@ -168,7 +167,10 @@ def _pieces(words: tuple[str, ...], *, base64: bool) -> list[bytes]:
             text = _as_text(content)
             if text is None:
                 if is_capture(content):
-                    raise Failure(f"{where}: a capture and not messages (kproxy export reads it)", Exit.INPUT)
+                    raise Failure(
+                        f"{where}: this is a capture, which kproxy export reads; kproxy decode takes messages",
+                        Exit.INPUT,
+                    )
                 return [content]
             try:
                 return [of_base64(text)] if base64 else bytes_of(text)
@@ -284,7 +286,7 @@ def _headline(opened: Opened, known: Definitions, style: Style) -> str:
 
 
 def _readings(opened: Opened, most: int | None) -> Iterator[str]:
-    """Lines with the other possible readings, one for each message with its versions."""
+    """Lines that name the other readings that fit, one line for each message with its versions."""
     from kproxy.decoders.schema.described import ranges
 
     groups: dict[str, list[Reading]] = {}

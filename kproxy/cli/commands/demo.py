@@ -25,10 +25,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--headless", is_flag=True, help="No terminal UI: one line an exchange, and a table at the end.")
-@click.option(
-    "--seconds", type=click.FloatRange(min=0, min_open=True), metavar="N", help="End by itself after N seconds."
-)
+@click.option("--headless", is_flag=True, help="No terminal UI: one line per exchange, and a table at the end.")
+@click.option("--seconds", type=click.FloatRange(min=0, min_open=True), metavar="N", help="End after N seconds.")
 @click.option(
     "-w", "--write", "record_to", type=click.Path(path_type=Path), metavar="FILE", help="Record to this pcapng file."
 )
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
     "--listen-port",
     type=click.IntRange(1, 65535),
     metavar="PORT",
-    help="Where the proxy listens (19092, or any port where that is taken).",
+    help="Port of the proxy (default: 19092, or any free port if that is taken).",
 )
 @forcing
 @painting

@@ -17,7 +17,7 @@ from kproxy.cli import settings
 from kproxy.cli.exits import Exit
 from kproxy.cli.tables import size
 
-SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 (where Linux keeps it; only its room is read)
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 (Linux's shared memory; only its free space is read)
 RING_BYTES = 256 << 20
 FEW_FILES = 4096
 CAP_NET_RAW = 13
@@ -43,11 +43,11 @@ Check = Callable[[], Iterator[Fact]]
 @click.command()
 @click.pass_context
 def command(ctx: click.Context) -> None:
-    """Say what this machine and terminal offer, and what is missing.
+    """Check what this machine and terminal support, and what is missing.
 
-    Python and packages with the extras that bring them, what is compiled, Java and what is wrong with it, the rights
-    and programs that capturing and transparent mode need, the terminal, and what is kept on disk. Ends with 1 where
-    something does not work; what is merely absent is a note.
+    It checks Python and packages (with the extras that install them), compiled modules, Java, the rights and programs
+    that capturing and transparent mode need, the terminal, and kproxy's directories. The exit code is 1 if something
+    does not work; an optional part that is absent is a note.
 
     \b
     kproxy doctor
@@ -71,7 +71,7 @@ def _facts(check: Check) -> Iterator[Fact]:
     try:
         yield from check()
     except (OSError, ImportError, ValueError, subprocess.SubprocessError) as error:
-        yield Fact(check.__name__.replace("_", " "), "note", f"cannot be told: {error}")
+        yield Fact(check.__name__.replace("_", " "), "note", f"unknown: {error}")
 
 
 def python() -> Iterator[Fact]:
@@ -105,7 +105,7 @@ def packages() -> Iterator[Fact]:
 
 def event_loop() -> Iterator[Fact]:
     try:
-        import uvloop  # noqa: F401 (whether it can be)
+        import uvloop  # noqa: F401 (imported only to see whether that works)
     except ImportError as error:
         yield Fact("event loop", "note", f"asyncio's own, slower than uvloop ({error})")
     else:
@@ -157,7 +157,7 @@ def libpcap() -> Iterator[Fact]:
 
     name = find_library("pcap")
     if name is None:
-        yield Fact("libpcap", "note", "not found; captures are read all the same, only capturing needs it")
+        yield Fact("libpcap", "note", "not found; only capturing needs it, reading captures does not")
     else:
         yield Fact("libpcap", "ok", name)
 
@@ -180,7 +180,7 @@ def tshark() -> Iterator[Fact]:
 
     program = shutil.which("tshark")
     if program is None:
-        yield Fact("tshark", "note", "not found; nothing of kproxy needs it")
+        yield Fact("tshark", "note", "not found; kproxy does not need it")
         return
     said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False, timeout=PATIENCE).stdout
     yield Fact("tshark", "ok", f"{said.partition(chr(10))[0].strip(' .') or 'of unknown version'} at {program}")
@@ -224,7 +224,7 @@ def terminal() -> Iterator[Fact]:
     import shutil
 
     if not sys.stdout.isatty():
-        yield Fact("terminal", "note", "standard output is none: one line an exchange instead of the UI")
+        yield Fact("terminal", "note", "standard output is not a terminal: one line per exchange instead of the UI")
     else:
         size = shutil.get_terminal_size()
         small = size.columns < NARROW or size.lines < LOW

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -21,6 +22,7 @@ from kproxy.cli.terminal import forcing, output, refuse_capture, refuse_existing
 from kproxy.decoders.plurals import counted
 
 if TYPE_CHECKING:
+    from kproxy.captures.findings.model import Finding
     from kproxy.captures.ports import Ports
     from kproxy.captures.reader import Item, Reader
     from kproxy.captures.redaction.exchanges import Redaction
@@ -43,7 +45,7 @@ SMALL = 16 << 20
     "target",
     type=click.Path(path_type=Path, allow_dash=True),
     metavar="OUT",
-    help="Write here and not to standard output (-); with --format parquet a folder.",
+    help="Output file (- is standard output); with --format parquet a folder.",
 )
 @click.option(
     "--format",
@@ -59,34 +61,47 @@ SMALL = 16 << 20
     default="64M",
     show_default=True,
     metavar="SIZE",
-    help="Do not open record batches of more than this, decompressed.",
+    help="Do not decode record batches that decompress to more than this.",
 )
 @click.option("--columns", metavar="A,B,C", help="Columns of a CSV, in this order (see docs/export.md).")
 @click.option(
-    "--formulas", is_flag=True, help="Write text of a CSV that begins with = + - @ as it is, not behind an apostrophe."
+    "--formulas",
+    is_flag=True,
+    help="Put no apostrophe before CSV text that begins with = + - @ (spreadsheet formulas).",
 )
-@click.option("--tables", metavar="A,B,C", help="Tables of --format parquet (all but records unless given).")
+@click.option("--tables", metavar="A,B,C", help="Tables of --format parquet (default: all but records).")
 @click.option(
-    "--no-bodies", is_flag=True, help="With --format parquet only what headers tell: quicker, some columns are null."
+    "--no-bodies", is_flag=True, help="With --format parquet: decode headers only; faster, columns of bodies are null."
 )
 @click.option("--exchange", "number", type=click.IntRange(min=1), metavar="N", help="Only exchange N.")
+@click.option(
+    "--finding",
+    metavar="ID|RULE",
+    help="Only exchanges that are evidence for this finding, or for the findings of a rule (see kproxy findings).",
+)
+@click.option(
+    "--findings",
+    "with_findings",
+    is_flag=True,
+    help="Add `findings` to each exchange's JSON; captures are read twice.",
+)
 @click.option(
     "--redact",
     "redact",
     multiple=True,
     type=click.Choice(("secrets", "payloads", "hosts")),
-    help="Take these out of the output, whatever its form (repeatable).",
+    help="Redact these, in any --format (repeatable).",
 )
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Decode in N processes at once (for large files as many as there are cores, up to 4).",
+    help="Decode in N processes at once (default for large files: as many as there are cores, up to 4).",
 )
 @click.option(
     "--resume",
     is_flag=True,
-    help="Write OUT.part until all is written, and go on where an earlier run of the same command was ended.",
+    help="Write to OUT.part until the export is complete; continue where an interrupted run of the same command ended.",
 )
 @forcing
 @progress.telling
@@ -110,6 +125,8 @@ def command(
     tables: str | None,
     no_bodies: bool,
     number: int | None,
+    finding: str | None,
+    with_findings: bool,
     redact: tuple[str, ...],
     jobs: int | None,
     resume: bool,
@@ -128,15 +145,15 @@ def command(
     """Write the exchanges of captures, one after the other as they complete; with --format records their records.
 
     A CAPTURE is a pcap or pcapng file, a directory of kproxy's recording segments, or - for standard input, compressed
-    or not; several files are read as one, in the order of time. Where a capture cannot be read to its end, what could
-    be read is written first and the exit code is 3. The output is the same for any number of --jobs; there is one where
-    standard input is read, exchanges are counted (-c) or named, something is taken out, or a registry is asked, and for
-    tables. Of Kafka's log segments, or a partition's directory, the batches are written, or their records.
+    or not; several files are read as one, in the order of time. If a capture cannot be read to its end, everything
+    before is written and the exit code is 3. The output does not depend on --jobs; one process is used for standard
+    input, tables, -c, --exchange, --finding, --redact and --registry. From Kafka's log segments, or a partition's
+    directory, the batches or their records are written.
 
-    --format parquet writes tables, a folder each; once more, and they are replaced. --format pcapng writes a capture of
-    the exchanges alone, --format html one exchange as a page (--exchange N). --redact overwrites bytes at their length:
-    secrets, payloads (keys, values and header values of records), hosts (names and addresses get others, the same
-    everywhere). Secrets are withheld in every form unless --show-secrets is given.
+    --format parquet writes tables, a folder each, and replaces those of an earlier run. --format pcapng writes a
+    capture of the selected exchanges, --format html one exchange as a page (--exchange N). --redact overwrites bytes
+    and keeps their length: secrets, payloads (keys, values and header values of records), hosts (a name or address
+    is replaced by the same other one everywhere). Secrets are withheld in every format unless --show-secrets is given.
 
     \b
     kproxy export capture.pcap -o exchanges.jsonl
@@ -151,6 +168,7 @@ def command(
     kproxy export large.pcap --format parquet --no-bodies -o tables
     kproxy export capture.pcap --format pcapng -Y 'api == JoinGroup' --redact payloads --redact hosts -o share.pcapng
     kproxy export capture.pcap --format html --exchange 42 -o 42.html
+    kproxy export capture.pcap --finding group.poll_gap --format pcapng -o evidence.pcapng
     kproxy export encrypted.pcap --keylog keys.log
     ssh broker tcpdump -U -w - port 9092 | kproxy export - --port 9092 | jq .api
     """  # noqa: D301 (\b keeps click from joining the lines)
@@ -158,6 +176,7 @@ def command(
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from kproxy.captures.decrypted import open_capture
     from kproxy.captures.definitions import definitions
+    from kproxy.captures.findings.reading import by_exchange
     from kproxy.captures.garbage import few_collections
     from kproxy.captures.reader import Reader
     from kproxy.captures.segments import SegmentReader, holds_segments, partition_files
@@ -169,22 +188,23 @@ def command(
     output_format = OUTPUT_FORMATS[form]
     chosen = _columns(columns, form)
     wanted = _tables(tables, form, target, bodies=not no_bodies)
-    if output_format.single and number is None and count is None:
-        raise Failure(f"--format {form} takes --exchange N, or -c N", Exit.USAGE)
+    if output_format.single and number is None and count is None and finding is None:
+        raise Failure(f"--format {form} needs --exchange N or -c N", Exit.USAGE)
     if resume:
-        _check_resumable(target, form, redact, viewing)
+        _check_resumable(target, form, redact, viewing, finding=finding is not None or with_findings)
     payloads = viewing.payloads() if output_format.payloads else None
     files = [Path(path) for path in (*user_definitions, keylog, viewing.schemas) if path is not None]
     parts = resuming.made_of(ctx, captures, files) if resume else None
     source = open_capture(partition_files(captures), log=keylog, spooling=spooling)
     try:
-        selection = Selection(expression, count, since, until, number)
+        selection = Selection(expression, count, since, until, None if number is None else frozenset({number}))
         view = View(show_secrets=show_secrets, batch_limit=batch_limit, payloads=payloads)
         read = [*captures, *(part.path for part in source.parts)]
         if holds_segments(source):
-            segments.check(form, narrowed=ports is not None or bool(redact) or not selection.everything)
+            narrowed = ports is not None or bool(redact) or finding is not None or not selection.everything
+            segments.check(form, narrowed=narrowed)
             if resume:
-                raise Failure("--resume is for exchanges, not for log segments", Exit.USAGE)
+                raise Failure("--resume works with captures only, not with log segments", Exit.USAGE)
             with output(target, read) as out, few_collections():
                 segments.export(SegmentReader(source, view), form, out)
             return
@@ -192,6 +212,13 @@ def command(
         if target is not None and form != "parquet":
             refuse_capture(target, read)
             refuse_existing(target)
+        if finding is not None or with_findings:
+            found = _findings(source, known, ports, finding)
+            if with_findings:
+                view = replace(view, findings=by_exchange(found))
+            if finding is not None:
+                evidence = frozenset(by_exchange(found))
+                selection.numbers = evidence if selection.numbers is None else selection.numbers & evidence
         redaction = _redaction(source, known, ports, redact, form, show_secrets=show_secrets)
         with few_collections():
             if form == "parquet" and target is not None:
@@ -213,9 +240,9 @@ def command(
                         export.write(progress.batches(reader, out), out, processes)
                         if lines.problems:
                             problems = f"{counted(lines.problems, 'problem')} in messages with records"
-                            settings.warn(f"{problems}; --format jsonl names them")
+                            settings.warn(f"{problems}; --format jsonl lists them")
         if redact and redaction is not None:
-            settings.warn(f"taken out: {redaction.removed}")
+            settings.warn(f"redacted: {redaction.removed}")
         if not selection.everything:
             progress.tell(exchanges=selection.taken)
         readings.conclude(reader, selection, health=not output_format.with_health)
@@ -223,17 +250,43 @@ def command(
         source.close()
 
 
-def _check_resumable(target: Path | None, form: str, redact: tuple[str, ...], viewing: Viewing) -> None:
+def _check_resumable(
+    target: Path | None, form: str, redact: tuple[str, ...], viewing: Viewing, *, finding: bool
+) -> None:
     """Raises Failure (exit 2) if --resume does not fit the other options."""
     if target is None or str(target) == "-":
-        raise Failure("--resume needs a file to go on with: -o FILE", Exit.USAGE)
+        raise Failure("--resume needs an output file: -o FILE", Exit.USAGE)
     if not OUTPUT_FORMATS[form].resumable:
         names = ", ".join(name for name, one in OUTPUT_FORMATS.items() if one.resumable)
-        raise Failure(f"--resume is for --format {names}: no other grows line by line", Exit.USAGE)
+        raise Failure(f"--resume works with --format {names}, which are written line by line", Exit.USAGE)
     if redact:
-        raise Failure("--resume and --redact exclude each other: what stands for a host differs each time", Exit.USAGE)
+        raise Failure("--resume and --redact exclude each other: each run replaces hosts by other names", Exit.USAGE)
+    if finding:
+        raise Failure("--resume and --finding exclude each other: findings change as a capture grows", Exit.USAGE)
     if viewing.registry is not None:
-        raise Failure("--resume and --registry exclude each other: what a registry says may differ", Exit.USAGE)
+        raise Failure("--resume and --registry exclude each other: the registry's answers may change", Exit.USAGE)
+
+
+def _findings(source: FileSource, known: Definitions, ports: Ports | None, name: str | None) -> list[Finding]:
+    """The findings of the whole capture, or those with the id or rule `name`; `source` can then be read again.
+
+    Raises Failure (exit 2) if no finding has that id or rule.
+    """
+    from kproxy.captures.findings.reading import Findings, named
+    from kproxy.captures.reader import Reader
+
+    before = Reader(source, known, ports=ports)
+    source.read_again = True
+    findings = Findings(source, known)
+    for batch in progress.batches(before):
+        findings.add(batch, before.closings)
+    source.read_again = False
+    found = findings.finish()
+    if name is None:
+        return found
+    if not (chosen := named(found, name)):
+        raise Failure(f"no finding has the id or rule {name}: `kproxy findings` lists them", Exit.USAGE)
+    return chosen
 
 
 def _redaction(
@@ -245,7 +298,7 @@ def _redaction(
     *,
     show_secrets: bool,
 ) -> Redaction | None:
-    """The redaction of the bytes, None for none; formats of text withhold secrets themselves."""
+    """Overwrites bytes that the output must not hold; None if there are none, as text formats withhold secrets."""
     from kproxy.captures.redaction import HOSTS, SECRETS
     from kproxy.captures.redaction.exchanges import Redaction
 
@@ -269,17 +322,20 @@ def _redaction(
 def _tables(tables: str | None, form: str, target: Path | None, *, bodies: bool) -> tuple[str, ...]:
     if form != "parquet":
         if tables is not None or not bodies:
-            raise Failure(f"{'--tables' if bodies else '--no-bodies'} belongs to --format parquet", Exit.USAGE)
+            raise Failure(f"{'--tables' if bodies else '--no-bodies'} works with --format parquet only", Exit.USAGE)
         return ()
     if target is None or str(target) == "-":
-        raise Failure("--format parquet writes a folder: -o DIR", Exit.USAGE)
+        raise Failure("--format parquet writes a folder: give -o DIR", Exit.USAGE)
     if find_spec("pyarrow") is None:
         raise Failure("--format parquet needs pyarrow: pip install 'kafka-kproxy[parquet]'", Exit.USAGE)
     return wanted_tables(tables, bodies=bodies)
 
 
 def wanted_tables(tables: str | None, *, bodies: bool) -> tuple[str, ...]:
-    """The named tables, or the default ones; without `bodies` only those that need no bodies. Raises Failure."""
+    """The tables in a list "A,B", or the usual ones for None. Raises Failure (exit 2).
+
+    Without `bodies`, no message is decoded, so tables that need bodies are refused.
+    """
     from kproxy.captures.tables.schema import TABLES, USUAL, WITHOUT_BODIES
 
     if bodies:
@@ -287,7 +343,7 @@ def wanted_tables(tables: str | None, *, bodies: bool) -> tuple[str, ...]:
     chosen = WITHOUT_BODIES if tables is None else named(tables, tuple(TABLES), "table")
     without = next((name for name in chosen if name not in WITHOUT_BODIES), None)
     if without is not None:
-        raise Failure(f"--no-bodies leaves nothing for {without}: there are {', '.join(WITHOUT_BODIES)}", Exit.USAGE)
+        raise Failure(f"the table {without} needs bodies; --no-bodies makes {', '.join(WITHOUT_BODIES)}", Exit.USAGE)
     return chosen
 
 
@@ -303,7 +359,7 @@ def write_tables(
     *,
     bodies: bool = True,
 ) -> tuple[Reader, dict[str, int]]:
-    """Writes the tables of a capture, without `bodies` only from headers; returns (reader, rows by table)."""
+    """Writes the tables of a capture; returns (reader, rows by table). Without `bodies`, only headers are read."""
     from kproxy.captures.reader import Reader
     from kproxy.captures.tables.export import TableExport
 
@@ -345,14 +401,14 @@ def _write_slice(
     presets = sorted({"secrets", *redact}) if redaction is not None else []
     health = health_note(reader.health)
     comments = [f"slice of a capture: {counted(len(chosen), 'exchange')}"]
-    comments += [f"{preset} taken out" for preset in presets]
+    comments += [f"{preset} redacted" for preset in presets]
     chosen.write(
         out,
         reader.source,
         application="kproxy",
         change=None if redaction is None else redaction.exchange,
         comments=comments if health is None else [*comments, f"of the capture: {health}"],
-        ending=lambda: [] if redaction is None else [f"taken out: {redaction.removed}"],
+        ending=lambda: [] if redaction is None else [f"redacted: {redaction.removed}"],
     )
 
 
@@ -369,12 +425,12 @@ def _columns(columns: str | None, form: str) -> tuple[str, ...]:
     if columns is None:
         return COLUMNS
     if not OUTPUT_FORMATS[form].columns:
-        raise Failure("--columns belongs to --format csv", Exit.USAGE)
+        raise Failure("--columns works with --format csv only", Exit.USAGE)
     return named(columns, (*COLUMNS, *FURTHER_COLUMNS), "column")
 
 
 def named(text: str, names: tuple[str, ...], what: str) -> tuple[str, ...]:
-    """The names in a list "A,B,C". Raises Failure (exit 2) if one is not in `names`."""
+    """The names in a list "A,B,C". Raises Failure (exit 2) if one is not in `names`; the message calls it a `what`."""
     chosen = tuple(name.strip() for name in text.split(","))
     for name in chosen:
         if name not in names:
@@ -399,9 +455,9 @@ def _jobs(
     alone = (
         source.streams  # a live stream is written as it arrives
         or selection.in_order
-        or selection.number is not None
+        or selection.numbers is not None
         or viewing.registry is not None  # one thread asks the registry
-        or redaction is not None  # its state is in one process
+        or redaction is not None  # the redaction's state is in one process
         or not _has_descriptor(out)
     )
     if alone:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -10,33 +9,34 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kproxy.captures.findings.forms import FORMATS
 from kproxy.cli import progress, readings, settings
 from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.options.findings import SEVERITIES
 from kproxy.cli.options.reading import captured, decrypting, defining, porting, releasing, spooling
 from kproxy.cli.options.selecting import Selection, fails_on, selecting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from kproxy.captures.findings.baseline import Known
     from kproxy.captures.findings.model import Finding
     from kproxy.captures.ports import Ports
-    from kproxy.captures.reader import Reader
     from kproxy.captures.spool import Spooling
     from kproxy.decoders.filters import Expression
 
-SEVERITIES = ("info", "note", "warn", "error")
-
 
 def _explain(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
-    """Prints a rule, or with "all" the id and title of each, and ends the command."""
+    """Prints the rule with id `value`, or for "all" the id and title of every rule; then ends the command."""
     if value is None or ctx.resilient_parsing:
         return
     from kproxy.captures.findings.table import RULES, rule
     from kproxy.captures.findings.text import rule_text
 
     if value == "all":
+        width = max(map(len, RULES))
         for row in RULES.values():
-            click.echo(f"{row.id:<24} {row.title}")
+            click.echo(f"{row.id:<{width}}  {row.title}")
         ctx.exit()
     found = rule(value)
     if found is None:
@@ -54,12 +54,24 @@ def _limits(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
     for value in values:
         name, _, number = value.partition("=")
         if name not in known:
-            raise click.BadParameter(f"{name!r} is no threshold; `--explain RULE` lists those of a rule")
+            raise click.BadParameter(f"{name!r} is not a threshold; `--explain RULE` lists a rule's thresholds")
         try:
             limits[name] = float(number)
         except ValueError:
             raise click.BadParameter(f"{value!r}: a threshold is a number") from None
     return limits
+
+
+def _baseline(_ctx: click.Context, _param: click.Parameter, path: Path | None) -> frozenset[Known]:
+    from kproxy.captures.findings.baseline import BaselineError, known_of
+
+    if path is None:
+        return frozenset()
+    try:
+        with path.open(encoding="utf-8") as lines:
+            return known_of(lines)
+    except (BaselineError, OSError, UnicodeDecodeError) as error:
+        raise click.BadParameter(f"{path}: {error}") from None
 
 
 @click.command()
@@ -81,10 +93,17 @@ def _limits(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
 @click.option(
     "--format",
     "form",
-    type=click.Choice(("text", "jsonl")),
+    type=click.Choice(FORMATS),
     default="text",
     show_default=True,
-    help="Form of the output; --json is jsonl.",
+    help="Output format; --json is short for --format jsonl.",
+)
+@click.option(
+    "--baseline",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    callback=_baseline,
+    metavar="FILE",
+    help="Leave out what an earlier run with --json found: the same rule about the same group, client or topic.",
 )
 @click.option("--group", metavar="G", help="Only findings about this group.")
 @click.option(
@@ -107,6 +126,7 @@ def command(
     severity: str,
     form: str,
     group: str | None,
+    baseline: frozenset[Known],
     limits: Mapping[str, float],
     expression: Expression | None,
     count: int | None,
@@ -120,22 +140,28 @@ def command(
 ) -> None:
     """Say what is wrong in captures: the worst and most costly first, each with the exchanges that prove it.
 
-    A finding names who does it, its likely cause, what to change (for the Java client and for librdkafka), how to
-    verify the change, and what this capture cannot tell. A symptom stands below its cause. Rules judge by the times of
-    the capture, so that every reading of it gives the same findings. With --json one object a line, the capture's
-    health last.
+    A finding names who causes it, its likely cause, what to change (for the Java client and for librdkafka), how to
+    verify the change, and what this capture cannot tell. A symptom stands below its cause. Rules use the capture's
+    times, so the same capture always gives the same findings. --json prints one object a line, the capture's health
+    last; sarif and junit are for build servers, html is a page. --fail-on ignores findings that are in the --baseline.
 
     \b
     kproxy findings capture.pcap
     kproxy findings capture.pcap --severity warn --fail-on error
     kproxy findings capture.pcap --json | jq 'select(.rule == "group.poll_gap").actors'
     kproxy findings --explain group.poll_gap
+    kproxy findings test.pcap --baseline known.jsonl --fail-on warn --format junit > findings.xml
     """  # noqa: D301 (\b keeps click from joining the lines)
+    from kproxy.captures.findings.baseline import is_known
+    from kproxy.captures.findings.forms import Report, report_lines
     from kproxy.captures.findings.model import Severity, finding_json
     from kproxy.captures.findings.reading import Findings
+    from kproxy.captures.garbage import few_collections
     from kproxy.captures.reader import read
+    from kproxy.decoders.exchange_json import health_json
     from kproxy.decoders.plurals import counted
 
+    form = "jsonl" if settings.current().json else form
     selection = Selection(expression, count, since, until)
     reader = read(
         list(captures),
@@ -146,18 +172,22 @@ def command(
         spooling=spooling,
     )
     findings = Findings(reader.source, reader.definitions, reader.health, limits)
-    with closing(reader):
+    with closing(reader), few_collections():
         for batch in progress.batches(reader):
             findings.add(selection.of(batch, reader.source, reader.definitions), reader.closings)
             if selection.done:
                 break
     found = [one for one in findings.finish() if group is None or one.scope == ("group", group)]
-    shown = [one for one in found if one.severity >= Severity[severity.upper()]]
-    _tell(reader, [finding_json(one) for one in shown], len(found), json_lines=form == "jsonl")
+    new = [one for one in found if not is_known(one, baseline)]
+    shown = [one for one in new if one.severity >= Severity[severity.upper()]]
+    objects = [finding_json(one) for one in shown]
+    report = Report(objects, list(map(str, captures)), health_json(reader.health), len(found) - len(shown))
+    for line in report_lines(form, report):
+        click.echo(line)
     for kind, number in findings.engine.evicted.items():
-        settings.warn(f"too many at a time to watch: findings about {counted(number, kind)} may be missing")
-    failing = _worst(found)
-    readings.conclude(reader, selection, health=form != "jsonl" and not settings.current().json)
+        settings.warn(f"too many to watch at the same time: findings about {counted(number, kind)} may be missing")
+    failing = _worst(new)
+    readings.conclude(reader, selection, health=form != "jsonl")
     asked = next(filter(fails_on, SEVERITIES), None)
     if asked is not None and failing is not None and failing >= Severity[asked.upper()]:
         raise Failure(f"there is a finding of severity {failing.name.lower()} (--fail-on {asked})", Exit.CONDITION)
@@ -165,16 +195,3 @@ def command(
 
 def _worst(found: list[Finding]) -> Any:
     return max((one.severity for one in found), default=None)
-
-
-def _tell(reader: Reader, lines: list[dict[str, Any]], found: int, *, json_lines: bool) -> None:
-    from kproxy.captures.findings.text import closing_line, findings_text
-    from kproxy.decoders.exchange_json import health_json
-
-    if json_lines or settings.current().json:
-        for line in (*lines, health_json(reader.health)):
-            click.echo(json.dumps(line))
-        return
-    for text in findings_text(lines):
-        click.echo(text)
-    click.echo(closing_line(found, found - len(lines)))

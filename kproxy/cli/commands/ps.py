@@ -21,11 +21,11 @@ LEFT = 6
 
 @click.command()
 def command() -> None:
-    """List the proxies, and each kproxy sniff, that you have running.
+    """List your running proxies and sniffers.
 
-    One line each, with the process that forwards (kproxy-relay in top; of a sniffer kproxy-sniffer), what it listens on
-    (a sniffer: the device) and forwards to, and what it has recorded; with --json one object each, warnings included.
-    Columns of one that does not answer are -.
+    Each line has the process id (of kproxy-relay or kproxy-sniffer), the name, the start, the address or device that
+    the process listens on, the brokers that it forwards to, and the file and size of its recording. --json prints an
+    object for each process, warnings included. A - stands for what a process does not have, or does not answer.
 
     \b
     kproxy ps

@@ -61,7 +61,9 @@ def merge(captures: tuple[Path, ...], target: Path) -> None:
 @captured
 @click.option("--size", type=SIZE, metavar="SIZE", help="Files of at most this many bytes.")
 @click.option("--time", "span", type=DURATION, metavar="DURATION", help="Files of this much capture time (1m, 10s).")
-@click.option("--connection", "connections", is_flag=True, help="A file for each pair of addresses.")
+@click.option(
+    "--connection", "connections", is_flag=True, help="Write a file for each client and broker address (host and port)."
+)
 @click.option(
     "-o",
     "--output",
@@ -75,7 +77,7 @@ def merge(captures: tuple[Path, ...], target: Path) -> None:
 def split(captures: tuple[Path, ...], size: int | None, span: int | None, connections: bool, target: Path) -> None:
     """Split captures into bounded files, each of which can be read alone; packets stay as they are.
 
-    What is no TCP segment is, with --connection, in a file of its own. The names of the files are printed.
+    With --connection, packets other than TCP go to a file of their own. The names of the files are printed.
 
     \b
     kproxy split large.pcap --size 256M -o parts
@@ -109,7 +111,7 @@ def _choice(first: Path, size: int | None, span: int | None, *, connections: boo
     from kproxy.captures.repacking import by_connection, by_size, by_time, stem_of
 
     if (size is not None) + (span is not None) + connections != 1:
-        raise Failure("one of --size, --time and --connection", Exit.USAGE)
+        raise Failure("give one of --size, --time and --connection", Exit.USAGE)
     stem = "stdin" if str(first) == "-" else stem_of(first.name)
     if size is not None:
         return by_size(stem, size)
@@ -119,8 +121,8 @@ def _choice(first: Path, size: int | None, span: int | None, *, connections: boo
 def _warn_of_times(readings: Sequence[Packets]) -> None:
     count = sum(reading.untimed for reading in readings)
     if count:
-        what = "packet has a time that does" if count == 1 else "packets have times that do"
-        settings.warn(f"{count:,} {what} not fit (1970 to 2262); written with the time of the packet before")
+        what = "packet has a time" if count == 1 else "packets have times"
+        settings.warn(f"{count:,} {what} out of range (1970 to 2262); written with the time of the packet before")
 
 
 def _show(target: Path, files: dict[str, int]) -> None:

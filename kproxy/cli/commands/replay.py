@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 @click.command()
 @captured
 @click.option(
-    "--headless", is_flag=True, help="Print one line an exchange, even on a terminal (exchange JSON: --json)."
+    "--headless", is_flag=True, help="Print one line per exchange, even on a terminal (exchange JSON: --json)."
 )
-@click.option("--follow", is_flag=True, help="The capture grows: show what is added until you leave (ctrl+c).")
+@click.option("--follow", is_flag=True, help="Follow a growing capture until you leave (ctrl+c).")
 @porting
 @releasing
 @defining
@@ -69,11 +69,11 @@ def command(
 
     A CAPTURE is a pcap or pcapng file, a directory of kproxy's recording segments, or - for standard input, compressed
     or not; several files are read as one, in the order of time. Without a terminal, with --headless, --json or -c,
-    exchanges are printed as they complete, one line each. Where a capture cannot be read to its end, what could be read
-    is shown first and the exit code is 3.
+    exchanges are printed as they complete, one line each. If a capture cannot be read to its end, everything before is
+    shown and the exit code is 3.
 
-    The index that the terminal interface makes of a capture is kept in the cache directory (2 GB of them, the oldest go
-    first), and so is what a compressed capture is unpacked to (--spool-max): opened again, both are there at once.
+    The index of a capture is kept in the cache directory (2 GB in all; the oldest are deleted first), and so is the
+    unpacked form of a compressed capture (--spool-max): the capture then opens at once the next time.
 
     \b
     kproxy replay capture.pcap

@@ -21,6 +21,7 @@ from kproxy.cli.messages import Messages
 from kproxy.cli.opening import opener
 from kproxy.cli.options.addons import Addons, addons
 from kproxy.cli.options.addresses import Addresses, addressing
+from kproxy.cli.options.findings import telling_findings
 from kproxy.cli.options.reading import defining, headless, releasing, revealing
 from kproxy.cli.options.recording import recording
 from kproxy.cli.options.running import Running, leave, running
@@ -86,18 +87,19 @@ def _complete_filter(ctx: click.Context, param: click.Parameter, incomplete: str
 )
 @transparent_options
 @headless
+@telling_findings
 @click.option(
     "--port-base",
     type=click.IntRange(1, 65535),
     metavar="PORT",
-    help="Broker N is served on PORT + N (listen port + 1 unless given).",
+    help="Broker N is served on PORT + N (default: the listen port + 1).",
 )
 @click.option(
     "--advertise",
     default="",
     type=_Parsed("template", "advertise"),
     metavar="HOST",
-    help="What clients are told: a host, or a template ({broker}, {port}, {host}).",
+    help="Host that clients get for brokers: a name, or a template ({broker}, {port}, {host}).",
 )
 @addressing
 @click.option(
@@ -106,7 +108,7 @@ def _complete_filter(ctx: click.Context, param: click.Parameter, incomplete: str
     show_default=True,
     type=_Parsed("size", "size"),
     metavar="SIZE",
-    help="Longer Produce and Fetch responses are rewritten as they stream.",
+    help="Longest response to hold; longer Produce and Fetch responses are rewritten as they stream.",
 )
 @speaking_tls
 @authenticating
@@ -131,6 +133,7 @@ def command(
     upstream: tuple[tuple[str, int], ...],
     listen: tuple[str, int],
     headless: bool,
+    least: str,
     port_base: int | None,
     advertise: str,
     hold_max: int,
@@ -209,7 +212,7 @@ def command(
     with leaving_on(signal.SIGTERM), contextlib.ExitStack() as until:
         relay = _start(chosen, spool_dir)
         stopping = Stopping(_twice())
-        if viewers is None:  # before the greeting, as its reader may send a signal at once
+        if viewers is None:  # handle signals before printing the greeting, as its reader may send one at once
             until.enter_context(stopping)
         try:
             for line in _greeting(chosen, relay):
@@ -230,6 +233,7 @@ def command(
                     user_definitions=user_definitions,
                     as_json=as_json,
                     view=view,
+                    least=least,
                 )
             else:
                 goes_on = _show(
@@ -328,6 +332,7 @@ def _follow(
     user_definitions: tuple[str, ...],
     as_json: bool,
     view: View,
+    least: str,
 ) -> None:
     from kproxy.runs.following import Follower
 
@@ -339,6 +344,7 @@ def _follow(
         release=release,
         user_definitions=user_definitions,
         view=view,
+        least=least,
     )
     follower.run(stopping.event)
     if follower.left_out:
@@ -347,7 +353,7 @@ def _follow(
 
 
 def _twice() -> str | None:
-    """The message of the first ctrl+c; None if standard input is not a terminal, so that the first one ends the run."""
+    """The message for the first ctrl+c. None if standard input is no terminal: then the first ctrl+c ends the run."""
     if not (sys.stdin is not None and sys.stdin.isatty()):
         return None
     return "traffic goes on; ctrl+c again waits for requests in flight, then ends kproxy"

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 FORMATS = ("table", "bnf", "json")
 SIDES = ("request", "response")
 release_option = click.option(
-    "--release", type=RELEASE, metavar="RELEASE", help="Show what this Kafka release defines (3.9)."
+    "--release", type=RELEASE, metavar="RELEASE", help="Show the definitions of this Kafka release (3.9)."
 )
-request_option = click.option("--request", "side", flag_value="request", default=None, help="The request alone.")
-response_option = click.option("--response", "side", flag_value="response", help="The response alone.")
+request_option = click.option("--request", "side", flag_value="request", default=None, help="Show only the request.")
+response_option = click.option("--response", "side", flag_value="response", help="Show only the response.")
 
 
 @click.group()
@@ -66,9 +66,9 @@ def _print_json(schema: str, facts: dict[str, Any]) -> None:
 def list_(release: str | None, user_definitions: tuple[str, ...]) -> None:
     """List the APIs and their versions.
 
-    One a line: key, name, class, versions, the release that first spoke it, older names. Versions are those that the
-    release speaks, "-" where it does not know the API; a * marks that its newest ones are unstable, served only with
-    unstable.api.versions.enable.
+    One per line: key, name, class, versions, the first release with it, older names. The versions are those that the
+    release speaks, "-" if it does not have the API. A * marks APIs whose newest versions are unstable: brokers serve
+    them only with unstable.api.versions.enable.
 
     \b
     kproxy schema list
@@ -96,7 +96,7 @@ def list_(release: str | None, user_definitions: tuple[str, ...]) -> None:
     head = ("key", "name", "class", known.release, "since", "")
     _print(table(head, rows, left=len(head)))
     if any("*" in row[3] for row in rows):
-        click.echo("\n* the newest of them are unstable: served with unstable.api.versions.enable only")
+        click.echo("\n* the newest versions are unstable: brokers serve them only with unstable.api.versions.enable")
     messages = sorted({one.name for one in known.messages() if one.kind not in SIDES})
     click.echo("\nMessages without API:")
     _print(wrap(", ".join(messages), 78, initial_indent="  ", subsequent_indent="  "))
@@ -146,7 +146,7 @@ def _api_json(api: Api, known: Definitions) -> dict[str, Any]:
 @click.option(
     "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True, help="Form of the output."
 )
-@click.option("--explain", is_flag=True, help="Say below each field what it is for, where its name does not.")
+@click.option("--explain", is_flag=True, help="Explain each field whose name does not say what it is for.")
 @request_option
 @response_option
 @release_option
@@ -162,11 +162,11 @@ def show(
 ) -> None:
     """Show the fields of a message.
 
-    Of one VERSION, or of all with the versions that have each.
+    Without VERSION, every field is shown with the versions that have it.
 
-    "3+" means since version 3. A field with a tag is written among the tagged fields, and only where it has not its
-    default. --format bnf shows one version (the newest unless given) as Kafka's protocol guide does: [a] is an array
-    after an INT32 count, (a) one after an unsigned varint of count + 1, ? marks what may be null.
+    "3+" means since version 3. A tagged field is on the wire only if its value differs from the default. --format bnf
+    shows one version (default: the newest) as Kafka's protocol guide does: [a] is an array after an INT32 count,
+    (a) one after an unsigned varint of count + 1, ? marks what may be null.
 
     \b
     kproxy schema show Fetch
@@ -202,12 +202,12 @@ def _messages(named: Named, side: str | None, known: Definitions) -> list[list[M
 
 
 def _at(messages: list[Message], version: int | None, known: Definitions) -> dict[int, Message]:
-    """The definition that applies to each version. Raises Failure if `version` is none of them."""
+    """The definition of a message by version. Raises Failure if `version` is given and the message does not have it."""
     every = by_version(messages, known)
     if version is not None and version not in every:
         from kproxy.decoders.schema.described import ranges
 
-        raise Failure(f"{every[max(every)].name} has no version {version}, but {ranges(sorted(every))}", Exit.USAGE)
+        raise Failure(f"{every[max(every)].name} has versions {ranges(sorted(every))}, not {version}", Exit.USAGE)
     return every
 
 
@@ -272,7 +272,7 @@ def _facts(at: dict[int, Message], version: int | None, known: Definitions) -> I
             yield f"header v{known.response_header_version(message.api_key, version)}"
         older = known.older(message.name, version)
         if older is not None:
-            yield f"laid out otherwise in {older.release} (--release)"
+            yield f"another layout in {older.release} (--release)"
         if message.release and message.release != known.release:
             yield f"as {message.release} defines it"
     if message.topic is not None:
@@ -345,10 +345,10 @@ def _message_json(at: dict[int, Message], version: int | None, known: Definition
 def diff(
     named: Named, before: int, after: int, side: str | None, release: str | None, user_definitions: tuple[str, ...]
 ) -> None:
-    """Show what two versions of a message differ in.
+    """Show how two versions of a message differ.
 
-    "+" is a field that was added, "-" one that was removed, "~" one that is written otherwise. Ends with 1 where they
-    differ. A new version with the same fields may still mean something else to a broker.
+    "+" is a field that was added, "-" one that was removed, "~" one whose type or encoding changed. The exit code is 1
+    if the versions differ. A new version with the same fields may still change a broker's behaviour.
 
     \b
     kproxy schema diff Fetch 12 13
@@ -392,7 +392,7 @@ def diff(
 def coverage() -> None:
     """Show which versions each release speaks.
 
-    Beside them those that kproxy decodes, and the releases that ever had the API.
+    The table also has the versions that kproxy decodes, and the first and last release with the API.
 
     \b
     kproxy schema coverage
@@ -458,8 +458,8 @@ class ErrorType(click.ParamType["KafkaError"]):
 def errors_(error: KafkaError | None) -> None:
     """List the error codes, or explain one.
 
-    Code, name, whether a client may try again and older names; of one also the Java exception, whether a client asks
-    for metadata first, and what to do.
+    The list has the code, name, whether a client may retry, and older names. The explanation adds the Java exception,
+    whether a client refreshes metadata before it retries, and what to do.
 
     \b
     kproxy schema errors

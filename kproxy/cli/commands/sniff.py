@@ -16,6 +16,7 @@ from kproxy.cli.exporting import exporter
 from kproxy.cli.interface import painting, preferences
 from kproxy.cli.messages import Messages
 from kproxy.cli.opening import opener
+from kproxy.cli.options.findings import telling_findings
 from kproxy.cli.options.reading import defining, headless, releasing, revealing
 from kproxy.cli.options.recording import keeping
 from kproxy.cli.options.running import backing, leave
@@ -34,7 +35,9 @@ BROKER_PORTS = "9092"
 
 @click.command()
 @click.argument("device", metavar="IFACE")
-@click.option("-f", "bpf", default="", metavar="BPF", help="Capture only packets that match (as tcpdump and libpcap).")
+@click.option(
+    "-f", "bpf", default="", metavar="BPF", help="Capture only packets that match (a filter of tcpdump and libpcap)."
+)
 @click.option(
     "--port",
     "ports",
@@ -42,8 +45,9 @@ BROKER_PORTS = "9092"
     metavar="PORTS",
     help=f"Only connections to these ports (9092,19092-19095); without -f {BROKER_PORTS}.",
 )
-@click.option("--promiscuous", is_flag=True, help="Also packets that are for other machines.")
+@click.option("--promiscuous", is_flag=True, help="Also capture packets for other machines.")
 @headless
+@telling_findings
 @click.option("-Y", "--filter", "expression", type=FILTER, metavar="EXPR", help="Show only exchanges that match.")
 @revealing
 @releasing
@@ -58,6 +62,7 @@ def command(
     ports: Ports | None,
     promiscuous: bool,
     headless: bool,
+    least: str,
     detach: bool,
     name: str,
     spool_dir: Path | None,
@@ -70,10 +75,10 @@ def command(
 ) -> int:
     """Watch the Kafka traffic that passes a network device; clients and brokers notice nothing.
 
-    IFACE is eth0, lo, or any for all of them. Listening needs root or the capability cap_net_raw, and libpcap. What
-    cannot be recorded in time is counted as dropped, in the recording and on the screen. Connections in TLS stay
-    closed. Quitting, ctrl+c, SIGTERM and kproxy stop end it; with --detach it goes on in the background. On another
-    machine: tcpdump there, kproxy replay here.
+    IFACE is eth0, lo, or any for all of them. Listening needs root or the capability cap_net_raw, and libpcap. Packets
+    that cannot be recorded in time are counted as dropped, in the recording and on the screen. TLS is not
+    decrypted. Quitting, ctrl+c, SIGTERM and kproxy stop end it; with --detach it goes on in the background. To watch
+    another machine, run tcpdump there and kproxy replay here.
 
     \b
     sudo kproxy sniff eth0
@@ -114,9 +119,19 @@ def command(
             sniffer.on_event(messages.take)
             read_with: dict[str, Any] = {"release": release, "user_definitions": user_definitions}
             if headless or cli.current().json or not can_paint():
-                with Stopping() as stopping:  # before the greeting, as its reader may send a signal at once
+                # handle signals before printing the greeting, as its reader may send one at once
+                with Stopping() as stopping:
                     click.echo(greeting, err=True)
-                    _print(sniffer, stopping, expression, ports, viewing, show_secrets=show_secrets, **read_with)
+                    _print(
+                        sniffer,
+                        stopping,
+                        expression,
+                        ports,
+                        viewing,
+                        show_secrets=show_secrets,
+                        least=least,
+                        **read_with,
+                    )
             else:
                 click.echo(greeting, err=True)
                 _show(sniffer, messages, greeting, expression, ports, viewing, show_secrets=show_secrets, **read_with)
@@ -124,7 +139,7 @@ def command(
 
 
 def listening(device: str, bpf: str) -> str:
-    """What is captured, in words."""
+    """A line that says what is captured: "listening on eth0 for tcp port 9092"."""
     return f"listening on {device} for {bpf}"
 
 
@@ -148,6 +163,7 @@ def _print(
     release: str | None,
     user_definitions: tuple[str, ...],
     show_secrets: bool,
+    least: str,
 ) -> None:
     from kproxy.captures.export.oneline import health_note
     from kproxy.decoders.view import View
@@ -163,6 +179,7 @@ def _print(
         user_definitions=user_definitions,
         view=View(show_secrets=show_secrets, payloads=viewing.payloads() if as_json else None),
         ports=ports,
+        least=least,
     )
     follower.run(stopping.event)
     if follower.left_out:
@@ -171,7 +188,7 @@ def _print(
     if note and not as_json:
         cli.warn(note)
     if not stopping.event.is_set() and not sniffer.was_stopped:
-        raise Failure("listening has ended", Exit.INPUT)
+        raise Failure("the sniffer has ended", Exit.INPUT)
 
 
 def _show(

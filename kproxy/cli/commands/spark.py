@@ -80,14 +80,14 @@ class Target(click.Path):
     help="Form of the tables.",
 )
 @click.option("-Y", "--filter", "expression", type=FILTER, metavar="EXPR", help="Only exchanges that match.")
-@click.option("--tables", metavar="A,B,C", help="Tables that are written (all but records unless given).")
-@click.option("--no-bodies", is_flag=True, help="Only what headers tell: quicker, some columns are null.")
+@click.option("--tables", metavar="A,B,C", help="Tables to write (default: all but records).")
+@click.option("--no-bodies", is_flag=True, help="Decode headers only; faster, columns of bodies are null.")
 @click.option(
     "--engine",
     type=click.Choice(ENGINES),
     default="auto",
     show_default=True,
-    help="Who makes them: Spark, or this process alone; auto takes Spark from 1 GiB on, or where --master is given.",
+    help="Make the tables with Spark, or in this process alone; auto uses Spark from 1 GiB on, or with --master.",
 )
 @click.option(
     "--split-size",
@@ -95,17 +95,19 @@ class Target(click.Path):
     default="128M",
     show_default=True,
     metavar="SIZE",
-    help="What a task reads at most, where a capture can be cut.",
+    help="Most bytes of a capture that one task reads.",
 )
-@click.option("--follow", is_flag=True, help="Go on with what comes: the CAPTURE is a folder in which captures rotate.")
-@click.option("--once", is_flag=True, help="With --follow: end with what is there, and go on from there the next time.")
+@click.option("--follow", is_flag=True, help="Keep reading new captures: CAPTURE is a folder in which captures rotate.")
+@click.option(
+    "--once", is_flag=True, help="With --follow: end after the captures that are there; the next run continues."
+)
 @click.option(
     "--quiet-time",
     type=click.FloatRange(0),
     default=60,
     show_default=True,
     metavar="SECONDS",
-    help="With --follow: read the newest file too once it has not changed for so long.",
+    help="With --follow: time without a change after which the newest file is read too.",
 )
 @click.option(
     "--batch-files",
@@ -113,7 +115,7 @@ class Target(click.Path):
     default=64,
     show_default=True,
     metavar="N",
-    help="With --follow: the most files that are read at a time.",
+    help="With --follow: most files that are read at a time.",
 )
 @click.option(
     "--batch-size",
@@ -121,7 +123,7 @@ class Target(click.Path):
     default="16G",
     show_default=True,
     metavar="SIZE",
-    help="With --follow: the most bytes of files that are read at a time, unless it is one file.",
+    help="With --follow: most bytes that are read at a time, unless one file is larger.",
 )
 @porting
 @releasing
@@ -147,12 +149,12 @@ def command(
     user_definitions: tuple[str, ...],
     keylog: Path | None,
 ) -> None:
-    """Make the tables of captures by Spark: those of `kproxy export --format parquet`, row for row.
+    """Make tables of captures with Spark, the same as `kproxy export --format parquet`, row for row.
 
     A CAPTURE is a pcap or pcapng file, a pattern, a folder of captures, the URL of one of these (s3://, gs://, hdfs://,
-    file://), or a recording's folder. Files are cut into
-    splits, which are read at the same time; connections are put together across splits and files. Once more, and the
-    tables of the same captures are replaced, and no others. `kproxy spark report DIR` says what tables come to.
+    file://), or a recording's folder. Files are cut into splits, which are read at the same time; connections are put
+    together across splits and files. A second run replaces the tables of the same captures, and no others. `kproxy
+    spark report DIR` summarises tables.
 
     \b
     kproxy spark capture.pcap --out tables
@@ -170,9 +172,9 @@ def command(
     wanted = wanted_tables(tables, bodies=not no_bodies)
     selection = Selection(expression)
     if once and not follow:
-        raise Failure("--once says how --follow ends: give both", Exit.USAGE)
+        raise Failure("--once needs --follow", Exit.USAGE)
     if follow and keylog is not None:
-        raise Failure("--keylog is for captures that are whole: not with --follow", Exit.USAGE)
+        raise Failure("--keylog and --follow exclude each other: decryption needs whole captures", Exit.USAGE)
     if follow:
         if isinstance(target, str):
             raise Failure(f"{target}: --follow takes folders, not URLs", Exit.USAGE)
@@ -227,9 +229,9 @@ def _options(
 
 
 def _followed(captures: tuple[str, ...], engine: str) -> Path:
-    """The folder to follow. Raises Failure."""
+    """The one folder in `captures`. Raises Failure if there are others, or if `engine` cannot follow a folder."""
     if engine == "local":
-        raise Failure("--follow takes Spark, not --engine local", Exit.USAGE)
+        raise Failure("--follow needs Spark: remove --engine local", Exit.USAGE)
     if len(captures) > 1 or not Path(captures[0]).is_dir():
         raise Failure(f"{captures[0]}: --follow takes one folder, in which captures rotate", Exit.USAGE)
     return Path(captures[0])
@@ -247,14 +249,14 @@ def _follow(
     most_bytes: int,
     size: int,
 ) -> None:
-    """Adds captures to the tables until interrupted, or with `once` those that are there.
+    """Adds captures that appear in a folder to the tables until interrupted; with `once`, only those already there.
 
-    An interrupted batch is made again by the next run.
+    The next run repeats a batch that was interrupted.
     """
 
     def report_step(number: int, what: str) -> None:
         if what == "carry":
-            click.echo(f"batch {number} is in the tables")
+            click.echo(f"batch {number} was added to the tables")
 
     from kproxy.captures.spark.follow.query import follow, refuse_undecided
 
@@ -335,7 +337,7 @@ def _tell(
     shuffled: int | None,
     error: CaptureError | None,
 ) -> None:
-    """Prints the result of a run and what `health` lacks.
+    """Prints the number of rows of each table, and what could not be read, by `health`.
 
     Then raises CaptureError if a capture could not be read to its end.
     """

@@ -29,23 +29,25 @@ GAP = 2
 
 @click.command("report")
 @click.argument("directory")
-@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write a page too.")
+@click.option(
+    "--html", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Also write an HTML page."
+)
 @click.option(
     "--seconds",
     type=click.IntRange(min=1),
-    help="What a point in time stands for. Without it the time that was captured chooses.",
+    help="Seconds per point in plots over time (default: by the length of the captures).",
 )
 @forcing
 @master_option
 def command(directory: str, html: Path | None, seconds: int | None, master: str | None) -> None:
-    """Report what the tables in a folder come to.
+    """Summarise the tables in a folder.
 
     DIRECTORY is what `kproxy export --format parquet -o` wrote, from one capture or many, or a URL that Spark reads.
-    Percentiles of latency, errors, throttling, what goes through topics, batches, who uses which topic, versions
-    and which of them Kafka 4 refuses, rebalances, and how long records took from producer to consumer.
+    The report has percentiles of latency, errors, throttling, throughput of topics, batches, who uses which topic,
+    versions and which of them Kafka 4 refuses, rebalances, and the time of records from producer to consumer.
 
-    The terminal shows the first rows of each; the page, which needs no network, more of them with plots. With --json
-    one object a row.
+    The terminal shows the first rows of each section; the page has more rows, and plots, and needs no network. With
+    --json one object per row.
 
     \b
     kproxy spark report tables
@@ -53,7 +55,7 @@ def command(directory: str, html: Path | None, seconds: int | None, master: str 
     kproxy spark report s3a://captures/tables --master spark://spark:7077 --json
     """  # noqa: D301 (\b keeps click from joining the lines)
     if html is not None and not html.absolute().parent.is_dir():
-        raise Failure(f"{html.parent}: is no folder", Exit.USAGE)
+        raise Failure(f"{html.parent}: not a folder", Exit.USAGE)
     refuse_existing(html)
     with opened(master, queries=True) as spark:
         from kproxy.captures.spark.report.page import page
@@ -80,7 +82,7 @@ def _width() -> int:
 
 
 def objects(found: Found) -> Iterator[str]:
-    """The rows as objects `SCHEMA`, times in ISO 8601."""
+    """The rows of a section as JSON objects of schema `SCHEMA`, with times in ISO 8601."""
     for row in found.rows:
         yield json.dumps({"schema": SCHEMA, "section": found.section.name, **row}, default=_json)
 

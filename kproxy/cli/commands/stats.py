@@ -34,7 +34,7 @@ LONG_POLL = " (long poll)"
     type=click.Choice(BY),
     default="api",
     show_default=True,
-    help="What to count by; a topic counts each exchange that names it.",
+    help="What to group exchanges by; an exchange counts for each topic that it names.",
 )
 @selecting
 @porting
@@ -58,10 +58,10 @@ def command(
     """Summarise captures per API, client, broker or topic: count, errors, latency percentiles (within 1 %), bytes.
 
     A latency is the time from a request's last byte to its response's, as the capture saw it. A Fetch that the broker
-    held until its max wait was over is a long poll, and counted on a line of its own. With --json one object a line,
-    the capture's health last.
+    held until its max wait was over is a long poll, and counted on a line of its own. --json prints one object a
+    line, the capture's health last.
 
-    Of Kafka's log segments, or a partition's directory, batches and records are counted.
+    From Kafka's log segments, or a partition's directory, batches and records are counted.
 
     \b
     kproxy stats capture.pcap

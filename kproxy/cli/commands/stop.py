@@ -13,12 +13,12 @@ SECONDS = 20.0
 
 @click.command()
 @click.argument("wanted", required=False, metavar="[PID|NAME]")
-@click.option("--all", "every", is_flag=True, help="End each of them.")
+@click.option("--all", "every", is_flag=True, help="End all of them.")
 def command(wanted: str | None, every: bool) -> None:
-    """End a kproxy sniff, or a proxy: it stops accepting connections and ends after the requests in flight.
+    """End a running proxy or kproxy sniff; a proxy accepts no more connections and ends after the requests in flight.
 
-    Without PID or NAME it ends the only one. The exit code is 2 if several could be meant, 4 if one does not
-    answer or does not end.
+    PID or NAME may be left out if only one is running. The exit code is 2 if several could be meant, 4 if a process
+    does not answer or does not end.
 
     \b
     kproxy stop

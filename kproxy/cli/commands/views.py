@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kproxy.captures.analysis.views import Views, view_text
-from kproxy.captures.views import VIEWS, View
+from kproxy.captures.views import VIEWS, Command, View
 from kproxy.cli import readings
 from kproxy.cli.options.reading import captured, decrypting, defining, porting, releasing, spooling
 from kproxy.cli.options.selecting import Selection, selecting
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> click.Command:
     """The command of the view whose command has this name."""
     for view in VIEWS.values():
-        if view.command.name == name:
-            return _command(view)
+        if view.command is not None and view.command.name == name:
+            return _command(view, view.command)
     raise AttributeError(name)
 
 
-def _command(view: View) -> click.Command:
+def _command(view: View, command: Command) -> click.Command:
     @captured
     @selecting
     @porting
@@ -40,7 +40,7 @@ def _command(view: View) -> click.Command:
     def run(**options: Any) -> None:
         _show(view.name, **options)
 
-    return click.command(name=view.command.name, help=view.command.manual)(run)
+    return click.command(name=command.name, help=command.manual)(run)
 
 
 def _show(

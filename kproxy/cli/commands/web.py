@@ -13,7 +13,7 @@ from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
 
 LOCAL = "127.0.0.1"
-ALL = {"*", "0.0.0.0", "::"}  # noqa: S104 (what is compared)
+ALL = {"*", "0.0.0.0", "::"}  # noqa: S104 (compared with --host, not bound)
 
 
 @click.command()
@@ -27,9 +27,9 @@ ALL = {"*", "0.0.0.0", "::"}  # noqa: S104 (what is compared)
 def command(ctx: click.Context, arguments: tuple[str, ...], attach: str | None, host: str, port: int) -> None:
     """Show captures, or a proxy that is running, in a browser: the interface of kproxy replay and kproxy attach.
 
-    It prints a URL with a token that is made for this run; without the token nothing is shown. Who has it sees what you
-    see and does what you may do, over HTTP in the clear: keep to this machine, with ssh -L from another. What follows
-    -- are options of kproxy replay or kproxy attach. Each browser tab has an interface of its own; ctrl+c ends all.
+    It prints a URL with a token, new for each run; without the token nothing is shown. Anybody who has the token can
+    see and do what you can, over unencrypted HTTP: listen on this machine alone, and use ssh -L on another. Options
+    after -- go to kproxy replay or kproxy attach. Each browser tab has an interface of its own; ctrl+c ends all.
 
     \b
     kproxy web capture.pcap
@@ -51,7 +51,7 @@ def command(ctx: click.Context, arguments: tuple[str, ...], attach: str | None, 
         raise Failure(f"cannot listen on {host}:{port}: {error.strerror or error}", Exit.CONNECT) from None
     token = secrets.token_urlsafe(TOKEN_BYTES)
     if host != LOCAL:
-        settings.warn(f"{host} may be reached from other machines, over HTTP in the clear")
+        settings.warn(f"{host} may be reached from other machines, over unencrypted HTTP")
     shown_host = LOCAL if host in ALL else f"[{host.strip('[]')}]" if ":" in host else host
     click.echo(f"http://{shown_host}:{sockets[0].getsockname()[1]}/?token={token}")
     sys.stdout.flush()
@@ -69,7 +69,10 @@ def _replay(ctx: click.Context, arguments: tuple[str, ...]) -> tuple[list[str], 
     shown = ["replay", *arguments]
     captures: tuple[Path, ...] = _parsed(ctx, shown)["captures"]
     if any(str(path) == "-" for path in captures):
-        raise Failure("every browser reads captures anew, and standard input can be read once", Exit.USAGE)
+        raise Failure(
+            "each browser tab reads the captures again, but standard input can be read only once: name a file",
+            Exit.USAGE,
+        )
     check(captures)
     more = f" +{len(captures) - 1}" if len(captures) > 1 else ""
     return shown, captures[0].name + more
@@ -103,6 +106,6 @@ def _parsed(ctx: click.Context, line: list[str]) -> dict[str, Any]:
         for name in ("headless", "count"):
             if parsed.params.get(name):
                 raise click.UsageError(
-                    f"a browser shows no lines: leave out {'-c' if name == 'count' else '--headless'}"
+                    f"kproxy web prints no lines: remove {'-c' if name == 'count' else '--headless'}"
                 )
         return dict(parsed.params)

@@ -24,7 +24,7 @@ TRACING = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http.tr
 
 @dataclass(frozen=True, slots=True)
 class Addons:
-    """The values of the options; `metrics` is (host, port)."""
+    """The values of --addon, --metrics and --otel-*; `specs` are the addons, `metrics` is (host, port)."""
 
     specs: tuple[str, ...] = ()
     metrics: tuple[str, int] | None = None
@@ -47,7 +47,7 @@ class Addons:
         """Raises Failure if the options contradict each other or cannot be fulfilled."""
         arguments = self.arguments
         if arguments and not record:
-            raise Failure("metrics, traces and observers read the recording: --no-record excludes them", Exit.USAGE)
+            raise Failure("metrics, traces and observers read the recording: remove --no-record", Exit.USAGE)
         if self.metrics is not None:
             from kproxy.relay import ports
 
@@ -124,14 +124,14 @@ class _Endpoint(click.ParamType[Any]):
         except ValueError as error:
             self.fail(str(error), param, ctx)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            self.fail(f"{value!r} is no http(s) URL", param, ctx)
+            self.fail(f"{value!r} is not an http(s) URL", param, ctx)
         if parts.username or parts.password:
-            self.fail("a URL with a user or a password in it; OTEL_EXPORTER_OTLP_HEADERS may authenticate", param, ctx)
+            self.fail("the URL contains a user or password: authenticate with OTEL_EXPORTER_OTLP_HEADERS", param, ctx)
         return value if parts.path.strip("/") else f"{value.rstrip('/')}/v1/traces"
 
 
 def addons(command: Command) -> Command:
-    """Adds the options; the command gets `addons`, an `Addons`."""
+    """Adds --addon, --metrics, --otel-endpoint and --otel-sample; the command gets an `Addons` as `addons`."""
 
     @wraps(command)
     def collected(
@@ -152,19 +152,19 @@ def addons(command: Command) -> Command:
             "--addon",
             multiple=True,
             metavar="FILE.py|NAME",
-            help="Load an addon: a file, a module, or the name that an installed package gives it; repeatable.",
+            help="Load an addon: a file, a module, or a name that an installed package declares; repeatable.",
         ),
         click.option(
             "--metrics",
             type=_Metrics(),
             metavar="[HOST:]PORT",
-            help="Serve metrics for Prometheus here (on 127.0.0.1 unless given).",
+            help="Serve metrics for Prometheus here (default host: 127.0.0.1).",
         ),
         click.option(
             "--otel-endpoint",
             type=_Endpoint(),
             metavar="URL",
-            help="Send OpenTelemetry traces there, a span an exchange (OTLP over HTTP).",
+            help="Send OpenTelemetry traces to this URL, a span per exchange (OTLP over HTTP).",
         ),
         click.option(
             "--otel-sample",

@@ -22,7 +22,7 @@ NO_CLUSTER = "no cluster: --upstream HOST:PORT, [clusters.NAME] in the configura
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """The values of the options; `applied` puts them into settings."""
+    """Values of --cluster, --controllers, --strict-ports and --upstream-proxy; `applied` puts them into settings."""
 
     clusters: tuple[str, ...] = ()
     controllers: int | None = None
@@ -50,7 +50,7 @@ class Addresses:
         if settings.upstream:
             return settings
         if self.controllers is not None:
-            raise Failure("without --upstream, controllers belong into [clusters.NAME]", Exit.USAGE)
+            raise Failure("--controllers needs --upstream; without it, set controllers in [clusters.NAME]", Exit.USAGE)
         found = clusters(self.clusters, settings.advertise, settings.sasl)
         if not found:
             raise Failure(
@@ -93,7 +93,7 @@ def addressing(command: Command) -> Command:
             "clusters",
             multiple=True,
             metavar="NAME",
-            help="Serve [clusters.NAME] of the configuration; without this and --upstream all of them.",
+            help="Serve [clusters.NAME] of the configuration; default without --upstream: all clusters.",
         ),
         click.option(
             "--controllers",
@@ -104,7 +104,7 @@ def addressing(command: Command) -> Command:
         click.option(
             "--strict-ports",
             is_flag=True,
-            help="A broker waits for its port if that is taken; without this it gets the next free one.",
+            help="If the port for a broker is taken, wait for it (default: use the next free port).",
         ),
         click.option(
             "--upstream-proxy",

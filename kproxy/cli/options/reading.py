@@ -31,7 +31,7 @@ porting = click.option(
     "--port", "ports", type=PORTS, metavar="PORTS", help="Only connections to these ports (9092, 9092-9094)."
 )
 headless = click.option(
-    "--headless", is_flag=True, help="No terminal UI: one line an exchange (exchange JSON with --json)."
+    "--headless", is_flag=True, help="No terminal UI: one line per exchange (exchange JSON with --json)."
 )
 releasing = click.option(
     "--release", type=RELEASE, metavar="RELEASE", help="Read with the names and layouts of this Kafka release (3.9)."
@@ -53,7 +53,7 @@ def _together(ctx: click.Context, param: click.Parameter, user_definitions: tupl
 
 
 def defining(command: Command) -> Command:
-    """Adds --definitions; the command gets `user_definitions`. Filters know the names that these define."""
+    """Adds --definitions; the command gets `user_definitions`. Filters then know the names that the definitions add."""
     option = click.option(
         "--definitions",
         "--dialect",
@@ -97,10 +97,13 @@ def spooling(command: Command) -> Command:
             "--spool-dir",
             type=click.Path(path_type=pathlib.Path, file_okay=False),
             metavar="DIR",
-            help="Unpack what is compressed, or comes through a pipe, to this folder (else: the cache directory).",
+            help="Folder for captures that are unpacked, or read from a pipe (default: the cache directory).",
         ),
         click.option(
-            "--spool-max", type=SIZE, metavar="SIZE", help="Unpack and keep no more than this (20GB, unless given)."
+            "--spool-max",
+            type=SIZE,
+            metavar="SIZE",
+            help="Most bytes to unpack, and to keep unpacked (default: 20GB).",
         ),
     ]
     wrapped: Any = spooled

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 LEAST_SNAP = 64
-"""Bytes; enough for a request's header with a client id of 50 characters."""
+"""Smallest --snap, in bytes: enough for a request's header with a client id of 50 characters."""
 LEAST_SCRATCH = 16 << 20
 
 
@@ -69,7 +69,7 @@ _KEPT = [
         help="Record into directory -w: at most COUNT files of SIZE (and TIME) each; the oldest is deleted first.",
     ),
     click.option(
-        "--no-ring-zstd", is_flag=True, help="Leave a ring's complete files as they are; else zstd compresses them."
+        "--no-ring-zstd", is_flag=True, help="Do not compress a ring's complete files (default: compress with zstd)."
     ),
     click.option(
         "--scratch",
@@ -87,12 +87,12 @@ _KEPT = [
     ),
 ]
 _CHOICE = [
-    click.option("--no-record", is_flag=True, help="Record nothing; there is no list then."),
+    click.option("--no-record", is_flag=True, help="Record nothing; the UI then has no list of exchanges."),
     click.option(
         "--snap",
         type=click.IntRange(min=LEAST_SNAP),
         metavar="BYTES",
-        help="Record of each frame only the first bytes; sizes and times stay right.",
+        help="Record only the first BYTES of each frame; sizes and times stay exact.",
     ),
     click.option(
         "--record",
@@ -150,7 +150,7 @@ def keeping(command: Command) -> Command:
 
 
 def recording(command: Command) -> Command:
-    """As `keeping`; adds --no-record, --snap and --record as well."""
+    """Like `keeping`, but adds --no-record, --snap and --record as well."""
 
     @functools.wraps(command)
     def recorded(

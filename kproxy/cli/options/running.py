@@ -23,7 +23,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """How a relay runs; `settings` has the fields of `kproxy.runs.settings.Settings` for it."""
+    """The values of options: `silent` is --no-lines, `settings` the fields of kproxy.runs.settings.Settings."""
 
     detach: bool
     silent: bool
@@ -50,7 +50,10 @@ def backing(command: Command) -> Command:
 
 
 def running(command: Command) -> Command:
-    """Adds the options; the command gets `running`. Raises Failure if they exclude each other or the name is taken."""
+    """Adds --detach, --name, --on-hangup, --no-lines and limits; the command gets a `Running` as `running`.
+
+    Raises Failure if options exclude each other or the name is taken.
+    """
 
     @backing
     @click.option(
@@ -65,7 +68,7 @@ def running(command: Command) -> Command:
         "--max-connections",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Refuse clients beyond N connections (unless given: as many as open files allow).",
+        help="Refuse clients beyond N connections (default: as many as the limit of open files allows).",
     )
     @click.option(
         "--max-listeners",
@@ -73,7 +76,7 @@ def running(command: Command) -> Command:
         default=1000,
         show_default=True,
         metavar="N",
-        help="Listen for so many brokers and controllers of a cluster at most.",
+        help="Listen for at most N brokers and controllers of a cluster.",
     )
     @click.option(
         "--memory",
@@ -126,4 +129,4 @@ def _refuse_taken(name: str) -> None:
         run = find(name)
     except NoRunError:
         return
-    raise Failure(f"a run of that name is process {run.pid} (kproxy stop {name} ends it)", Exit.USAGE)
+    raise Failure(f"the name {name} is taken by process {run.pid} (kproxy stop {name} ends it)", Exit.USAGE)

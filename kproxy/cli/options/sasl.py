@@ -39,8 +39,8 @@ def authenticating(command: Callable[..., Any]) -> Callable[..., Any]:
         "credentials",
         type=click.Path(dir_okay=False, path_type=Path),
         metavar="FILE",
-        help="username=NAME and password=SECRET, or the token with its extensions; without it KPROXY_SASL_USERNAME, "
-        "KPROXY_SASL_PASSWORD or KPROXY_SASL_TOKEN in the environment.",
+        help="File with username=NAME and password=SECRET, or with a token and its extensions (default: the "
+        "variables KPROXY_SASL_USERNAME and KPROXY_SASL_PASSWORD, or KPROXY_SASL_TOKEN).",
     )
     @functools.wraps(command)
     def wrapped(*args: Any, mechanism: str | None, credentials: Path | None, **rest: Any) -> Any:
@@ -77,13 +77,13 @@ def checked(chosen: Settings) -> Settings:
         if not one.tls.out and one.sasl.mechanism in {PLAIN, OAUTHBEARER}:
             cli.warn(f"--sasl without --tls-out: {one.sasl.mechanism} sends the secret itself, unencrypted")
         if one.listen_host not in LOOPBACK and not one.tls.in_ca:
-            who = f"reaches {one.listen_host}" if one.transparent is None else "has its connections taken"
-            cli.warn(f"--sasl: whoever {who} acts on the cluster as kproxy's user")
+            who = f"that reaches {one.listen_host}" if one.transparent is None else "whose connections are redirected"
+            cli.warn(f"--sasl: every client {who} acts on the cluster as kproxy's user")
     return chosen
 
 
 def of_cluster(chosen: SaslSettings, values: Mapping[str, Any]) -> SaslSettings:
-    """SASL settings of one cluster: where its `values` lack "sasl" or "sasl-credentials", those of `chosen`."""
+    """SASL settings of one cluster: from its `values`, or from `chosen` if "sasl" or "sasl-credentials" is absent."""
     own = {"mechanism": values.get("sasl"), "credentials": values.get("sasl-credentials")}
     return replace(chosen, **{name: value for name, value in own.items() if value is not None})
 
@@ -91,5 +91,5 @@ def of_cluster(chosen: SaslSettings, values: Mapping[str, Any]) -> SaslSettings:
 def mechanism(text: str) -> str:
     """Parses the name of a mechanism in MECHANISMS. Raises ValueError."""
     if text.lower() not in MECHANISMS:
-        raise ValueError(f"no mechanism: {text!r}; there are {', '.join(MECHANISMS)}")
+        raise ValueError(f"unknown mechanism {text!r}; there are {', '.join(MECHANISMS)}")
     return MECHANISMS[text.lower()]

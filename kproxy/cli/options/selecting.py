@@ -41,7 +41,7 @@ def selecting(command: Command, conditions: Mapping[str, str] = MappingProxyType
     Adds --fail-on as well (`fails_on`), for "empty" and the command's own `conditions`, each with its help.
     """
     named = {how: ", ".join(name for name, its in conditions.items() if its == how) for how in conditions.values()}
-    ends = ["with exit code 6 where nothing is found", *(f"{names}: {how}" for how, names in named.items())]
+    ends = ["with exit code 6 if nothing is found", *(f"{names}: {how}" for how, names in named.items())]
     options = [
         click.option("-Y", "--filter", "expression", type=FILTER, metavar="EXPR", help="Only exchanges that match."),
         click.option("-c", "--count", "count", type=click.IntRange(min=0), metavar="N", help="Stop after N exchanges."),
@@ -71,8 +71,8 @@ class Selection:
     count: int | None = None
     since: int | None = None
     until: int | None = None
-    number: int | None = None
-    """Number of the only exchange to select, None for all."""
+    numbers: frozenset[int] | None = None
+    """Numbers of the only exchanges to select, None for all."""
     unknown: Counter[Why] = field(default_factory=Counter)
     """Number of exchanges that the filter could not decide, by reason."""
     taken: int = 0
@@ -91,7 +91,7 @@ class Selection:
     def of(
         self, items: Iterable[T], source: Source, definitions: Definitions, knowledge: Knowledge | None = None
     ) -> Iterator[T]:
-        """The selected exchanges of a reading or its next part, and all other items; ends after `count` exchanges.
+        """The items of a reading, or of its next part, without excluded exchanges; ends after `count` exchanges.
 
         `knowledge` learns from excluded exchanges too.
         """
@@ -110,7 +110,7 @@ class Selection:
             if not isinstance(item, Exchange):
                 yield item
                 continue
-            selected: bool | None = self.in_time(item) and self.number in {None, item.number}
+            selected: bool | None = self.in_time(item) and (self.numbers is None or item.number in self.numbers)
             if matcher is not None and selected:
                 selected = matcher.matches(item)
             elif matcher is not None:
@@ -123,7 +123,7 @@ class Selection:
             yield item
 
     def pass_over(self, items: Iterable[object], source: Source, definitions: Definitions) -> None:
-        """Learns what the filter needs from items that an earlier run has handled."""
+        """Lets the filter learn topic names and the like from items that an earlier run has exported."""
         from kproxy.decoders.exchange import Exchange
 
         matcher = self._asked(source, definitions)
@@ -149,16 +149,17 @@ class Selection:
 
     @property
     def done(self) -> bool:
-        """Whether no further exchange will be selected: `count` is reached, or exchange `number` was found."""
-        return (self.count is not None and self.taken >= self.count) or (self.number is not None and self.taken > 0)
+        """Whether no further exchange will be selected: `count` is reached, or all `numbers` were found."""
+        counts = (self.count, None if self.numbers is None else len(self.numbers))
+        return any(count is not None and self.taken >= count for count in counts)
 
     @property
     def everything(self) -> bool:
-        return self.expression is None and self.count is self.since is self.until is self.number is None
+        return self.everything_else and self.numbers is None
 
     @property
     def everything_else(self) -> bool:
-        """Whether all exchanges match but for `number`."""
+        """Whether no option but `numbers` excludes exchanges."""
         return self.expression is None and self.count is self.since is self.until is None
 
     @property

@@ -72,7 +72,7 @@ def speaking_tls(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _settings(**values: Any) -> TlsSettings:
-    """The settings of the options. Raises Failure if an option lacks the one that it belongs to."""
+    """The settings that the options ask for. Raises Failure if an option is given without the option that it needs."""
     from kproxy.runs.settings import TlsSettings
 
     for name, needed in _ONLY_WITH.items():

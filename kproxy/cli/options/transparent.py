@@ -21,7 +21,7 @@ class _Ports(click.ParamType[Any]):
             return value
         words = [word.strip() for word in value.split(",")]
         if not all(word.isdecimal() and 0 < int(word) < 1 << 16 for word in words):
-            self.fail(f"{value!r} is no list of ports (9092,9093)", param, ctx)
+            self.fail(f"{value!r} is not a list of ports (9092,9093)", param, ctx)
         return tuple(dict.fromkeys(map(int, words)))
 
 
@@ -29,7 +29,7 @@ _OPTIONS = (
     click.option(
         "--transparent",
         type=click.Choice(["redirect", "tproxy"]),
-        help="Instead of --upstream: take connections that clients open to their brokers, by rules of iptables.",
+        help="Instead of --upstream: redirect connections that clients open to brokers, by iptables rules.",
     ),
     click.option(
         "--ports",
@@ -37,20 +37,20 @@ _OPTIONS = (
         show_default=True,
         type=_Ports(),
         metavar="PORT[,...]",
-        help="Brokers' ports whose connections are taken (--transparent).",
+        help="Ports of brokers; connections to them are redirected (--transparent).",
     ),
     click.option(
         "--clients",
         type=click.Choice(["all", "local", "remote"]),
         default="all",
         show_default=True,
-        help="Whose connections are taken: of programs here, of other machines (tproxy takes no others), or all.",
+        help="Clients whose connections are redirected: on this machine, on others (tproxy: only these), or all.",
     ),
     click.option(
         "--setup", is_flag=True, help="Install the rules (root); they are removed when kproxy exits, however it ends."
     ),
     click.option(
-        "--print-rules", is_flag=True, help="Print the rules as a shell script, to install them yourself, and end."
+        "--print-rules", is_flag=True, help="Print the rules as a shell script, to install them yourself, and exit."
     ),
 )
 
@@ -76,7 +76,7 @@ def transparent_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def intercepting(
     chosen: Settings, *, transparent: str | None, ports: tuple[int, ...], clients: str, setup: bool, print_rules: bool
 ) -> Settings:
-    """The settings with these options; with --print-rules prints the rules and exits. Raises Failure."""
+    """`chosen` with the options of transparent mode; --print-rules prints the rules and exits. Raises Failure."""
     import dataclasses
 
     from click.core import ParameterSource
@@ -132,5 +132,5 @@ def taken(chosen: Settings, bootstrap: str) -> str:
     if chosen.transparent is None:
         return ""
     which = f"connections to port{'s' if len(chosen.ports) > 1 else ''} {', '.join(map(str, chosen.ports))}"
-    how = "are taken" if chosen.setup else "are expected by rules of yours (--print-rules)"
+    how = "are redirected" if chosen.setup else "must be redirected by rules that you install (--print-rules)"
     return f"{which} {how} ({chosen.transparent}, on port {bootstrap.rpartition(':')[2]})"

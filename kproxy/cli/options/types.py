@@ -42,7 +42,7 @@ class FilterType(click.ParamType["Expression"]):
 
     @staticmethod
     def _saved(text: str) -> Mapping[str, str]:
-        """The saved filters, if the text refers to one."""
+        """The saved filters by name; {} if `text` refers to none, so that no file is read."""
         from kproxy.cli.interface import saved_filters
 
         return saved_filters() if "$" in text else {}
@@ -82,7 +82,7 @@ class DurationType(click.ParamType[int]):
         except BadLiteral as bad:
             self.fail(bad.message, param, ctx)
         if found <= 0:
-            self.fail("a duration must be more than none", param, ctx)
+            self.fail("a duration must be longer than 0", param, ctx)
         return found
 
 

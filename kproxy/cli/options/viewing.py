@@ -37,7 +37,7 @@ class Viewing:
         return self.chooser(wait=self.registry_wait)
 
     def for_screen(self, *, warn: Callable[[str], None], arrived: Callable[[], None] = lambda: None) -> Viewers:
-        """As `chooser`; if no option asks for viewers, they are loaded when the first payload is shown."""
+        """Viewers for the UI, like `chooser`; if no option asks for them, the first payload shown loads them."""
         if self.schemas is None and self.registry is None and not self.rules:
             from kproxy.cli.late_viewers import LateViewers
 
@@ -105,13 +105,13 @@ def viewing(command: Command) -> Command:
             "--schemas",
             type=click.Path(path_type=pathlib.Path, exists=True, file_okay=False),
             metavar="DIR",
-            help="Read payloads by the schemas of this folder (orders-value.avsc, 42.avsc, orders-key.desc).",
+            help="Decode payloads with the schemas in this folder (orders-value.avsc, 42.avsc, orders-key.desc).",
         ),
         click.option(
             "--registry",
             type=REGISTRY,
             metavar="URL",
-            help="Read payloads by the schemas of this registry (KPROXY_REGISTRY_USER and _PASSWORD, or _TOKEN).",
+            help="Decode payloads with the schemas of this registry (KPROXY_REGISTRY_USER and _PASSWORD, or _TOKEN).",
         ),
         click.option(
             "--registry-wait",

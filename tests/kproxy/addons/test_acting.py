@@ -141,7 +141,7 @@ def test_what_was_altered_before_a_failure_does_not_leave() -> None:
         ("text", "TypeError"),
         (b"", "length field"),
         (answer()[:-1], "length field"),
-        (response(HEARTBEAT, 4, 8, {}), "correlation id must stay"),
+        (response(HEARTBEAT, 4, 8, {}), "another API key, version or correlation id"),
         (answer()[:3] + bytes([answer()[3] + 1]) + answer()[4:] + b"x", "cannot be decoded"),
     ],
 )
@@ -204,7 +204,9 @@ def test_what_cannot_be_read_passes_and_is_named(version: int, data: bytes) -> N
     actors = table([NoThrottle], DEFINITIONS, said)
     assert actors.offer(Side.BROKER, HEARTBEAT, version, data, *PARTIES) == (data, ())
     (line,) = said.lines
-    assert line.startswith(f"a response of Heartbeat v{version} passed addons (NoThrottle): it cannot be read: ")
+    assert line.startswith(
+        f"a response of Heartbeat v{version} was forwarded without its addons (NoThrottle): it cannot be decoded: "
+    )
 
 
 def test_secrets_do_not_reach_the_comment() -> None:
@@ -275,6 +277,6 @@ def test_where_one_cannot_be_made_all_stays() -> None:
             raise OSError("no file")
 
     actors = table([InPlace], DEFINITIONS, Said())
-    with pytest.raises(LookupError, match="Unmade cannot be made: OSError: no file"):
+    with pytest.raises(LookupError, match="cannot create actor Unmade: OSError: no file"):
         actors.reload([InPlace, Unmade], None)
     assert actors.offer(Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)[0] == answer(501)

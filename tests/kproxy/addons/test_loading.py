@@ -68,10 +68,10 @@ def test_what_cannot_be_loaded_is_named(tmp_path: Path, package: str) -> None:
     nothing.write_text("from kproxy.addons import Observer")
     for spec, words in [
         (str(broken), "ZeroDivisionError"),
-        (str(nothing), "no subclass"),
+        (str(nothing), "contains no subclass"),
         (str(tmp_path / "missing.py"), "No such file"),
         ("no.such.module", "ModuleNotFoundError"),
-        (f"{package}-wrong", "no subclass"),
+        (f"{package}-wrong", "is not a subclass"),
     ]:
         with pytest.raises(loading.LoadError) as caught:
             loading.load([spec])

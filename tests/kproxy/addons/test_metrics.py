@@ -166,3 +166,17 @@ def test_a_relay_that_does_not_answer_is_down(tmp_path: Path) -> None:
     assert found["kproxy_up", frozenset()] == 0
     with pytest.raises(OSError, match="refused"):
         urllib.request.urlopen(url, timeout=20)
+
+
+def test_findings_are_counted_and_open_ones_shown() -> None:
+    metrics = Metrics()
+    one = {"id": "a", "rule": "group.poll_gap", "severity": "warn"}
+    metrics.finding("opened", one)
+    metrics.finding("opened", {**one, "id": "b"})
+    metrics.finding("worse", {**one, "severity": "error"})
+    found = scraped(metrics)
+    assert total(found, "kproxy_findings_total", rule="group.poll_gap") == 3
+    assert total(found, "kproxy_open_findings", severity="warn") == 1
+    assert total(found, "kproxy_open_findings", severity="error") == 1
+    metrics.finding("resolved", {**one, "severity": "error"})
+    assert total(scraped(metrics), "kproxy_open_findings") == 1

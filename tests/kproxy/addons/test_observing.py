@@ -13,7 +13,7 @@ from kproxy.captures.reader import read
 from kproxy.decoders.exchange import Exchange
 from kproxy.decoders.exchange_json import exchange_json
 from kproxy.decoders.view import View
-from tests.kproxy.addons.support import CAPTURES, observe
+from tests.kproxy.addons.support import CAPTURES, findings_of, observe
 
 
 class Keeps(Observer):
@@ -99,7 +99,7 @@ def test_a_mistake_in_a_filter_names_its_observer() -> None:
     keeps, wrong = Keeps(), Chooses("latency > soon")
     wrong.name = "mine"
     observe(CAPTURES[0], wrong, keeps, warn=lambda message, _: said.append(message))
-    assert said == [f"observer mine: its filter: {said[0].partition('filter: ')[2]}"]
+    assert said == [f"observer mine: filter: {said[0].partition('filter: ')[2]}"]
     assert said[0].endswith("(column 11 of 'latency > soon'); it is left out")
     assert not wrong.seen
     assert not wrong.progresses
@@ -123,7 +123,7 @@ def test_one_that_fails_is_named_and_the_others_go_on(method: str) -> None:
     observe(CAPTURES[0], before, Fails(), after, warn=lambda message, details: said.append((message, details)))
     assert len(calls) == 1
     ((message, details),) = said
-    assert message == "observer the bad one has failed and sees nothing more: RuntimeError: why"
+    assert message == "observer the bad one has failed and is disabled: RuntimeError: why"
     assert "Traceback" in details
     assert before.lines == after.lines != []
     assert before.closed == after.closed == 1
@@ -137,3 +137,32 @@ def test_one_that_cannot_be_made_is_left_out() -> None:
     found = made([Needs, Keeps], lambda message, details: said.append(message))  # noqa: ARG005 (a warning has both)
     assert [type(one) for one in found] == [Keeps]
     assert said[0].startswith("observer Needs is left out: TypeError")
+
+
+class Findings(Observer):
+    filter = "api == Produce"
+
+    def __init__(self) -> None:
+        self.found: list[tuple[str, str, str]] = []
+
+    def finding(self, change: str, finding: dict[str, Any]) -> None:
+        self.found.append((change, finding["rule"], finding["id"]))
+
+
+@pytest.mark.parametrize("capture", CAPTURES, ids=lambda path: path.name)
+def test_findings_are_those_of_the_whole_traffic_whatever_the_filter(capture: Path) -> None:
+    seen = Findings()
+    observe(capture, seen, Keeps())
+    assert sorted(seen.found) == sorted(("opened", one.rule, one.id) for one in findings_of(capture))
+
+
+def test_rules_are_evaluated_only_if_somebody_wants_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    from kproxy.captures.findings import live
+
+    def fail(*_: object) -> None:
+        raise AssertionError("rules were evaluated")
+
+    monkeypatch.setattr(live.LiveFindings, "__init__", fail)
+    keeps = Keeps()
+    observe(CAPTURES[0], keeps)
+    assert keeps.seen

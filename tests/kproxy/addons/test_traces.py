@@ -24,7 +24,7 @@ from kproxy.decoders.exchange_json import exchange_json
 from kproxy.recording.recorder import Recorder
 from kproxy.recording.sinks import File, pcapng_header
 from tests.decoders.batches.support import batch, record
-from tests.kproxy.addons.support import CAPTURES, nothing, observe
+from tests.kproxy.addons.support import CAPTURES, findings_of, nothing, observe
 from tests.support.scripts import request, response
 
 
@@ -55,6 +55,15 @@ class Collector:
 
     @property
     def spans(self) -> list[Span]:
+        """Those of exchanges."""
+        return [span for span in self.all_spans if not span.name.startswith("finding ")]
+
+    @property
+    def findings(self) -> list[Span]:
+        return [span for span in self.all_spans if span.name.startswith("finding ")]
+
+    @property
+    def all_spans(self) -> list[Span]:
         return [
             span
             for request in self.requests
@@ -108,6 +117,22 @@ def test_a_span_an_exchange(capture: Path) -> None:
         assert has.get("error.type") == (line["error_codes"] or [None])[0]
 
 
+@pytest.mark.parametrize("sample", [0.0, 1.0])
+@pytest.mark.parametrize("capture", CAPTURES, ids=lambda path: path.name)
+def test_a_span_a_finding_whatever_is_sampled(capture: Path, sample: float) -> None:
+    with collecting() as collector:
+        observe(capture, Traces(collector.endpoint, sample, nothing))
+    spans = {attributes(span)["kproxy.finding.id"]: span for span in collector.findings}
+    found = findings_of(capture)
+    assert set(spans) == {one.id for one in found}
+    for one in found:
+        span = spans[one.id]
+        assert span.name == f"finding {one.rule}"
+        assert span.start_time_unix_nano == one.first_time
+        assert one.first_time <= span.end_time_unix_nano <= one.last_time, "its latest evidence when it opened"
+        assert [event.name for event in span.events] == ["kproxy.finding.opened"]
+
+
 def test_a_share_is_sampled() -> None:
     with collecting() as collector:
         observe(CAPTURES[0], Traces(collector.endpoint, 0.0, nothing))
@@ -118,7 +143,7 @@ def test_a_collector_that_takes_nothing_is_named_once() -> None:
     said: list[str] = []
     with collecting(400) as collector:
         observe(CAPTURES[0], Traces(collector.endpoint, 1.0, said.append))
-    assert said == [f"traces: {collector.endpoint} does not take spans; they are lost until it does"]
+    assert said == [f"traces: {collector.endpoint} does not accept spans; spans are lost until it does"]
 
 
 def test_records_link_to_the_spans_that_they_were_sent_in(tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ def test_a_frame_longer_than_hold_max_passes_and_is_named() -> None:
 def test_a_frame_that_does_not_fit_the_budget_passes_and_is_named(memory: int) -> None:
     table = Table((Side.CLIENT, HEARTBEAT))
     Playbook(actors=table, memory=memory).client(asked(HEARTBEAT, 1) + asked(11, 2), PASSES, cut=3).counted()
-    assert (table.offers, table.reasons) == ([], ["too much is held already"])
+    assert (table.offers, table.reasons) == ([], ["there is no memory left to hold it (--memory)"])
 
 
 def test_a_connection_that_is_gone_gives_back_what_it_held() -> None:

@@ -605,7 +605,9 @@ def test_a_response_behind_an_unreadable_one_is_rewritten(api_key: int, version:
     ],
 )
 def test_bytes_that_start_no_frame(start: bytes, length: int, first: bool, found: bool) -> None:
-    assert no_frame(start + bytes(4), length, first=first) == (f"what is no frame ({start!r})" if found else None)
+    assert no_frame(start + bytes(4), length, first=first) == (
+        f"bytes that begin no frame ({start!r})" if found else None
+    )
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ The broker here follows the protocol; the server side of a SCRAM library checks 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 from unittest.mock import ANY
@@ -185,7 +186,7 @@ def test_wrong_credentials(mechanism: str, piece: int) -> None:
 def test_a_mechanism_that_the_broker_does_not_offer() -> None:
     story = gate("SCRAM-SHA-256")
     story.answer = Broker("PLAIN").take
-    refused = broker_refused("does not offer SCRAM-SHA-256, but PLAIN")
+    refused = broker_refused("does not offer SCRAM-SHA-256 (it offers: PLAIN)")
     story.begin(BEGAN, asks(18), ANSWERED, asks(17), ANSWERED, refused)
 
 
@@ -273,7 +274,7 @@ def test_a_client_that_authenticates_itself_learns_that_it_need_not(before: byte
         (b"\x15\x03\x03\x00\x02\x02\x28", "speaks TLS"),
         (b"HTTP/1.1 400 Bad Request", "speaks HTTP"),
         (b"\xff\xff\xff\xff\0\0\0\0", "no frame"),
-        (b"\x7f\xff\xff\xff\x6b\x70\x72\x01", "answers with 2147483647 bytes"),
+        (b"\x7f\xff\xff\xff\x6b\x70\x72\x01", "sends too long a response (2147483647 bytes)"),
         (b"\0\0\0\5\x6b\x70\x72\x01\0", "cannot be decoded"),
     ],
 )
@@ -340,12 +341,12 @@ def test_a_broker_that_does_not_know_the_password(mechanism: str) -> None:
 
 def test_brokers_of_before_kafka_1() -> None:
     old = [{"apiKey": 17, "minVersion": 0, "maxVersion": 0}]
-    assert "since 1.0" in refusal(lambda number: response(18, 0, number, apiKeys=old))
+    assert "Kafka 1.0 and newer" in refusal(lambda number: response(18, 0, number, apiKeys=old))
 
 
 def test_a_listener_that_authenticates_nobody() -> None:
     why = refusal(versions, lambda number: response(17, 1, number, errorCode=34))
-    assert why == "authenticates nobody by SASL on this listener"
+    assert why == "has no SASL on this listener"
 
 
 @given(st.lists(st.binary(max_size=60), max_size=8))
@@ -393,9 +394,9 @@ def test_the_gate_s_requests_have_correlation_ids_that_the_client_has_not_used(u
 @pytest.mark.parametrize(
     ("code", "offered", "why"),
     [
-        (33, ["A", "B"], "does not offer PLAIN, but A, B"),
-        (33, [], "does not offer PLAIN, but nothing"),
-        (34, [], "authenticates nobody by SASL on this listener"),
+        (33, ["A", "B"], "does not offer PLAIN (it offers: A, B)"),
+        (33, [], "does not offer PLAIN (it offers: nothing)"),
+        (34, [], "has no SASL on this listener"),
         (58, ["A"], "refuses PLAIN: SASL_AUTHENTICATION_FAILED"),
         (1, ["A"], "refuses PLAIN: OFFSET_OUT_OF_RANGE"),
     ],
@@ -403,5 +404,5 @@ def test_the_gate_s_requests_have_correlation_ids_that_the_client_has_not_used(u
 def test_why_a_handshake_was_refused(code: int, offered: list[str], why: str) -> None:
     steps = login("PLAIN", GOOD, 2)
     next(steps)
-    with pytest.raises(LoginError, match=f"^{why}$"):
+    with pytest.raises(LoginError, match=f"^{re.escape(why)}$"):
         steps.send({"errorCode": code, "mechanisms": offered})

@@ -70,10 +70,10 @@ def test_descriptor_sets(tmp_path: Path) -> None:
         ("a-value.avsc", b"{", "a bad schema"),
         ("a-value.avsc", b'"no.such.Type"', "no.such.Type"),
         ("a-value.json", b'{"type": 7}', "a bad schema"),
-        ("a-value.desc", b"\xff\xff", "no FileDescriptorSet"),
+        ("a-value.desc", b"\xff\xff", "not a FileDescriptorSet"),
         ("a-value.desc", b"", "a FileDescriptorSet without files"),
         ("a-value.desc", b"\x0a\x02\x0a\x00", ""),
-        ("shop.desc", b"", "its name says neither topic nor id"),
+        ("shop.desc", b"", "its name gives neither topic nor id"),
     ],
 )
 def test_a_bad_file_is_named_and_left_out(tmp_path: Path, name: str, content: bytes, warning: str) -> None:

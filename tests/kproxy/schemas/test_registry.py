@@ -76,7 +76,7 @@ def test_bytes_that_look_like_ids_do_not_flood_it(running: Running, monkeypatch:
     asked = client(running.url)
     reasons = [missing(asked.by_id(IdKind.ID, number)).reason for number in range(100, 120)]
     assert len(running.state.asked) == 5
-    assert reasons[-1] == "schema 119 is not asked for: 5 others were not found"
+    assert reasons[-1] == "schema 119 is not requested: 5 other schemas were not found"
 
 
 def test_references_come_with_it_and_only_once(running: Running) -> None:
@@ -165,7 +165,7 @@ def test_an_answer_that_drips_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> Non
         thread = threading.Thread(target=drip)
         thread.start()
         asked = client(f"http://127.0.0.1:{listener.getsockname()[1]}")
-        assert missing(asked.by_id(IdKind.ID, 1)).reason == "registry not reachable: no whole answer in 0 s"
+        assert missing(asked.by_id(IdKind.ID, 1)).reason == "registry not reachable: no complete answer in 0 s"
         stop.set()
         thread.join()
 
@@ -173,14 +173,14 @@ def test_an_answer_that_drips_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (b"<html>", "an answer that is no JSON: is it a schema registry?"),
-        (b"[]", "an answer that is no JSON object"),
-        (b"[" * 100_000, "an answer that is no JSON: is it a schema registry?"),
-        (b"{}", "an answer without schema"),
-        (b'{"schema": "x", "schemaType": "THRIFT"}', "a schema of type THRIFT"),
-        (b'{"schema": "x", "schemaType": ["AVRO"]}', "a schema of type ['AVRO']"),
+        (b"<html>", "the answer is not JSON: is there a schema registry at this address?"),
+        (b"[]", "the answer is not a JSON object"),
+        (b"[" * 100_000, "the answer is not JSON: is there a schema registry at this address?"),
+        (b"{}", "the registry's answer contains no schema"),
+        (b'{"schema": "x", "schemaType": "THRIFT"}', "schemas of type THRIFT are not supported"),
+        (b'{"schema": "x", "schemaType": ["AVRO"]}', "schemas of type ['AVRO'] are not supported"),
         (b'{"schema": "message A {}", "schemaType": "PROTOBUF"}', "the registry has Protobuf as .proto text only"),
-        (b'{"schema": "x", "references": 7}', "its references are no list"),
+        (b'{"schema": "x", "references": 7}', "its references are not a list"),
         (b'{"schema": "x", "references": [7]}', "a reference without name, subject and version"),
         (b" " * ((8 << 20) + 1), "an answer of more than 8388608 bytes"),
     ],
@@ -197,7 +197,7 @@ def test_it_does_not_follow_to_another_place(running: Running) -> None:
         running.state.redirect = other.url + "/schemas/ids/1"
         access = Access.of({"KPROXY_REGISTRY_TOKEN": "secret"})
         reason = missing(client(running.url, access=access).by_id(IdKind.ID, 1)).reason
-        assert reason == "schema 1: the registry is somewhere else (302): give that address"
+        assert reason == "schema 1: the registry redirects to another address (302): give that one"
         assert not other.state.asked
 
 
@@ -272,7 +272,7 @@ def test_the_type_of_what_apicurio_gives(running: Running, body: bytes, kind: Sc
 def test_what_apicurio_s_own_api_cannot_give(running: Running) -> None:
     asked = client(running.url + "/apis/registry/v3")
     running.state.raw["/apis/registry/v3/ids/contentIds/1"] = b'syntax = "proto3";'
-    assert "a descriptor set in --schemas" in missing(asked.by_id(IdKind.CONTENT_ID, 1)).reason
+    assert "a descriptor set by --schemas" in missing(asked.by_id(IdKind.CONTENT_ID, 1)).reason
     assert "GUID" in missing(asked.by_id(IdKind.GUID, guid(1))).reason
 
 

@@ -137,7 +137,7 @@ def test_a_broker_behind_a_proxy_is_asked_for_its_own_name(
                 assert met.exactly(len(ASKED)) == ASKED
             process.stop()
         held = recording.read_bytes()
-        assert f"kproxy came to broker {NAME}:{broker.port} through {way.url} as ".encode() in held
+        assert f"kproxy connected to broker {NAME}:{broker.port} through {way.url} from ".encode() in held
         assert f"client side plaintext; upstream TLSv1.3, TLS_AES_256_GCM_SHA384, server name {NAME}".encode() in held
 
         async def probed() -> str | None:

@@ -337,7 +337,7 @@ def test_garbage_after_the_handshake_is_a_reset_and_named(world: World) -> None:
         client.socket.sendall(b"what is no record")
         with pytest.raises(ConnectionResetError):
             broker.receive()
-        hears(process, "client 127.0.0.1 fails in TLS")
+        hears(process, "client 127.0.0.1 has a TLS error")
 
 
 def test_what_follows_the_end_is_not_kept(world: World) -> None:
@@ -402,7 +402,7 @@ def test_a_client_must_show_the_certificate_that_is_asked_for(world: World, show
     [
         (ASKED, "sends plaintext Kafka to a TLS port"),
         (b"GET / HTTP/1.1\r\nHost: kafka\r\n\r\n", "sends HTTP to a TLS port"),
-        (b"SSH-2.0-OpenSSH_9.2\r\n", "sends what is neither TLS nor Kafka"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "sends bytes that are neither TLS nor Kafka"),
     ],
 )
 def test_what_is_no_tls_is_named_by_its_first_bytes(world: World, sent: bytes, words: str) -> None:
@@ -548,13 +548,13 @@ def test_the_next_upstream_is_tried(world: World) -> None:
         ({"in_certificate": "/nowhere.pem"}, "cannot read /nowhere.pem: No such file"),
         ({"in_certificate": "{ca}"}, "no certificate and key as PEM"),
         ({"in_certificate": "{cert},{other}"}, "the key belongs to another certificate"),
-        ({"in_certificate": "{cert},{locked}"}, "name its variable by --tls-password-env"),
+        ({"in_certificate": "{cert},{locked}"}, "is encrypted: --tls-password-env"),
         ({"in_certificate": "{cert},{locked}", "password_env": "UNSET"}, "no variable UNSET"),
         ({"in_certificate": "{locked_cert},{locked}", "password_env": "WRONG"}, "the key's password is wrong"),
         ({"out": True, "out_ca": "{key}"}, "no CA certificates as PEM"),
-        ({"out": True, "out_name": ".example"}, "cannot ask for '.example'"),
+        ({"out": True, "out_name": ".example"}, "--tls-out-name '.example' cannot be a server name"),
         ({"in_certificate": "auto", "keylog": "/nowhere/keys"}, "cannot write the key log /nowhere/keys"),
-        ({"in_certificate": "auto", "keylog": "{key}"}, "is a file of something else: name another one"),
+        ({"in_certificate": "auto", "keylog": "{key}"}, "exists and is not a key log: name another file"),
     ],
 )
 def test_what_cannot_work_is_said_at_the_start(

@@ -100,7 +100,7 @@ def test_release_takes_away_what_takes_and_nothing_else() -> None:
     ("fields", "says"),
     [
         ({"mode": "tproxy", "clients": "local"}, "use redirect"),
-        ({"ports": (19092,)}, "cannot be both"),
+        ({"ports": (19092,)}, "the relay's own"),
         ({"ports": ()}, "0 ports"),
         ({"ports": tuple(range(1, 17))}, "16 ports"),
     ],
