@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 os.environ.setdefault("TEXTUAL_FPS", "250")
 
 SWITCH_SECONDS = 0.001
-"""Switch interval of the interpreter: terminal output and keys wait so long for a thread that decodes."""
+"""Switch interval of the interpreter: how long terminal output and keys may wait for a thread that decodes."""
 
 __all__ = ["Exporter", "HungUpError", "Preferences", "RunInfo", "run"]
 
@@ -101,5 +101,5 @@ def run(
 
 
 def _run(end: Callable[[], None], *_: object) -> None:
-    """A signal handler."""
+    """A signal handler that calls `end`."""
     end()

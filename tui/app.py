@@ -32,7 +32,7 @@ MOUNTING_SECONDS = 0.01
 
 
 class KproxyApp(Application):
-    """kproxy in a terminal, in that terminal's own colours; `run` returns whether traffic is to go on."""
+    """The terminal interface; `run` returns whether the user wants a running proxy to go on."""
 
     def __init__(
         self,
@@ -59,13 +59,14 @@ class KproxyApp(Application):
             release=release,
             user_definitions=user_definitions,
             show_secrets=show_secrets,
+            looks_for_findings=preferences.looks_for_findings,
             viewers=viewers,
             arrived=arrived,
             saved=self.saved,
             history=History(preferences.kept("filter-history")),
         )
         self._shown = [self._shows(index_dir, live=live, filter_text=filter_text, exporter=exporter)]
-        """Stack of opened indexes: the last one is on screen, leaving it returns to the one before."""
+        """Stack of opened indexes: the last one is on screen, and leaving it shows the previous one."""
 
     @property
     def _showing(self) -> Showing:
@@ -153,7 +154,7 @@ class KproxyApp(Application):
         if not self.screen.is_mounted:
             return False
         if isinstance(self.screen, ModalScreen):
-            self.pop_screen()  # its question is about the captures before
+            self.pop_screen()  # the dialog is about the captures that were shown before
         shown = self._shows(
             other.index_dir, exporter=other.exporter, back_to=self._showing.captions.name, close=opening.pop_all().close
         )

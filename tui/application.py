@@ -1,4 +1,4 @@
-"""The application towards terminal and browser, and what screens ask of it whichever screens there are."""
+"""The part of the application that needs no particular screen: terminal, browser, and what screens may call."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SETTLED_SECONDS = 1.0
 
 
 class Application(KeysInTurn):
-    """An interface in the terminal's own colours; a subclass has the screens and goes from one to another."""
+    """A Textual application in the terminal's own colours; a subclass creates screens and switches between them."""
 
     ENABLE_COMMAND_PALETTE = False
     TITLE = "kproxy"
@@ -73,7 +73,7 @@ class Application(KeysInTurn):
     def on_unmount(self) -> None:
         garbage.unsettle()
 
-    # what screens ask for
+    # what screens may call
 
     @property
     def applied_filter(self) -> str:
@@ -85,7 +85,7 @@ class Application(KeysInTurn):
         raise NotImplementedError
 
     def lead_to(self, number: int, came_from: str) -> bool:
-        """Go to an exchange in the list; going back leads to screen `came_from`. False if it is not in the list."""
+        """Go to exchange `number` in the list; going back returns to screen `came_from`. False if the list lacks it."""
         raise NotImplementedError
 
     def filter_by(self, text: str, came_from: str, *, prepared: bool = False) -> None:
@@ -101,7 +101,7 @@ class Application(KeysInTurn):
         raise NotImplementedError
 
     def viewers_changed(self) -> None:
-        """Show keys and values of records again: the viewers have changed."""
+        """Repaint keys and values of records after the viewers have changed."""
         raise NotImplementedError
 
     def _begin_tidying(self) -> None:
@@ -120,6 +120,9 @@ class Application(KeysInTurn):
         if not isinstance(event, events.MouseEvent) or event.is_forwarded:
             await super().on_event(event)
             return
+        if isinstance(event, events.MouseDown):
+            # Textual sets this too, but inside super().on_event, where a pane that regains focus would lose it again
+            self.app_focus = True
         focused = self.focused
         await super().on_event(event)
         if focused is not None and self.focused is None:
@@ -174,7 +177,7 @@ class Application(KeysInTurn):
         asyncio.get_running_loop().call_soon_threadsafe(self.exit)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Textual's own filters, then the theme's; with NO_COLOR the theme's is left out."""
+        """Textual's line filters, followed by the filter that paints the theme's colours, unless NO_COLOR is set."""
         own = super().get_line_filters()
         return own if self.no_color or not self._theme_filter.enabled else [*own, self._theme_filter]
 

@@ -15,6 +15,7 @@ from kproxy.tui.widgets.chrome import Part
 if TYPE_CHECKING:
     from kproxy.captures.index.reader import IndexReader
     from kproxy.tui.settings.live import RunInfo
+    from kproxy.tui.views.findings import Found
 
 SPEED_SECONDS = 1.0
 """Seconds of reading after which a speed is shown."""
@@ -32,14 +33,15 @@ HEALTH: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("tls", ("tls",)),
     ("not kafka", ("not_kafka",)),
 )
-"""Health in the title: name and the counters that are added up; the first three show even when zero."""
+"""Counts in the title: the name and the counters of Health that it adds up; the first three show even when zero."""
 
 
 class Captions:
-    """Texts about an index and the proxy behind it. `index` is None until it can be read; `error` says why not."""
+    """Texts about an index and the proxy behind it. `index` is None while it cannot be read; `error` says why."""
 
-    def __init__(self, live: RunInfo | None, back_to: str = "") -> None:
+    def __init__(self, live: RunInfo | None, back_to: str = "", found: Found | None = None) -> None:
         self.index: IndexReader | None = None
+        self._found = found
         self.error = ""
         self.back_to = back_to
         """Name of the captures that leaving returns to; empty if it returns to the shell."""
@@ -77,6 +79,8 @@ class Captions:
             left = f" kproxy {self.name}  {rows:,} ex"
         health = meta.get("health") or {}
         right: list[Part] = []
+        if self._found is not None and (grave := self._found.grave):
+            right.append((f"findings {grave:,}  ", look.TITLE_ALARM))
         for name, members in HEALTH:
             value = sum(int(health.get(member) or 0) for member in members)
             if value or name in {"drop", "gap", "und"}:
@@ -134,7 +138,7 @@ class Captions:
         return f"  {size_text(int(speed))}B/s{left}"
 
     def ended(self) -> Ended | None:
-        """Why the index grows no more; None while it grows, and if everything was read."""
+        """Why the index stopped growing too early; None while it grows, and if everything was read."""
         return None if self.index is None else self._writer.ended(self.index.meta)
 
     def empty(self, *, filtered: bool) -> list[str]:

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kproxy.captures.views import FINDINGS
 from kproxy.tui.captions import Captions
 from kproxy.tui.screens.exchanges import ExchangesScreen
 from kproxy.tui.views.analysis import Analysis
+from kproxy.tui.views.findings import Found
 
 if TYPE_CHECKING:
     from kproxy.tui.screens.tabbed import TabbedScreen
@@ -36,9 +38,10 @@ class Showing:
         self._cells = cells
         self._live = live
         self._close = close
-        self.captions = Captions(live, back_to)
         self.analysis = Analysis(index_dir)
-        self.main = ExchangesScreen(index_dir, cells, self.captions, live=live, **options)
+        self.found = Found(self.analysis)
+        self.captions = Captions(live, back_to, self.found)
+        self.main = ExchangesScreen(index_dir, cells, self.captions, self.found, live=live, **options)
         self.views: dict[str, TabbedScreen] = {}
         """Screens other than the exchanges that were created, by their names in tui.actions.registry.SCREENS."""
 
@@ -63,8 +66,10 @@ class Showing:
             from kproxy.tui.screens.stats import StatsScreen
 
             return StatsScreen(name, self._cells, self.captions, self.analysis)
-        from kproxy.tui.screens.views import AnalysisScreen
+        from kproxy.tui.screens.views import AnalysisScreen, FindingsScreen
 
+        if name == FINDINGS:
+            return FindingsScreen(name, self._cells, self.captions, self.analysis, self.found)
         return AnalysisScreen(name, self._cells, self.captions, self.analysis)
 
     def close(self) -> None:

@@ -21,6 +21,7 @@ from kproxy.tui.screens.jumping import Jumping
 from kproxy.tui.screens.layout import Layout
 from kproxy.tui.screens.marking import Marking
 from kproxy.tui.screens.menu import FilterMenu, MenuLines
+from kproxy.tui.screens.proving import Proving
 from kproxy.tui.screens.records import RecordsScreen
 from kproxy.tui.widgets.exchange_list import ExchangeList
 from kproxy.tui.widgets.field_tree import FieldTree
@@ -52,7 +53,7 @@ HANDLERS = {
     "menu": MenuLines,
     "forms": FilterMenu,
     "filtering": Filtering,
-    "walking": (Marking, Jumping, Following, ExchangesScreen),
+    "walking": (Marking, Proving, Jumping, Following, ExchangesScreen),
     "finding": Finding,
     "follow": FollowScreen,
     "exchanges": (ExchangesScreen, Layout),

@@ -82,10 +82,10 @@ async def test_a_command_without_its_argument_waits_for_it(index: Path) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await run(pilot, "filter save")
         assert command(app).input.value == "filter save "
-        assert "Keep the filter that is applied under a name" in grid(app)[21]
+        assert "Save the applied filter under a name" in grid(app)[21]
         await pilot.press("ctrl+u", *"nonsense", "enter")
         await pilot.pause()
-        assert "nothing is called that" in grid(app)[21]
+        assert "no action has this name" in grid(app)[21]
         await pilot.press("escape")
         await pilot.pause()
         assert app.screen is app.main

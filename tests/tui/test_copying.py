@@ -156,7 +156,7 @@ def test_what_is_too_long_goes_into_a_file(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     said: list[str] = []
     text = "y" * (clipboard.MOST_OSC52 + 1)
-    path = Path(clipboard.copy(text, said.append).rpartition(": ")[2])
+    path = Path(clipboard.copy(text, said.append).rpartition(" written to ")[2])
     assert said == []
     assert path.parent == tmp_path
     assert path.read_text() == text

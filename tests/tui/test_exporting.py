@@ -78,7 +78,7 @@ async def test_a_file_that_is_there_is_replaced_only_when_asked_twice(app: Kprox
         await pilot.pause()
         await pilot.press("colon", *"export csv mine.csv", "enter")
         await pilot.pause()
-        assert "mine.csv is there already" in "\n".join(grid(app))
+        assert "mine.csv exists already" in "\n".join(grid(app))
         await pilot.press("escape")
         await pilot.pause()
         assert Path("mine.csv").read_text() == "mine"
@@ -146,7 +146,7 @@ async def test_what_a_run_without_a_named_recording_exports_is_called_by_its_por
         await pilot.pause()
         text = "\n".join(grid(app))
         assert "File      kproxy-19092-shown.jsonl" in text
-        assert "What passes until it is read is exported too." in text
+        assert "Exchanges that pass meanwhile are exported too." in text
 
 
 async def test_a_failure_is_said_and_leaves_nothing(tmp_path: Path, app: KproxyApp) -> None:
@@ -188,5 +188,7 @@ def test_what_is_read_is_never_replaced(tmp_path: Path) -> None:
     link.symlink_to(capture)
     other.touch()
     for target in (capture, link):
-        assert "is what is read here" in Wanted("all", "pcapng", "secrets", target).trouble(Choice(1), [str(capture)])
+        assert "is the capture that is read here" in Wanted("all", "pcapng", "secrets", target).trouble(
+            Choice(1), [str(capture)]
+        )
     assert not Wanted("all", "pcapng", "secrets", other).trouble(Choice(1), [str(capture)])

@@ -158,7 +158,7 @@ async def test_a_cut_last_packet_is_no_failure(tmp_path: Path) -> None:
         text = said(app, screen)
         assert "failed" not in text
         assert "Capture  read as far as it can be read" in text
-        assert "all before that place is shown" in text
+        assert "everything before that place is shown" in text
         # the line that counts frames of which bytes are missing opens their exchanges
         lines = [line for block in screen.pane._blocks for line in block.lines]
         at = next(number for number, line in enumerate(lines) if "only the beginning" in line)

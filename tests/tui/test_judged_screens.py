@@ -88,7 +88,7 @@ async def test_aborted_transactions(indexes: dict[str, Path]) -> None:
     told = judged.aborted(NEW)
     (partition, producer, offset), *_ = told
     assert len(told) == 2
-    words = f"shop-payments-{partition}  aborted: producer {producer} from offset {offset} on, as 2 Fetches told"
+    words = f"shop-payments-{partition}  aborted: producer {producer} from offset {offset} on, listed by 2 Fetches"
     assert [line for line in lines if line.startswith(words)]
 
 

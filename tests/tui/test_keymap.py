@@ -24,9 +24,9 @@ def test_no_default_key_has_a_rival() -> None:
     [
         ({"list.opne": "z"}, "no action 'list.opne'; did you mean list.open?"),
         ({"list.open": " "}, "list.open: no key"),
-        ({"list.open": "F"}, "list.open: list.tail has that key"),
-        ({"list.open": "z ?"}, "list.open: app.help has that key"),
-        ({"app.help": "enter"}, "app.help: list.open has that key"),
+        ({"list.open": "F"}, "list.open: list.tail already has that key"),
+        ({"list.open": "z ?"}, "list.open: app.help already has that key"),
+        ({"app.help": "enter"}, "app.help: list.open already has that key"),
     ],
 )
 def test_what_cannot_be_is_told_and_left(entries: dict[str, str], problem: str) -> None:
@@ -53,7 +53,7 @@ async def test_a_key_that_was_moved_works_and_is_shown(index: Path) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         assert any(line.startswith(" List: z Open  F Tail") for line in grid(app))
-        assert [note.message for note in app._notifications] == ["keymap: app.quit: list.tail has that key"]
+        assert [note.message for note in app._notifications] == ["keymap: app.quit: list.tail already has that key"]
         assert await reading_after(pilot, app, "enter") is False
         assert await reading_after(pilot, app, "z") is True
         await pilot.press("question_mark")

@@ -144,7 +144,7 @@ async def test_only_so_many_are_held(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert len(numbers(screen)) < 12
         await pilot.press("G")
         await pilot.pause()
-        assert "no more fit here" in "\n".join(grid(app))
+        assert "no more records fit here" in "\n".join(grid(app))
         await pilot.press("1", *["j"] * 20)
         await pilot.press("9")
         await read(screen, pilot)

@@ -64,6 +64,20 @@ async def test_a_menu_takes_keys_after_the_mouse_was_where_nothing_is(
         assert app.screen is app.main
 
 
+async def test_a_click_where_nothing_is_gives_a_window_back_the_focus_of_its_pane(index: Path) -> None:
+    app = KproxyApp(index, ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("c")
+        menu = app.screen
+        assert isinstance(menu, ChoiceMenu)
+        app.post_message(events.AppBlur())
+        await pilot.pause()
+        assert app.focused is None
+        app.post_message(events.MouseDown(None, 100, 40, 0, 0, 1, shift=False, meta=False, ctrl=False))
+        await pilot.pause()
+        assert app.focused is menu.lines
+
+
 async def test_a_key_of_a_pane_that_has_lost_the_focus_does_nothing(index: Path) -> None:
     app = KproxyApp(index, ascii_only=False)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -130,7 +144,7 @@ async def test_screens_are_clicked(index: Path) -> None:
         await pilot.click(offset=place(app, "Topics"))
         await pilot.pause()
         assert app.screen is app._showing.views["topics"]
-        await pilot.click(offset=place(app, "Exchanges"))
+        await pilot.click(offset=place(app, "Exchan"))
         await pilot.pause()
         assert app.screen_stack[-1] is app.main
 

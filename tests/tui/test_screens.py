@@ -438,7 +438,7 @@ async def test_what_a_value_means_stands_beside_it_and_below_the_bytes(tmp_path:
         assert "sessionId: 0  no session: none was asked for" in text
         assert "field responses[0].partitions[0].highWatermark" in text
         assert "t-0: 10, from the next offset 10 to the high watermark 20" in text
-        assert "All before this offset is on every replica in sync" in text
+        assert "Records before this offset are on every replica in sync" in text
         await pilot.press("left_curly_bracket", "left_curly_bracket")
         await pilot.pause()
         text = "\n".join(grid(app))

@@ -88,6 +88,7 @@ LOOKS = (
     Look("groups", "captured", "4 j"),
     Look("transactions", "captured", "5 j"),
     Look("connections", "captured", "6 j"),
+    Look("findings", "captured", "7 j"),
     Look("many-records", "captured", "9"),
     Look("health", "sample", "0 j"),
     Look("cluster", "captured", "B j"),

@@ -57,12 +57,13 @@ def test_requests_in_flight_and_their_gaps(pipelined: Path) -> None:
     # requests 10, 20, (30, 40 on the other), 50; responses 60, 70, 80 ms
     last = facts(pipelined, 4)
     assert last["in flight"] == "2 before it: 1 Heartbeat v3, 2 Heartbeat v3"
-    assert last["one before"] == "2 Heartbeat v3: sent 30.000 ms after its request, 20.000 ms before its response"
-    assert last["one after"] == "none: it is the last so far of its connection"
+    gap = "later request 30.000 ms after earlier request, 20.000 ms before its response"
+    assert last["previous"] == f"2 Heartbeat v3: {gap}"
+    assert last["next"] == "none: it is the last so far of its connection"
     assert last["latency"].startswith("30.000 ms")
-    assert last["among its like"] == "slower than 1 of 3 other Heartbeat v3"
+    assert last["comparison"] == "slower than 1 of 3 other Heartbeat v3"
     assert facts(pipelined, 1)["in flight"] == "nothing before it"
-    assert facts(pipelined, 3)["one before"] == "none: it is the first of its connection"
+    assert facts(pipelined, 3)["previous"] == "none: it is the first of its connection"
     bars = {bar.name: (bar.start - START, bar.end - START) for bar in told(pipelined, 4).bars}
     assert bars["queued"] == (5 * STEP, 7 * STEP)
     assert bars["broker"] == (7 * STEP, 8 * STEP)
@@ -75,12 +76,12 @@ def test_what_is_not_known_is_said(tmp_path: Path) -> None:
     heartbeat(builder)
     path = builder.finish()
     waiting, lost, last = (facts(path, number) for number in (1, 2, 3))
-    assert waiting["not known"] == "how long it takes: it waits for its response"
-    assert lost["not known"] == "how long it took: no response was seen"
+    assert waiting["unknown"] == "the latency: no response has come yet"
+    assert lost["unknown"] == "the latency: no response was seen"
     assert "latency" not in waiting
     assert last["in flight"] == "1 before it: 1 Heartbeat v3; of 1 no response was seen"
-    assert last["one before"].endswith("of which no response was seen")
-    assert last["among its like"] == "no other Heartbeat v3"
+    assert last["previous"].endswith("whose response was not seen")
+    assert last["comparison"] == "no other Heartbeat v3"
 
 
 async def test_a_fetch(captured: Path) -> None:

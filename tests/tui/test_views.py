@@ -96,7 +96,7 @@ async def test_health_counts_and_names_what_is_wrong(index: Path) -> None:
         assert "60 exchanges on" in text
         assert "kafka:9092 refuses connections" in text
         assert "recording stopped: full" in text
-        assert "frames whose body no definition fits" in text
+        assert "frames whose body could not be decoded" in text
         assert not app.analysis.started  # nothing is read for it
         assert app.screen.focused is not None
 
@@ -204,7 +204,7 @@ async def test_all_screens_are_named_at_any_width(captured: Path, view: str) -> 
         await pilot.press(actions.SCREENS[view][0])
         await pilot.pause()
         names = grid(app)[1]
-        assert all(f"{key}{title[:4]}" in names for key, title, _ in actions.SCREENS.values())
+        assert all(f"{key}{title[:3]}" in names for key, title, _ in actions.SCREENS.values())
         assert actions.SCREENS[view][1] in names
 
 

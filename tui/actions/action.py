@@ -26,12 +26,11 @@ class Action:
     """Called with the context's widget; an action for which it returns False does nothing and leaves the help bar."""
     priority: bool = False
     bar_key: str = ""
-    """The key that the help bar shows, if the entry stands for several actions."""
+    """The key that the help bar shows instead of `keys`, for an entry that stands for several actions ("0-9")."""
     name: str = ""
-    """Name on the command line, if that does not follow from the id (see `command`)."""
+    """Name on the command line; "" derives it from the id (see `command`)."""
     argument: str = ""
-    """What follows the name on the command line ("EXPR"); the handler gets it as text. In brackets it is optional
-    ("[FILE]")."""
+    """Placeholder for the argument on the command line ("EXPR", or "[FILE]" if optional); the handler gets its text."""
 
     @property
     def must_have_argument(self) -> bool:

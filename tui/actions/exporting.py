@@ -6,7 +6,7 @@ from kproxy.tui.actions.action import Action
 
 EXPORTING: tuple[Action, ...] = (
     Action("exporting.export", "Export",
-           "Export what is shown, what is marked or this exchange to a file: the list goes on meanwhile. Asked while "
+           "Export the shown exchanges, the marked ones or this one to a file; the list stays usable meanwhile. While "
            "an export runs, offers to stop it.",
            ("x",), "exporting", "export", bar=True, argument="[FORMAT] [FILE]",
            enabled=lambda screen: screen.exporting.able),
@@ -15,14 +15,14 @@ EXPORTING: tuple[Action, ...] = (
            enabled=lambda screen: screen.exporting.export is not None),
     Action("export.next", "Next choice", "The next choice of the line.", ("right", "l", "space"), "export",
            "choose(1)", bar=True),
-    Action("export.previous", "Choice before", "The choice before.", ("left", "h"), "export", "choose(-1)"),
-    Action("export.down", "Down", "The next line; below the last is the name of the file.", ("j", "down", "tab"),
+    Action("export.previous", "Choice before", "The previous choice.", ("left", "h"), "export", "choose(-1)"),
+    Action("export.down", "Down", "The next line; the name of the file comes last.", ("j", "down", "tab"),
            "export", "down", bar=True),
-    Action("export.up", "Up", "The line before.", ("k", "up"), "export", "move(-1)"),
-    Action("export.begin", "Export", "Export; where the file is there already, asks once more.", ("enter",), "export",
+    Action("export.up", "Up", "The previous line.", ("k", "up"), "export", "move(-1)"),
+    Action("export.begin", "Export", "Export; if the file exists, asks first.", ("enter",), "export",
            "screen.begin", bar=True),
     Action("export.leave", "Back", "Export nothing.", ("escape", "q", "ctrl+c"), "export", "screen.close", bar=True),
-    Action("export-file.begin", "Export", "Export; where the file is there already, asks once more.", ("enter",),
+    Action("export-file.begin", "Export", "Export; if the file exists, asks first.", ("enter",),
            "export-file", "submit", bar=True),
     Action("export-file.complete", "Complete", "Complete the name of the file.", ("tab",), "export-file", "complete",
            bar=True),

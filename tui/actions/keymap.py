@@ -55,7 +55,7 @@ def _key(text: str) -> str:
 
 
 class Keymap:
-    """Keys by ids of actions, several separated by spaces: {"list.open": "enter o"}.
+    """The user's keys by id of the action, several keys separated by spaces: {"list.open": "enter o"}.
 
     `problems` lists invalid entries, which are ignored.
     """
@@ -76,7 +76,7 @@ class Keymap:
         self._keys = wanted
         for name in wanted:
             for other in self._rivals(known[name]):
-                self.problems.append(f"{name}: {other.id} has that key")
+                self.problems.append(f"{name}: {other.id} already has that key")
                 self._keys = {one: keys for one, keys in self._keys.items() if one != name}
                 break
 
@@ -90,11 +90,11 @@ class Keymap:
         return keys or f":{action.command} {action.argument}".rstrip()
 
     def bindings(self) -> dict[str, str]:
-        """The differences from the registry, in Textual's form."""
+        """The keys that differ from the registry's, by id of the action, as Textual's `set_keymap` takes them."""
         return {name: ",".join(keys) for name, keys in self._keys.items()}
 
     def _rivals(self, action: Action) -> list[Action]:
-        """Other actions that share a key with this one in a context where both hold."""
+        """Other actions that share a key with `action` in a context where the keys of both work."""
         keys = set(self.keys(action))
         return [
             other

@@ -1,7 +1,7 @@
 """The registry of actions, from which bindings, help bar and help screen are made.
 
 An action belongs to a context, which is a pane, a screen or the whole application; its handler is a Textual action of
-that context's widget. A key has one meaning in a pane: keys of a screen hold in all its panes, keys of "app" in all
+that context's widget. A key has one meaning in a pane: keys of a screen work in all its panes, keys of "app" in all
 screens, and no pane may use them again.
 """
 
@@ -31,16 +31,16 @@ CONTEXTS = {
     "filter": "Filter",
     "outline": "Lines",
     "stats": "Figures",
-    "find": "Asking line",
+    "find": "Input line",
     "help": "Help",
     "command": "Command",
     "menu": "Menu",
     "forms": "Joining filters",
     "follow": "Follow",
     "export": "Export",
-    "export-file": "Name of the export",
+    "export-file": "File of the export",
     "filtering": "Filtering",
-    "walking": "Going",
+    "walking": "Navigation",
     "finding": "Finding",
     "exchanges": "Exchanges",
     "copying": "Copying",
@@ -51,7 +51,7 @@ CONTEXTS = {
 
 
 def _moves(context: str, what: str) -> tuple[Action, ...]:
-    """Actions of movement, the same in every pane: keys of vi and less, and the arrow keys."""
+    """Actions of movement, the same in every pane: keys of vi and less, and arrow keys. `what` is what a line shows."""
     moves = (
         ("down", "Down", f"Next {what}.", ("j", "down"), "move(1)"),
         ("up", "Up", f"Previous {what}.", ("k", "up"), "move(-1)"),
@@ -95,7 +95,7 @@ def _last(context: str, text: str) -> Action:
 
 _SCREENS: dict[str, tuple[str, str, str]] = {
     "exchanges": ("1", "Exchanges", "Every exchange, newest last."),
-    "stats": ("2", "Stats", "How many, how quick and how many failed, by API, client, broker or topic."),
+    "stats": ("2", "Stats", "Counts, latencies and errors, by API, client, broker or topic."),
     "records": ("9", "Records", "Records of the exchanges in the list, from the one under its cursor on."),
     "health": ("0", "Health", "How well the capture could be read, and what could not be."),
     **{name: (view.screen.key, view.screen.title, view.screen.about) for name, view in VIEWS.items()},
@@ -161,7 +161,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("records.open", "Record", "Go to the record: key, value, headers, batch; on “… more” read more.", ("enter",),
            "records", "enter", bar=True),
     Action("records.view-as", "View value as",
-           "Read the values of this topic with the next viewer: the best fitting one, then each that there is.", ("v",),
+           "Read the values of this topic with the next viewer: the best fitting one, then each of the others.", ("v",),
            "records", "view_as('value')", bar=True),
     Action("records.view-key-as", "View key as", "Read the keys of this topic with the next viewer.", ("V",), "records",
            "view_as('key')", bar=True),
@@ -177,33 +177,39 @@ ACTIONS: tuple[Action, ...] = (
     *EXPORTING,
     *_moves("menu", "line"),
     _last("menu", "Last line."),
-    Action("command.run", "Run", "Run what is marked.", ("enter",), "command", "submit", bar=True),
-    Action("command.complete", "Complete", "Take what is marked into the line.", ("tab",), "command", "take", bar=True),
-    Action("command.down", "Down", "Mark the next one.", ("down",), "command", "choose(1)", bar=True),
-    Action("command.up", "Up", "Mark the one before.", ("up",), "command", "choose(-1)", bar=True),
-    Action("command.leave", "Back", "Run nothing.", ("escape", "ctrl+c"), "command", "screen.close", bar=True),
+    Action("command.run", "Run", "Run the marked entry.", ("enter",), "command", "submit", bar=True),
+    Action("command.complete", "Complete", "Copy the marked entry into the line.", ("tab",), "command", "take",
+           bar=True),
+    Action("command.down", "Down", "Mark the next entry.", ("down",), "command", "choose(1)", bar=True),
+    Action("command.up", "Up", "Mark the previous entry.", ("up",), "command", "choose(-1)", bar=True),
+    Action("command.leave", "Back", "Leave without running anything.", ("escape", "ctrl+c"), "command",
+           "screen.close", bar=True),
     *_moves("outline", "line"),
     _last("outline", "Last line."),
     Action("outline.page-space", "Page down", "One page down.", ("space",), "outline", "page(1)"),
     Action("outline.enter", "Exchange",
-           "Go to the exchange (#n) of the line; on a heading open or close what belongs to it; in Health show the "
+           "Go to the exchange (#n) of the line; on a heading open or close its lines; in Health show the "
            "exchanges that the line counts.", ("enter",), "outline", "enter", bar=True),
     Action("outline.filter", "Filter by",
-           "Show the exchanges of what the line is about: topic, client, group, transaction or connection. Where a "
-           "filter is applied, asks how to join them.", ("equals_sign",), "outline", "filter_by", bar=True),
-    Action("outline.find", "Find", "Find a text or a /regular expression/, in what is folded too.", ("slash", "ctrl+f"),
+           "Show the exchanges of the topic, client, group, transaction or connection on the line. If a filter is "
+           "applied, asks how to join the two.", ("equals_sign",), "outline", "filter_by", bar=True),
+    Action("outline.dismiss", "Dismiss",
+           "Dismiss the finding and its symptoms: they are no longer counted or marked, and come last. The same key "
+           "undoes that. Stored beside the capture.", ("d",), "outline", "dismiss", bar=True,
+           enabled=lambda pane: pane.dismisses),
+    Action("outline.find", "Find", "Find a text or a /regular expression/, in folded lines too.", ("slash", "ctrl+f"),
            "outline", "find", bar=True),
-    Action("outline.unfold", "Unfold", "Show what belongs to the line.", ("right", "l"), "outline", "unfold", bar=True),
-    Action("outline.fold", "Fold", "Hide what belongs to it.", ("left", "h"), "outline", "fold", bar=True),
+    Action("outline.unfold", "Unfold", "Show the lines below this one.", ("right", "l"), "outline", "unfold", bar=True),
+    Action("outline.fold", "Fold", "Hide the lines below this one.", ("left", "h"), "outline", "fold", bar=True),
     Action("outline.unfold-all", "Unfold all", "Show everything.", ("asterisk",), "outline", "unfold_all"),
-    Action("outline.fold-all", "Fold all", "Show headings alone.", ("underscore",), "outline", "fold_all"),
+    Action("outline.fold-all", "Fold all", "Show only headings.", ("underscore",), "outline", "fold_all"),
     Action("outline.next-found", "Next", "The next line with the text.", ("n",), "outline", "found(1)"),
-    Action("outline.previous-found", "Previous", "The line with the text before.", ("N",), "outline", "found(-1)"),
+    Action("outline.previous-found", "Previous", "The previous line with the text.", ("N",), "outline", "found(-1)"),
     *_moves("stats", "line"),
     _last("stats", "Last line."),
     Action("stats.filter", "Exchanges",
-           "Show the exchanges of the line that were asked for within the window, long polls and others. Where a "
-           "filter is applied, asks how to join them.", ("enter", "equals_sign"), "stats", "filter_by", bar=True),
+           "Show the exchanges of the line whose requests lie within the window, long polls included. If a filter "
+           "is applied, asks how to join the two.", ("enter", "equals_sign"), "stats", "filter_by", bar=True),
     Action("stats.by", "Count by",
            "Count by API, client, broker or topic. Percentiles are within 1 %; (wait) are long polls: Fetches that "
            "were held until their max wait was over.", ("b",), "stats", "group", bar=True),
@@ -211,14 +217,14 @@ ACTIONS: tuple[Action, ...] = (
            ("right", "l"), "stats", "window(1)", bar=True),
     Action("stats.window-shorter", "Shorter", "A shorter window.", ("left", "h"), "stats", "window(-1)", bar=True),
     Action("stats.order", "Order", "Order by count, errors, p50, p90, p99 or max.", ("o",), "stats", "order", bar=True),
-    Action("find.go", "Take", "Find, go to or keep what was typed.", ("enter",), "find", "submit", bar=True),
-    Action("find.leave", "Leave", "Leave the line; n and N still find what was sought.", ("escape",), "find", "leave",
+    Action("find.go", "Take", "Find or save what was typed, or go to it.", ("enter",), "find", "submit", bar=True),
+    Action("find.leave", "Leave", "Leave the line; n and N still repeat the search.", ("escape",), "find", "leave",
            bar=True),
     *_moves("help", "line"),
     _last("help", "Last line."),
     Action("help.find", "Find", "Find a text in the help.", ("slash", "ctrl+f"), "help", "screen.find"),
-    Action("help.next-found", "Next", "The next line with what was found.", ("n",), "help", "screen.found(1)"),
-    Action("help.previous-found", "Previous", "The line with it before.", ("N",), "help", "screen.found(-1)"),
+    Action("help.next-found", "Next", "The next match.", ("n",), "help", "screen.found(1)"),
+    Action("help.previous-found", "Previous", "The previous match.", ("N",), "help", "screen.found(-1)"),
     Action("exchanges.tab-next", "Tab", "Next tab of the detail: Overview, Request, Response, Records, Timing.",
            ("right_curly_bracket",), "exchanges", "tab(1)", bar=True, enabled=lambda screen: screen.panes.detail_shown),
     Action("exchanges.tab-previous", "Previous tab", "Previous tab of the detail.", ("left_curly_bracket",),
@@ -229,16 +235,16 @@ ACTIONS: tuple[Action, ...] = (
            "Stop or resume taking new exchanges onto the screen; traffic and recording go on.", ("ctrl+e",),
            "exchanges", "pause", bar=True),
     Action("exchanges.stop-reading", "Stop reading",
-           "Read the capture no further, while it is indexed; what was read stays.", ("S",), "exchanges",
+           "Stop indexing the capture; what was read stays.", ("S",), "exchanges",
            "stop_reading", bar=True, enabled=lambda screen: screen.is_indexing),
     Action("exchanges.maximise", "Max", "Give the whole screen to one pane, or share it again.", ("backslash",),
            "exchanges", "maximise", bar=True),
     Action("exchanges.layout", "Layout", "The list above the detail, beside it, or as the terminal's size suggests.",
            ("minus",), "exchanges", "layout", enabled=lambda screen: screen.panes.is_shared),
-    Action("exchanges.grow", "Grow", "More room for the list, or for the detail where that has the focus.",
+    Action("exchanges.grow", "Grow", "More room for the list, or for the detail if it has the focus.",
            ("greater_than_sign",), "exchanges", "resize(1)", enabled=lambda screen: screen.panes.is_shared),
-    Action("exchanges.shrink", "Shrink", "Less room for it.", ("less_than_sign",), "exchanges", "resize(-1)",
-           enabled=lambda screen: screen.panes.is_shared),
+    Action("exchanges.shrink", "Shrink", "Less room for the list, or for the detail if it has the focus.",
+           ("less_than_sign",), "exchanges", "resize(-1)", enabled=lambda screen: screen.panes.is_shared),
     Action("exchanges.pane-next", "Pane", "Next pane.", ("tab",), "exchanges", "pane(1)", bar=True),
     Action("exchanges.pane-previous", "Previous pane", "Previous pane.", ("shift+tab",), "exchanges", "pane(-1)"),
     Action("copying.menu", "Copy",
@@ -248,22 +254,22 @@ ACTIONS: tuple[Action, ...] = (
            "Copy at once what is under the cursor: the value, the bytes, the record's value or the line.", ("y",),
            "copying", "yank"),
     *_screens(),
-    Action("app.command", "Command", "Find any action by its name and run it, or type a command with what it takes.",
+    Action("app.command", "Command", "Find any action by its name and run it, or type a command with its arguments.",
            ("colon", "ctrl+p"), "app", "command", bar=True),
     Action("app.open", "Open",
-           "Open other captures over what is shown, which goes on meanwhile; q at their list comes back.", ("L",),
+           "Open other captures; what is shown stays open, and q at their list returns to it.", ("L",),
            "app", "open_captures", argument="[FILE...]", enabled=lambda screen: screen.app.opens),
     Action("app.bar", "Help bar", "Show or hide the two lines of keys at the bottom.", ("H",), "app", "toggle_bar"),
     Action("app.theme", "Theme", "Paint in other colours: terminal, dark, light, high-contrast or mono.", (), "app",
            "theme", argument="NAME"),
-    Action("app.redraw", "Redraw", "Paint the screen again.", ("ctrl+l",), "app", "redraw"),
-    Action("app.suspend", "Suspend", "Back to the shell, whose fg comes back here.", ("ctrl+z",), "app", "suspend"),
+    Action("app.redraw", "Redraw", "Redraw the screen.", ("ctrl+l",), "app", "redraw"),
+    Action("app.suspend", "Suspend", "Suspend to the shell; its fg returns here.", ("ctrl+z",), "app", "suspend"),
     Action("app.back", "Back",
            "Back to where you came from; at the list it leaves, and asks first while traffic passes.", ("q",), "app",
            "back", bar=True),
     Action("app.step-back", "Step back", "Back to where you came from; never leaves.", ("escape",), "app", "step_back"),
     Action("app.quit", "Quit now", "Leave at once, without asking.", ("Q",), "app", "quit_now"),
-    Action("app.interrupt", "Quit", "Twice in a row leaves at once.", ("ctrl+c",), "app", "interrupt"),
+    Action("app.interrupt", "Quit", "Pressed twice in a row, leaves at once.", ("ctrl+c",), "app", "interrupt"),
 )  # fmt: skip
 
 ALONE = ("filter", "find", "command", "follow", "export", "export-file", "help", "menu", "forms")
@@ -274,13 +280,13 @@ ABOVE: dict[str, tuple[str, ...]] = {
     "outline": ("app",),
     "stats": ("app",),
 }
-"""For contexts to which `SCREEN_CONTEXTS` do not apply: the other contexts whose keys hold in them."""
+"""The other contexts whose keys work in a context; a context that is absent takes SCREEN_CONTEXTS."""
 SCREEN_CONTEXTS = ("app", "filtering", "walking", "finding", "exchanges", "copying", "exporting")
-"""Contexts that hold in all panes of the exchanges screen."""
+"""Contexts whose keys work in all panes of the exchanges screen."""
 
 
 def above(context: str) -> tuple[str, ...]:
-    """The other contexts whose keys hold in a context."""
+    """The other contexts whose keys work in a context."""
     return tuple(name for name in ABOVE.get(context, SCREEN_CONTEXTS) if name != context)
 
 

@@ -24,13 +24,13 @@ MOST_BYTES: Final = 16_000_000
 AT_ONCE_BYTES: Final = 4_000_000
 """Most bytes of records that one `take` reads."""
 LINE_BYTES: Final = 300
-"""Estimated memory of a line beside its record."""
+"""Bytes of memory that a line is estimated to take in addition to its record."""
 RETRY: Final = 1_000
-"""Newest exchanges whose outstanding responses are waited for; older ones without a response are passed over."""
+"""How many of the newest exchanges may wait for their response; older exchanges without a response are skipped."""
 
 
 class ManyRecords(LinesRead):
-    """Records of the exchanges of a list from its line `start` on; `next_row` is the next index row to read.
+    """Records of a list's exchanges, from line `start` of the list on; `next_row` is the next index row to read.
 
     It has its own reader of the index, so that a thread may read here while the screen's reader maps the index anew.
     """
@@ -40,7 +40,7 @@ class ManyRecords(LinesRead):
     def __init__(
         self, directory: Path, definitions: Definitions, shown: Shown, start: int, *, show_secrets: bool = False
     ) -> None:
-        """Raises IndexUnreadableError."""
+        """`shown` gives the list's rows, of which `start` is the first to read. Raises IndexUnreadableError."""
         super().__init__(self._records(), has_assigned=False)
         self.start = start
         self.next_row = shown.row_number(start) if start < shown.count else 0
@@ -83,7 +83,9 @@ class ManyRecords(LinesRead):
         else:
             self.complete = True
         if self._bytes > MOST_BYTES and not self.complete:
-            found.append(TextLine("no more fit here: narrow the filter, or begin at another exchange of the list"))
+            found.append(
+                TextLine("no more records fit here: narrow the filter, or begin at another exchange of the list")
+            )
             self.full = self.complete = True
         self.lines = self.lines + found
 

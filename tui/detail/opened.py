@@ -31,8 +31,9 @@ _WHERE = {Side.CLIENT: "request", Side.BROKER: "response"}
 class Opened:
     """One frame: its bytes as far as the capture holds them, and its fields.
 
-    `unparsed` are the bytes [start, end) outside of all fields, `secret` those to withhold; `notes` says in words which
-    bytes are absent or where decoding stopped. `version` is that of the API; `remarks` are those about this side.
+    `unparsed` are the ranges of bytes [start, end) outside of all fields, `secret` the ranges to withhold; `notes` says
+    in words which bytes are absent or where decoding stopped. `version` is the version of the API; `remarks` are about
+    this side of the exchange.
     """
 
     side: Side
@@ -138,7 +139,7 @@ class Opener:
         return data, ""
 
     def places(self, row: Row, detail: Detail) -> list[Place]:
-        """The records fields of an exchange, joined with what its other frame says about them; [] if it has none."""
+        """The fields of an exchange that hold records, each with facts about it from the other frame; [] if none do."""
         from kproxy.decoders.records.places import PLACES, places
         from kproxy.decoders.schema import api_keys
 
@@ -234,7 +235,7 @@ UNREAD = frozenset({"unread", "trailing"})
 
 
 def _unclaimed(root: Node, length: int) -> Ranges:
-    """Ranges of bytes outside of all top-level parts of the frame."""
+    """Ranges of bytes of a frame of `length` bytes that no child of `root` covers."""
     ranges: Ranges = []
     position = 0
     for child in root.children:
@@ -249,7 +250,11 @@ def _unclaimed(root: Node, length: int) -> Ranges:
 
 
 def _told(root: Node | None, message: str) -> bool:
-    """Whether a node shows this problem already: one that stopped decoding is on the path to the last node read."""
+    """Whether the tree already has a problem with the text `message`.
+
+    Looks at the root, its children, and below each child at the nodes read last: a problem that stopped decoding is
+    among these.
+    """
     if root is None:
         return False
     ways = [root, *root.children]

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from kproxy.tui.terminal.cells import Cells
 
 DECODE_AT_ONCE = 128 * 1024
-"""Bytes up to which a frame is decoded before the repaint that follows a key; larger ones in a thread."""
+"""Frames up to this size in bytes are decoded at once after a key; larger ones are decoded in a thread."""
 
 
 class Presenter:
-    """Shows exchanges of an index in a detail; `waiting` is the shown index row while its response is due."""
+    """Shows exchanges of an index in the detail; `waiting` is the index row shown while it lacks its response."""
 
     def __init__(
         self, detail: Detail, index: IndexReader, text: RowText, opener: Opener, known: Definitions, cells: Cells
@@ -42,7 +42,7 @@ class Presenter:
         self._decoding = 0
 
     def show(self, row_number: int | None, place: str) -> None:
-        """Fill the detail with the exchange of an index row, None empties it; `place` is its position in the list."""
+        """Fill the detail with an index row's exchange, or empty it for None; `place` is its position in the list."""
         index = self._index
         self._decoding += 1
         self.waiting = None
@@ -97,7 +97,7 @@ class Presenter:
             self._detail.show_timing(timed(self._opener.max_wait(row, detail)))
 
     def _time_aside(self, row: Row, detail: RowDetail, timed: Callable[[int | None], Timing], ticket: int) -> None:
-        """Add the max wait of a large Fetch to the timing."""
+        """Read the max wait of a large Fetch in a thread, and show the timing again with it."""
         if (wait := self._opener.max_wait(row, detail)) is not None:
             self._detail.app.call_from_thread(self._if_wanted, ticket, lambda: self._detail.show_timing(timed(wait)))
 
@@ -122,7 +122,7 @@ class Presenter:
         return row.state not in UNSETTLED
 
     def _aside(self, work: Callable[[], None]) -> None:
-        """Run long work in a thread; only the last work's result is shown."""
+        """Run `work` in a thread, in place of earlier work that is not done."""
         self._detail.run_worker(work, thread=True, exclusive=True, group="decode")
 
     def _decode_aside(self, row: Row, detail: RowDetail, side: Side, ticket: int) -> None:
@@ -130,7 +130,7 @@ class Presenter:
         self._detail.app.call_from_thread(self._if_wanted, ticket, partial(self._show_opened, opened, row))
 
     def _remark_aside(self, row: Row, detail: RowDetail, lines: partial[list[Line]], ticket: int) -> None:
-        """Add remarks, which need both bodies, to the overview."""
+        """Read the remarks in a thread, as they need both bodies, and show the overview again with them."""
         if remarks := self._opener.remarks(row, detail):
             overview = lines(remarks)
             self._detail.app.call_from_thread(self._if_wanted, ticket, partial(self._detail.show_overview, overview))

@@ -1,4 +1,4 @@
-"""The records of an exchange as lines, read batch by batch and only as far as they are shown."""
+"""The records of an exchange as lines; batches are read only as far as lines are shown."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class LinesRead:
 
 
 class RecordLines(LinesRead):
-    """The records of one exchange, each topic's below its name."""
+    """The records of one exchange; a line with the topic's name stands above the records of each topic."""
 
     def __init__(self, places: Sequence[Place], view: View = PLAIN) -> None:
         super().__init__(_read(places, view), has_assigned=any(place.assigned is not None for place in places))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kproxy.tui.widgets.overview import Line
 
 AROUND: Final = 2_000
-"""Exchanges before and after the one shown that are compared with it."""
+"""How many exchanges before, and after, the shown one are compared with it."""
 MOST_NAMED: Final = 4
 """Most requests in flight that are named."""
 FEWEST_ALIKE: Final = 5
@@ -53,17 +53,17 @@ class Timing:
 
 
 def timing(number: int, row: Row, detail: Detail, index: IndexReader, text: RowText, max_wait: int | None) -> Timing:
-    """The times of index row `number`; `max_wait` is that of a Fetch request, in milliseconds."""
+    """The times of index row `number`; `max_wait` is the max wait of a Fetch in milliseconds, else None."""
     around = _Around(number, row, detail, index, text)
     lines = [
         ("latency", _latency(row), look.BOLD),
-        ("among its like", around.standing(), look.PLAIN),
+        ("comparison", around.standing(), look.PLAIN),
         ("long poll", _long_poll(row, max_wait), look.PLAIN),
         ("throttle", _throttle(detail), look.SEVERITY["W"]),
         ("in flight", around.in_flight(), look.PLAIN),
-        ("one before", around.before(), look.PLAIN),
-        ("one after", around.after(), look.PLAIN),
-        ("not known", "\n".join(_unknown(row, detail)), look.DIM),
+        ("previous", around.before(), look.PLAIN),
+        ("next", around.after(), look.PLAIN),
+        ("unknown", "\n".join(_unknown(row, detail)), look.DIM),
     ]
     return Timing(tuple(_bars(detail, around.free_at, max_wait)), tuple(line for line in lines if line[1]))
 
@@ -83,7 +83,7 @@ def _bars(detail: Detail, free_at: int | None, max_wait: int | None) -> Iterator
         begun, came = asked.time, max(asked.time, answered.first_time)
         if free_at is not None and free_at > begun:
             free = min(free_at, came)
-            yield Bar("queued", begun, free, f"{duration_text(free - begun)} behind others")
+            yield Bar("queued", begun, free, f"{duration_text(free - begun)} behind earlier requests")
             begun = free
         yield Bar("broker", begun, came, duration_text(came - begun))
     if answered is not None:
@@ -92,7 +92,7 @@ def _bars(detail: Detail, free_at: int | None, max_wait: int | None) -> Iterator
         yield Bar("max wait", asked.time, asked.time + max_wait * _MILLISECOND, f"{max_wait:,} ms at most", bound=True)
     if answered is not None and detail.throttle_ms > 0:
         end = answered.time + detail.throttle_ms * _MILLISECOND
-        yield Bar("throttle", answered.time, end, f"{detail.throttle_ms:,} ms told", bound=True)
+        yield Bar("throttle", answered.time, end, f"{detail.throttle_ms:,} ms imposed", bound=True)
 
 
 def _passing(frame: Frame) -> str:
@@ -119,7 +119,7 @@ def _throttle(detail: Detail) -> str:
     if not detail.throttle_ms:
         return ""
     return (
-        f"{detail.throttle_ms:,} ms: the client is to wait so long after the response; brokers before 2.0 waited "
+        f"{detail.throttle_ms:,} ms: the client waits that long after the response; brokers before 2.0 waited "
         "themselves before they answered (KIP-219)"
     )
 
@@ -127,13 +127,13 @@ def _throttle(detail: Detail) -> str:
 def _unknown(row: Row, detail: Detail) -> Iterator[str]:
     """Times that the capture does not show."""
     if detail.request is None:
-        yield "when it was asked: no request was seen"
+        yield "the time of the request: no request was seen"
     if detail.response is None and row.state != State.NO_REPLY_EXPECTED:
         waits = row.state in {State.WAITING, State.EMPTY}
-        yield "how long it takes: it waits for its response" if waits else "how long it took: no response was seen"
+        yield "the latency: no response has come yet" if waits else "the latency: no response was seen"
     for side, frame in (("request", detail.request), ("response", detail.response)):
         if frame is not None and frame.missing:
-            yield f"when all of the {side} passed: {frame.missing:,} of its bytes were not captured"
+            yield f"when the {side} was complete: {frame.missing:,} of its bytes were not captured"
 
 
 class _Around:
@@ -218,10 +218,10 @@ def _none(place: str, *, whole: bool) -> str:
 
 def _gap(earlier: Row, later: int) -> str:
     """Time from an exchange to the first byte of the next request, at `later`, in words."""
-    sent = f"sent {duration_text(later - earlier.time)} after its request"
+    sent = f"later request {duration_text(later - earlier.time)} after earlier request"
     if earlier.latency == NO_LATENCY:
-        return f"{sent}, of which no response was seen"
+        return f"{sent}, whose response was not seen"
     idle = later - earlier.time - earlier.latency
     if idle >= 0:
-        return f"sent {duration_text(idle)} after its response"
+        return f"later request {duration_text(idle)} after earlier response"
     return f"{sent}, {duration_text(-idle)} before its response"

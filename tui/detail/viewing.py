@@ -1,4 +1,4 @@
-"""How keys and values of records are shown: by viewers, of which text and hex are always available."""
+"""How keys and values of records are shown: by viewers, such as text and hex, which are always available."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ WITHHELD: Final = "withheld"
 class Seen(Protocol):
     """A payload as a viewer shows it.
 
-    `value` is a JSON value: a text, or a structure to be laid out. The viewer HEX shows the bytes and ignores it.
-    `error` says what is wrong with the value, or why there is none; then the bytes are shown.
+    `value` is a JSON value: a text, or a structure to be laid out. The viewer HEX shows the bytes and ignores `value`.
+    `error` says what is wrong with the value, or why there is no value; then the bytes are shown.
     """
 
     @property
@@ -111,15 +111,15 @@ class Choices:
 
     @property
     def viewers(self) -> Viewers:
-        """The viewers given, or PlainViewers if these are none."""
+        """The viewers given, or PlainViewers if none were given."""
         return self._viewers if self._viewers.names else PlainViewers()
 
     def withholds(self, topic: str | None) -> bool:
-        """Whether those parts of a topic's records are withheld that no definition covers."""
+        """Whether keys and values of a topic are withheld where no definition decodes them."""
         return topic in secrets.TOPICS and not self._view.show_secrets
 
     def next(self, topic: str | None, part: str) -> None:
-        """Choose the next viewer, in the cycle of best fit and all names."""
+        """Choose the next viewer for a topic's keys or values: best fit, then each by name, then best fit again."""
         names: list[str | None] = [None, *self.viewers.names]
         chosen = names[(names.index(self._chosen.get((topic, part))) + 1) % len(names)]
         if chosen is None:

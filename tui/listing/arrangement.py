@@ -30,7 +30,7 @@ class Rows(Protocol):
 
 
 class Without:
-    """A view without hidden rows; grows with the view."""
+    """The rows of a view except the hidden ones; grows with the view."""
 
     def __init__(self, view: View, hidden: Iterable[int]) -> None:
         self._view = view
@@ -39,7 +39,7 @@ class Without:
         self._counted = -1
 
     def _look(self) -> list[int]:
-        """For each hidden row that the view holds, the number of lines before it."""
+        """The number of lines before each hidden row that the view holds, in order."""
         view = self._view
         if self._counted != view.count:
             self._counted = view.count

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class SlicedCounts:
-    """A `decoders.filters.Seen` that returns the counts so far at once; `advance` goes on counting."""
+    """A decoders.filters.Seen that returns the counts so far without waiting; `advance` counts more rows."""
 
     def __init__(self, index: IndexReader, definitions: Definitions) -> None:
         self._index = index

@@ -16,11 +16,14 @@ if TYPE_CHECKING:
     from kproxy.decoders.filters import Expression, Why
 
 SLICE_SECONDS = 0.01
-"""About how long a slice of rows is tested before key presses are handled."""
+"""Seconds for which a slice of rows is tested, roughly, before key presses are handled."""
 FIRST_BODIES, MOST_BODIES = 16, 1024
-"""Exchanges whose bodies are decoded in the first slice, and at most in any slice."""
+"""How many exchanges have their bodies decoded in the first slice, and at most in any slice."""
 ROWS_WITH_BODIES = 1024
-"""Most rows of a slice if bodies are decoded; few, as the next slice reads the columns of unreached rows again."""
+"""Maximum number of rows of a slice if the filter decodes bodies.
+
+A slice may stop early; the next one then reads the columns of the remaining rows again, so slices are small.
+"""
 
 
 class View:
@@ -56,7 +59,7 @@ class View:
 
     @property
     def count(self) -> int:
-        """Rows shown."""
+        """Number of rows shown."""
         return self.scanned - self.first if self._rows is None else len(self._rows)
 
     def row_number(self, position: int) -> int:
@@ -64,14 +67,14 @@ class View:
         return position + self.first if self._rows is None else self._rows[position]
 
     def position(self, row: int) -> int:
-        """Where index row `row` is shown, or the first shown after it."""
+        """The position in the view of index row `row`, or of the first row after it that is shown."""
         if self._rows is None:
             return max(0, row - self.first)
         return bisect_left(self._rows, row)
 
     @property
     def outdated(self) -> bool:
-        """Whether the filter has relative times that count from an end of the capture which has moved since."""
+        """Whether the filter has times relative to the capture's end, which was unknown when rows were tested."""
         if not self._growing or self._index.meta.get("state") == "indexing":
             return False
         return self.expression is not None and self.expression.relative
@@ -106,7 +109,7 @@ class View:
         return self.scanned < limit
 
     def settle(self) -> bool:
-        """Test rows again whose response has come since; True if the view changed."""
+        """Test those rows again whose response has come since they were tested; True if the view changed."""
         if self._rows is None or not self._unsettled:
             return False
         changed = False

@@ -1,9 +1,10 @@
-"""Marks and comments on exchanges, kept in a file beside the capture: CAPTURE.notes.json.
+"""Marks and comments on exchanges, and dismissed findings, kept in a file beside the capture: CAPTURE.notes.json.
 
-{"schema": "kproxy.notes/1", "exchanges": {number: {"time": ns since the epoch, "marked": true, "comment": text}}}
+{"schema": "kproxy.notes/1", "exchanges": {number: {"time": ns since the epoch, "marked": true, "comment": text}},
+"dismissed": [ids of findings]}
 
-"marked" and "comment" are optional. The time shows whether the number still means the same exchange: another choice of
-ports or files numbers exchanges anew.
+"marked", "comment" and "dismissed" are optional. The time shows whether the number still means the same exchange:
+another choice of ports or files numbers exchanges anew.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 SCHEMA: Final = "kproxy.notes/1"
 SUFFIX: Final = ".notes.json"
 MOST: Final = 100_000
-"""Most exchanges with notes."""
+"""Most exchanges with notes, and most dismissed findings."""
 
 
 @dataclass(slots=True)
@@ -40,6 +41,8 @@ class Notes:
         """With None notes are not stored. A file that is not a notes file is left unchanged, and `trouble` says so."""
         self._path = path
         self._notes: dict[int, Note] = {}
+        self.dismissed: set[str] = set()
+        """Ids of findings that the user has dismissed; change them by `dismiss`."""
         self.trouble = ""
         if path is not None:
             self._read(path)
@@ -81,6 +84,14 @@ class Notes:
                 del self._notes[number]
         self._write()
 
+    def dismiss(self, finding: str, *, on: bool) -> None:
+        """Add a finding's id to the dismissed ones, or remove it."""
+        if not on:
+            self.dismissed.discard(finding)
+        elif len(self.dismissed) < MOST:
+            self.dismissed.add(finding)
+        self._write()
+
     def _change(self, number: int, row: Row, **said: Any) -> None:
         note = self.of(number, row) or Note(row.time)
         for name, value in said.items():
@@ -97,10 +108,12 @@ class Notes:
             for number, one in content["exchanges"].items():
                 note = Note(int(one["time"]), one.get("marked") is True, str(one.get("comment", "")))
                 self._notes[int(number) - 1] = note
+            self.dismissed = {str(one) for one in content.get("dismissed", ())}
         except FileNotFoundError:
             return
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             self._notes.clear()
+            self.dismissed.clear()
             self._path = None
             self.trouble = f"{path} has no notes of this version: marks and comments are not kept"
 
@@ -114,10 +127,12 @@ class Notes:
             said |= {"comment": note.comment} if note.comment else {}
             exchanges[str(number + 1)] = said
         try:
-            if not exchanges:
+            if not exchanges and not self.dismissed:
                 self._path.unlink(missing_ok=True)
                 return
-            private.replace(self._path, json.dumps({"schema": SCHEMA, "exchanges": exchanges}, indent=1))
+            content: dict[str, Any] = {"schema": SCHEMA, "exchanges": exchanges}
+            content |= {"dismissed": sorted(self.dismissed)} if self.dismissed else {}
+            private.replace(self._path, json.dumps(content, indent=1))
         except OSError as error:
             self.trouble = f"marks and comments are not kept: {error.strerror or error}"
             self._path = None

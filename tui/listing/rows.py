@@ -17,6 +17,7 @@ from kproxy.tui.listing.times import Times, of_day
 if TYPE_CHECKING:
     from kproxy.captures.index.values import RowValues
     from kproxy.tui.listing.notes import Notes
+    from kproxy.tui.views.findings import Found
 
 RESULT = {layout.STATE_OF[status]: text for status, text in RESULTS.items()} | {State.EMPTY: ""}
 """Text of the Result column for exchanges without an error, by state."""
@@ -30,7 +31,10 @@ STATE_LETTER = {
 }
 
 CUT = "/"
-"""Marks records that end within a batch."""
+"""The sign in the list for an exchange whose last record batch is incomplete."""
+
+EVIDENCE = "!"
+"""The sign in the list for an exchange that is evidence of a finding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,7 @@ class RowText:
         self._definitions = definitions
         self._now = now
         self.notes: Notes | None = None
+        self.found: Found | None = None
         self.times = Times(self.time_of_day)
         self._second = -1
         self._clock = ""
@@ -153,7 +158,7 @@ class RowText:
         return self._definitions.error_name(row.error, key, row.api_version, self._index.protocol(row))
 
     def time_of_day(self, nanoseconds: int) -> str:
-        """Local clock with milliseconds, 12 characters."""
+        """Local time with milliseconds, "12:34:56.789", of a time in nanoseconds since the epoch."""
         second, rest = divmod(nanoseconds, 1_000_000_000)
         if second != self._second:
             self._clock = of_day(second)
@@ -165,7 +170,7 @@ class RowText:
         return "" if node == layout.NO_NODE else str(node)
 
     def _attribute(self, name: str, number: int, row: Row) -> str:
-        """An attribute that has no text of its own here; "" where there is no value."""
+        """The cell of an attribute for which this class has no method; "" if the exchange has no value."""
         from kproxy.captures.index.values import RowValues
         from kproxy.decoders.filters import Unavailable
 
@@ -190,7 +195,8 @@ class RowText:
     def _state(self, number: int, row: Row) -> str:
         state = "~" if row.flags & Flag.MODIFIED else STATE_LETTER.get(State(row.state), " ")
         noted = self.notes.letter(number - 1, row) if self.notes is not None else ""
-        last = noted or (CUT if row.flags & Flag.CUT_RECORDS else " ")
+        evidence = EVIDENCE if self.found is not None and self.found.is_evidence(number - 1) else ""
+        last = noted or evidence or (CUT if row.flags & Flag.CUT_RECORDS else " ")
         return f"{self.severity(row) or ' '}{state}{last}"
 
     def _number(self, number: int, _row: Row) -> str:

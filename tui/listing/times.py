@@ -18,8 +18,8 @@ EPOCH: Final = "epoch"
 FORMATS: Final[dict[str, str]] = {
     CLOCK: "Time", SINCE: "since start", SHOWN: "since above", CONNECTION: "on its conn", EPOCH: "epoch s",
 }  # fmt: skip
-"""The formats, and the title of the column in each: clock, seconds since the first exchange (or the one that was set as
-reference), seconds after the line above, after the one before on the same connection, since the epoch."""
+"""Formats with their column titles: clock; seconds since the first exchange or the one set as reference; seconds since
+the line above; seconds since the previous exchange on the connection; seconds since the epoch."""
 NANOSECONDS: Final = 1_000_000_000
 LOOKED_BACK: Final = 2_000
 """Most rows that are searched for the previous exchange on a connection."""
@@ -68,7 +68,7 @@ class Times:
         self.format = names[(names.index(self.format) + 1) % len(names)]
 
     def refer_to(self, time: int) -> None:
-        """Count from `time` (ns); if that is the reference already, count from the first row again."""
+        """Count from `time` (ns since the epoch); if that is the reference already, from the first row again."""
         self.reference = None if self.reference == time else time
         self.format = SINCE
 

@@ -33,7 +33,7 @@ class UnopenedError(Exception):
 
 
 Opener = Callable[[Sequence[Path]], AbstractContextManager[OtherCapture]]
-"""A context manager that indexes captures, read as one, while its block lasts. Entering takes up to a second or so.
+"""Returns a context manager: it indexes captures, read as one, and removes the index at the end of its block.
 
-Enter it in a thread; another thread may leave it. Raises UnopenedError.
+Entering may take a second or so, so enter it in a thread; another thread may leave it. Raises UnopenedError.
 """

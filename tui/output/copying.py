@@ -1,4 +1,4 @@
-"""What can be copied from the screen, and in which forms. None of them holds secrets."""
+"""What can be copied from the screen, and in which forms. No copy holds secrets that the screen withholds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BYTES_A_ROW = 16
 
 
 class Copy(NamedTuple):
-    """Something that can be copied; `make` returns its text. The key `y` copies the first of a pane."""
+    """Something that can be copied; `make` returns its text. The key `y` copies the first Copy that a pane offers."""
 
     name: str
     said: str
@@ -37,7 +37,7 @@ def text_of(data: bytes) -> str:
 
 
 def byte_copies(what: str, data: bytes) -> Iterator[Copy]:
-    """Copies of bytes in the forms that other programs read."""
+    """Copies of bytes as hex, dump, base64 and C array; `what` names the bytes in the menu."""
     yield Copy(f"{what} hex", "digits without spaces, as kproxy decode takes them", data.hex)
     yield Copy(f"{what} dump", "offsets, digits and characters", lambda: dump(data))
     yield Copy(f"{what} base64", "", lambda: base64.b64encode(data).decode())

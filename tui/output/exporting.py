@@ -32,9 +32,9 @@ TAKEN_OUT: Final[Mapping[str, tuple[str, ...]]] = {
     "hosts": ("hosts",),
     "payloads+hosts": ("payloads", "hosts"),
 }
-"""Choices of what to leave out beside secrets, and the presets of --redact that do so."""
+"""Choices of what to leave out beside secrets, with the presets of --redact for each."""
 NOTHING: Final = "nothing"
-"""The choice to export secrets as well, offered where they are shown."""
+"""The choice to export secrets as well, offered if the interface shows them."""
 SHOWN, MARKED, THIS, ALL = "shown", "marked", "this", "all"
 PART: Final = ".part"
 
@@ -43,7 +43,7 @@ PART: Final = ".part"
 class Choice:
     """A set of `count` exchanges that can be exported: those that pass all display filters in `tests`.
 
-    `number` is the exchange's number if it is a single one; without tests the export finds it by that.
+    For a single exchange, `number` is its number, which selects it if there are no `tests`.
     """
 
     count: int
@@ -65,17 +65,17 @@ class Wanted:
         """Why this cannot be exported, "" if it can. An export never replaces the `captures` that are read."""
         form = OUTPUT_FORMATS[self.form]
         if form.single and what.number is None:
-            return f"{self.form} is of one exchange: choose this"
+            return f"{self.form} holds one exchange: choose “this”"
         if form.needs and find_spec(form.needs) is None:
             return f"{self.form} needs {form.needs}: pip install 'kafka-kproxy[{form.extra}]'"
         if not self.target.name:
-            return "no file is named"
+            return "name a file"
         if self.target.is_dir() and form.suffix:
             return f"{self.target} is a folder"
         if not self.target.parent.is_dir():
             return f"there is no folder {self.target.parent}"
         if self.exists and any(_same(self.target, Path(one)) for one in captures):
-            return f"{self.target} is what is read here"
+            return f"{self.target} is the capture that is read here: name another file"
         if not what.count:
             return "there is nothing to export"
         return ""
@@ -179,7 +179,7 @@ class Export:
         return self._process.pid
 
     def said(self) -> str:
-        """The progress, in words."""
+        """The progress as text for the status line."""
         read, total = self._told.get("read"), self._told.get("total")
         percent = f" {min(100, 100 * read // total)} %" if read is not None and total else ""
         return f"exporting{percent} to {self.wanted.target.name}"
@@ -293,6 +293,6 @@ def of_line(text: str, default: Wanted) -> Wanted:
     if form not in OUTPUT_FORMATS:
         raise ValueError(f"no format {form}: {', '.join(OUTPUT_FORMATS)}")
     if len(words) > 2:
-        raise ValueError("one format and one file: quote a name with spaces")
+        raise ValueError("give one format and one file; quote a file name with spaces")
     found = replace(default, form=form)
     return replace(found, target=Path(words[1]).expanduser()) if len(words) == 2 else found

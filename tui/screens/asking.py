@@ -9,12 +9,12 @@ from kproxy.tui.widgets.find_bar import FIND, FindBar
 from kproxy.tui.widgets.lines import Lines
 
 Read = Callable[[str], Callable[[], None] | None]
-"""Returns the call that carries out what was typed, None for nothing. Raises ValueError with the reason."""
+"""Turns a typed text into the call that carries it out, or None for nothing. Raises ValueError with the reason."""
 
 
 class Asking:
     def __init__(self, screen: KproxyScreen, focus: Callable[[Lines | None], object]) -> None:
-        """`focus` gives the focus back to the pane that had it when the line was opened; None if that is hidden."""
+        """`focus` gives the focus back to the pane that had it when the line opened; it gets None if that is hidden."""
         self._screen = screen
         self._focus = focus
         self._asked_in: Lines | None = None
@@ -29,7 +29,7 @@ class Asking:
         self._screen.query_one(FindBar).open(title, text)
 
     def answer(self, event: FindBar.Done) -> None:
-        """Carry out what was typed; what is not understood stays in the line for corrections."""
+        """Carry out what was typed; invalid text stays in the line for corrections."""
         event.stop()
         bar = self._screen.query_one(FindBar)
         take = None

@@ -35,7 +35,7 @@ class KproxyScreen(Composed[None]):
     """A screen with the containers and bars #root, #title, #status, #keys and #small."""
 
     CONTEXTS: ClassVar[tuple[str, ...]] = ("app",)
-    """Contexts whose actions hold in all panes of the screen."""
+    """Contexts whose actions work in all panes of the screen."""
     BINDINGS: ClassVar = actions.bindings("app")
     DEFAULT_CSS = """
     KproxyScreen { layout: vertical; background: ansi_default; }
@@ -88,7 +88,7 @@ class KproxyScreen(Composed[None]):
         raise NotImplementedError
 
     def take_actions(self, *parts: object) -> None:
-        """Make the actions of the screen's parts, their methods action_NAME, actions of the screen."""
+        """Make the methods action_NAME of the screen's parts actions of the screen."""
         for part in parts:
             for name in dir(part):
                 if name.startswith("action_"):
@@ -183,7 +183,7 @@ class KproxyScreen(Composed[None]):
 
     def action_suspend(self) -> None:
         if os.getsid(0) == os.getpid() or not self.app.suspends:
-            self.notify("no shell has started this, so none could come back to it", timeout=4)
+            self.notify("cannot suspend: no shell has started kproxy", timeout=4)
         else:
             self.app.action_suspend_process()
 

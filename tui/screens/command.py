@@ -1,4 +1,4 @@
-"""The command line, which is also the palette: it lists the actions that can run now and match what is typed."""
+"""The command line, which is also the palette: it lists the actions that can run and match the typed text."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Chosen(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """A line that can be run. `text` is the command, `keys` the action's keys or argument, `said` explains it."""
+    """A line of the palette: `text` is the command, `keys` the action's keys or its argument, `said` an explanation."""
 
     text: str
     keys: str
@@ -43,7 +43,7 @@ class Offer(NamedTuple):
 
 
 Arguments = Callable[[Action, str], Sequence[tuple[str, str]]]
-"""Maps an action and what is typed after its name to completions of that, each with an explanation."""
+"""Maps an action and the argument typed so far to completions of the argument, each with an explanation."""
 
 
 class CommandInput(Input):
@@ -71,7 +71,7 @@ class CommandInput(Input):
 
 
 class OfferLines(Lines, can_focus=False):
-    """The lines that can be run; the cursor marks the one that enter runs."""
+    """The palette: lines that can be run, of which the cursor marks the one that enter runs."""
 
     CONTEXT = "command"
 
@@ -113,7 +113,7 @@ class OfferLines(Lines, can_focus=False):
 
 
 class CommandScreen(Modal[Chosen | None]):
-    """Returns the action to run, None for none."""
+    """The command line as a dialog; returns the action to run, None for none."""
 
     CONTEXTS: ClassVar[tuple[str, ...]] = ()
     DEFAULT_CSS = """
@@ -243,7 +243,7 @@ class CommandScreen(Modal[Chosen | None]):
         marked = self._read(offer.text) if offer is not None else None
         chosen = marked if marked is not None and (self.lines.cursor or typed is None) else typed
         if chosen is None:
-            words = "nothing is called that" if self.input.value.strip() else "nothing is typed"
+            words = "no action has this name" if self.input.value.strip() else "nothing is typed"
             self.query_one("#command-said", Bar).show(([(f" {words}", look.SEVERITY["E"])], []))
         elif chosen.action.must_have_argument and not chosen.argument:
             self.input.value = f"{chosen.action.command} "

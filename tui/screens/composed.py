@@ -1,4 +1,4 @@
-"""The base of all screens: handlers that query panes do not run on a screen that is removed before it has them."""
+"""The base of all screens: a screen that is removed before its panes exist runs no handlers that query panes."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from textual.screen import Screen, ScreenResultType
 
 
 class Composed(Screen[ScreenResultType]):
-    """Drops mount, resize and resume events while it is being removed, since its panes may never be created."""
+    """A screen that drops mount, resize and resume events while it is being removed, as its panes may never exist."""
 
     @property
     def stands(self) -> bool:
-        """Whether its panes exist: it is mounted and not being removed."""
+        """Whether the screen's panes exist: it is mounted and not being removed."""
         return self.is_mounted and not self._leaves
 
     @property
     def _leaves(self) -> bool:
-        # no style of ours hides a screen: Textual does, once it is to be removed, and for all when the application ends
+        # Textual hides a screen that is to be removed, and all screens when the application ends; no style does
         return not (self.display and self.is_attached)
 
     async def on_event(self, event: events.Event) -> None:

@@ -15,6 +15,7 @@ from textual.widget import Widget
 
 from kproxy.captures.definitions import definitions
 from kproxy.captures.index.reader import IndexReader, IndexUnreadableError
+from kproxy.captures.views import FINDINGS
 from kproxy.tui.actions import registry as actions
 from kproxy.tui.actions.action import Action
 from kproxy.tui.captions import Captions
@@ -32,6 +33,7 @@ from kproxy.tui.screens.following import Following
 from kproxy.tui.screens.jumping import Jumping
 from kproxy.tui.screens.layout import Layout
 from kproxy.tui.screens.marking import Marking
+from kproxy.tui.screens.proving import Proving
 from kproxy.tui.screens.shared import Shared
 from kproxy.tui.settings.keeping import History, SavedFilters
 from kproxy.tui.settings.live import RunInfo
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from kproxy.tui.output.commands import Exporter
     from kproxy.tui.screens.leave import Leave
     from kproxy.tui.terminal.cells import Cells
+    from kproxy.tui.views.findings import Found
 
 TICK = 0.1
 """Seconds between looks at the index."""
@@ -81,8 +84,10 @@ class ExchangesScreen(KproxyScreen):
         directory: Path,
         cells: Cells,
         captions: Captions,
+        found: Found,
         *,
         live: RunInfo | None = None,
+        looks_for_findings: bool = False,
         filter_text: str = "",
         release: str | None = None,
         user_definitions: Sequence[str] = (),
@@ -111,9 +116,18 @@ class ExchangesScreen(KproxyScreen):
         self._finding = Finding(self, asking, lambda: self.pane, self.finder.find)
         self._following = Following(shared, self.filtering)
         self._marking = Marking(shared, asking, jumping, self._show_again)
+        self._proving = Proving(shared, jumping, found, self._show_again, automatic=looks_for_findings and live is None)
         copying = Copying(self, cells, partial(copies_of, shared))
         self.take_actions(
-            self.panes, self.filtering, self.exporting, self._finding, self._following, self._marking, jumping, copying
+            self.panes,
+            self.filtering,
+            self.exporting,
+            self._finding,
+            self._following,
+            self._marking,
+            self._proving,
+            jumping,
+            copying,
         )
         self._arrived = arrived or Event()
         self._live = live
@@ -204,12 +218,13 @@ class ExchangesScreen(KproxyScreen):
             if left:
                 self.call_later(self._scan_on, view)
         self._ticks += 1
+        self._proving.watch()
         if self._live is not None and self._ticks % WAITING_TICKS == 0:
             pane.time_passed()
         self.show_chrome()
 
     def _begin_again(self, index: IndexReader) -> None:
-        """Show the rows anew: the indexer was restarted, or the end that a relative time counts from is now known.
+        """Show all rows again: the indexer was restarted, or the end from which relative times count has become known.
 
         A restarted indexer writes the same exchanges into new rows.
         """
@@ -236,6 +251,7 @@ class ExchangesScreen(KproxyScreen):
         self._presenter = Presenter(self.detail, index, text, opener, self.shared.definitions, self._cells)
         self.pane.use(index, text)
         self._marking.open_notes()
+        self._proving.open_findings()
         self.filtering.use(index)
         return True
 
@@ -315,7 +331,7 @@ class ExchangesScreen(KproxyScreen):
             if pane.view.unknown:
                 from kproxy.decoders.filters import reasons
 
-                parts.append((f"  cannot tell: {reasons(pane.view.unknown)}", look.SEVERITY["W"]))
+                parts.append((f"  undecided: {reasons(pane.view.unknown)}", look.SEVERITY["W"]))
             # last, so that it is cut where the line is too short: the filter bar shows the filter too
             parts.append((f"  [f: {pane.view.text}]", look.PLAIN))
         right: list[Part] = []
@@ -342,7 +358,7 @@ class ExchangesScreen(KproxyScreen):
         if not view.filtered:
             return f"{total:,}"
         untold = sum(view.unknown.values())
-        unknown = f" (+{untold:,} cannot tell)" if untold else ""
+        unknown = f" (+{untold:,} undecided)" if untold else ""
         more = self._cells.glyph("…") if view.scanned < total + view.first and not self.shared.paused else ""
         return f"{view.count:,} of {total:,}{unknown}{more}"
 
@@ -358,6 +374,8 @@ class ExchangesScreen(KproxyScreen):
         position = view.position(row)
         if position < view.count and view.row_number(position) == row:
             self.pane.go_to(row)
+            if came_from == FINDINGS:
+                self._proving.show_field(row)
         else:
             self.shared.return_to = row
             self.bar.set_text("")
@@ -373,7 +391,7 @@ class ExchangesScreen(KproxyScreen):
             self.bar.set_text(text)
 
     def chosen(self) -> None:
-        """Forget the screen that led here: the user has come by this screen's own key."""
+        """Forget `came_from`, as the user has chosen this screen by its key."""
         self.shared.came_from = None
 
     # messages
@@ -500,7 +518,7 @@ class ExchangesScreen(KproxyScreen):
         self.release_mouse()
 
     def on_mouse_release(self) -> None:
-        # comes also if another screen opens meanwhile and gets the mouse events
+        # Textual also calls this if another screen opens meanwhile and gets the mouse events
         self.panes.release()
 
     def _step_back(self) -> bool:

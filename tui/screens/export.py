@@ -33,7 +33,7 @@ WHAT, FORMAT, LEAVE_OUT = "What", "Format", "Leave out"
 
 
 class ExportLines(Lines):
-    """One line for each setting (WHAT, FORMAT, LEAVE_OUT), with all its choices."""
+    """A line for each setting (WHAT, FORMAT, LEAVE_OUT) with all choices."""
 
     CONTEXT = "export"
     BINDINGS = actions.bindings("export")
@@ -139,7 +139,7 @@ class ExportScreen(Modal[Wanted | None]):
         notes: Sequence[str] = (),
         stem: str = "",
     ) -> None:
-        """`first` is preselected; with `secrets` these may be exported as well; `stem` is that of `default_target`."""
+        """`first` is preselected; `secrets` allows to export secrets; `stem` is passed to `default_target`."""
         super().__init__()
         self._cells = cells
         self._exporter = exporter
@@ -213,7 +213,7 @@ class ExportScreen(Modal[Wanted | None]):
             self.file.cursor_position = len(self._suggested)
 
     def _tell(self) -> None:
-        """Show the chosen format, notes, and the command that does the same."""
+        """Show what the chosen format is, notes, and the `kproxy export` command for the choices."""
         wanted, choice = self.wanted, self._choice
         count = counted(choice.count, "exchange", ",")
         words = ["kproxy", "export", *arguments(self._exporter, self._captures, choice, wanted, wanted.target)]
@@ -270,7 +270,7 @@ class ExportScreen(Modal[Wanted | None]):
     def _say_trouble(self, wanted: Wanted) -> bool:
         trouble = wanted.trouble(self._choice, self._captures)
         if not trouble and wanted.exists:
-            trouble = f"{wanted.target} is there already: enter once more replaces it"
+            trouble = f"{wanted.target} exists already: press enter again to replace it"
             self._warned = str(wanted.target)
         self._say(trouble)
         return bool(trouble)

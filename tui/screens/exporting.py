@@ -168,7 +168,7 @@ class Exporting:
 
         screen = ExportScreen(
             self._shared.cells, exporter, self._captures, choices, first, secrets=self._shared.show_secrets,
-            notes=[*self._export_notes(), *(["What passes until it is read is exported too."] if self._live else ())],
+            notes=[*self._export_notes(), *(["Exchanges that pass meanwhile are exported too."] if self._live else ())],
             stem=self._stem,
         )  # fmt: skip
         self._screen.app.push_screen(screen, partial(self._begin, choices))

@@ -33,7 +33,7 @@ class Filtering:
         scan_on: Callable[[View], None],
         focus_panes: Callable[[], None],
     ) -> None:
-        """`scan_on` tests the rows of a view that are left, `focus_panes` moves the focus to the pane that is read."""
+        """`scan_on` tests the remaining rows of a view; `focus_panes` gives the focus back to list or detail."""
         self._shared = shared
         self._screen = shared.screen
         self._bar = shared.bar
@@ -55,7 +55,7 @@ class Filtering:
             self._bar.set_text(self._first)
 
     def use(self, index: IndexReader) -> None:
-        """Begin to show an index, with the filter that was asked for before it could be read."""
+        """Begin to show an index, with the filter that the user asked for before the index could be read."""
         self._counts = SlicedCounts(index, self._shared.definitions)
         self._bar.use(self._counts)
         self._shared.pane.view = self._first_view(index)
@@ -119,7 +119,7 @@ class Filtering:
         elif parse(f"{SAVED}{name}", {name: "error"}).expression is None:
             self._screen.notify(f"{name!r} cannot be a name: letters, digits, - and _", severity="warning", timeout=4)
         elif SAVED in text and parse(text).expression is None:
-            self._screen.notify(f"saved filters name no others: {text}", severity="warning", timeout=4)
+            self._screen.notify(f"a saved filter cannot refer to another: {text}", severity="warning", timeout=4)
         else:
             self._keep(lambda: self._saved.save(name, text), f"{SAVED}{name} is {text}")
 
@@ -130,9 +130,11 @@ class Filtering:
         if name not in self._saved:
             self._screen.notify(f"no saved filter {name}", timeout=3)
         elif not self._saved.owns(name):
-            self._screen.notify(f"{SAVED}{name} stands in the configuration", severity="warning", timeout=4)
+            self._screen.notify(
+                f"{SAVED}{name} is set in the configuration: remove it there", severity="warning", timeout=4
+            )
         else:
-            self._keep(lambda: self._saved.delete(name), f"{SAVED}{name} is forgotten")
+            self._keep(lambda: self._saved.delete(name), f"{SAVED}{name} is deleted")
 
     def _keep(self, change: Callable[[], object], said: str) -> None:
         try:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class Finding:
-    """Asks what to find, and finds it in the focused pane, else in the one that `first_pane` returns.
+    """Asks what to find, and finds it in the focused pane; if no pane has the focus, in the one from `first_pane`.
 
-    `find` goes to the next (1) or previous (-1) place in a pane.
+    `find` goes to the next (1) or previous (-1) match in a pane.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Finding:
 
 
 class ExchangeFinder:
-    """Finds in the panes of the exchanges screen: in the list slice by slice, between key presses."""
+    """Searches the panes of the exchanges screen; the list is searched slice by slice, between key presses."""
 
     def __init__(self, shared: Shared, jumping: Jumping) -> None:
         self._shared = shared
@@ -120,4 +120,4 @@ class ExchangeFinder:
 
 
 def not_found(screen: KproxyScreen, sought: patterns.Sought) -> None:
-    screen.notify(f"nothing here says {sought.words}", timeout=3)
+    screen.notify(f"not found here: {sought.words}", timeout=3)

@@ -67,7 +67,7 @@ def _wrap(line: tuple[str, str, Style], width: int) -> list[tuple[str, str, Styl
 
 
 def help_lines(contexts: Sequence[str], keymap: Keymap = DEFAULT) -> list[tuple[str, str, Style]]:
-    """(keys, text, style) of every line: the contexts' actions, then the others', then the filter language."""
+    """(keys, text, style) of every line: actions of `contexts`, actions of all other contexts, the filter language."""
     order = [*contexts, *(name for name in actions.CONTEXTS if name not in contexts)]
     lines: list[tuple[str, str, Style]] = []
     for name in order:
@@ -110,7 +110,7 @@ class HelpScreen(Modal[None]):
     """
 
     def __init__(self, cells: Cells, contexts: Sequence[str]) -> None:
-        """`contexts` are those of the focused pane and its screen."""
+        """`contexts` are the contexts of the focused pane and of its screen, whose keys come first."""
         super().__init__()
         self._cells = cells
         self._contexts = contexts
@@ -139,7 +139,7 @@ class HelpScreen(Modal[None]):
             return
         place = in_lines(pane, sought, by)
         if place is None:
-            self.notify(f"nothing here says {sought.words}", timeout=3)
+            self.notify(f"not found here: {sought.words}", timeout=3)
         else:
             pane.move_to(place)
 

@@ -51,4 +51,4 @@ class Jumping:
                 pane.set_tail(on=False)
                 pane.go_to(here)
                 return
-        self._shared.screen.notify("none on this connection is shown any more", timeout=3)
+        self._shared.screen.notify("no further exchange of this connection is shown in that direction", timeout=3)

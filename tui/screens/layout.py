@@ -1,4 +1,4 @@
-"""The layout of the exchanges screen: list and detail share the terminal, or one of them has it."""
+"""The layout of the exchanges screen: list and detail share the terminal, or one of them fills it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kproxy.tui.widgets.find_bar import FindInput
 from kproxy.tui.widgets.painted import Ground
 
 SPLIT_COLUMNS, SPLIT_ROWS = 100, 30
-"""From this size on list and detail share the screen."""
+"""Smallest terminal, in cells, in which list and detail share the screen."""
 WIDE_COLUMNS = 160
-"""From this width on the list stands left of the detail."""
+"""Smallest width, in cells, at which the list stands left of the detail."""
 LAYOUTS = ("auto", "above", "beside")
 """Where the list stands when it shares the screen: "auto" decides by the terminal's size."""
 LIST_SHARE, STEP_SHARE = 40, 10
@@ -79,7 +79,7 @@ class Layout:
         self._screen.call_after_refresh(self._keep_focus)
 
     def arrange(self) -> None:
-        """Choose a layout; `compose` does so before both are mounted, so that styles are computed once."""
+        """Choose a layout; `compose` does so before list and detail are mounted, so that styles are computed once."""
         width, height = self._screen.app.size
         split = width >= SPLIT_COLUMNS and height >= SPLIT_ROWS and not self._maximised and not self._shared.cells.plain
         side = split and (width >= WIDE_COLUMNS if self._layout == "auto" else self._layout == "beside")
@@ -125,7 +125,7 @@ class Layout:
     def action_maximise(self) -> None:
         width, height = self._screen.app.size
         if width < SPLIT_COLUMNS or height < SPLIT_ROWS or self._shared.cells.plain:
-            # one pane has the screen already: switch to the other
+            # one pane fills the screen already: switch to the other
             if self.reading:
                 self.close()
             else:

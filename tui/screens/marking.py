@@ -22,7 +22,7 @@ class Marking:
         self._show_again = show_again
 
     def open_notes(self) -> None:
-        """Read the notes on the capture; the index names it."""
+        """Read the notes on the captures of the index."""
         index, pane = self._shared.index, self._shared.pane
         if index is None or pane.text is None:
             return
@@ -32,7 +32,7 @@ class Marking:
             self._shared.screen.notify(notes.trouble, timeout=4)
 
     def _noted(self, notes: Notes) -> None:
-        """Show changed notes."""
+        """Show changed notes in list and detail, and notify the user if they could not be saved."""
         self._shared.pane.rearrange()
         self._show_again()
         if notes.trouble:
@@ -63,7 +63,7 @@ class Marking:
         if after:
             self._jumping.jump(after[0])
         else:
-            self._shared.screen.notify("nothing that is shown has a mark or a comment", timeout=3)
+            self._shared.screen.notify("no exchange in the list has a mark or a comment", timeout=3)
 
     def action_comment(self) -> None:
         here, notes = self._shared.selected_row, self._shared.pane.notes

@@ -1,4 +1,4 @@
-"""Menus: choices over the whole screen, of which the user takes one."""
+"""Menus that fill the screen: the user takes one of several choices."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class Asked(NamedTuple):
 
 
 class FilterMenu(MenuScreen[Asked | None]):
-    """Joins a clause to the applied filter; the key pressed chooses the form (`FORMS`)."""
+    """A menu of clauses; the key pressed chooses how the clause joins the applied filter (`FORMS`)."""
 
     CONTEXT = "forms"
     BINDINGS: ClassVar = actions.bindings("forms")
@@ -149,7 +149,7 @@ class FilterMenu(MenuScreen[Asked | None]):
 
     def show_chrome(self) -> None:
         super().show_chrome()
-        words = "only put into the line" if self._prepares else "applied at once"
+        words = "put into the line, not applied" if self._prepares else "applied at once"
         applied = f" now: {self._applied}" if self._applied else " now: no filter"
         self.query_one("#menu-said", Bar).show(([(applied, look.PLAIN)], [(f"{words} (tab) ", look.BOLD)]))
 
@@ -169,5 +169,5 @@ class FilterMenu(MenuScreen[Asked | None]):
 
 
 def _said(text: str, saved: Mapping[str, str]) -> str:
-    """The text shown for a clause: for a saved filter's name its text."""
+    """The text shown for a clause; for a saved filter ("$NAME") the filter's text."""
     return saved.get(text.removeprefix(SAVED), text) if text.startswith(SAVED) else text

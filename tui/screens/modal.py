@@ -14,6 +14,6 @@ class Modal(ModalScreen[ScreenResultType], Composed[ScreenResultType]):
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
         """Close this screen with a result; a second call, as after a double click, is ignored.
 
-        Textual would close the screen that is shown by then.
+        In Textual, a second call would close the screen below.
         """
         return super().dismiss(result) if self.is_current else AwaitComplete()

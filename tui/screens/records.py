@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from kproxy.tui.widgets.chrome import Part
 
 EARLIER = 200
-"""Exchanges by which the action "earlier" moves the beginning back."""
+"""How many exchanges the action "earlier" moves the beginning back."""
 
 
 class RecordsScreen(TabbedScreen):
-    """Records from the exchange under the list's cursor on, read in a thread when the screen is shown."""
+    """Records, beginning with the exchange under the list's cursor; a thread reads them when the screen is shown."""
 
     CONTEXTS = ("app", "finding", "copying")
     BINDINGS: ClassVar = [binding for context in CONTEXTS[1:] for binding in actions.bindings(context)]
@@ -106,7 +106,7 @@ class RecordsScreen(TabbedScreen):
     # reading
 
     def _start(self) -> int:
-        """The line of the list to begin with: the cursor's, or EARLIER lines before it while the list is in TAIL."""
+        """The line of the list at which to begin: the cursor's, or EARLIER lines before it if tail is on."""
         pane = self._shared.pane
         return max(0, pane.cursor - EARLIER) if pane.tail else pane.cursor
 

@@ -1,4 +1,4 @@
-"""What the parts of the exchanges screen share: its panes, and the index that these show."""
+"""State that the parts of the exchanges screen share: its panes, and the index that the panes show."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Shared:
     detail: Detail
     bar: FilterBar
     index: IndexReader | None = None
-    """None until it can be read."""
+    """The index shown; None until it can be read."""
     opener: Opener | None = None
     """Opens exchanges of `index`."""
     paused: bool = False

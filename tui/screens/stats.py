@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from kproxy.tui.widgets.chrome import Part
 
 TALL_ROWS = 36
-"""From this height on the plot is tall."""
+"""Smallest height of the terminal, in rows, at which the plot is tall."""
 LOW_ROWS = 20
-"""Below this height there is no room for the plot."""
+"""Smallest height of the terminal, in rows, at which the plot is shown."""
 
 
 class StatsScreen(TabbedScreen):
-    """A table of figures above a plot of the percentiles of the line under its cursor."""
+    """The Stats screen: a table of figures, and a plot of latency percentiles for the line under its cursor."""
 
     CSS = """
     StatsScreen #root.-tall StatsPlot { height: 14; }

@@ -25,12 +25,21 @@ if TYPE_CHECKING:
 
 TICK = 0.25
 """Seconds between refreshes of the content."""
-ROOMY_COLUMNS = 100
-"""From this width on the names of the screens are spaced out."""
-WHOLE_COLUMNS = sum(len(key) + len(title) + 1 for key, title, _ in SCREENS.values())
-"""Below this width the names of the other screens are cut."""
-CUT = 4
-"""Letters that a cut name keeps."""
+ROOMY_COLUMNS = 110
+"""Smallest width, in cells, at which the names of the screens are spaced out."""
+
+
+def letters(width: int, chosen: str) -> int:
+    """The length to which screens' names are cut so that all fit into `width` cells; `chosen` is never cut."""
+
+    def cells(most: int) -> int:
+        return sum(
+            len(key) + 1 + (len(title) if name == chosen else min(len(title), most))
+            for name, (key, title, _) in SCREENS.items()
+        )
+
+    longest = max(len(title) for _, title, _ in SCREENS.values())
+    return next((most for most in range(longest, 0, -1) if cells(most) <= width), 0)
 
 
 class TabbedScreen(KproxyScreen):
@@ -71,7 +80,7 @@ class TabbedScreen(KproxyScreen):
         raise NotImplementedError
 
     def refreshed(self) -> bool:
-        """Show new content; whether there was any. Called every TICK while the screen is shown."""
+        """Show new content; returns whether there was any. Called every TICK while the screen is shown."""
         raise NotImplementedError
 
     def status_parts(self) -> list[Part]:
@@ -83,10 +92,11 @@ class TabbedScreen(KproxyScreen):
     def _tabs(self) -> list[Part]:
         width = self.app.size.width
         roomy = width >= ROOMY_COLUMNS
+        cut = letters(width, self.view)
         parts: list[Part] = [(" " if roomy else "", look.PLAIN)]
         for name, (key, title, _) in SCREENS.items():
             chosen = name == self.view
-            short = title if chosen or width >= WHOLE_COLUMNS else title[:CUT]
+            short = title if chosen else title[:cut]
             goes = f"app.go('{name}')"
             parts.append((key, look.pressed(look.CURSOR if chosen else look.KEY, goes)))
             parts.append((f" {short}" if roomy else short, look.pressed(look.CURSOR if chosen else look.PLAIN, goes)))
@@ -135,7 +145,7 @@ class TabbedScreen(KproxyScreen):
         self.show_chrome()
 
     def filter_by(self, tests: Sequence[str]) -> None:
-        """Show the exchanges that pass those tests which are valid filters.
+        """Show the exchanges that pass all `tests`; tests that are no valid filters are left out.
 
         If a filter is applied already, a menu asks how to join them to it.
         """
@@ -150,7 +160,7 @@ class TabbedScreen(KproxyScreen):
             from kproxy.tui.search.clauses import Clause
 
             texts = dict.fromkeys([" and ".join(known), *known])
-            clauses = [Clause("this" if number == 0 else "of it", text) for number, text in enumerate(texts)]
+            clauses = [Clause("this" if number == 0 else "part of it", text) for number, text in enumerate(texts)]
             self.app.push_screen(FilterMenu(self._cells, "Filter by", clauses, applied, self.app.saved), self._asked)
 
     def _asked(self, asked: Asked | None) -> None:
@@ -162,7 +172,7 @@ class TabbedScreen(KproxyScreen):
 
 
 def known_tests(tests: Sequence[str]) -> list[str]:
-    """Those of the tests that are valid filters."""
+    """The `tests` that are valid filters."""
     from kproxy.decoders.filters import parse
 
     return [test for test in tests if parse(test).expression is not None]
@@ -171,7 +181,7 @@ def known_tests(tests: Sequence[str]) -> list[str]:
 def read_so_far(facts: dict[str, Any] | None, *, died: bool) -> list[Part]:
     """Parts of a status line about a snapshot of captures.analysis.snapshots; `facts` is None before the first one."""
     if died:
-        return [("  the process that adds up has failed", look.SEVERITY["E"])]
+        return [("  the process that counts has failed", look.SEVERITY["E"])]
     if facts is None:
         return [("  reading", look.DIM)]
     parts: list[Part] = []
@@ -196,4 +206,4 @@ def read_so_far(facts: dict[str, Any] | None, *, died: bool) -> list[Part]:
 def why_empty(facts: dict[str, Any]) -> str:
     """The text shown for a snapshot without lines."""
     done = facts["state"] in {"complete", "stopped", "failed"}
-    return "Nothing of this in the capture." if done else "Nothing of this yet"
+    return "The capture has nothing for this screen." if done else "Nothing for this screen yet"

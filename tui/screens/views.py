@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -15,7 +16,7 @@ from kproxy.tui.screens.asking import Asking
 from kproxy.tui.screens.tabbed import TabbedScreen, read_so_far, why_empty
 from kproxy.tui.terminal import look
 from kproxy.tui.terminal.cells import Cells
-from kproxy.tui.views.analysis import Analysis
+from kproxy.tui.views.analysis import Analysis, Block
 from kproxy.tui.views.health import Health
 from kproxy.tui.widgets.chrome import Part
 from kproxy.tui.widgets.find_bar import FindBar
@@ -24,6 +25,7 @@ from kproxy.tui.widgets.timeline import TimelinePane
 
 if TYPE_CHECKING:
     from kproxy.tui.search import patterns
+    from kproxy.tui.views.findings import Found
 
 
 class ViewScreen(TabbedScreen):
@@ -43,7 +45,7 @@ class ViewScreen(TabbedScreen):
         return self.query_one(Outline)
 
     def facts_told(self) -> list[Part]:
-        """Parts of the status line about the source of the lines."""
+        """Parts of the status line about the reading that the lines come from."""
         raise NotImplementedError
 
     def status_parts(self) -> list[Part]:
@@ -100,7 +102,7 @@ class ViewScreen(TabbedScreen):
 
 
 class AnalysisScreen(ViewScreen):
-    """A view of the analysis process."""
+    """A screen whose lines come from the analysis process."""
 
     def __init__(self, view: str, cells: Cells, captions: Captions, analysis: Analysis) -> None:
         super().__init__(view, cells, captions)
@@ -118,15 +120,19 @@ class AnalysisScreen(ViewScreen):
             return False
         self._facts = snapshot.facts
         self.pane.empty = why_empty(snapshot.facts)
-        self.pane.show(snapshot.blocks)
+        self.show_blocks(snapshot.blocks)
         self._draw()
         return True
+
+    def show_blocks(self, blocks: Sequence[Block]) -> None:
+        """Show the blocks of a new snapshot."""
+        self.pane.show(blocks)
 
     def facts_told(self) -> list[Part]:
         return read_so_far(self._facts, died=self._analysis.died)
 
     def filter_by(self, tests: Sequence[str]) -> None:
-        """Leave out tests by exchange number if the exchanges were renumbered: they would find others."""
+        """Leave out tests of exchange numbers if exchanges were renumbered, as they would select the wrong ones."""
         renumbered = self._facts is not None and self._facts["renumbered"]
         super().filter_by([test for test in tests if not (renumbered and test.startswith("exchange "))])
 
@@ -135,6 +141,46 @@ class AnalysisScreen(ViewScreen):
             self.notify("exchanges are counted anew here: the beginning was overwritten", timeout=4)
         else:
             super().follow(number)
+
+
+class FindingsScreen(AnalysisScreen):
+    """The Findings screen, on which findings can be dismissed; dismissed ones come last, one line each."""
+
+    def __init__(self, view: str, cells: Cells, captions: Captions, analysis: Analysis, found: Found) -> None:
+        super().__init__(view, cells, captions, analysis)
+        self._found = found
+        self._blocks: Sequence[Block] = ()
+
+    def content(self) -> Iterator[Widget]:
+        for widget in super().content():
+            if isinstance(widget, Outline):
+                widget.dismisses = True
+            yield widget
+
+    def show_blocks(self, blocks: Sequence[Block]) -> None:
+        self._blocks = blocks
+        kept = [block for block in blocks if not self._found.is_dismissed(_finding_of(block))]
+        dismissed = [block for block in blocks if self._found.is_dismissed(_finding_of(block))]
+        self.pane.show([*kept, *map(_in_short, dismissed)])
+
+    @on(Outline.DismissAsked)
+    def _dismiss_asked(self, event: Outline.DismissAsked) -> None:
+        event.stop()
+        finding = _finding_of(event.block)
+        trouble = self._found.dismiss(finding, on=not self._found.is_dismissed(finding))
+        if trouble:
+            self.notify(trouble, timeout=4)
+        self.show_blocks(self._blocks)
+        self.show_chrome()
+
+
+def _finding_of(block: Block) -> str:
+    """The id of the finding that a block shows."""
+    return str(json.loads(str(block.key))[1])
+
+
+def _in_short(block: Block) -> Block:
+    return Block(block.key, (f"dismissed  {block.lines[0]}",), block.filters[:1])
 
 
 class HealthScreen(ViewScreen):

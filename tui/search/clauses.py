@@ -1,4 +1,4 @@
-"""Filters suggested for what is under the cursor, and the forms in which they join the applied filter."""
+"""Filters suggested for the thing under the cursor, and the forms in which they join the applied filter."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from kproxy.tui.detail.records import RecordLine
 
 MOST_VALUES = 20
-"""Most values that are suggested of a field with several."""
+"""Most values suggested for a field that has several."""
 LONGEST_VALUE = 200
-"""Characters up to which a text is suggested."""
+"""Longest text, in characters, that is suggested as a value."""
 
 
 class Clause(NamedTuple):
@@ -191,7 +191,7 @@ def _path_test(path: str, node: Node) -> str:
 
 
 def record_clauses(line: RecordLine, *, withheld: bool) -> list[Clause]:
-    """Clauses for a record; with `withheld` none of its key, value and headers."""
+    """Clauses for a record; `withheld` leaves out its key, value and headers."""
     offset, _, key, value, headers = line.record if not withheld else (line.record[0], None, None, None, [])
     clauses = []
     for name, operator, data in (("record.key", "==", key), ("record.value", "contains", value)):
@@ -208,7 +208,7 @@ def record_clauses(line: RecordLine, *, withheld: bool) -> list[Clause]:
 
 
 def _readable(data: Any) -> str:
-    """Bytes as printable text; "" if they are not, or longer than LONGEST_VALUE."""
+    """Bytes as text; "" if they are not printable text or longer than LONGEST_VALUE."""
     if not data:
         return ""
     try:

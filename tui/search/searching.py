@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from kproxy.tui.widgets.lines import Lines
 
 SLICE_SECONDS: Final = 0.02
-"""How long a list is searched before key presses are handled."""
+"""Seconds for which a list is searched before key presses are handled."""
 LINE_CELLS: Final = 1_000
-"""Cells of a line that are searched."""
+"""Only this many cells of a line are searched, from its beginning."""
 SEARCHED: Final = ("client.id", "api", "label", "result")
 """Columns of the list that are searched."""
 WITHHELD: Final = frozenset({api_keys.SASL_HANDSHAKE, api_keys.SASL_AUTHENTICATE})

@@ -1,4 +1,4 @@
-"""What can be followed from the thing under the cursor, each as a filter."""
+"""Filters that follow a connection, partition, key, group or the like, for the thing under the cursor."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FOLLOWED: Final[Mapping[str, str]] = {
     "producer": "Producer id",
     "client": "Client",
 }
-"""What can be followed, and its title."""
+"""Kinds of subjects that can be followed, with their titles."""
 _FIELDS: Final = {"connection": "connection", "group": "group", "txn": "txn", "client.id": "client"}
 PARTITIONS: Final = (
     "request.body.topicData[].partitionData[].index",
@@ -36,7 +36,7 @@ PARTITIONS: Final = (
     "response.body.responses[].partitions[].partitionIndex",
     "response.body.topics[].partitions[].partitionIndex",
 )
-"""Paths of partition numbers in messages that read, write and commit."""
+"""Paths of partition numbers in requests and responses that produce, fetch and commit."""
 PRODUCERS: Final = (
     "request.body.producerId",
     "response.body.producerId",
@@ -86,9 +86,10 @@ def producer_of(index: IndexReader, number: int, definitions: Definitions) -> in
 def filters(
     clauses: Iterable[Clause], node: Node | None, record: RecordLine | None, producer_of: Callable[[], int | None]
 ) -> dict[str, str]:
-    """The filter of each subject of FOLLOWED that the exchange's clauses, a field's node and a record give.
+    """Filters by kind in FOLLOWED, as far as the arguments tell which connection, partition or the like to follow.
 
-    If neither field nor record give a producer id, `producer_of` returns that of the exchange, if any.
+    `clauses` are those of the exchange, `node` and `record` the field and the record under the cursor. `producer_of`
+    returns the producer id of the exchange; it is called if `node` and `record` have none.
     """
     found: dict[str, str] = {}
     topic = ""

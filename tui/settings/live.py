@@ -12,15 +12,15 @@ class RunInfo:
     """A running relay or sniffer, as described by the command that started the interface."""
 
     bootstrap: str
-    """The bootstrap.servers for clients ("127.0.0.1:19092"); if they need none, what is listened on."""
+    """The bootstrap.servers for clients ("127.0.0.1:19092"); for sniffers, the device that is captured."""
     upstream: str
-    """The brokers behind it, as the user gave them ("kafka:9092"); empty if nothing is forwarded."""
+    """The brokers behind the proxy, as the user gave them ("kafka:9092"); empty if nothing is forwarded."""
     listening: tuple[str, ...] = field(default=())
-    """Addresses listened on at the start; those for brokers that appear later are not included."""
+    """Addresses on which the relay listened at its start, without those for brokers that appeared later."""
     recording: Path | None = None
     """The file that `-w` named; None where only the scratch ring records."""
     ours: bool = True
-    """Whether leaving may stop the proxy, and asks first."""
+    """Whether leaving the interface may stop the proxy; it asks first."""
     notes: tuple[str, ...] = field(default=())
     """Warnings, shown in the list until traffic passes, and in Health ("kafka:9092 refuses connections")."""
     stopped: Callable[[], str] = field(default=str)
@@ -32,4 +32,4 @@ class RunInfo:
     indexer_ended: Callable[[], int | None] = field(default=lambda: None)
     """Returns the indexer's exit code (a signal's number negated) once it has ended for good, None before."""
     taken: str = ""
-    """For transparent mode and sniffers: which connections of clients are captured, in words."""
+    """For transparent mode and sniffers: the connections that are captured, in words."""

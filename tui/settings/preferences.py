@@ -18,10 +18,12 @@ class Preferences:
     keymap: Mapping[str, str] = field(default_factory=dict)
     theme: str = "terminal"
     ascii_only: bool = False
-    """Paint ASCII characters only, as with a locale that has no others."""
+    """Paint only ASCII characters."""
     plain: bool = False
     """For screen readers: one pane at a time, no decoration, the terminal's cursor on the current line."""
     mouse: bool = True
+    looks_for_findings: bool = False
+    """Look for findings as soon as a capture is indexed, if it is not too large."""
     state: Path | None = None
     """Directory of histories and saved filters; None stores nothing."""
 

@@ -18,7 +18,7 @@ _PLAIN = {"│": " ", "─": "-", "█": " ", "▐": "[", "▌": "]"}
 
 
 class Cells:
-    """Turns text into cells; `ascii_only` also spells out all but ASCII, for terminals and locales without Unicode.
+    """Turns text into cells; `ascii_only` spells out non-ASCII characters, for terminals and locales without Unicode.
 
     `plain` leaves out decoration, for screen readers.
     """
@@ -28,7 +28,7 @@ class Cells:
         self.plain = plain
 
     def escape(self, text: str) -> str:
-        """The text with characters spelt out that move the cursor, change the direction of text or have no width."""
+        """The text with characters spelt out that move the cursor, change text direction or have no width."""
         return escape(text, ascii_only=self.ascii_only)
 
     def fit(self, text: str, width: int, *, right: bool = False) -> str:
@@ -50,7 +50,7 @@ class Cells:
         return f"{self.fit(head, width - len(last) - 1)} {self.fit(last, len(last))}"
 
     def glyph(self, glyph: str) -> str:
-        """A glyph of the interface, or its substitute."""
+        """A glyph of the interface, or its substitute in ASCII or plain mode."""
         if self.plain and glyph in _PLAIN:
             return _PLAIN[glyph]
         return _GLYPHS.get(glyph, "?") if self.ascii_only else glyph

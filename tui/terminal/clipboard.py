@@ -29,7 +29,7 @@ def copy(text: str, osc52: Callable[[str], None]) -> str:
     descriptor, path = tempfile.mkstemp(prefix="kproxy-copied-", suffix=".txt")
     with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
         file.write(text)
-    return f"too long for the terminal: {path}"
+    return f"too long for the terminal, so written to {path}"
 
 
 def _to_tmux(text: str) -> bool:

@@ -117,7 +117,7 @@ class TerminalDriver(LinuxDriver):
     def _waiting(self) -> Queue[str | None]:
         """Output that the terminal has not taken yet; a put may block for ever."""
         assert self._writer_thread is not None  # noqa: S101 (it lives while there is output)
-        return self._writer_thread._queue  # noqa: SLF001 (it has no other way out)
+        return self._writer_thread._queue  # noqa: SLF001 (Textual offers no other access)
 
     def _unblock(self) -> None:
         time.sleep(STUCK_SECONDS)

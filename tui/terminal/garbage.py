@@ -8,7 +8,7 @@ from typing import Final
 SECONDS: Final = 0.25
 """Seconds between checks whether to collect."""
 WORTH_LOOKING: Final = 2_000
-"""New objects, less those freed, from which on to collect; an idle interface stays below."""
+"""Objects created minus objects freed at which to collect; an idle interface stays below."""
 YOUNGER_FIRST: Final = 20
 """Collections of a generation before the next older one is collected as well."""
 

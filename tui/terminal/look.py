@@ -40,7 +40,7 @@ CLASS = {
     "share": Style(color="magenta"),
     "streams": Style(color="magenta"),
 }
-"""Tint of the API cell by class of API; the others are plain."""
+"""Colour of the API column by class of API; other classes are plain."""
 
 
 @lru_cache(maxsize=1024)

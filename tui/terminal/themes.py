@@ -1,4 +1,4 @@
-"""Themes: how the 16 colours of the interface look, as in the terminal or replaced by others."""
+"""Themes: the interface paints in 16 colours, which a theme leaves to the terminal or replaces by others."""
 
 from __future__ import annotations
 

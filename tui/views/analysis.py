@@ -88,11 +88,11 @@ class Analysis:
 
     @property
     def died(self) -> bool:
-        """Whether the process has failed: its exit code is neither 0 nor 3, that of a capture that cannot be read."""
+        """Whether the process has failed. Exit codes 0 and 3 (the capture cannot be read to its end) are no failure."""
         return self._process is not None and self._process.poll() not in {None, 0, 3}
 
     def snapshot(self, view: str) -> Snapshot | None:
-        """The snapshot of a view of blocks; None if it is the one returned last, or cannot be read."""
+        """The newest snapshot of a view, as blocks; None if it was returned before or cannot be read."""
         facts = self.facts(view)
         if facts is None:
             return None
@@ -109,7 +109,7 @@ class Analysis:
         return Snapshot(facts, blocks)
 
     def facts(self, view: str) -> dict[str, Any] | None:
-        """The snapshot of a view as JSON; None if it is the one returned last, or cannot be read."""
+        """The newest snapshot of a view, as JSON; None if it was returned before or cannot be read."""
         path = self._directory / VIEWS / f"{view}.json"
         try:
             with path.open("rb") as file:

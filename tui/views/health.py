@@ -22,14 +22,14 @@ COUNTERS: dict[str, str] = {
     "recorder_dropped": "packets dropped by the recorder",
     "gaps": "gaps in connections: packets that are not in the capture",
     "lost": "bytes in those gaps",
-    "resyncs": "times that messages were found again after a gap",
+    "resyncs": "resynchronisations: places where frames were found again after a gap",
     "cut": "frames of which the capture has only the beginning",
-    "undecoded": "frames whose body no definition fits",
+    "undecoded": "frames whose body could not be decoded",
     "not_kafka": "connections that are not Kafka",
     "tls": "connections encrypted with TLS, which cannot be read",
 }
 """Counters of decoders.exchange.Health and their descriptions."""
-RARE: dict[str, str] = {"untimed": "packets whose time does not fit, read with that of the packet before"}
+RARE: dict[str, str] = {"untimed": "packets whose time is out of range, read with that of the packet before"}
 """Counters that are shown only if they are not zero, and their descriptions."""
 FOUND_BY: dict[str, str] = {
     "gaps": "partial",
@@ -122,7 +122,7 @@ def _capture(index: IndexReader | None, meta: dict[str, Any], error: str, ended:
     if ended is not None:
         lines += [
             f"  {of_day(ended.time // 1_000_000_000)} {ended.cause}",
-            "  the rows until then stay",
+            "  rows before that stay",
             f"  to do: {ended.remedy}",
         ]
     return lines
@@ -133,7 +133,7 @@ def _early(error: dict[str, Any]) -> list[str]:
     lines = [f"  reading ended early: {error['text']}"]
     if error["offset"] is not None:
         lines += [
-            "  all before that place is shown",
+            "  everything before that place is shown",
             "  to do: open the capture again once it is written to its end, or copy it again",
         ]
     return lines

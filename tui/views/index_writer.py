@@ -20,7 +20,7 @@ WORKING: Final = frozenset({"indexing", "following"})
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Why no further rows come: `cause` in words, `remedy` says what to do, `time` is when it was noticed (ns)."""
+    """Why the index gets no more rows: `cause` in words, `remedy` says what to do, `time` when it was noticed (ns)."""
 
     cause: str
     remedy: str
@@ -39,7 +39,7 @@ class Writer:
         self._ended: Ended | None = None
 
     def ended(self, meta: dict[str, Any]) -> Ended | None:
-        """Why no further rows come; None while the writer works or if it has finished."""
+        """Why the index gets no more rows; None while the writer works or if it has finished."""
         if meta.get("state") not in WORKING:
             return None
         now = time.monotonic()
@@ -55,7 +55,7 @@ class Writer:
     def _found(self, meta: dict[str, Any]) -> tuple[str, str] | None:
         shrunk = self._shrunk(meta)
         if shrunk:
-            return shrunk, "open the capture again: what is there now is another"
+            return shrunk, "open the capture again: the file has changed"
         pid = meta.get("pid")
         how = end_of(pid) if pid else None
         if how is None:
@@ -68,7 +68,7 @@ class Writer:
         return f"the indexer (process {pid}) {how}", again
 
     def _shrunk(self, meta: dict[str, Any]) -> str:
-        """Message about a capture that is shorter than before, or than what was read of it; "" if there is none."""
+        """A message about a capture file that has become shorter, or is shorter than the part read; "" if none is."""
         if any(meta.get("spools") or ()):
             return ""
         paths = [Path(source) for source in meta.get("sources", ())]
@@ -88,7 +88,7 @@ class Writer:
 
 
 def end_of(pid: int) -> str | None:
-    """How a process has ended, be it a child that nobody has waited for; None while it exists."""
+    """How process `pid` has ended, in words; None while it exists. It may be a child that was not waited for."""
     try:
         end = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:

@@ -26,7 +26,7 @@ def sparkline(counts: Sequence[int], width: int, cells: Cells) -> str:
 
 
 def _joined(counts: Sequence[int], width: int) -> list[int]:
-    """The counts, neighbours added up so that at most `width` remain."""
+    """At most `width` counts: if there are more, neighbours are added up."""
     if width <= 0 or not counts:
         return []
     by = -(-len(counts) // width)

@@ -14,7 +14,7 @@ WINDOWS: Final[dict[str, str]] = {"10": "10 s", "60": "1 min", "600": "10 min", 
 ORDERS: Final[dict[str, str]] = {
     "count": "count", "failed": "errors", "p50": "p50", "p90": "p90", "p99": "p99", "max": "max",
 }  # fmt: skip
-"""Orders of the lines: member of the figures, and text."""
+"""Orders of the lines: the member of the figures to sort by, and its name on screen."""
 
 
 @dataclass(frozen=True, slots=True)

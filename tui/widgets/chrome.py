@@ -18,7 +18,7 @@ from kproxy.tui.widgets.painted import Painted
 
 Part = tuple[str, Style]
 KEY_PARTS = 2
-"""Parts of an entry in the help bar: the key, and what it does."""
+"""Number of parts of an entry in the help bar: the key, and what the key does."""
 
 
 class Bar(Painted):
@@ -71,7 +71,7 @@ class HelpBar(Bar):
     """
 
     def show_for(self, context: str, widget: Any, screen: Any) -> None:
-        """Show the keys of `widget`'s context and those of `screen.CONTEXTS`, which hold in all its panes."""
+        """Show the keys of `widget`'s context and those of `screen.CONTEXTS`, which work in all its panes."""
         self.show(
             (self._keys(f" {actions.CONTEXTS[context].split()[-1].capitalize()}: ", (context,), widget), []),
             (self._keys(" kproxy: ", screen.CONTEXTS, screen) if screen.CONTEXTS else [], []),

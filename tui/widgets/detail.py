@@ -34,11 +34,11 @@ TIMING = "Timing"
 TABS = ("Overview", "Request", "Response", RECORDS, TIMING)
 SIDES = {"Request": Side.CLIENT, "Response": Side.BROKER}
 SIDE_BY_SIDE = 100
-"""From this width on fields and bytes stand side by side."""
+"""Smallest width, in cells, at which fields and bytes stand side by side."""
 SIXTEEN_BYTES = 116
-"""From this width on a row of bytes beside the fields holds 16; below it holds 8."""
+"""Smallest width, in cells, at which a row beside the fields holds 16 bytes instead of 8."""
 FEW_LINES = 3
-"""Up to this height the lines below the bytes show only the first fact about a field, in one line."""
+"""Up to this height, in rows, the lines below the bytes show only the first fact about a field."""
 
 
 class Detail(Ground):
@@ -82,6 +82,8 @@ class Detail(Ground):
         self._show_secrets = show_secrets
         self.tab = "Response"
         self._opened: Opened | None = None
+        self._sought = ("", "")
+        """Name and value of the field to show in the next frame (see `seek`)."""
         self._holder: Node | None = None
         """The node whose children's buffer is shown; None for the frame."""
         self._about = Bar(cells, id="about")
@@ -140,6 +142,17 @@ class Detail(Ground):
         if focused:
             self.panes[0].focus()
 
+    def seek(self, path: str) -> None:
+        """Choose the tab of a field, and show the field in the next frame.
+
+        `path` is that of a captures.findings.model.Evidence.
+        """
+        side, _, field = path.partition(".")
+        name, _, value = field.partition("=")
+        if side.capitalize() in SIDES:
+            self.choose(TABS.index(side.capitalize()) - TABS.index(self.tab))
+            self._sought = (name, value)
+
     def show_overview(self, lines: list[Line]) -> None:
         self._overview.show(lines)
 
@@ -160,6 +173,9 @@ class Detail(Ground):
         self._opened, self._holder = opened, None
         self.hex.show(opened)
         self.fields.show(opened, api=api, message=message)
+        if opened is not None and self._sought[0]:
+            self.fields.reveal_field(*self._sought)
+            self._sought = ("", "")
         self._mark()
 
     def lay_out(self, width: int, *, tall: bool = False) -> None:

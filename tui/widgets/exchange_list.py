@@ -63,7 +63,7 @@ class ExchangeList(Lines):
         self.descending = True
         self._arranged: Rows | None = None
         self._newer = 0
-        """Rows that came since a fixed arrangement was made."""
+        """Number of rows that came after a fixed arrangement was made."""
         self._painted: dict[int, Row] = {}
         """Rows as last painted, by line: those on screen and some more."""
         self._selected: int | None = None
@@ -94,7 +94,7 @@ class ExchangeList(Lines):
 
     @property
     def unseen(self) -> int:
-        """Rows that came while tail was off."""
+        """Number of rows that came while tail was off."""
         return 0 if self.tail else max(0, self.count - self.seen)
 
     def use(self, index: IndexReader, text: RowText) -> None:
@@ -133,7 +133,7 @@ class ExchangeList(Lines):
                 rows = [row for row in shown if notes is not None and notes.is_marked(row, index.row(row))]
             elif view.count > MOST_ORDERED:
                 self.order = ""
-                self.notify(f"more than {MOST_ORDERED:,} exchanges are not put in order: filter first", timeout=4)
+                self.notify(f"more than {MOST_ORDERED:,} exchanges cannot be sorted: filter first", timeout=4)
                 return self._arrangement()
             rows = [row for row in rows if row not in self.hidden]
             return (
@@ -158,7 +158,7 @@ class ExchangeList(Lines):
         return ", ".join(words)
 
     def more(self, old: int) -> None:
-        """Paint the lines that the view has beyond `old`; with tail on, move to the newest."""
+        """Paint the lines after the first `old`; with tail on, move to the newest."""
         if isinstance(self._arranged, Fixed):
             self._newer += 0 if self.view is None else self.view.count - old
             return
@@ -205,7 +205,7 @@ class ExchangeList(Lines):
         return range(self.top, min(self.top + self.rows, self.count))
 
     def reordered(self) -> None:
-        """Repaint after lines of the view moved: a row left or joined it when its response came."""
+        """Repaint after lines of the view moved, because a row left or joined the view when its response came."""
         if isinstance(self._arranged, Fixed):
             return
         rows = self.rows_shown

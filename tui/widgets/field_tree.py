@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.segment import Segment
 from rich.style import Style
@@ -13,6 +13,7 @@ from textual import events
 from textual.message import Message
 
 from kproxy.captures.text import size_text
+from kproxy.decoders.errorcodes import SUFFIX
 from kproxy.decoders.problems import Code
 from kproxy.decoders.schema import errors
 from kproxy.decoders.schema.layout import UNKNOWN_TAGS
@@ -26,15 +27,16 @@ if TYPE_CHECKING:
     from kproxy.decoders.tree import Node
     from kproxy.tui.detail.opened import Opened
 
+ERROR_CODE: Final = "errorCode"
 FIRST_SHOWN = 50
-"""Elements of an array that are shown before "… n more"."""
+"""How many elements of an array are shown before "… n more"."""
 OPENED_AT_FIRST = 120
 """Most lines up to which structs are unfolded when a frame is opened."""
 MOST_INDENTED = 20
 LEAST_ROOM = 20
 """Fewest cells for a problem's text, however narrow the pane."""
 PREVIEW = 24
-"""Bytes shown of a bytes field."""
+"""How many bytes of a bytes field are shown."""
 
 
 TAGS_TITLE = "(other tagged fields)"
@@ -116,6 +118,20 @@ class FieldTree(Lines):
         if opened is not None and opened.root is not None:
             self._unfold_at_first(opened.root)
         self._rebuild()
+
+    def reveal_field(self, name: str, value: str) -> bool:
+        """Put the cursor on the first field with this name, and with this value unless it is ""; False if none has.
+
+        The name "errorCode" stands for all fields with error codes.
+        """
+        root = None if self._opened is None else self._opened.root
+        end = SUFFIX if name == ERROR_CODE else ""
+        for node in () if root is None else root.walk():
+            if (node.name == name or (end and node.name.endswith(end))) and value in {"", str(node.value)}:
+                self._unfold_to(node)
+                self.move_to(next(index for index, item in enumerate(self._items) if item.node is node))
+                return True
+        return False
 
     def reveal(self, byte: int, within: Node | None = None) -> None:
         """Put the cursor on the smallest field that holds a byte; unfolds its ancestors.
@@ -413,7 +429,7 @@ def _fold_size(node: Node) -> int:
 
 
 def _plain_array(node: Node) -> bool:
-    """Whether it is an array of more than 8 plain values, which are not worth the lines at first."""
+    """Whether a node is an array of more than 8 plain values, which stays folded at first."""
     return node.type.startswith("[]") and _fold_size(node) > 8 and not node.children[0].children
 
 

@@ -40,7 +40,7 @@ APPLICABLE = {"ok", "empty"}
 
 
 class FilterBar(Vertical):
-    """Parses during typing, but posts only complete filters, so that a broken one changes nothing."""
+    """Parses the text while it is typed, but posts only complete filters: a broken filter changes nothing."""
 
     DEFAULT_CSS = """
     FilterBar { height: auto; }

@@ -66,7 +66,7 @@ class Lines(Painted, can_focus=True):
         raise NotImplementedError
 
     def line_key(self, index: int) -> Hashable | None:
-        """Cache key of a line: what its look depends on beside width and cursor. None for a line not to be cached."""
+        """Cache key of a line: all that its look depends on, except width and cursor. None if it must not be cached."""
         return index
 
     def heading(self, _line: int, _width: int) -> list[Segment]:

@@ -30,7 +30,7 @@ HANGING: Final = 4
 
 
 class Shown(NamedTuple):
-    """A line on screen: `piece`, a part of line `line` of block `block`; `first` for the first part."""
+    """A line on screen: `piece` is a wrapped part of line `line` in block `block`; `first` marks the first part."""
 
     block: int
     line: int
@@ -64,11 +64,20 @@ class Outline(Lines):
     class FindAsked(Message):
         """Asks for the find bar."""
 
+    class DismissAsked(Message):
+        """Asks to dismiss the finding that a block shows, or to undo that."""
+
+        def __init__(self, block: Block) -> None:
+            super().__init__()
+            self.block = block
+
     def __init__(self, cells: Cells, **options: Any) -> None:
         super().__init__(cells, **options)
         self.empty = ""
+        self.dismisses = False
+        """Whether blocks can be dismissed."""
         self.counts = False
-        """Whether lines are counters, whose exchanges `enter` shows."""
+        """Whether each line counts exchanges, which `enter` then shows."""
         self.sought: Sought | None = None
         self._blocks: Sequence[Block] = ()
         self._folded: set[Hashable] = set()
@@ -215,6 +224,11 @@ class Outline(Lines):
         if here is not None:
             self.post_message(self.FilterBy(here[0].filters[here[1]]))
 
+    def action_dismiss(self) -> None:
+        here = self._under_cursor()
+        if here is not None:
+            self.post_message(self.DismissAsked(here[0]))
+
     def action_fold(self) -> None:
         here = self._under_cursor()
         if here is not None:
@@ -266,7 +280,7 @@ class Outline(Lines):
                     self._fold(block, fold=False)
                 self.move_to(next(i for i, one in enumerate(self._shown) if (one.block, one.line) == (number, line)))
                 return
-        self.notify(f"nothing here says {sought.words}", timeout=3)
+        self.notify(f"not found here: {sought.words}", timeout=3)
 
     def clicked(self, event: events.Click) -> None:
         if event.chain == 2:
@@ -274,7 +288,7 @@ class Outline(Lines):
 
 
 def _exchange(lines: Sequence[str]) -> int | None:
-    """The exchange number of the last of some lines, or of the nearest line above with less indentation."""
+    """The exchange number that ends the last of `lines`, or the nearest line above with less indentation; else None."""
     room = len(lines[-1]) + 1
     for text in reversed(lines):
         indent = len(text) - len(text.lstrip(" "))

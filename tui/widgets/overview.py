@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Line = tuple[str, str, Style]
 NAME_CELLS = 16
 MOST_REMARKS = 20
-"""Remarks of one kind that are shown before "… n more"."""
+"""How many remarks of one kind are shown before "… n more"."""
 
 
 class Overview(Lines):
@@ -101,6 +101,8 @@ def overview(
     note = text.notes.of(number - 1, row) if text.notes is not None else None
     if note is not None and note.comment:
         lines.append(("comment", note.comment, look.BOLD))
+    proofs = text.found.of(number - 1) if text.found is not None else []
+    lines += [("finding", f"{one.rule}: {one.note}", look.SEVERITY[one.letter]) for one in proofs]
     if len(detail.errors) > 1:
         lines.append(("all errors", ", ".join(f"{code} {errors.name(code)}" for code in detail.errors), plain))
     lines += _advice(row, detail, known)
@@ -115,7 +117,7 @@ def overview(
         ("client", " ".join(filter(None, (index.string(row.client), index.string(entry.client)))), plain),
         ("broker", (f"{node}  " if node else "") + index.string(entry.broker), plain),
         ("connection", str(row.connection), plain),
-        ("asked by", "the broker" if detail.asked_by is Side.BROKER else "", plain),
+        ("request from", "the broker" if detail.asked_by is Side.BROKER else "", plain),
         ("correlation id", "" if row.flags & Flag.NO_CORRELATION else str(row.correlation), plain),
         ("request", _frame(detail.request), plain),
         ("response", _frame(detail.response), plain),
@@ -141,7 +143,7 @@ def _session(session: Session) -> list[Line]:
 
 
 def _advice(row: Row, detail: Detail, known: Definitions) -> list[Line]:
-    """What to do about each error."""
+    """Lines that say what to do about each error."""
     if row.protocol or not row.error or not known.versions(row.api_key):
         return []
     message = known.response(row.api_key, known.nearest(row.api_key, row.api_version))
@@ -156,7 +158,7 @@ def _advice(row: Row, detail: Detail, known: Definitions) -> list[Line]:
 
 
 def _remarks(remarks: Sequence[Remark]) -> list[Line]:
-    """One line for each kind of remark, with the remarks of that kind as its parts."""
+    """One entry for each kind of remark, whose text has a line for each remark of that kind."""
     kinds: dict[str, list[str]] = {}
     for remark in remarks:
         kinds.setdefault(remark.title, []).append(remark.text)

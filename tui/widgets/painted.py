@@ -16,7 +16,7 @@ from textual.widget import Widget
 class Painted(Widget):
     """A widget without border and padding, whose lines are as wide as the widget.
 
-    Lines come from `render_line` and are cached until they are refreshed; those that then look the same are not sent.
+    `render_line` makes the lines; they are cached until refreshed, and a line that then looks the same is not sent.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -42,12 +42,12 @@ class Painted(Widget):
         strip = self._made.get(y)
         if strip is None:
             strip = self._made[y] = self.render_line(y).adjust_cell_length(self.size.width)
-            # the caller may send the strip or not
+            # it is unknown whether the caller sends the strip
             self._sent.pop(y, None)
         return strip
 
     def _exchange_repaint_regions(self) -> Collection[Region]:
-        """Those refreshed regions that look different; Textual calls this when it sends them."""
+        """The refreshed regions that look different; Textual calls this before it sends them."""
         width = self.size.width
         changed: list[Region] = []
         for region in super()._exchange_repaint_regions():

@@ -23,7 +23,7 @@ from kproxy.tui.widgets.lines import Lines
 from kproxy.tui.widgets.records import null_text
 
 HEAD: Final = 256 * 1024
-"""Bytes of a key or value that are shown at first."""
+"""How many bytes of a key or value are shown at first."""
 MOST_HEADERS: Final = 1_000
 NAME_CELLS: Final = 11
 HEX_CELLS: Final = 76
@@ -145,7 +145,7 @@ class RecordPane(Lines):
             yield "", json.dumps(inside[0], ensure_ascii=False), *_PLAIN
 
     def _payload(self, part: str, data: bytes | None) -> Iterator[Shown]:
-        """A key or value: its viewer and the reason for that, then its content; bytes if the viewer cannot read it."""
+        """Lines of a key or value: its viewer and why it was chosen, then the content, as bytes if the viewer fails."""
         line = self._record
         if not isinstance(line, RecordLine):
             return
@@ -182,7 +182,7 @@ class RecordPane(Lines):
 
     @property
     def part(self) -> str:
-        """The part under the cursor: "key" or "value"; "value" too if it is neither."""
+        """The part under the cursor: "key" or "value"; "value" also for headers and other lines."""
         part = self._lines[self.cursor][3] if self.cursor < self.count else ""
         return part or "value"
 

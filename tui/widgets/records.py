@@ -1,4 +1,4 @@
-"""The table of records, one on each line: of one exchange below the names of its topics, or of many exchanges."""
+"""The table of records, one on each line: those of one exchange, below names of topics, or of many exchanges."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kproxy.tui.terminal.cells import Cells
 from kproxy.tui.widgets.lines import Lines
 
 LOOKED_AT = 4096
-"""Bytes up to which a key or value is shown in its cell by a viewer; of longer ones the beginning as text or hex."""
+"""Keys and values up to this size in bytes are shown by a viewer; of longer ones a cell has the beginning."""
 FEWEST_KEY, MOST_KEY = 8, 32
 MARK = {"below_fetch_offset": "below", "aborted": "abort"}
 
@@ -111,7 +111,7 @@ class RecordTable(Lines):
         return [Segment(self.cells.fit(titles, width), look.HEADING)]
 
     def _title(self, name: str) -> str:
-        """Title of a column; for times with their zone, that of the first time on screen or below."""
+        """The title of a column; the time column adds the time zone of the first timestamp on screen or below."""
         if name != "Time" or self._lines is None:
             return name
         stamps = (line.record[1] for line in self._lines.lines[self.top :] if isinstance(line, RecordLine))

@@ -17,13 +17,13 @@ from kproxy.tui.widgets.record import RecordPane
 from kproxy.tui.widgets.records import RecordTable
 
 READ_AT_ONCE = 256 * 1024
-"""Bytes of a frame up to which records are read before the repaint that follows a key; of larger ones in a thread."""
+"""Records of frames up to this size in bytes are read at once after a key; those of larger ones in a thread."""
 SIDE_BY_SIDE = 120
-"""From this width on table and record stand side by side."""
+"""Smallest width, in cells, at which table and record stand side by side."""
 
 
 Load = Callable[[], tuple[LinesRead | None, str]]
-"""Returns the records of an exchange, not read yet; or None and a message."""
+"""Returns (records of an exchange, not read yet, ""), or (None, the reason)."""
 
 
 class RecordsTab(Ground):

@@ -205,7 +205,7 @@ class StatsPlot(Painted):
         self._lay_out()
 
     def _lay_out(self) -> None:
-        """Make the lines to paint, each with whether it is a heading."""
+        """Make the lines to paint; each says whether it is a heading."""
         line, width, height = self._line, self.size.width, self.size.height
         self._painted = []
         if line is not None:

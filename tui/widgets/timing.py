@@ -72,7 +72,7 @@ class TimingPane(Overview, inherit_bindings=False):
 
 
 def place(start: int, end: int, first: int, last: int, room: int) -> tuple[int, int]:
-    """Cells before a bar and cells of it, at least 1; `room` cells stand for the time from `first` to `last`."""
+    """(cells before a bar, cells of the bar, at least 1); `room` cells stand for the time from `first` to `last`."""
     reach = max(1, last - first)
     before = min(room - 1, max(0, (start - first) * room // reach))
     until = min(room, max(before + 1, -((first - end) * room // reach)))
