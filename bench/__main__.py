@@ -1,4 +1,4 @@
-"""Run all benchmarks, or the named ones: python -m bench [NAME...]. A benchmark is a module with `main()`."""
+"""Runs all benchmarks, or the named ones: python -m bench [NAME...]. A benchmark is a module with a function `main`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Speed of decoding frames to values, compared with kafka-python and kio in the same run.
+"""Measures the speed of decoding frames to values, compared with kafka-python and kio in the same run.
 
 Each side decodes a golden frame, its length field included, to the values of header and body, by the call that its
 library offers. Look-ups that precede this call are done outside the loop. Only golden messages (Kafka's serialisers,
@@ -34,7 +34,7 @@ Call = Callable[[], object]
 
 @dataclass(frozen=True)
 class Sample:
-    """A golden frame, and where its body starts according to kproxy."""
+    """A golden frame, and the offset at which its body begins according to kproxy."""
 
     one: Golden
     release: str
@@ -72,7 +72,7 @@ def samples() -> Iterator[Sample]:
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds of one pass over the messages."""
+    """Seconds that one pass over all messages takes."""
 
     wall: float
     cpu: float
@@ -105,7 +105,7 @@ def compare(title: str, pairs: list[tuple[Call, Call]], total: int) -> None:
 
 
 def kafka_python_classes() -> dict[str, Any]:
-    """kafka-python's message classes by Kafka's message name."""
+    """kafka-python's message classes, by Kafka's names of the messages."""
     import kafka.protocol
     from kafka.protocol.api_message import ApiMessage
 
@@ -122,7 +122,9 @@ def kafka_python_classes() -> dict[str, Any]:
 
 
 def kafka_python(sample: Sample, classes: dict[str, Any]) -> tuple[Call, Call] | None:
-    """kafka-python's call for the frame and its function for the body; None if it does not read the whole frame."""
+    """(call that decodes the frame, function that decodes the body) of kafka-python; None if it does not read the whole
+    frame.
+    """
     one = sample.one
     cls = classes.get(one.name)
     if cls is None or one.api_version > cls.max_version:
@@ -142,7 +144,7 @@ def kafka_python(sample: Sample, classes: dict[str, Any]) -> tuple[Call, Call] |
 
 
 def kio(sample: Sample) -> Call | None:
-    """Kio's readers of length, header and payload, one after the other; None if they do not read the whole frame."""
+    """A call that reads length, header and payload by kio's readers; None if these do not read the whole frame."""
     from kio.index import load_request_schema, load_response_schema
     from kio.serial import entity_reader
     from kio.serial.readers import read_int32

@@ -1,14 +1,14 @@
-"""All fields and records of a large capture as JSON: kproxy export compared with tshark -T json, both to a file.
+"""Measures writing all fields and records of a large capture as JSON: kproxy export compared with tshark -T json.
 
-The capture is that of bench.summary. Both are measured as whole commands, start-up included, one after the other; the
-best of three runs counts. kproxy runs with one process (`--jobs 1`), with two if there are more than two cores, and
-with its default if there are several. tshark has one process and its default options, which decompress records and
-print every field. tshark manages a frame if it finds it and marks it neither as malformed nor with an expert warning
-(an unknown version, a body that does not end where it should). kproxy's time covers all frames, so the ratio is a lower
-bound of the one on the frames that tshark manages.
+The capture is that of bench.summary; both write to a file. Both are measured as whole commands, start-up included, one
+after the other; the best of three runs counts. kproxy runs with one process (`--jobs 1`), with two if there are more
+than two cores, and with its default if there are several. tshark has one process and its default options, which
+decompress records and print every field. A frame counts for tshark if tshark finds it and marks it neither as malformed
+nor with an expert warning (an unknown version, a body that does not end where it should). kproxy's time covers all
+frames, so the true ratio on tshark's frames is higher.
 
-Other processes on the machine compete for the cores: the bench prints the load, and the cores that other processes
-used during the best run.
+Other processes on the machine compete for the cores: the bench prints the load, and the number of cores that other
+processes used during the best run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WARNED = "kafka and (_ws.malformed or _ws.expert)"
 
 
 def frames(tshark: list[str], capture: Path, condition: str) -> int:
-    """The number of Kafka frames in the packets that match a display filter."""
+    """Number of Kafka frames in the packets that match a display filter of tshark."""
     command = [*tshark, "-r", str(capture), "-Y", condition, "-T", "fields", "-e", "kafka.len"]
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
     return sum(len(line.split(",")) for line in lines)
@@ -43,7 +43,7 @@ def told(name: str, timing: Timing, size: float, out: Path) -> str:
 
 
 def ways() -> dict[str, list[str]]:
-    """The compared ways to run kproxy: options by name."""
+    """The ways to run kproxy that are compared: command-line options by name."""
     cores = usable_cores()
     found = {"kproxy --jobs 1": ["--jobs", "1"]}
     if cores > 2:
@@ -77,7 +77,7 @@ def main() -> None:
         peer = [*decode, "-r", str(capture), "-Y", "kafka", "-T", "json"]
         their = best(peer, theirs)
         total, warned = frames(decode, capture, "kafka"), frames(decode, capture, WARNED)
-        print(f"{told('tshark', their, size, theirs)}, {total - warned} frames managed of {total}")
+        print(f"{told('tshark', their, size, theirs)}, {total - warned} of {total} frames read without a warning")
         print(f"        {version.splitlines()[0]}: {' '.join(peer)}")
         for name, our in timings.items():
             print(f"ratio   {their.wall / our.wall:.1f}x by wall clock, {their.cpu / our.cpu:.1f}x by CPU: {name}")

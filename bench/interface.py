@@ -1,17 +1,18 @@
-"""What somebody at the terminal waits for: the interface through a pty, on large indexes, beside Textual's DataTable.
+"""Measures how long a user at the terminal waits: the interface in a pty, on large indexes, compared with Textual's
+DataTable.
 
     python -m bench.interface [--exchanges 1000000] [--times 10] [--keys 40]
 
-The index is that of bench-base multiplied until it has so many exchanges; a larger one repeats its rows. A key's time
-ends with the last byte of what it made the interface write, which is taken for over when nothing has come for a while:
-less than that between two bytes is waiting for the same key. While exchanges arrive the interface writes by itself ten
-times a second, so that there a shorter pause ends it, and what falls together with a tick counts as the key's.
+The index is that of bench-base, multiplied until it has this many exchanges; a larger index repeats its rows. The time
+of a key ends with the last byte that the interface writes because of it; a pause without a byte (QUIET) marks that end.
+While exchanges arrive, the interface writes by itself ten times a second, so a shorter pause counts, and writing that
+coincides with such an update counts for the key.
 
-Memory is what no file stands behind, RssAnon and RssShmem of the process that paints. DataTable holds the cells of
-100,000 of the same rows, because filling it with more takes minutes; its time is until it has painted the first.
+Memory is that of the process that paints, without mapped files: RssAnon and RssShmem. DataTable holds the cells of only
+100,000 of these rows, because filling it takes minutes; its time ends when it has painted the first row.
 
-The capture never seen is the one that the index is made of, 3.2 GB unless more exchanges are asked for: what comes
-before its first rows does not depend on its size, and 10 GB take minutes to write (bench.offline open has them).
+The capture that is opened for the first time is the one from which the index is made: 3.2 GB unless more exchanges are
+asked for. The time to its first rows does not depend on its size (bench.offline measures 10 GB).
 """
 
 from __future__ import annotations
@@ -46,21 +47,21 @@ from tests.support.multiply import multiply
 
 COLUMNS, LINES = 120, 40
 PER_COPY = 3513
-"""Exchanges of bench-base."""
+"""Number of exchanges in bench-base."""
 QUIET, QUIET_GROWING = 0.06, 0.006
-"""Seconds without a byte after which a key's painting is over."""
+"""Seconds without a byte after which the painting for a key counts as finished; the second while exchanges arrive."""
 PATIENCE = 120.0
 RATE = 20_000
-"""Exchanges a second that arrive."""
+"""Number of exchanges that are appended each second."""
 TABLE_ROWS = 100_000
 TAILING_SECONDS, LOADING_SECONDS = 10.0, 10.0
 KEYS = {"down": b"j", "page down": b" ", "page up": b"\x02", "end": b"G", "home": b"g"}
 KEYS_GROWING = {name: key for name, key in KEYS.items() if name != "end"}
-"""The others: from the end on the interface follows what arrives."""
+"""The keys without "end", because at the end of the list the interface follows new exchanges."""
 ARROWS = {"down": b"\x1b[B", "page down": b"\x1b[6~"}
-"""What others than kproxy take as well."""
+"""The keys that other programs than kproxy understand as well."""
 FILTER, EVERYTHING, CLEAR = b"api == Fetch\r", b"exchange > 0\r", b"\x15\r"
-"""Typed into the filter bar, which `f` opens."""
+"""Keys typed into the filter bar, which the key `f` opens."""
 ROW = re.compile(rb"\d\d:\d\d:\d\d\.\d{3}")
 SHOW = "import sys, kproxy.tui; kproxy.tui.run(sys.argv[1])"
 TABLE = """
@@ -97,7 +98,7 @@ Table().run()
 
 
 class Terminal:
-    """A command in a terminal while the block lasts."""
+    """A context that runs a command in a terminal."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self._screen, terminal = pty.openpty()
@@ -124,17 +125,17 @@ class Terminal:
         os.close(self._screen)
 
     def read(self, wait: float) -> bytes:
-        """What is written within `wait` seconds; nothing where nothing is."""
+        """The bytes that the command writes within `wait` seconds, as soon as there are some; b"" if there are none."""
         if not select.select([self._screen], [], [], wait)[0]:
             return b""
         try:
             return os.read(self._screen, 1 << 16)
-        except OSError:  # nobody has the terminal any more
+        except OSError:  # the command has closed the terminal
             time.sleep(min(wait, 0.01))
             return b""
 
     def first_row(self) -> float:
-        """Seconds from the start to the first row."""
+        """Seconds from the start of the command until it has painted the first row. Raises TimeoutError."""
         painted = b""
         while not ROW.search(painted):
             if time.perf_counter() - self.begin > PATIENCE or self.process.poll() is not None:
@@ -147,7 +148,7 @@ class Terminal:
             pass
 
     def rest(self, seconds: float) -> int:
-        """Bytes that are written in so many seconds."""
+        """Number of bytes that the command writes in this many seconds."""
         end, size = time.perf_counter() + seconds, 0
         while (left := end - time.perf_counter()) > 0:
             size += len(self.read(left))
@@ -157,7 +158,9 @@ class Terminal:
         os.write(self._screen, keys)
 
     def key(self, keys: bytes, quiet: float = QUIET) -> float:
-        """Milliseconds from keys to the last byte of what they paint. Raises TimeoutError where nothing is painted."""
+        """Milliseconds from sending keys to the last byte that is painted for them. Raises TimeoutError if nothing is
+        painted.
+        """
         while self.read(0):
             pass
         start = time.perf_counter()
@@ -179,14 +182,14 @@ class Terminal:
 
     @property
     def memory(self) -> float:
-        """Private megabytes."""
+        """Megabytes of the process's memory that are not backed by a file."""
         lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
         return sum(int(line.split()[1]) << 10 for line in lines if line.startswith(("RssAnon", "RssShmem"))) / 1e6
 
 
 @dataclass(frozen=True)
 class Taken:
-    """Milliseconds, in order of size."""
+    """Durations of key presses in milliseconds, sorted."""
 
     times: list[float]
 
@@ -202,7 +205,7 @@ class Taken:
 
 
 def pressed(terminal: Terminal, keys: Mapping[str, bytes], times: int, quiet: float = QUIET) -> Taken:
-    """Press keys by turns and print what each took; of all of them together."""
+    """Press all keys in turn, `times` times, and print how long each took; returns the durations of all keys."""
     taken: dict[str, list[float]] = {name: [] for name in keys}
     for _ in range(times):
         for name, key in keys.items():
@@ -215,7 +218,7 @@ def pressed(terminal: Terminal, keys: Mapping[str, bytes], times: int, quiet: fl
 
 
 def repeated(index: Path, times: int, to: Path) -> Path:
-    """An index with the rows of another one, so many times."""
+    """Make an index at `to` with the rows of another index, repeated `times` times; returns its path."""
     shutil.copytree(index, to, ignore=shutil.ignore_patterns(layout.ROWS))
     data = (index / layout.ROWS).read_bytes()
     with (to / layout.ROWS).open("wb") as file:
@@ -235,7 +238,7 @@ def _mark(index: Path, state: str) -> None:
 
 @contextmanager
 def growing(index: Path) -> Iterator[None]:
-    """RATE exchanges a second are appended while the block lasts."""
+    """A context that appends RATE exchanges to the index each second."""
     rows = (index / layout.ROWS).read_bytes()[layout.ROW_SIZE : layout.ROW_SIZE * (RATE + 1)]
     _mark(index, "following")
     over = Event()
@@ -258,7 +261,7 @@ def growing(index: Path) -> Iterator[None]:
 
 
 def on_index(index: Path, name: str, times: int, goals: Goals) -> None:
-    """Keys and memory on an index that is complete."""
+    """Measure keys and memory on a complete index."""
     total = (index / layout.ROWS).stat().st_size // layout.ROW_SIZE - 1
     print(f"-- {name}: {total:,} rows", flush=True)
     with Terminal([sys.executable, "-c", SHOW, str(index)]) as terminal:
@@ -272,16 +275,16 @@ def on_index(index: Path, name: str, times: int, goals: Goals) -> None:
         for text in (FILTER, CLEAR) * 3:
             terminal.key(b"f")
             toggled.append(terminal.key(text))
-        print(f"  filter on and off, as far as nothing pauses: p50 {statistics.median(toggled):.1f} ms")
-        # a key that is late must not end up in the filter
+        print(f"  applying or clearing a filter, until the first pause: p50 {statistics.median(toggled):.1f} ms")
+        # a late key must not be typed into the filter
         terminal.settle()
         terminal.send(b"f")
         terminal.settle()
         terminal.send(EVERYTHING)
         terminal.until(f"{total:,} of {total:,}".encode())
         terminal.settle()
-        print(f"  memory with a filter that matches all {terminal.memory:.1f} MB", flush=True)
-        goals.at_most(f"memory, filter that matches all, {name}", terminal.memory, 55, "MB")
+        print(f"  memory with a filter that matches every row {terminal.memory:.1f} MB", flush=True)
+        goals.at_most(f"memory, filter that matches every row, {name}", terminal.memory, 55, "MB")
 
 
 def while_growing(index: Path, times: int, goals: Goals) -> None:
@@ -297,8 +300,10 @@ def while_growing(index: Path, times: int, goals: Goals) -> None:
             terminal.rest(1.0)
             size = terminal.rest(TAILING_SECONDS)
         rate = size / TAILING_SECONDS / 1000
-        print(f"  written scrolled away {away / 1000:.1f} kB/s, tailing {rate:.1f} kB/s, {rate * 0.06:.1f} MB a minute")
-        goals.at_most("sent while tailing", rate, 60, "kB/s")
+        print(
+            f"  written: {away / 1000:.1f} kB/s at the top, {rate:.1f} kB/s at the end ({rate * 0.06:.1f} MB a minute)"
+        )
+        goals.at_most("written at the end of the list", rate, 60, "kB/s")
         print(f"  memory {terminal.memory:.1f} MB", flush=True)
         goals.at_most("memory, exchanges arriving", terminal.memory, 55, "MB")
 
@@ -313,7 +318,7 @@ def beside_table(index: Path, times: int) -> None:
 
 
 def beside_termshark(capture: Path, times: int) -> None:
-    """It has tshark read the capture for the list, which may take minutes, and tells how far it is meanwhile."""
+    """Measure termshark on the same capture; tshark reads the capture for it, which may take minutes."""
     program = shutil.which("termshark")
     if program is None:
         print("-- termshark is not installed: nothing to compare with")
@@ -323,18 +328,18 @@ def beside_termshark(capture: Path, times: int) -> None:
         try:
             terminal.until(b"Kafka")
         except TimeoutError:
-            print(f"-- termshark has painted no exchange of it after {PATIENCE:g} s")
+            print(f"-- termshark has painted no exchange of this capture after {PATIENCE:g} s")
             return
         print(f"-- termshark, first rows of the same capture: {time.perf_counter() - terminal.begin:.1f} s", flush=True)
         terminal.rest(LOADING_SECONDS)
         pressed(terminal, ARROWS, times, QUIET_GROWING)
-        print(f"  memory {terminal.memory:.1f} MB, without what its tshark takes", flush=True)
+        print(f"  memory {terminal.memory:.1f} MB, without the memory of its tshark", flush=True)
 
 
 def bench(given: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--exchanges", type=int, default=1_000_000)
-    parser.add_argument("--times", type=int, default=10, help="the larger index repeats the smaller so many times")
+    parser.add_argument("--times", type=int, default=10, help="how often the larger index repeats the rows")
     parser.add_argument("--keys", type=int, default=40, help="how often each key is pressed")
     options = parser.parse_args(given)
     goals = Goals()
@@ -345,14 +350,19 @@ def bench(given: Sequence[str]) -> None:
         print(f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}; {COLUMNS}x{LINES}")
         homes = [Path(tempfile.mkdtemp(dir=place)) for _ in range(3)]
         size = capture.stat().st_size / 1e9
-        goals.at_most(f"first rows, {size:.1f} GB never seen", min(until_rows(capture, one) for one in homes), 1, "s")
+        goals.at_most(
+            f"first rows, {size:.1f} GB, opened for the first time",
+            min(until_rows(capture, one) for one in homes),
+            1,
+            "s",
+        )
         index_wholly(capture, homes[0])
         goals.at_most("first rows, indexed", min(until_rows(capture, homes[0]) for _ in range(5)), 0.3, "s")
         index = kept_index(homes[0])
         assert index is not None
         on_index(index, "index", options.keys, goals)
         larger = repeated(index, options.times, place / "larger")
-        on_index(larger, f"{options.times} times", options.keys, goals)
+        on_index(larger, f"index repeated {options.times} times", options.keys, goals)
         while_growing(larger, options.keys, goals)
         beside_table(larger, options.keys)
         beside_termshark(capture, options.keys)

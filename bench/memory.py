@@ -1,4 +1,4 @@
-"""Memory of a command: the sum over all its processes, without mapped files."""
+"""Measures the memory of a command: the sum over all its processes, without mapped files."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import psutil
 
 EVERY_SECONDS = 0.05
 SHARE = 20
-"""Sampling uses at most 1/SHARE of a core, because the kernel counts pages at each sample."""
+"""Sampling uses at most 1/SHARE of a core: each sample costs time, because the kernel counts pages."""
 PRIVATE = ("Pss_Anon:", "Pss_Shmem:")
 
 
 def private(pid: int) -> int:
-    """Bytes of a process that are not backed by a file; 0 if it has ended.
+    """Bytes of a process's memory that are not backed by a file; 0 if the process has ended.
 
-    A page that n processes share after a fork counts 1/n in each, so that their sum counts it once.
+    A page that n processes share after a fork counts 1/n in each, so that the sum over all counts it once.
     """
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
@@ -29,12 +29,12 @@ def private(pid: int) -> int:
 
 
 class Peak:
-    """Samples a process and its descendants inside a `with` block; `bytes` is the highest sum of their `private`."""
+    """A context that samples a process and its descendants; `bytes` is the highest sum of their `private`."""
 
     def __init__(self, pid: int) -> None:
         self.bytes = 0
         self.processes = 0
-        """The number of processes at that peak."""
+        """Number of processes at the sample with the highest sum."""
         self._root = psutil.Process(pid)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)

@@ -1,20 +1,21 @@
-"""What is done with a large capture, beside tshark on the same one in the same run: is it quick, and does memory stay?
+"""Measures kproxy's commands on a large capture, compared with tshark on the same capture: time, and memory at any
+size.
 
     python -m bench.offline [--megabytes 2000] [--large-megabytes 10000] [PART...]
 
-The capture is bench-base multiplied. Of each part first our command, then tshark's with what comes closest, each once
-and whole: start-up included, text into a pipe that only counts. The parts:
+The capture is bench-base multiplied. For each part, kproxy's command runs first, then tshark with the options that come
+closest. Each runs once as a whole, start-up included, and writes text to a pipe whose reader only counts. The parts:
 
     index   every exchange with its body's topic, group, errors and record count, as the list shows them
     json    every field and record
-    filter  of every exchange what the body says decides; the few that are left as JSON
-    csv     a line an exchange from headers alone
-    open    a larger capture that was never seen, in a terminal: until its first rows are painted, and again
+    filter  a filter that every body must be decoded for; the few matching exchanges as JSON
+    csv     a line for each exchange, from headers alone
+    open    a larger capture, opened in a terminal: the time to its first rows, then the same again with an index
 
-Memory is the most that all processes of a command had together, what they map of files left out and what they share
-counted once (Pss_Anon and Pss_Shmem). What tshark manages are the frames that it finds and neither calls malformed nor
-marks with an expert's warning, counted in bench-base, of which every copy is the same but for addresses and times. We
-do all frames in our time, so that the ratio is at least that on the managed ones alone.
+Memory is the maximum of all processes of a command together, without mapped files; shared pages count once (Pss_Anon
+and Pss_Shmem). A frame counts for tshark if tshark finds it and marks it neither as malformed nor with an expert
+warning. These are counted in bench-base, whose copies differ only in addresses and times. kproxy's time covers all
+frames, so the true ratio on tshark's frames is higher.
 """
 
 from __future__ import annotations
@@ -48,28 +49,28 @@ from tests.support.multiply import multiply
 MEGABYTES = 2000
 LARGE_MEGABYTES = 10_000
 MEMORY_GOAL = 150
-"""Megabytes, at any size."""
+"""Goal for the memory of any part, in megabytes, at any size of the capture."""
 OPEN_GOAL = 1.0
-"""Seconds until the first rows of a capture that was never seen."""
+"""Goal for the seconds until the first rows of a capture that is opened for the first time."""
 REOPEN_GOAL = 0.3
 OPENINGS = 3
 ROWS_PATIENCE, INDEX_PATIENCE = 60.0, 1800.0
-"""Seconds."""
+"""Maximum seconds to wait for the first rows, and for a complete index."""
 SCREEN = struct.pack("HHHH", 40, 140, 0, 0)
 ROW = re.compile(rb"\d\d:\d\d:\d\d\.\d{3}")
-"""The time of day that a row begins with."""
+"""The time of day with which a row of the list begins."""
 INDEXER = "kproxy.captures.index.indexer"
 TOPIC = "b-gzip"
-"""One in several hundred messages of bench-base names it."""
+"""A topic that one in several hundred messages of bench-base names."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A comparison: our command and tshark's options, both made of the capture and a folder."""
+    """A comparison: functions that make kproxy's command and tshark's options from the capture and a folder."""
 
     about: str
     goal: float | None
-    """How many times quicker than tshark, by wall clock on 4 cores."""
+    """The goal: how many times faster than tshark, by wall clock on 4 cores; None without a goal."""
     ours: Callable[[Path, Path], list[str]]
     theirs: Sequence[str]
 
@@ -82,7 +83,7 @@ INDEXED = (
     *FIELDS, "kafka.api_version", "kafka.client_id", "kafka.topic_name", "kafka.partition_id", "kafka.consumer_group",
     "kafka.error",
 )  # fmt: skip
-"""What a row of the index has and tshark knows; it has no record counts, no latency and no pairs."""
+"""Fields of an index row that tshark can print too; tshark has no record counts, latencies and pairs."""
 
 PARTS = {
     "index": Part(
@@ -116,7 +117,10 @@ OPEN = "open"
 
 @dataclass(frozen=True)
 class Run:
-    """Seconds of wall clock and CPU, cores that all else on the machine took, bytes of memory, and what was written."""
+    """What one command used: seconds of wall clock and of CPU, memory in bytes, and the size of its output.
+
+    `others` is the number of cores that other processes used meanwhile.
+    """
 
     wall: float
     cpu: float
@@ -135,7 +139,7 @@ class Run:
 
 
 def measured(command: list[str]) -> Run:
-    """Run a command to its end. Raises CalledProcessError where it fails."""
+    """Run a command to its end. Raises CalledProcessError if it fails."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     machine, start = busy(), time.perf_counter()
     with subprocess.Popen(["wc", "-lc"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as sink:
@@ -170,7 +174,7 @@ def compared(part: Part, capture: Path, place: Path, tshark: list[str] | None) -
 
 
 def made(place: Path, name: str, megabytes: int) -> tuple[Path, int]:
-    """A capture of about that size, and how many copies of bench-base it is."""
+    """(path of a capture of about this many megabytes, number of copies of bench-base in it)."""
     copies = max(1, round(megabytes * 1e6 / len(lzma.decompress(BASE.read_bytes()))))
     capture = place / name
     multiply(BASE, copies, capture)
@@ -179,7 +183,7 @@ def made(place: Path, name: str, megabytes: int) -> tuple[Path, int]:
 
 
 def peer() -> list[str] | None:
-    """The beginning of tshark's commands; None where it is not installed."""
+    """The beginning of tshark's command lines; None if tshark is not installed."""
     tshark = shutil.which("tshark")
     if tshark is None:
         print("tshark is not installed: nothing to compare with")
@@ -193,21 +197,24 @@ def managed(tshark: list[str], place: Path, copies: int) -> None:
     base = place / "base.pcap"
     multiply(BASE, 1, base)
     total, warned = frames(tshark, base, "kafka"), frames(tshark, base, WARNED)
-    print(f"tshark manages {(total - warned) * copies} frames of {total * copies}")
+    print(f"tshark reads {(total - warned) * copies} of {total * copies} frames without a warning")
 
 
 def installed() -> dict[str, str]:
-    """The environment in which modules are compiled once, as an installation has them, and not at every start."""
+    """Environment variables with which Python keeps compiled modules, as an installation has them."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def take_terminal() -> None:
-    """Have standard input for the session's terminal: the system hangs it up when the bench ends, however that is."""
+    """Make the terminal on standard input the controlling terminal of this session.
+
+    The system then hangs up the session's processes when the bench ends, however it ends.
+    """
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 class Screen:
-    """`kproxy replay` in a terminal while the block lasts, with a cache of its own in `home`."""
+    """A context that runs `kproxy replay` in a terminal, with a cache of its own in `home`."""
 
     def __init__(self, capture: Path, home: Path) -> None:
         self._screen, terminal = pty.openpty()
@@ -236,11 +243,11 @@ class Screen:
         os.close(self._screen)
 
     def until(self, there: Callable[[bytes], bool], patience: float) -> float:
-        """Seconds from the start until what was painted satisfies. Raises TimeoutError."""
+        """Seconds from the start until `there` returns True for the painted bytes. Raises TimeoutError."""
         painted = b""
         while not there(painted):
             if time.perf_counter() - self._begin > patience or self._process.poll() is not None:
-                raise TimeoutError(f"not there after {patience:g} s, or ended")
+                raise TimeoutError(f"not painted after {patience:g} s, or ended")
             painted += self._painted(0.1)
         return time.perf_counter() - self._begin
 
@@ -249,7 +256,7 @@ class Screen:
             return b""
         try:
             return os.read(self._screen, 1 << 16)
-        except OSError:  # nobody has the terminal any more
+        except OSError:  # the command has closed the terminal
             time.sleep(wait)
             return b""
 
@@ -261,7 +268,7 @@ def until_rows(capture: Path, home: Path) -> float:
 
 
 def index_wholly(capture: Path, home: Path) -> float:
-    """Look at a capture until its index is kept for the next time; seconds."""
+    """Run `kproxy replay` until the index of a capture is complete and kept; returns the seconds."""
 
     def kept(_: bytes) -> bool:
         return kept_index(home) is not None
@@ -271,7 +278,7 @@ def index_wholly(capture: Path, home: Path) -> float:
 
 
 def kept_index(home: Path) -> Path | None:
-    """The one index that is kept in a cache of its own, whole; None where none is."""
+    """The only index that is kept in the cache in `home`; None if there is none."""
     return next((meta.parent for meta in home.glob("kproxy/indexes/[0-9a-f]*/meta.json")), None)
 
 
@@ -280,10 +287,10 @@ def opened(place: Path, megabytes: int) -> None:
     print(f"-- first rows in a terminal\n        {' '.join([*kproxy(), 'replay', str(capture)])}")
     homes = [Path(tempfile.mkdtemp(dir=place)) for _ in range(OPENINGS)]
     times = [until_rows(capture, home) for home in homes]
-    print(f"never seen: {min(times):.2f} s, best of {OPENINGS}; goal {OPEN_GOAL:g} s", flush=True)
-    print(f"indexed wholly, the screen beside it: {index_wholly(capture, homes[0]):.1f} s", flush=True)
+    print(f"opened for the first time: {min(times):.2f} s, best of {OPENINGS}; goal {OPEN_GOAL:g} s", flush=True)
+    print(f"until the index is complete: {index_wholly(capture, homes[0]):.1f} s", flush=True)
     times = [until_rows(capture, homes[0]) for _ in homes]
-    print(f"once more: {min(times):.2f} s, best of {OPENINGS}; goal {REOPEN_GOAL:g} s", flush=True)
+    print(f"opened again, with its index: {min(times):.2f} s, best of {OPENINGS}; goal {REOPEN_GOAL:g} s", flush=True)
 
 
 def bench(given: Sequence[str]) -> None:

@@ -1,6 +1,6 @@
 """A broker, and the compared ways to it: a direct connection, socat, HAProxy, a plain pump and kproxy.
 
-Each request says how many bytes the broker's response shall have. The broker and each proxy are separate processes.
+Each request says how many bytes the broker's response must have. The broker and each proxy are separate processes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.support.brokers import free_ports
 
 HEAD = struct.Struct(">ihhi")
 ASKED = struct.Struct(">ihhihi")
-"""A request's header with a null client id, then the size of the response."""
+"""A request's header with a null client id, followed by the wanted size of the response."""
 FETCH_HELD = (1, 17)
 BUFFER = 1 << 18
 READY_SECONDS = 20.0
@@ -175,16 +175,16 @@ def process(target: tuple[str, int] | None = None) -> Iterator[tuple[tuple[str, 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way to the broker; `about` describes its version or configuration."""
+    """A way to the broker; `about` describes its version or configuration."""
 
     name: str
     address: tuple[str, int]
     about: str
     pid: int = 0
-    """Its process; 0 if it has none."""
+    """Id of the proxy's process; 0 for a direct connection."""
 
     def cpu(self) -> float:
-        """CPU seconds that its processes have used so far."""
+        """CPU seconds that the way's processes have used so far."""
         return spent_by(self.pid) if self.pid else 0.0
 
     def connect(self) -> socket.socket:
@@ -195,7 +195,7 @@ class Way:
 
 
 def spent_by(pid: int) -> float:
-    """CPU seconds of a process and its children."""
+    """CPU seconds that a process and its children have used."""
     root = psutil.Process(pid)
     times = [one.cpu_times() for one in (root, *root.children())]
     return float(sum(one.user + one.system for one in times))
@@ -255,7 +255,7 @@ def _wait_for(port: int) -> None:
 
 
 def socat(address: tuple[str, int]) -> contextlib.AbstractContextManager[Way] | None:
-    """None where it is not installed."""
+    """A context with socat as a way to the broker; None if socat is not installed."""
     program = shutil.which("socat")
     if program is None:
         return None
@@ -280,7 +280,8 @@ listen relay
 
 
 def haproxy(address: tuple[str, int], directory: Path) -> contextlib.AbstractContextManager[Way] | None:
-    """HAProxy with its default of one thread per core; None if it is not installed.
+    """A context with HAProxy as a way to the broker, with its default of one thread per core; None if it is not
+    installed.
 
     `directory` is for its configuration.
     """

@@ -1,4 +1,5 @@
-"""Records decoded per CPU second, by codec, compared with the record readers of kafka-python and aiokafka.
+"""Measures how many records are decoded per CPU second, by codec, compared with the readers of kafka-python and
+aiokafka.
 
 All readers decode the same bytes in the same run: batches of magic 2 written by aiokafka, each with RECORDS records of
 a key, a text value and a header. Each reader does what its consumer does by default: it checks the CRC of each batch,
@@ -33,7 +34,7 @@ from kproxy.decoders.batches.compiled import COMPILED
 from kproxy.decoders.batches.opening import iterate_batch
 
 with warnings.catch_warnings():
-    # kafka-python reads its definitions in a deprecated way while it is imported.
+    # kafka-python warns when it is imported, because it reads its definitions in a deprecated way.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka.record import MemoryRecords as KafkaPythonRecords
 
@@ -78,7 +79,7 @@ def ours(data: bytes, *, check: bool) -> int:
 
 
 def plain(data: bytes, *, check: bool) -> int:
-    """Read with kproxy's plain Python loop instead of the compiled one."""
+    """Read records with kproxy's plain Python loop in place of the compiled one; returns their number."""
     with patch.object(current, "CommonRecords", loop.CommonRecords):
         return ours(data, check=check)
 
@@ -110,7 +111,7 @@ PEERS = ("aiokafka", "kafka-python")
 
 
 def rates(data: bytes, *, check: bool) -> dict[str, list[float]]:
-    """Records per CPU second, by reader, one figure per round."""
+    """Records per CPU second: by reader, one figure for each round."""
     found: dict[str, list[float]] = {name: [] for name in READERS}
     for _ in range(ROUNDS):
         for name, read in READERS.items():

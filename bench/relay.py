@@ -1,13 +1,12 @@
-"""What the relay costs, beside a direct connection, socat and HAProxy in TCP mode.
+"""Measures what the relay costs, compared with a direct connection, socat and HAProxy in TCP mode.
 
     python -m bench.relay [--runs 5] [--megabytes 256] [--trips 1000]
 
-Of every figure the median of the runs; in each the ways to the broker are asked one after another, request by request
-and in ever another order, so that what else the machine does falls on all of them alike, and what one leaves behind in
-caches does not always meet the same one. Several connections are open at the same time and asked in turn, as the goals
-mean it; beside that, all are asked at once: then what is measured is mostly how long a queue takes, in one process or
-in as many threads as a peer has. Ratios are the medians of each run's own ratio.
-Goals that are missed are said; they end nothing.
+Every figure is the median of the runs. In each run the ways to the broker take turns, request by request and in
+changing order, so that other load on the machine affects all ways alike, and the state of caches does not favour one.
+Several connections are open at the same time and used in turn, as the goals demand. A second measurement sends on all
+connections at once, which mostly measures queueing, in one process or in a peer's threads. Ratios are the medians of
+each run's own ratio. Missed goals are reported; the bench continues.
 """
 
 from __future__ import annotations
@@ -40,28 +39,28 @@ MOVED = {"produce": PRODUCE, "fetch": FETCH, "fetch, held": FETCH_HELD}
 TRIPS = ((1, False), (10, False), (100, False), (10, True), (100, True))
 """(number of connections, whether all send at once instead of in turn)."""
 FIRST = 50
-"""Warm-up rounds, which are not counted."""
+"""Number of warm-up rounds, which are not counted."""
 BLOCK = 1 << 20
 WINDOW = 4
-"""Requests in flight."""
+"""Number of requests in flight."""
 TRIP_ANSWER = 108
 PIECE = 1 << 16
 SETTLE_SECONDS = 10.0
 
 Runs: TypeAlias = dict[str, list[float]]
-"""One figure per run, by name of the way."""
+"""By name of the way, one figure for each run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
     seconds: float
     cpu: float
-    """CPU seconds of the way's processes."""
+    """CPU seconds that the way's processes used."""
     size: int
 
     @property
     def rate(self) -> float:
-        """MB/s."""
+        """Megabytes per second."""
         return self.size / 1e6 / self.seconds
 
     @property
@@ -74,7 +73,10 @@ class Moved:
 
 
 def round_trips(ways: Sequence[Way], connections: int, rounds: int, *, at_once: bool = False) -> list[list[float]]:
-    """Sorted seconds of all round trips, one list per way; a round uses one connection, or all with `at_once`."""
+    """Seconds of all round trips, sorted, one list for each way.
+
+    A round uses one connection, or with `at_once` all of them.
+    """
     opened = [[way.connect() for _ in range(connections)] for way in ways]
     asked = peers.request(PRODUCE, 1, 200, TRIP_ANSWER - 8)
     trips: list[list[float]] = [[] for _ in ways]
@@ -157,7 +159,7 @@ def move(way: Way, api: Api, megabytes: int, recording: Path | None = None) -> M
 
 
 def written(path: Path, megabytes: int) -> Moved:
-    """Write the same number of bytes with `writev` alone, 1 MiB at a time."""
+    """Write this many megabytes to a file with `writev` alone, 1 MiB at a time."""
     pieces = [bytes(PIECE)] * (BLOCK // PIECE)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
@@ -177,14 +179,14 @@ def _own_cpu() -> float:
 
 
 def ratio(runs: Runs, one: str, other: str) -> float | None:
-    """The median of the runs' ratios; None if the other way was not measured."""
+    """The median over the runs of one way's figure divided by another's; None if the other was not measured."""
     if other not in runs or not all(runs[other]):
         return None
     return statistics.median(a / b for a, b in zip(runs[one], runs[other], strict=True))
 
 
 def row(name: str, runs: Runs, unit: str, form: str = "8.1f") -> None:
-    """Print a line per way: the median of its runs, and kproxy's ratio to it."""
+    """Print a line for each way: the median of its runs, and the ratio of kproxy's figure to it."""
     for way, values in runs.items():
         times = ratio(runs, "kproxy", way) if way != "kproxy" else None
         compared = "" if times is None else f"   kproxy is {times:.2f}x"
@@ -192,7 +194,7 @@ def row(name: str, runs: Runs, unit: str, form: str = "8.1f") -> None:
 
 
 class Goals:
-    """Collects goals with the measured figures."""
+    """Collects and prints goals with the measured figures."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -226,11 +228,11 @@ def latencies(ways: Sequence[Way], runs: int, trips: int, goals: Goals) -> None:
         row(f"{at} p99", p99, "us")
         if connections == 1:
             beyond = statistics.median(a - b for a, b in zip(p50["kproxy"], p50["direct"], strict=True))
-            goals.at_most("p50 beyond direct's", beyond, 60, "us")
-            goals.at_most("p50 beside socat's", ratio(p50, "kproxy", "socat"), 1.15)
-            goals.at_most("p99 beside socat's", ratio(p99, "kproxy", "socat"), 1.5)
+            goals.at_most("p50 minus direct's", beyond, 60, "us")
+            goals.at_most("p50 divided by socat's", ratio(p50, "kproxy", "socat"), 1.15)
+            goals.at_most("p99 divided by socat's", ratio(p99, "kproxy", "socat"), 1.5)
         if connections == 100 and not at_once:
-            goals.at_most(f"p99 at {connections} {how} beside HAProxy's", ratio(p99, "kproxy", "haproxy"), 1)
+            goals.at_most(f"p99 at {connections} {how}, divided by HAProxy's", ratio(p99, "kproxy", "haproxy"), 1)
 
 
 def bulk(ways: Sequence[Way], runs: int, megabytes: int, goals: Goals) -> None:
@@ -246,7 +248,7 @@ def bulk(ways: Sequence[Way], runs: int, megabytes: int, goals: Goals) -> None:
 
 
 def on_disk(address: tuple[str, int], directory: Path, runs: int, megabytes: int, goals: Goals) -> None:
-    """Recording with `-w`, compared with a pump and with a plain write of the same bytes to the same disk."""
+    """Measure recording with `-w`, compared with a pump and with a plain write of the same bytes to the same disk."""
     found: dict[str, list[Moved]] = {"pump": [], "writev": [], "kproxy": []}
     for _ in range(runs):
         with peers.pump(address) as pump:
@@ -260,14 +262,16 @@ def on_disk(address: tuple[str, int], directory: Path, runs: int, megabytes: int
         figures = {way: [getattr(each, name) for each in moved] for way, moved in found.items()}
         figures["sum"] = [a + b for a, b in zip(figures["pump"], figures["writev"], strict=True)]
         row(f"produce, -w on disk, {what}", figures, "s/GB", "8.2f")
-        goals.at_most(f"{what} of -w beside pump and writev", ratio(figures, "kproxy", "sum"), 1.2)
+        goals.at_most(f"{what} of -w, divided by pump's plus writev's", ratio(figures, "kproxy", "sum"), 1.2)
 
 
 def main(arguments: Sequence[str] = ()) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--megabytes", type=int, default=256, help="moved in each run")
-    parser.add_argument("--trips", type=int, default=1000, help="round trips in each run, over all connections")
+    parser.add_argument("--megabytes", type=int, default=256, help="megabytes moved in each run")
+    parser.add_argument(
+        "--trips", type=int, default=1000, help="number of round trips in each run, over all connections"
+    )
     options = parser.parse_args(arguments)
     goals = Goals()
     with contextlib.ExitStack() as stack:
@@ -293,7 +297,7 @@ def main(arguments: Sequence[str] = ()) -> None:
 def _totals(ways: Iterable[Way]) -> None:
     for way in ways:
         if way.name != "direct":
-            print(f"{way.name:8} {way.cpu():.1f} CPU seconds altogether")
+            print(f"{way.name:8} {way.cpu():.1f} CPU seconds in total")
 
 
 if __name__ == "__main__":

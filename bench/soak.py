@@ -1,11 +1,11 @@
-"""A relay and its indexer at the rate that two cores give, for long: does their memory stay what it was?
+"""Runs a relay and its indexer for long at the full load of two cores, and checks that their memory does not grow.
 
     python -m bench.soak [--minutes 30] [--connections 16] [--rounds 250]
 
-Clients exchange real messages as fast as they are answered and connect anew now and then. Every ten seconds a line of
-the curve: memory that is the process's own (anonymous, MiB), what passed, what was indexed and how much of the index
-is kept, and what the ring had overwritten before the indexer read it. Ends with exit code 1 where memory or the index
-grew after the warm-up, the first third.
+Clients exchange real messages as fast as they are answered, and connect again from time to time. Every ten seconds a
+line is printed: the processes' own memory (anonymous, MiB), bytes that passed, rows that were indexed, size of the
+index, and bytes of the ring that were overwritten before the indexer read them. The exit code is 1 if memory or the
+index grew after the warm-up, which is the first third.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from tests.support.peers import DefaultRecordBatchBuilder
 EVERY_SECONDS = 10.0
 CORES = 2
 WORKERS = 3
-"""Processes that ask, and as many that answer, so that neither is what limits the rate."""
+"""Number of client processes, and of broker processes: enough that neither limits the rate."""
 ALLOWED_GROWTH = 0.1
-"""Of the level after the warm-up, over the rest of the run; never less than ALLOWED_BYTES."""
+"""Allowed growth after the warm-up, as a share of the level then; growth below ALLOWED_BYTES is always allowed."""
 ALLOWED_BYTES = 16 << 20
 
 HEARTBEAT, METADATA, PRODUCE, FETCH = (12, 4), (3, 12), (0, 9), (1, 12)
 ROUND = (PRODUCE, FETCH, PRODUCE, FETCH, HEARTBEAT, PRODUCE, FETCH, METADATA)
-"""What a client asks for, over and over."""
+"""The requests that a client sends, over and over."""
 
 Api = tuple[int, int]
 
@@ -89,7 +89,7 @@ def exactly(connection: socket.socket, size: int) -> bytes:
 
 
 def serve(listener: socket.socket) -> None:
-    """A broker with one answer an API."""
+    """Run a broker that answers each API with always the same response."""
     answers = {api[0]: answered(api, listener.getsockname()[1]) for api in set(ROUND)}
 
     def answer(connection: socket.socket) -> None:
@@ -106,14 +106,14 @@ def serve(listener: socket.socket) -> None:
 
 
 def load(address: tuple[str, int], connections: int, rounds: int) -> None:
-    """Clients that never rest: they send a round at once, then read its answers."""
+    """Run clients that send the requests of a round at once, read their responses, and begin the next round."""
     questions = [asked(api) for api in ROUND]
     whole = b"".join(one[:8] + number.to_bytes(4, "big") + one[12:] for number, one in enumerate(questions))
 
     def client() -> None:
         while True:
             with contextlib.suppress(OSError), socket.create_connection(address, 30) as connection:
-                connection.settimeout(None)  # with one, MSG_WAITALL does not wait
+                connection.settimeout(None)  # with a timeout, MSG_WAITALL does not wait
                 for _ in range(rounds):
                     connection.sendall(whole)
                     for _ in ROUND:
@@ -127,11 +127,11 @@ def load(address: tuple[str, int], connections: int, rounds: int) -> None:
 
 
 def own_memory(pid: int) -> int:
-    """Bytes of a process that no file stands behind: what is mapped of a recording comes and goes with the cache."""
+    """Bytes of a process's anonymous memory, without the mapped recording, which comes and goes with the page cache."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) << 10
-    raise ValueError("this kernel does not tell RssAnon")
+    raise ValueError("this kernel does not report RssAnon")
 
 
 def meta(index: Path) -> dict[str, Any]:
@@ -142,12 +142,16 @@ def meta(index: Path) -> dict[str, Any]:
 
 
 def on_disk(directory: Path) -> int:
-    """Bytes that a directory's files take; of those with holes what is left of them."""
+    """Bytes that the files of a directory take on disk, without their holes."""
     return sum(file.stat().st_blocks * 512 for file in directory.rglob("*") if file.is_file())
 
 
 def grown(curve: list[tuple[float, int]]) -> tuple[int, int]:
-    """(level, growth over what follows the warm-up), in bytes, by a straight line through the curve."""
+    """(level after the warm-up, growth since) in bytes, from a straight line fitted to the curve without its first
+    third.
+
+    `curve` is (seconds, bytes) over time.
+    """
     settled = curve[len(curve) // 3 :]
     slope, level = statistics.linear_regression([at for at, _ in settled], [value for _, value in settled])
     first, last = settled[0][0], settled[-1][0]
@@ -155,7 +159,10 @@ def grown(curve: list[tuple[float, int]]) -> tuple[int, int]:
 
 
 def watch(relay: RelayProcess, indexer: Indexer, minutes: float) -> dict[str, list[tuple[float, int]]]:
-    """Prints the curve; bytes over time: own memory of relay and indexer, and what the index takes on disk."""
+    """Print the curve while relay and indexer run; returns a list of (seconds, bytes) by name.
+
+    The names are "relay" and "indexer", for their own memory, and "index on disk".
+    """
     curves: dict[str, list[tuple[float, int]]] = {"relay": [], "indexer": [], "index on disk": []}
     print(
         "seconds  relay  indexer    MB/s  CPU relay  CPU indexer  connections  dropped"
@@ -192,8 +199,8 @@ def watch(relay: RelayProcess, indexer: Indexer, minutes: float) -> dict[str, li
 def soak(given: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=30.0)
-    parser.add_argument("--rounds", type=int, default=250, help="before a client connects anew")
-    parser.add_argument("--connections", type=int, default=16, help="of each of the clients' processes")
+    parser.add_argument("--rounds", type=int, default=250, help="rounds after which a client connects again")
+    parser.add_argument("--connections", type=int, default=16, help="connections of each client process")
     options = parser.parse_args(given)
     listener = socket.create_server(("127.0.0.1", 0), backlog=512)
     workers = [multiprocessing.Process(target=serve, args=(listener,), daemon=True) for _ in range(WORKERS)]

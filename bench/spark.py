@@ -1,4 +1,4 @@
-"""Throughput of the Spark pipeline on a large capture, compared with one process and an ordinary script.
+"""Measures the throughput of the Spark pipeline on a large capture, compared with one process and with a plain script.
 
     python -m bench.spark [--copies 134]
 
@@ -39,7 +39,7 @@ MASTERS = ("local[1]", "local[2]")
 
 
 def paired(capture: Path, *, bodies: bool) -> int:
-    """The number of exchanges that the script finds."""
+    """Number of exchanges that the script finds; with `bodies` it decodes them."""
     import dpkt
 
     held: dict[tuple[Any, ...], bytearray] = defaultdict(bytearray)
@@ -81,9 +81,10 @@ def paired(capture: Path, *, bodies: bool) -> int:
 
 @dataclass(frozen=True)
 class Run:
-    """One run: wall clock seconds (`job`: without the start of the session), CPU seconds, and the exchanges found.
+    """One run of an engine.
 
-    `size` is the capture's and `shuffled` what Spark shuffled, in bytes.
+    `wall` and `cpu` are seconds, `job` is `wall` without the start of the session. `exchanges` are those found. `size`
+    is the capture's size and `shuffled` the amount that Spark shuffled, in bytes.
     """
 
     wall: float
@@ -95,7 +96,7 @@ class Run:
 
     @property
     def rate(self) -> float:
-        """Exchanges per second of the job."""
+        """Exchanges per second of the job, without the start of the session."""
         return self.exchanges / self.job
 
     def show(self, name: str) -> None:
@@ -116,7 +117,7 @@ def script(capture: Path, *, bodies: bool) -> Run:
 
 
 def said(*command: str) -> tuple[Any, float, float]:
-    """The JSON that a Python process printed, its wall clock seconds and its CPU seconds."""
+    """(JSON value that a Python process printed, its wall clock seconds, its CPU seconds)."""
     start = time.perf_counter()
     with (
         subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, text=True) as process,
@@ -140,7 +141,7 @@ def alone(capture: Path, *arguments: str) -> Run:
 
 
 def on_spark(name: str, capture: Path, cores: int, *arguments: str) -> Run:
-    """The warm run of the job; prints both the cold and the warm run."""
+    """Run the job on Spark twice and print both runs; returns the warm one."""
     told, _, _ = said("-m", "bench.spark_job", str(capture), "--master", f"local[{cores}]", *arguments)
     size = capture.stat().st_size
     cold, warm = (
@@ -153,17 +154,19 @@ def on_spark(name: str, capture: Path, cores: int, *arguments: str) -> Run:
 
 
 def compared(capture: Path, goals: Goals, *, bodies: bool) -> Run:
-    """Run the script, one process and Spark on the same capture; returns Spark's run on two cores."""
+    """Run the script, the job in one process, and the job on Spark on the same capture; returns Spark's run on two
+    cores.
+    """
     what, more = ("bodies", []) if bodies else ("headers", ["--no-bodies"])
     peer = script(capture, bodies=bodies)
     peer.show(f"dpkt script, {what}")
-    alone(capture, *more).show(f"in one process, {what}")
+    alone(capture, *more).show(f"one process, {what}")
     one, two = (on_spark(f"Spark local[{cores}], {what}", capture, cores, *more) for cores in (1, 2))
-    goals.at_least(f"{what} beside the script's", two.rate / peer.rate, 2.5 if bodies else 5)
-    goals.at_least(f"{what}, local[2] beside local[1]", two.rate / one.rate, 1.6)
+    goals.at_least(f"{what} divided by the script's", two.rate / peer.rate, 2.5 if bodies else 5)
+    goals.at_least(f"{what}, local[2] divided by local[1]", two.rate / one.rate, 1.6)
     if bodies:
         goals.at_least("exchanges, thousands a second", two.rate / 1e3, 30, "k")
-        goals.at_most("shuffled of the capture", two.shuffled / two.size * 100, 2, "%")
+        goals.at_most("bytes shuffled, share of the capture", two.shuffled / two.size * 100, 2, "%")
     return two
 
 
@@ -190,7 +193,7 @@ def main(arguments: Sequence[str] = ()) -> None:
         many = on_spark(f"{copies} connections", capture, 2)
         lengthen(BASE, copies, capture)
         one = on_spark("one connection", capture, 2)
-        goals.at_least("one connection beside many", one.rate / many.rate, 0.9)
+        goals.at_least("one connection, divided by many", one.rate / many.rate, 0.9)
     goals.show()
 
 

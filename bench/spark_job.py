@@ -1,9 +1,9 @@
-"""A Spark job twice in one session: it finds everything cold, and then warm.
+"""Runs a Spark job twice in one session: first cold, then warm.
 
     python -m bench.spark_job CAPTURE --master local[2] [--no-bodies]
 
-What each took is printed as JSON, and how long the session took to start. The first run pays for the classes that Java
-loads and compiles, and for Python's workers; a session that has several jobs pays for these once.
+The figures of both runs, and the seconds that the session took to start, are printed as JSON. The first run pays for
+the classes that Java loads and compiles, and for Python's workers; a session with several jobs pays for these once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RUNS = 2
 
 
 def run(spark: Any, capture: Path, *, bodies: bool) -> dict[str, float]:
-    """Make and write the tables once; seconds, CPU seconds, exchanges and bytes shuffled."""
+    """Make and write the tables once; returns seconds, CPU seconds, number of exchanges and bytes shuffled, by name."""
     from kproxy.captures.spark.job import make, shuffled
     from kproxy.captures.spark.read.flows import Options
     from kproxy.captures.spark.write.parquet import write
@@ -43,7 +43,7 @@ def run(spark: Any, capture: Path, *, bodies: bool) -> dict[str, float]:
 
 
 def measure(arguments: Sequence[str]) -> None:
-    """Print what was measured; no `main`, which would make this a benchmark by itself."""
+    """Run both jobs and print the figures. It is not called `main`, because a module with `main` is a benchmark."""
     parser = argparse.ArgumentParser()
     parser.add_argument("capture", type=Path)
     parser.add_argument("--master", required=True)

@@ -1,4 +1,4 @@
-"""CPU time of a process and all its descendants."""
+"""Measures the CPU time of a process and all its descendants."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EVERY: Final = 0.2
 
 
 class Spent:
-    """`seconds`: CPU time that a process and its descendants use inside a `with` block."""
+    """A context; `seconds` is the CPU time that a process and its descendants used inside it."""
 
     def __init__(self, pid: int) -> None:
         self._process = psutil.Process(pid)

@@ -1,8 +1,8 @@
-"""A summary of every exchange of a large capture: kproxy export compared with tshark, both writing to a file.
+"""Measures a summary of every exchange of a large capture: kproxy export compared with tshark, both writing to a file.
 
-The capture is the packaged bench-base multiplied (KPROXY_BENCH_COPIES of it, 18 unless set: 200 MB). Both are
-measured as whole processes, start-up included, one after the other, RUNS times each; the best run counts. The bench
-also compares the results: tshark's frames (key, correlation id, length) with the requests and responses of kproxy.
+The capture is the packaged bench-base multiplied (KPROXY_BENCH_COPIES of it, 18 unless set: 200 MB). Both are measured
+as whole processes, start-up included, one after the other, RUNS times each; the best run counts. The bench also
+compares the results: tshark's frames (key, correlation id, length) with the requests and responses of kproxy.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Timing:
 
 
 def busy() -> float:
-    """CPU seconds of the whole machine since boot; 0 if /proc/stat is missing."""
+    """CPU seconds that the whole machine has used since boot; 0 if /proc/stat is missing."""
     if not STAT.exists():
         return 0.0
     user, nice, system, _, _, irq, softirq = map(int, STAT.read_text().split(maxsplit=8)[1:8])
@@ -48,7 +48,7 @@ def busy() -> float:
 
 
 def best(command: list[str], output: Path | None) -> Timing:
-    """The fastest of RUNS runs; standard output goes to `output` if given."""
+    """The fastest of RUNS runs of a command; standard output goes to `output` if given."""
     timings = []
     for _ in range(RUNS):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -66,13 +66,13 @@ def best(command: list[str], output: Path | None) -> Timing:
 
 
 def kproxy() -> list[str]:
-    """The command line of kproxy: the script installed beside this Python, else its entry point."""
+    """The command line of kproxy: the script installed beside this Python, or its entry point if there is none."""
     beside = Path(sys.executable).with_name("kproxy")
     return [str(beside)] if beside.exists() else [sys.executable, "-c", "from kproxy.cli.main import main; main()"]
 
 
 def our_frames(path: Path) -> tuple[int, Frames]:
-    """The number of exchanges, and their frames."""
+    """(number of exchanges, frames) in kproxy's output at `path`."""
     frames: Frames = Counter()
     lines = path.read_text().splitlines()[1:]
     for line in lines:
@@ -84,7 +84,7 @@ def our_frames(path: Path) -> tuple[int, Frames]:
 
 
 def their_frames(path: Path) -> Frames:
-    """The frames in tshark's lines; a line holds those of one packet, separated by commas."""
+    """The frames in tshark's output; a line has the frames of one packet, separated by commas."""
     frames: Frames = Counter()
     for line in path.read_text().splitlines():
         _, _, keys, correlations, sizes = line.split("\t")

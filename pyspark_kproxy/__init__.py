@@ -1,4 +1,4 @@
-"""What Spark finds by its name: the data source `kafka_capture`, without a call that registers it."""
+"""Registers the data source `kafka_capture`: Spark imports this module by its name, without a call of the user."""
 
 from kproxy.captures.spark.source import KafkaCapture as DefaultSource
 

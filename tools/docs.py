@@ -64,7 +64,7 @@ def _options(command: click.Command, ctx: click.Context) -> list[tuple[str, str]
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """A command's help as Markdown; what click is told not to join becomes a code block."""
+    """The help of a command as Markdown; paragraphs that click must not rewrap become code blocks."""
     for block in text.split("\n\n"):
         if block.lstrip().startswith("\b"):
             yield "```"
@@ -97,8 +97,8 @@ CLI = """\
 
 # The command line
 
-Data goes to standard output, everything else to standard error. Options that every command takes stand before or after
-its name.
+Data goes to standard output, everything else to standard error. Options of every command may stand before or after the
+command's name.
 
 ## Options of every command
 
@@ -109,9 +109,9 @@ its name.
 {exits}
 ## Configuration
 
-`kproxy config path` says where the file is looked for. It is TOML; a key is an option's long name. At the top level it
-holds for every command that has the option, in a table named after a command for that one alone; `[profile.NAME]` holds
-both again for `--profile NAME`.
+`kproxy config path` prints the path of the configuration file. It is TOML; a key is an option's long name. A key at the
+top level applies to every command that has the option; a key in a table named after a command applies to that command.
+`[profile.NAME]` has keys and tables of both kinds for `--profile NAME`.
 
 ```toml
 upstream = "kafka:9092"
@@ -123,9 +123,9 @@ port = "9092-9094"
 upstream = "staging-kafka:9092"
 ```
 
-The strongest first: option, `-X key=value` (or `-X command.key=value`), environment (`{prefix}COMMAND_KEY`, then
-`{prefix}KEY`), profile, configuration, default. Unknown keys are warned of; `kproxy config check` finds them all, and
-`kproxy config show` says where each value comes from.
+Precedence, highest first: option, `-X key=value` (or `-X command.key=value`), environment (`{prefix}COMMAND_KEY`, then
+`{prefix}KEY`), profile, configuration, default. kproxy warns of unknown keys; `kproxy config check` lists them,
+and `kproxy config show` says where each value comes from.
 """
 
 FILTERS = """\
@@ -148,16 +148,16 @@ A bare field, or one after `has`, asks whether the exchange has a value of it: `
 A comparison with a value that an exchange does not have is false, with `!=`, `not in` and `not contains` too; `not` in
 front of a comparison negates it: `not topic == orders` selects exchanges without a topic as well.
 
-For some exchanges a filter cannot tell: their bytes are missing, their body cannot be decoded, or a secret is withheld.
-They are left out, unless the rest of the filter decides. Commands say how many there are for each reason on standard
-error, the terminal UI in its status line:
+For some exchanges a filter cannot decide: their bytes are missing, their body cannot be decoded, or a secret is
+withheld. These are left out, unless the rest of the filter decides. Commands say how many there are for each reason on
+standard error, the terminal UI in its status line:
 
-    warning: 12 exchanges left out, the filter cannot tell: TLS (8), secret withheld (4)
+    warning: 12 exchanges left out because the filter could not decide: TLS (8), secret withheld (4)
 
-An exchange without records, or with an empty list, can tell: it has no value of the field.
+An exchange without records, or with an empty list, counts as decided: it has no value of the field.
 
-`$slow` stands for the filter that is called so: in the table `[filters]` of the configuration, or saved in the terminal
-UI with `:filter save slow`. Saved filters name no others.
+`$slow` stands for the filter named `slow`: in the table `[filters]` of the configuration, or saved in the terminal
+UI with `:filter save slow`. A saved filter cannot refer to another one.
 
 Where an exchange has several values (several topics, errors, elements of a list), `any` asks for at least one that
 fits, `all` for each to fit (and there must be one). With neither, one must fit; for `!=`, `not in` and `not contains`
@@ -221,25 +221,26 @@ TABLES_PAGE = """\
 
 # Tables
 
-`kproxy export --format parquet -o DIR` writes them as Parquet (zstd; it needs pyarrow:
-`pip install kafka-kproxy[parquet]`): a folder each, in it `capture_date=2026-11-21/capture_hour=05` (UTC) by the column
-in brackets. `capture_date` and `capture_hour` are columns to whoever reads the folder.
+`kproxy export --format parquet -o DIR` writes these tables as Parquet (zstd; it needs pyarrow:
+`pip install kafka-kproxy[parquet]`). Each table is a folder with folders such as
+`capture_date=2026-11-21/capture_hour=05` (UTC), by the time column in brackets. Programs that read the folder show
+`capture_date` and `capture_hour` as columns.
 
     $ kproxy export capture.pcap --format parquet -o tables
     $ python -c 'import pyarrow.dataset as d; print(d.dataset("tables/exchanges", partitioning="hive").to_table())'
     $ duckdb -c "select api_name, max(latency_us) from 'tables/exchanges/*/*/*.parquet' group by 1"
 
-File names contain the capture's id. Writing the same capture again replaces its files, whatever was selected before,
-and keeps the files of other captures. Files appear when all have been written.
+File names contain the capture's id. Writing the same capture again replaces its files, even if other exchanges were
+selected before, and keeps the files of other captures. Files appear when all are complete.
 
 Times and most 64-bit numbers are delta-encoded (Parquet's DELTA_BINARY_PACKED), which pyarrow, Spark, DuckDB and
 Polars read.
 
-`--no-bodies` reads headers alone, in half the time: it writes {headers}, in which {null} of exchanges are null,
-and says nothing of what is wrong in a body.
+`--no-bodies` reads only headers, in half the time: it writes {headers}; the columns {null} of exchanges are null,
+and errors inside bodies are not found.
 
-Every time is nanoseconds since the epoch (`…_ns`). For programs without nanoseconds each has a column in microseconds
-beside it (`ts` beside `ts_ns`), not listed here. Missing values are null.
+Every time is nanoseconds since the epoch (`…_ns`). For programs without nanoseconds, each has a companion column in
+microseconds (`ts` for `ts_ns`), which is not listed here. Missing values are null.
 
 Rows with the same `capture_id` and `exchange_id` belong to one exchange. An `exchange_id` is
 `flow_id:conn_epoch:place`. {place} So every reading of a capture gives the same keys, however it is split.
@@ -252,8 +253,8 @@ KEYS_PAGE = """\
 
 # Keys of the terminal UI
 
-`?` shows them, the focused pane's first; `:` (or `ctrl+p`) finds every action by its name and runs it. A pane's keys
-work while it has the focus.
+`?` shows all keys, those of the focused pane first; `:` (or `ctrl+p`) finds every action by its name and runs it.
+A pane's keys work while it has the focus.
 
 To change an action's keys, set its id in the configuration, with spaces between several keys. A key that would conflict
 with another action's is refused, with a warning:
@@ -265,9 +266,9 @@ with another action's is refused, with a warning:
 ```
 
 Every action is a command of the command line, and every menu has its key. The mouse: a click selects, a double click
-opens, the wheel scrolls, the right button shows what can be done there; tabs, screens and the keys at the bottom are
-clicked, the title of a column orders by it, and the border between list and detail is dragged. Shift and drag selects
-text with the terminal's own means.
+opens, the wheel scrolls, the right button opens a menu of actions. Click a tab, a screen or a key at the bottom to
+use it, and the title of a column to sort by it; drag the border between list and detail to move it. Dragging with Shift
+selects text by the terminal's own means.
 
 {contexts}"""
 
@@ -296,7 +297,7 @@ def _lines(lines: Iterable[str]) -> str:
 
 
 def cli() -> str:
-    """docs/cli.md: every command, option and exit code."""
+    """The text of docs/cli.md: every command, option and exit code."""
     ctx = main.make_context("kproxy", [], resilient_parsing=True)
     commands = [line for name, entry in COMMANDS.items() for line in _command(name, load(entry.target), ctx)]
     return CLI.format(
@@ -310,7 +311,7 @@ def cli() -> str:
 
 
 def filters() -> str:
-    """docs/filters.md: the display-filter language."""
+    """The text of docs/filters.md: the display-filter language."""
     fields = [
         (
             f"`{field.name}`",
@@ -337,7 +338,7 @@ def filters() -> str:
 
 
 def tables() -> str:
-    """docs/tables.md: the tables of an export and their columns."""
+    """The text of docs/tables.md: the tables of an export and their columns."""
     lines: list[str] = []
     for table in TABLES.values():
         lines += [f"## {table.name} ({table.time.removesuffix('_ns')})", "", table.meaning, ""]
@@ -354,7 +355,7 @@ def tables() -> str:
 
 
 def keys() -> str:
-    """docs/keys.md: every action of the terminal UI."""
+    """The text of docs/keys.md: every action of the terminal UI."""
     lines: list[str] = []
     for context, title in CONTEXTS.items():
         rows = [
@@ -379,7 +380,7 @@ def _rule(row: Rule) -> Iterator[str]:
     yield ""
     yield f"Cause: {row.cause}"
     yield ""
-    yield from ("What keeps it quiet:", "")
+    yield from ("What does not count, or makes it less severe:", "")
     yield from (f"- {guard}" for guard in row.guards)
     yield ""
     if row.thresholds:
@@ -397,7 +398,7 @@ def _rule(row: Rule) -> Iterator[str]:
 
 
 def findings() -> str:
-    """docs/findings.md: every rule of `kproxy findings`."""
+    """The text of docs/findings.md: every rule of `kproxy findings`."""
     lines = [line for family in FAMILIES for row in family.ROWS for line in _rule(row)]
     return FINDINGS.format(made=MADE, rules=_lines(lines).rstrip() + "\n")
 

@@ -1,8 +1,10 @@
-"""Changes a package's source at random places and tells which changes no test notices: python -m tools.mutation FOLDER.
+"""Mutation testing: changes a package's source at random places and reports the changes that no test notices.
+
+    python -m tools.mutation FOLDER
 
 cosmic-ray makes the changes ("mutants"). They are tried in copies of this tree without compiled modules, so that the
 changed source is what runs. The tests run once without a change, to learn which test runs which line. For each mutant
-only the tests that reach its statement run, the quickest first, until one fails.
+only the tests that reach its statement run, the fastest first, until one fails.
 """
 
 from __future__ import annotations
@@ -38,14 +40,14 @@ import pytest
 ROOT: Final = Path(__file__).resolve().parent.parent
 LEFT_OUT: Final = (".*", "*.so", "__pycache__", "build", "dist", "*.egg-info")
 AT_IMPORT: Final = ""
-"""The context that coverage gives to what runs outside of tests."""
+"""The coverage context of lines that run outside of tests."""
 MEMORY: Final = 8 << 30
 CPU_SECONDS: Final = 15
-"""In addition to five times what the tests took unchanged; whoever takes more is in an endless loop."""
+"""CPU seconds that a mutant's tests may take beyond five times their unchanged time; more counts as an endless loop."""
 TEST_SECONDS: Final = 60
 RUN_SECONDS: Final = 900
 BROKEN: Final = 70
-"""Exit status of a run that did not come to a verdict."""
+"""Exit status of a process that could not run the tests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class Mutant:
     line: int
     operator: str
     source: str
-    """The whole changed module."""
+    """The source of the whole module with the change."""
     diff: str
 
 
@@ -66,23 +68,23 @@ class Verdict:
 
 @dataclass(slots=True)
 class Known:
-    """What the unchanged run told."""
+    """What a run of the unchanged tests showed."""
 
     seconds: dict[str, float]
-    """By test."""
+    """By test, the seconds that it took."""
     lines: dict[str, dict[int, set[str]]]
-    """By path and line: the tests, or test files (for what runs in fixtures), or AT_IMPORT."""
+    """By path and line, who runs it: tests, test files (for lines that fixtures run), or AT_IMPORT."""
     modules: list[str]
-    """Imported ones that the tree does not hold."""
+    """Names of imported modules outside of this tree."""
 
     def tests(self, mutant: Mutant, unchanged: str) -> list[str]:
-        """Tests that reach the statement of a mutant: file by file, the quickest first."""
+        """The tests that run the statement of a mutant, file by file, the fastest first."""
         lines = self.lines.get(mutant.path, {})
         reached = set().union(*(lines.get(line, set()) for line in statement(unchanged, mutant.line)))
         if AT_IMPORT in reached:
             reached = set().union(*lines.values())
         tests = [test for test in self.seconds if test in reached or file_of(test) in reached]
-        if not tests:  # it may run in processes that the module's own tests start
+        if not tests:  # the statement may run in processes that the module's own tests start
             name = f"test_{Path(mutant.path).name}"
             tests = [test for test in self.seconds if Path(file_of(test)).name == name]
         files: dict[str, float] = {}
@@ -96,9 +98,9 @@ def file_of(test: str) -> str:
 
 
 def statement(source: str, line: int) -> range:
-    """Lines of the innermost statement at a line; of an `if`, a `def` and their like those before the body."""
+    """Lines of the innermost statement at this line; of an `if`, a `def` and the like only those before the body."""
     found = range(line, line + 1)
-    for node in ast.walk(ast.parse(source)):  # outer ones come first
+    for node in ast.walk(ast.parse(source)):  # outer statements come first
         if isinstance(node, ast.stmt) and node.end_lineno is not None:
             first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
             body = getattr(node, "body", None)
@@ -137,13 +139,13 @@ def what_runs(source: str) -> str:
 
 
 def places(package: str) -> list[tuple[str, str, int]]:
-    """Where cosmic-ray's operators can change a package: path, operator, which of its places in that file."""
+    """(path, operator, number of the place in the file) of each change that cosmic-ray can make in a package."""
     from cosmic_ray import plugins
     from cosmic_ray.ast import ast_nodes, get_ast
 
     operators = {}
     for name in sorted(plugins.operator_names()):
-        with suppress(TypeError):  # those that need arguments of ours
+        with suppress(TypeError):  # operators that need arguments are left out
             operators[name] = plugins.get_operator(name)()
     found = []
     for path in sorted((ROOT / package).glob("*.py")):
@@ -155,7 +157,7 @@ def places(package: str) -> list[tuple[str, str, int]]:
 
 
 def mutant(path: str, operator: str, which: int) -> Mutant | None:
-    """None where only annotations change, or nothing does."""
+    """The mutant with this change; None if the change affects only annotations or nothing."""
     from cosmic_ray import plugins
     from cosmic_ray.mutating import mutate_code
 
@@ -176,7 +178,7 @@ def mutant(path: str, operator: str, which: int) -> Mutant | None:
 
 
 def sample(package: str, size: int, seed: int) -> tuple[int, list[Mutant]]:
-    """How many places there are, and so many mutants drawn from them."""
+    """(number of places in a package, `size` mutants drawn from them at random)."""
     found = places(package)
     order = random.Random(seed).sample(found, len(found))  # noqa: S311 - no secret
     drawn: list[Mutant] = []
@@ -191,7 +193,7 @@ def sample(package: str, size: int, seed: int) -> tuple[int, list[Mutant]]:
 
 
 def forked(work: Callable[[], int], log: Path, cpu_seconds: float) -> int:
-    """Status of `work` in a process of its own with limits; 0 where it returned 0."""
+    """Run `work` in a forked process with limits; returns the exit status, 0 if `work` returned 0."""
     child = os.fork()
     if child == 0:
         code = BROKEN
@@ -212,7 +214,7 @@ def forked(work: Callable[[], int], log: Path, cpu_seconds: float) -> int:
             os._exit(code)
     status = os.waitpid(child, 0)[1]
     with suppress(ProcessLookupError):
-        os.killpg(child, signal.SIGKILL)  # what its tests left behind
+        os.killpg(child, signal.SIGKILL)  # processes that its tests left running
     return status
 
 
@@ -227,7 +229,7 @@ def pytest_in(tree: Path, arguments: list[str], plugin: object) -> int:
 
 
 class Watch:
-    """Notes how long each test takes, and under whose name coverage counts what runs."""
+    """A pytest plugin that notes how long each test takes, and tells coverage which test is running."""
 
     def __init__(self, watched: coverage.Coverage, package: str) -> None:
         self.seconds: dict[str, float] = {}
@@ -236,7 +238,10 @@ class Watch:
         self._caches: list[Any] = []
 
     def pytest_collection_finish(self) -> None:
-        """Finds the caches of tests and package: who is served from one would seem not to need what filled it."""
+        """Find the caches of tests and package, which are cleared before each test.
+
+        A test that is served from a cache would seem not to run the lines that filled it.
+        """
         self._caches = [
             one
             for one in gc.get_objects()
@@ -248,7 +253,7 @@ class Watch:
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None]:
         for one in self._caches:
             one.cache_clear()
-        self._watched.switch_context(file_of(item.nodeid))  # other tests may share the fixture
+        self._watched.switch_context(file_of(item.nodeid))  # the file's name, because other tests may share the fixture
         return (yield)
 
     @pytest.hookimpl(wrapper=True)
@@ -266,7 +271,7 @@ class Watch:
 
 
 class Chosen:
-    """Runs these tests in this order, and no other."""
+    """A pytest plugin that runs only these tests, in this order."""
 
     def __init__(self, tests: list[str]) -> None:
         self._order = {test: i for i, test in enumerate(tests)}
@@ -278,7 +283,7 @@ class Chosen:
 
 
 def learn(tree: Path, package: str, tests: list[str]) -> Known:
-    """Runs the tests unchanged. Exits where one fails."""
+    """Run the tests without a change; returns what they show. Exits if one fails."""
     told = tree.with_suffix(".json")
 
     def work() -> int:
@@ -305,7 +310,7 @@ def learn(tree: Path, package: str, tests: list[str]) -> Known:
 
 
 _tree = ROOT
-"""The copy that this worker changes."""
+"""The copy of the tree that this worker changes."""
 
 
 def take_a_tree(trees: Any) -> None:
@@ -325,7 +330,8 @@ def judge(one: Mutant, tests: list[str], cpu_seconds: float) -> Verdict:
     files = list(dict.fromkeys(map(file_of, tests)))
 
     def work() -> int:
-        # Bytecode is told apart by whole seconds, so that of one mutant would be taken for the next one's.
+        # Python compares modification times in seconds, so the bytecode of one mutant could be taken for that of the
+        # next.
         sys.dont_write_bytecode = True
         os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
         return pytest_in(_tree, files, Chosen(tests))
@@ -347,7 +353,7 @@ def judge(one: Mutant, tests: list[str], cpu_seconds: float) -> Verdict:
 
 
 def judged(known: Known, mutants: list[Mutant], trees: list[Path]) -> Iterator[tuple[Mutant, Verdict]]:
-    """Each mutant with what became of it, in the order in which they were drawn."""
+    """Try the mutants in copies of the tree; yields each with its verdict, in the order in which they were drawn."""
     context = get_context("fork")
     free = context.Queue()
     for tree in trees:
@@ -364,7 +370,7 @@ def judged(known: Known, mutants: list[Mutant], trees: list[Path]) -> Iterator[t
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tools.mutation", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("package", help="a folder, as captures/tcp")
+    parser.add_argument("package", help="a folder, such as captures/tcp")
     parser.add_argument("tests", nargs="*", help="files or folders of tests (default: the folder below tests/)")
     parser.add_argument("--sample", type=int, default=100, help="how many mutants to try")
     parser.add_argument("--seed", type=int, default=1)
@@ -384,7 +390,7 @@ def main() -> None:
             shutil.copytree(trees[0], tree, symlinks=True)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            for name in known.modules:  # once, instead of for each mutant
+            for name in known.modules:  # imported once here, instead of for each mutant
                 with suppress(ImportError):
                     importlib.import_module(name)
         print(f"{package}: {count} places to change, {len(known.seconds)} tests", flush=True)

@@ -25,7 +25,7 @@ class Picture:
     capture: str
     keys: tuple[str, ...]
     awaited: str
-    """What is on the screen once it has been painted wholly."""
+    """A text on the screen once it has been painted completely."""
     filter_text: str = ""
 
 
@@ -62,7 +62,7 @@ def main() -> None:
                 check=True, timeout=60,
             )  # fmt: skip
             text = asyncio.run(draw(picture, index))
-        # The font is the viewer's own: a picture in a repository fetches nothing.
+        # The font is left to the viewer, because a picture in a repository can load none.
         text = re.sub(r"@font-face \{.*?\}", "", text, flags=re.DOTALL)
         target = ROOT / "docs" / "screens" / f"{picture.name}.svg"
         target.parent.mkdir(exist_ok=True)

@@ -45,7 +45,8 @@ with IndexReader(Path(sys.argv[3])) as index:
     cells = [text.cell("topics.asked", number + 1, index.row(number)) for number in range(index.count)]
     wanted = IndexFilter(index, parse(sys.argv[4]).expression, definitions())
     scan = wanted.scan(0, index.count, most_bodies=0)
-    print(json.dumps({"title": COLUMNS[-1].title, "cells": cells, "matched": scan.matched, "stop": scan.stop}))
+    titles = {column.name: column.title for column in COLUMNS}
+    print(json.dumps({"title": titles["topics.asked"], "cells": cells, "matched": scan.matched, "stop": scan.stop}))
 """
 FILTER = "topics.asked >= 1"
 

@@ -33,7 +33,7 @@ def test_text() -> None:
     assert lines[0] == "upgrade to Kafka 4.4.0: 4 cut-off, 0 unsure, 0 deprecated, 8 broker"
     assert lines[1] == (
         "Watched 2026-11-21T05:56:17Z to 2026-11-21T05:56:24Z: 6.9 s, traffic in 0.07% of the minutes of a day, "
-        "154 exchanges, 8 clients. What was not seen may still be there."
+        "154 exchanges, 8 clients. Clients that were silent then are not listed."
     )
     (row,) = [line.split() for line in lines if line.startswith("cut-off") and "console-producer" in line]
     assert row == [
@@ -90,7 +90,7 @@ def test_another_cluster() -> None:
     assert "software confluent-kafka-python 2.16.1-rdkafka-2.16.0" in result.stdout
     result = run(LIBRDKAFKA, "--against", KAFKA_0_8)
     assert result.exit_code == Exit.INPUT
-    assert "has no ApiVersions response of a broker, so what it offers is unknown" in result.stderr
+    assert "has no ApiVersions response, so the versions that its brokers serve are unknown" in result.stderr
 
 
 def test_a_filter_does_not_hide_that_a_client_negotiates() -> None:
@@ -102,7 +102,7 @@ def test_a_filter_does_not_hide_that_a_client_negotiates() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--target", "5.1"), "--target: '5.1' is no release that kproxy knows; it knows 4.4.0, 4.3.0, "),
+        (("--target", "5.1"), "--target: '5.1' is not a release that kproxy knows; it knows 4.4.0, 4.3.0, "),
         (("--target", "4.0", "--against", LIBRDKAFKA), "--target and --against exclude each other"),
         (("--csv", "--json"), "--json and --csv exclude each other"),
         (("--fail-on", "nothing"), "'nothing' is not one of 'empty', 'cut-off'"),
@@ -127,4 +127,4 @@ def test_nothing_there(tmp_path: Path) -> None:
     empty.write_bytes(files.pcap([]))
     result = run(empty, "--fail-on", "empty")
     assert result.exit_code == Exit.EMPTY
-    assert "Nothing was watched." in result.stdout
+    assert "The captures have no exchanges." in result.stdout

@@ -69,7 +69,7 @@ def test_a_name_that_is_not_there() -> None:
         ('listen = "1"', r"\[clusters.x\]: no upstream"),
         ('upstream = "a"', r"\[clusters.x\]: no listen"),
         ('upstream = "a"\nlisten = "1"\nport-bose = 1', r"unknown key 'port-bose'; did you mean port-base\?"),
-        ('upstream = "a"\nlisten = "1"\nport-base = 70000', r"\[clusters.x\]: port-base: no port: '70000'"),
+        ('upstream = "a"\nlisten = "1"\nport-base = 70000', r"\[clusters.x\]: port-base: not a port: '70000'"),
         ('upstream = "a:b"\nlisten = "1"', r"\[clusters.x\]: upstream: no port: b"),
         ('upstream = "a"\nlisten = "1"\nadvertise = "{nobody}"', r"advertise: no host or template"),
     ],
@@ -85,7 +85,7 @@ def test_what_is_wrong_with_a_table_is_named(config_file: Path, table: str, said
 
 def test_what_is_no_table_is_named(config_file: Path) -> None:
     config_file.write_text("[clusters]\nx = 1\n")
-    with pytest.raises(Failure, match="'x' is no table"):
+    with pytest.raises(Failure, match="'x' is not a table"):
         clusters(())
 
 
@@ -108,7 +108,7 @@ def test_options_make_settings() -> None:
 def test_options_that_exclude_each_other(config_file: Path) -> None:
     with pytest.raises(Failure, match="exclude each other"):
         Addresses(clusters=("east",)).applied(Settings(upstream("a")))
-    with pytest.raises(Failure, match="controllers belong into"):
+    with pytest.raises(Failure, match="--controllers needs --upstream"):
         Addresses(controllers=1).applied(Settings(upstream=()))
     config_file.unlink()
     cli.reset()

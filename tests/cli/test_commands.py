@@ -63,7 +63,7 @@ def test_config_check(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('[stats]\nport = "nine"\n', "configuration: stats.port: 'nine' is no port"),
+        ('[stats]\nport = "nine"\n', "configuration: stats.port: 'nine' is not a port"),
         ('[stats]\nprot = "9092"\n', "configuration [stats]: unknown key 'prot'; did you mean port?"),
         ('filter = "api =="\n', "stats.filter: expected a value of api"),
         ("[stats]\ncount = -1\n", "stats.count: -1 is not in the range"),
@@ -146,7 +146,7 @@ def test_doctor_outlives_a_check_that_fails(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(doctor, "CHECKS", (capture_rights,))
     result = run("doctor")
-    assert (result.exit_code, result.stdout) == (0, "note capture rights   cannot be told: no such thing\n")
+    assert (result.exit_code, result.stdout) == (0, "note capture rights   unknown: no such thing\n")
 
 
 def test_doctor_tells_the_sizes_of_what_is_cached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def test_what_does_not_fit_ends_with_3() -> None:
     assert nothing.exit_code == Exit.INPUT
     line = json.loads(nothing.stdout)
     assert (line["kind"], line["raw"]) == ("unknown", base64.b64encode(b"\xff" * 9).decode())
-    assert "no message that we know" in run("ff" * 9).stdout
+    assert "no known message fits" in run("ff" * 9).stdout
 
 
 def test_secrets() -> None:
@@ -131,13 +131,13 @@ def test_a_guess_shows_no_secret_of_another_message_that_fits() -> None:
     ("args", "message", "code"),
     [
         (["hello"], "HEX: not hex: 'h' at line 1, column 1", Exit.USAGE),
-        (["000"], "HEX: half a byte is missing", Exit.USAGE),
+        (["000"], "HEX: the number of hex digits is odd", Exit.USAGE),
         (["@/no/such/file"], "/no/such/file: No such file or directory", Exit.INPUT),
         (["-"], "-: empty", Exit.INPUT),
-        (["@a", "@b"], "one @FILE or - at a time", Exit.USAGE),
+        (["@a", "@b"], "@FILE or - must be the only argument", Exit.USAGE),
         (["--api", "Fetsh", "00"], "did you mean Fetch?", Exit.USAGE),
         (["--api", "Fetch", "--version", "99", "00"], "--version 99: Fetch has versions 0 to 18", Exit.USAGE),
-        (["--api", "Fetch", "--version", "x", "00"], "'x' is no version", Exit.USAGE),
+        (["--api", "Fetch", "--version", "x", "00"], "'x' is not a version", Exit.USAGE),
         (["--records", "--api", "Fetch", "00"], "--records excludes --api", Exit.USAGE),
         (["--base64", "*"], "HEX: not base64", Exit.USAGE),
     ],
@@ -163,7 +163,7 @@ def test_a_capture_is_no_message(tmp_path: Path, content: bytes) -> None:
     file.write_bytes(content)
     result = run(f"@{file}")
     assert result.exit_code == Exit.INPUT
-    assert "a capture and not messages (kproxy export reads it)" in result.stderr
+    assert "this is a capture, which kproxy export reads; kproxy decode takes messages" in result.stderr
 
 
 def test_payloads_by_viewers(tmp_path: Path) -> None:

@@ -24,25 +24,29 @@ def _no_user_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
 
+def exported(*args: str | Path) -> Result:
+    return CliRunner().invoke(main, ["export", *map(str, args)])
+
+
 def run(*args: str | Path) -> Result:
     return CliRunner().invoke(main, ["findings", *map(str, args)])
 
 
 def objects(*args: str | Path) -> list[dict[str, Any]]:
-    """What --json prints, without the health that ends it."""
-    *lines, health = (json.loads(line) for line in run("--json", *args).stdout.splitlines())
+    """What --json prints, warnings and errors only unless `args` say otherwise, without the health that ends it."""
+    *lines, health = (json.loads(line) for line in run("--json", "--severity", "warn", *args).stdout.splitlines())
     assert health["schema"] == "kproxy.health/1"
     return lines
 
 
 def test_one_line_each_then_the_evidence() -> None:
-    result = run(OLD)
+    result = run(OLD, "--severity", "warn")
     assert result.exit_code == Exit.OK
     lines = result.stdout.splitlines()
     assert lines[0].startswith("WARN  upgrade.cutoff  console-producer@127.0.0.1")
     assert lines[1].startswith("      cause: ")
     assert lines[2].startswith("      05:56:18.238 #12 ")
-    assert lines[-1] == "2 findings"
+    assert lines[-1] == "12 findings, 10 not shown"
 
 
 def test_objects_name_the_exchanges() -> None:
@@ -58,8 +62,9 @@ def test_the_most_costly_of_equal_severity_comes_first() -> None:
 
 
 def test_what_is_less_severe_is_counted() -> None:
-    assert run(HEALTHY).stdout == "1 finding, 1 below the severity that is shown\n"
-    assert [one["rule"] for one in objects(HEALTHY, "--severity", "info")] == ["group.rebalance_cause"]
+    assert run(HEALTHY).stdout == "2 findings, 2 not shown\n"
+    rules = [one["rule"] for one in objects(HEALTHY, "--severity", "info")]
+    assert rules == ["group.rebalance_cause", "group.protocol_upgrade"]
 
 
 def test_only_one_group() -> None:
@@ -82,11 +87,12 @@ def test_only_exchanges_that_match() -> None:
 def test_fail_on(severity: str, code: Exit) -> None:
     result = run(OLD, "--fail-on", severity)
     assert result.exit_code == code
-    assert result.stdout.endswith("2 findings\n"), "findings are shown in any case"
+    assert result.stdout.endswith("12 findings, 7 not shown\n"), "findings are shown in any case"
 
 
 def test_thresholds() -> None:
-    (first, *_) = objects(OLD, "--limit", "upgrade.cutoff.probes=39")
+    found = objects(OLD, "--severity", "note", "--limit", "upgrade.cutoff.probes=39")
+    first = next(one for one in found if one["rule"] == "upgrade.cutoff")
     assert first["severity"] == "note"
     assert first["limits"] == {"probes": 39}
 
@@ -123,3 +129,62 @@ def test_text_from_the_wire_is_escaped(tmp_path: Path) -> None:
     assert "\x1b" not in shown
     assert "\r" not in shown
     assert r"Simple\x1b[2J\rmerShel\n@127.0.0.1" in shown
+
+
+def test_what_a_baseline_holds_is_left_out(tmp_path: Path) -> None:
+    baseline = tmp_path / "known.jsonl"
+    first, second = run("--json", OLD, "--severity", "warn").stdout.splitlines()[:2]
+    baseline.write_text(f"{first}\n", encoding="utf-8")
+    assert objects(OLD, "--baseline", baseline) == [json.loads(second)]
+    assert run(OLD, "--baseline", baseline, "--fail-on", "warn").exit_code == Exit.CONDITION
+    baseline.write_text(f"{first}\n{second}\n", encoding="utf-8")
+    result = run(OLD, "--severity", "warn", "--baseline", baseline, "--fail-on", "warn")
+    assert (result.stdout, result.exit_code) == ("12 findings, 12 not shown\n", Exit.OK)
+
+
+def test_a_baseline_that_is_none_is_refused(tmp_path: Path) -> None:
+    other = tmp_path / "other.jsonl"
+    other.write_bytes(b"\xff")
+    assert run(OLD, "--baseline", other).exit_code == Exit.USAGE
+    other.write_text("{}", encoding="utf-8")
+    assert "line 1 is not an object" in run(OLD, "--baseline", other).stderr
+
+
+@pytest.mark.parametrize(("form", "begin"), [("sarif", "{"), ("junit", "<?xml"), ("html", "<!doctype html>")])
+def test_output_formats(form: str, begin: str) -> None:
+    result = run(OLD, "--format", form)
+    assert result.exit_code == Exit.OK
+    assert result.stdout.startswith(begin)
+
+
+def test_the_evidence_of_a_finding_is_exported(tmp_path: Path) -> None:
+    first, second = objects(OLD)
+    proven = {one["id"]: {proof["exchange"] for proof in one["evidence"]} for one in (first, second)}
+    for name, wanted in (
+        (first["id"][:8], proven[first["id"]]),
+        ("upgrade.cutoff", proven[first["id"]] | proven[second["id"]]),
+    ):
+        lines = [json.loads(line) for line in exported(OLD, "--finding", name).stdout.splitlines()]
+        assert {line["exchange"] for line in lines if line["schema"] == "kproxy.exchange/1"} == wanted
+    slice_ = tmp_path / "evidence.pcapng"
+    exported(OLD, "--finding", first["id"], "--format", "pcapng", "-o", slice_)
+    (again,) = objects(slice_, "--severity", "note")
+    assert again["scope"] == first["scope"]
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_exchanges_refer_to_their_findings(jobs: str) -> None:
+    lines = [json.loads(line) for line in exported(OLD, "--findings", "--jobs", jobs).stdout.splitlines()]
+    found = {line["exchange"]: line["findings"] for line in lines if line.get("findings")}
+    assert {(number, one["id"]) for number, all_ in found.items() for one in all_} == {
+        (proof["exchange"], one["id"])
+        for one in objects(OLD, "--severity", "info")
+        for proof in one["evidence"]
+        if proof["exchange"]
+    }
+
+
+def test_what_no_finding_is_called() -> None:
+    result = exported(OLD, "--finding", "nothing")
+    assert result.exit_code == Exit.USAGE
+    assert "no finding has the id or rule nothing" in result.stderr

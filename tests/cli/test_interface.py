@@ -69,10 +69,11 @@ def test_preferences_are_what_options_and_configuration_say(
             theme=theme,
             plain=plain,
             mouse=mouse,
+            looks_for_findings=True,
             state=tmp_path / "state" / "kproxy",
         )
     ]
-    assert "[filters]: 'odd' is no text" in result.stderr
+    assert "[filters]: 'odd' is not a string" in result.stderr
 
 
 def test_a_theme_that_is_none_is_refused() -> None:
@@ -97,7 +98,7 @@ def test_the_configuration_is_checked(tmp_path: Path) -> None:
     assert result.exit_code == 2
     lines = result.stderr.splitlines()
     assert "kproxy: configuration [filters]: slow: unknown field 'latenzy'; did you mean latency?" in lines
-    assert "kproxy: configuration [keymap]: list.tail: list.open has that key" in lines
+    assert "kproxy: configuration [keymap]: list.tail: list.open already has that key" in lines
     assert any(line.startswith("kproxy: configuration: replay.theme: 'blue'") for line in lines)
 
 

@@ -92,7 +92,7 @@ def test_errors_are_json_with_json(failing: Callable[..., Result]) -> None:
         (["exprt"], "no such command 'exprt'; did you mean export?"),
         (["stats"], "Missing argument 'CAPTURE...'."),
         (["stats", "--prot", "1", "x"], "No such option '--prot'."),
-        (["stats", "--port", "x", "x"], "Invalid value for '--port': 'x' is no port or range of ports"),
+        (["stats", "--port", "x", "x"], "Invalid value for '--port': 'x' is not a port or range of ports"),
         (["stats", "-Y", "topc", "x"], "unknown field 'topc'"),
         (["stats", "--since", "noon", "x"], "Invalid value for '--since': 'noon' is not a time"),
         (["stats", "--release", "2.1", "x"], "no definitions of Kafka 2.1"),

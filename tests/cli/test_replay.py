@@ -64,7 +64,7 @@ def test_a_cut_capture_is_printed_up_to_the_cut_then_exit_3(tmp_path: Path) -> N
     assert result.exit_code == Exit.INPUT
     assert len(result.stdout.splitlines()) > 50
     assert len(result.stderr.splitlines()) == 1
-    assert f"{cut}: byte 99784: cut in a packet" in result.stderr
+    assert f"{cut}: byte 99784: ends inside a packet" in result.stderr
 
 
 @pytest.mark.parametrize("content", [None, b"", b"just text\n", CAPTURE.read_bytes()[:10]])
@@ -155,7 +155,7 @@ def test_a_cut_capture_is_shown_then_exit_3(tmp_path: Path, environment: dict[st
     cut = tmp_path / "cut.pcap"
     cut.write_bytes(CAPTURE.read_bytes()[:100_000])
     terminal = Terminal("replay", str(cut), environment=environment)
-    terminal.wait_for("cut in a packet")
+    terminal.wait_for("ends inside")
     terminal.press("Q")
     assert terminal.end() == Exit.INPUT
 
@@ -239,7 +239,7 @@ def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path, environm
     terminal = Terminal("replay", str(CAPTURE), environment=environment | {"TMPDIR": str(temporary)})
     terminal.wait_for("154 ex")
     terminal.press("Q")
-    terminal.wait_for("the index is not kept for the next time")
+    terminal.wait_for("the index is not kept for the next reading")
     assert terminal.end() == 0
     assert not list(temporary.iterdir())
 

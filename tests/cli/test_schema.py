@@ -91,7 +91,7 @@ def test_fields_of_a_version() -> None:
 
 
 def test_a_layout_that_only_an_older_release_has() -> None:
-    assert "laid out otherwise in 3.9.2" in "".join(
+    assert "another layout in 3.9.2" in "".join(
         out("show", message.name, str(version)) for message, version in every_message() if message.release == "3.9.2"
     )
 
@@ -142,9 +142,9 @@ def test_what_fields_are_for() -> None:
     [
         (["show", "Fetsh"], "no API and no message is called 'Fetsh'; did you mean Fetch?"),
         (["show", "zzzzzz"], "(kproxy schema list shows all)"),
-        (["show", "Fetch", "19"], "FetchRequest has no version 19, but 0-18"),
+        (["show", "Fetch", "19"], "FetchRequest has versions 0-18, not 19"),
         (["show", "RequestHeader", "--response"], "--response: RequestHeader is not a response"),
-        (["diff", "Fetch", "12", "99"], "FetchRequest has no version 99"),
+        (["diff", "Fetch", "12", "99"], "FetchRequest has versions 0-18, not 99"),
         (["errors", "NOT_LEADER_OR_FOLOWER"], "did you mean NOT_LEADER_OR_FOLLOWER?"),
         (["errors", "9999"], "no error '9999'"),
         (["list", "--release", "1.0"], "no definitions of Kafka 1.0"),

@@ -37,9 +37,9 @@ def test_ports_are_written_as_they_are_read() -> None:
     ("arguments", "says"),
     [
         ((), "Missing argument 'IFACE'"),
-        (("lo", "--port", "70000"), "'70000' is no range of ports"),
+        (("lo", "--port", "70000"), "'70000' is not a range of ports"),
         (("lo", "--ring", "10x100MB"), "--ring needs -w DIR"),
-        (("lo", "--scratch", "much"), "no size: 'much'"),
+        (("lo", "--scratch", "much"), "not a size (16M, 1G): 'much'"),
         (("lo", "-Y", "api =="), "\n  api ==\n"),
     ],
 )

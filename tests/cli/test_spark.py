@@ -35,7 +35,7 @@ def test_it_says_what_it_wrote_and_what_is_wrong(tmp_path: Path) -> None:
     cut.write_bytes(traffic.LIBRDKAFKA.read_bytes()[:-5])
     done = run(tmp_path / "*.pcap", "--out", tmp_path / "out", "--tables", "exchanges,flows", "-Y", "api == Fetch")
     assert done.exit_code == Exit.INPUT
-    assert "cut in a packet" in done.stderr
+    assert "ends inside a packet" in done.stderr
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["exchanges", "flows"]
 
 
@@ -48,7 +48,7 @@ def test_it_says_what_it_wrote_and_what_is_wrong(tmp_path: Path) -> None:
         (["a", "--out", "a"], "a", Exit.USAGE),
         (["a", "--out", "o", "--engine", "spark", "-Y", "time > -5s"], "the end of the capture", Exit.USAGE),
         ([".", "--out", "o", "--follow", "-Y", "topic == x"], "filter the tables", Exit.USAGE),
-        ([".", "--out", "o", "--follow", "--keylog", "a"], "not with --follow", Exit.USAGE),
+        ([".", "--out", "o", "--follow", "--keylog", "a"], "--keylog and --follow exclude each other", Exit.USAGE),
         (["a", "--out", "o", "--once"], "--follow", Exit.USAGE),
         (["a", "--out", "o", "--follow"], "a: --follow takes one folder", Exit.USAGE),
         ([".", "--out", "o", "--follow", "--engine", "local"], "--engine local", Exit.USAGE),

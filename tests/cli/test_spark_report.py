@@ -23,7 +23,7 @@ AT = datetime(2026, 11, 21, 6, 11, 10, 500_000)  # noqa: DTZ001 (as Spark gives 
 
 def test_a_page_without_a_folder_is_refused_before_anything_runs(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["spark", "report", "tables", "--html", str(tmp_path / "no" / "page.html")])
-    assert (result.exit_code, result.stderr) == (Exit.USAGE, f"kproxy: {tmp_path / 'no'}: is no folder\n")
+    assert (result.exit_code, result.stderr) == (Exit.USAGE, f"kproxy: {tmp_path / 'no'}: not a folder\n")
 
 
 def section(*columns: Column, **more: object) -> Section:

@@ -217,7 +217,7 @@ def test_what_is_to_be_installed_is_told(monkeypatch: pytest.MonkeyPatch, capsys
     ("arguments", "said"),
     [
         ([], "Missing argument 'CAPTURE...'"),
-        (["-"], "standard input can be read once"),
+        (["-"], "standard input can be read only once"),
         (["none.pcap"], "none.pcap"),
         ([str(CAPTURE), "--", "-Y", "api ="], "expected an operator"),
         ([str(CAPTURE), "--", "--headless"], "--headless"),

@@ -33,17 +33,40 @@ def any_fact(dice: Random) -> facts.Fact:
         "int | None": lambda: dice.choice([None, 0, 1, 2, 3, 6000, 1 << 40]),
         "str": lambda: dice.choice(["", "g", "m", "n", "classic", "consumer", "join", "leave", "heartbeat", *Code]),
         "str | None": lambda: dice.choice([None, "i", "consumer poll timeout has expired.", "left"]),
+        "float | None": lambda: dice.choice([None, 0.0, 0.5, 3.0]),
+        "At": lambda: at._replace(time=time - dice.randrange(40) * SECOND),
+        "Content": lambda: any_content(dice),
         "bool": lambda: dice.random() < 0.5,
         "bool | None": lambda: dice.choice([None, True, False]),
         "bytes": lambda: dice.choice([b"", b"GET /", b"\x16\x03"]),
         "Status": lambda: dice.choice(list(Status)),
+        "tuple[int, int, int]": lambda: (dice.randrange(9), dice.randrange(5000), dice.randrange(5000)),
         "tuple[int, ...]": lambda: tuple(dice.randrange(9) for _ in range(dice.randrange(3))),
+        "tuple[int, ...] | None": lambda: dice.choice([None, (), (1,), (1, 2), (2, 3), (3, 1, 2)]),
+        "tuple[tuple[str, int, int], ...]": lambda: (
+            (dice.choice("gt"), dice.randrange(-1, 9), dice.choice([1, 5000, 1 << 29])),
+        ),
         "tuple[str, ...]": lambda: (),
+        "tuple[FetchedPartition, ...]": lambda: tuple(any_partition(dice) for _ in range(dice.randrange(4))),
         "tuple[tuple[int, int, int], ...]": lambda: ((dice.randrange(20), dice.randrange(5), dice.randrange(12)),),
     }
     made = [at if name == "at" else values[text.__forward_arg__]() for name, text in kind.__annotations__.items()]
     fact: facts.Fact = kind(*made)
     return fact
+
+
+def any_content(dice: Random) -> facts.Content:
+    numbers = [dice.choice([0, 1, 100, 600_000]) for _ in range(6)]
+    keys = tuple((b"k%d" % dice.randrange(99), dice.randrange(1, 9)) for _ in range(dice.randrange(40)))
+    framed = tuple((dice.randrange(1, 20), dice.randrange(1, 50)) for _ in range(dice.randrange(3)))
+    ratio = dice.choice([None, 0.0, 0.5, 3.0])
+    read, plain, largest, key_bytes, header_bytes, behind = numbers
+    return facts.Content(ratio, read, plain, largest, key_bytes, header_bytes, keys, framed, behind)
+
+
+def any_partition(dice: Random) -> facts.FetchedPartition:
+    numbers = [dice.choice([None, 0, 1, 100, 20_000, 1 << 40]) for _ in range(4)]
+    return facts.FetchedPartition("t", dice.randrange(2), numbers[0], dice.choice([0, 1, 1000]), *numbers[1:])
 
 
 def once(dice: Random) -> None:

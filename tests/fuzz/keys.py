@@ -151,7 +151,7 @@ def _held() -> tempfile.TemporaryDirectory[str]:
 def stands(app: KproxyApp) -> bool:
     """Whether keys are done, something is painted in all of the screen, and a pane has the focus where one can.
 
-    Where none has it, as what asks takes keys itself, there is none that could.
+    No pane has it while the terminal's window has not, or on a dialog that has no pane for it.
     """
     if app.keys_wait or not is_painted(app) or not any(grid(app)):
         return False
@@ -161,7 +161,7 @@ def stands(app: KproxyApp) -> bool:
     if not any(line.startswith(TITLES) for line in grid(app)):
         return False
     if focused is None:
-        return app.screen.is_modal and not app.screen.focus_chain
+        return not app.app_focus or (app.screen.is_modal and not app.screen.focus_chain)
     return focused.is_on_screen
 
 

@@ -1,7 +1,7 @@
 """Real Kafka brokers on loopback, for system tests.
 
-Apache Kafka 4.4.0 (KRaft, every node broker and controller), 1.1.1 and 0.8.2.2 (with ZooKeeper), from the jars that
-tests/oracle/brokers names.
+Apache Kafka 4.4.0 and 3.9.2 (KRaft, every node broker and controller), 2.8.2, 1.1.1 and 0.8.2.2 (with ZooKeeper), from
+the jars that tests/oracle/brokers names.
 """
 
 from __future__ import annotations
@@ -252,6 +252,13 @@ class Cluster:
         if port is not None:
             self.ports[node - 1] = port
         self._start(f"kafka-{node}", "kafka.Kafka", str(self._kraft_config(node)))
+
+    def pause_node(self, node: int) -> None:
+        """Make one broker stand still, as a long garbage collection does."""
+        os.killpg(self.processes[self._place(node)].pid, signal.SIGSTOP)
+
+    def resume_node(self, node: int) -> None:
+        os.killpg(self.processes[self._place(node)].pid, signal.SIGCONT)
 
     def join(self) -> int:
         """Start another KRaft broker that is no controller; returns its id."""

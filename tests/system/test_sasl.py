@@ -163,7 +163,7 @@ def test_a_wrong_password_is_told(brokers: SaslCluster, mechanism: str, tmp_path
             admin.list_topics(timeout=5)
         assert proxy.stop() in {0, 130}, proxy.said()
         said = proxy.err.read_text()
-    assert "refuses: SASL_AUTHENTICATION_FAILED: Authentication failed" in said
+    assert "refuses kproxy's credentials: SASL_AUTHENTICATION_FAILED: Authentication failed" in said
     assert "another" not in said
     found = sessions(export(proxy.recording, tmp_path))
     assert {session["state"] for session in found.values()} == {"failed"}

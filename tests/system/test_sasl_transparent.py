@@ -94,7 +94,7 @@ def test_clients_that_know_no_sasl(
         Client([*net.clients.enter, *arguments], tmp_path).run(CLIENT_SECONDS)
         relay.stop()
     assert watch.peers(net.host, [address]) == {GATEWAY}
-    assert "whoever has its connections taken acts on the cluster as kproxy's user" in relay.text
+    assert "every client whose connections are redirected acts on the cluster as kproxy's user" in relay.text
     check_recording(relay, address, mechanism)
 
 

@@ -146,7 +146,7 @@ def test_a_filter_keeps_everything_else_out(tmp_path: Path) -> None:
     ("arguments", "says"),
     [
         (("no-such-device",), "no device 'no-such-device'; there are "),
-        (("lo", "-f", "tcp prt 1"), "no filter: 'tcp prt 1': "),
+        (("lo", "-f", "tcp prt 1"), "not a filter: 'tcp prt 1': "),
         (("lo", "-w", "/proc/w"), "cannot record to /proc/w: "),
     ],
 )
@@ -215,7 +215,7 @@ def test_it_goes_on_in_the_background_where_it_is_found_watched_and_ended(tmp_pa
                 eventually(lambda: '"JoinGroup"' in out.read_text(), "it is shown from its start")
                 taken = kproxy(tmp_path, "sniff", "lo", "--detach", "--name", "night")
                 assert taken.returncode == 2
-                assert f"a run of that name is process {sniffer.pid}" in taken.stderr
+                assert f"is taken by process {sniffer.pid}" in taken.stderr
                 stopped = kproxy(tmp_path, "stop", "night")
                 assert (stopped.returncode, stopped.stderr) == (0, f"{sniffer.pid} night has ended\n")
             eventually(lambda: not sniffer.is_running(), "the sniffer ends")

@@ -213,7 +213,7 @@ def test_what_everybody_killed_left_is_removed_by_the_next(net: Net, tmp_path: P
         first.process.wait(SECONDS)
         assert rules_of(net.gateway)
     with Relay(net.gateway, tmp_path / "alive", "--transparent", "redirect", "--setup", "--ports", "9999") as alive:
-        alive.await_word("removed the rules that a dead relay on port 19000 had left")
+        alive.await_word("removed rules of port 19000, left by a relay that was killed")
         assert not [line for line in rules_of(net.gateway) if "19000" in line]
         with Relay(net.gateway, tmp_path / "next", "--transparent", mode, "--setup", "--listen", "19001") as another:
             assert "dead relay" not in another.text

@@ -1,4 +1,4 @@
-"""Report differences between the newest Kafka release and our data: `python -m tools.schema.check`.
+"""Reports differences between the newest Kafka release and our data: `python -m tools.schema.check`.
 
 Exit code: 0 if there are none, 1 if there are some, 2 if Maven or Java fails.
 """
@@ -29,7 +29,7 @@ def main() -> int:
         return 2
     found = list(differences(newest, ours))
     if not found:
-        sys.stdout.write(f"kafka-clients {newest.version}, the newest release, has nothing that our data have not\n")
+        sys.stdout.write(f"kafka-clients {newest.version}, the newest release, has nothing that our data lack\n")
         return 0
     sys.stdout.write(f"kafka-clients {newest.version} differs from our data of {ours.release}:\n")
     sys.stdout.writelines(f"  {line}\n" for line in found)
@@ -83,7 +83,7 @@ def _message_differences(ours: Message | None, theirs: Message) -> Iterator[str]
 
 
 def _ours(ours: Definitions, theirs: Message) -> Message | None:
-    """Our definition of a message other than a request or response; records are found by topic, kind and number."""
+    """Our definition that corresponds to `theirs`; a record is found by topic, kind and number, others by name."""
     if theirs.topic is None or theirs.record_type is None:
         return ours.message(theirs.name, theirs.versions.low)
     return ours.record(theirs.topic, theirs.kind, theirs.record_type, theirs.versions.low)

@@ -1,4 +1,4 @@
-"""Convert a definition file of Kafka to one line of our data: facts in a fixed order, without its prose."""
+"""Converts a definition file of Kafka to one line of our data: facts in a fixed order, without documentation."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def parsed(facts: Json) -> Message:
 
 
 def cut(facts: Json, versions: Versions, because: str) -> Json:
-    """The facts needed to read `versions`, with the reason for keeping them."""
+    """A copy of the facts with only what is needed to read `versions`, and with the reason for keeping them."""
     row = {name: value for name, value in facts.items() if name not in {"fields", "structs", "unstable"}}
     row["versions"] = str(versions)
     if "unstable" in facts and int(facts["unstable"]) in versions:

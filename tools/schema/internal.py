@@ -1,4 +1,4 @@
-"""Rows of the data files for records of Kafka's internal topics and for the metadata of Streams."""
+"""Makes the rows of the data files for records of Kafka's internal topics and for the metadata of Streams."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def identity(row: Json) -> Identity:
 
 
 def _numbered(definitions: list[Json]) -> Iterator[Json]:
-    """Keys and values from definitions of type "data", where the key's version is the record type.
+    """Definitions of keys and values, one for each record type, from definitions of type "data".
 
-    If a key has several versions, only the last gets the value; the newest release defines the values of the others
-    under separate names.
+    There, the key's version is the record type. If a key has several versions, only the last gets the value; the newest
+    release defines the values of the others under separate names.
     """
     by_name = {definition["name"]: definition for definition in definitions if definition["type"] == "data"}
     for name, key in by_name.items():
@@ -54,7 +54,7 @@ def _numbered(definitions: list[Json]) -> Iterator[Json]:
 
 
 def beside(newest: Json | None, older: Json) -> Iterator[Json]:
-    """Rows, one per version, for versions of an older definition that the newest lacks or reads differently."""
+    """A row for each version of an older definition that the newest one lacks or reads differently."""
     ours, theirs = facts.parsed(newest) if newest else None, facts.parsed(older)
     for version in range(theirs.versions.low, theirs.versions.high + 1):
         if ours is None or version not in ours.versions:
@@ -67,7 +67,7 @@ def beside(newest: Json | None, older: Json) -> Iterator[Json]:
 
 
 def _as_of(ours: Message, theirs: Message, version: int) -> Message:
-    """Our definition without tagged fields added later: it also reads messages that lack them."""
+    """Our definition without tagged fields that were added later: it also reads messages that lack them."""
     return replace(ours, fields=_fields_as_of(ours.fields, theirs.fields, version))
 
 

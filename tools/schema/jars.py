@@ -1,4 +1,4 @@
-"""The contents of a Kafka release: definitions of messages and of internal topics' records, and facts of its enums."""
+"""Reads a Kafka release: definitions of messages and of internal topics' records, and facts of its enums."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOPICS = {
     "kafka-metadata": "__cluster_metadata",
     "kafka-storage": "__remote_log_metadata",
 }
-"""The internal topic whose records a jar defines."""
+"""By name of a jar, the internal topic whose records it defines."""
 
 _COMMENT_OR_STRING = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _DEFINITION = re.compile(r"(common/)?(message|metadata)/\w+\.json").fullmatch
@@ -28,10 +28,11 @@ _DEFINITION = re.compile(r"(common/)?(message|metadata)/\w+\.json").fullmatch
 
 @dataclass(frozen=True)
 class Release:
-    """`definitions` by message name, as the JSON files say; `apis` and `errors` by number, as `java/Facts.java`.
+    """The contents of a Kafka release.
 
-    `records` are the definitions of the records of internal topics, by topic; `streams` those of the Streams client,
-    each with its own "release".
+    `definitions` are the JSON definitions by message name; `apis` and `errors` are facts by number, as
+    `java/Facts.java` prints them. `records` are the definitions of the records of internal topics, by topic; `streams`
+    those of the Streams client, each with its own "release".
     """
 
     version: str
@@ -59,7 +60,7 @@ def fetch(version: str, into: Path) -> Release:
 
 
 def fetch_clients(version: str, into: Path) -> Release:
-    """As `fetch`, without the records of internal topics and of Streams."""
+    """Like `fetch`, without the records of internal topics and of Streams."""
     _copy("pom.xml", version, into)
     (jar,) = into.glob("kafka-clients-*.jar")
     facts = [json.loads(line) for line in _run(["java", "-cp", f"{into}/*", str(JAVA / "Facts.java")]).splitlines()]

@@ -8,7 +8,7 @@ Layout = tuple[object, ...]
 
 
 def layout(message: Message, version: int) -> Layout:
-    """Everything that decides bytes and names at `version`; equal layouts read and print the same."""
+    """Everything that decides the bytes and names of a message at `version`; equal layouts read and print the same."""
     flexible = version in message.flexible
     return (flexible, *_fields(message.fields, version, flexible=flexible))
 
@@ -28,7 +28,7 @@ def _fields(fields: tuple[Field, ...], version: int, *, flexible: bool) -> Layou
             compact,
         )
         if version in field.tagged and field.tag is not None:
-            # An absent tagged field has its default as value.
+            # if a tagged field is absent, its value is the default
             tagged.append((field.tag, (*shape, field.default)))
         else:
             plain.append(shape)

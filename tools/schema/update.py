@@ -1,4 +1,4 @@
-"""Write the data files of `decoders.schema` from the jars of Kafka's releases.
+"""Writes the data files of `decoders.schema` from the jars of Kafka's releases.
 
 `python -m tools.schema.update [DIRECTORY]`; without a directory the package's own data are written.
 """
@@ -21,7 +21,10 @@ from tools.schema import facts, internal, jars
 from tools.schema.layout import layout
 
 RELEASES = ("4.4.0", "3.9.2")
-"""Newest first: its definitions take precedence. 3.9 is the last release with ZooKeeper and all versions since 0.8."""
+"""The releases whose definitions are kept; the first is the newest, and its definitions take precedence.
+
+3.9 is the last release with ZooKeeper and all versions since 0.8.
+"""
 
 BETWEEN = ("4.3.0", "4.2.0", "4.1.0", "4.0.1", "4.0.0")
 """Releases of which only the versions of requests are kept (served.jsonl): an upgrade may go to any of them."""
@@ -51,7 +54,7 @@ def main(arguments: list[str]) -> int:
 
 
 def data_files(releases: list[jars.Release]) -> dict[str, str]:
-    """The text of every data file by its name."""
+    """By file name, the text of every data file."""
     newest, *older = releases
     names = json.dumps([release.version for release in releases]) + "\n"
     rows = {release.version: all_facts(release) for release in releases}
@@ -67,7 +70,10 @@ def data_files(releases: list[jars.Release]) -> dict[str, str]:
 
 
 def internal_files(releases: list[jars.Release]) -> dict[str, str]:
-    """The text of the files of internal topics and Streams: all of the newest release, of others what it lacks."""
+    """By file name, the text of the files for internal topics and Streams.
+
+    They have all definitions of the newest release, and those of other releases that the newest lacks.
+    """
     newest, *older = releases
     ruling = internal.record_facts(newest)
     texts = {f"internal-{newest.version}.jsonl": _lines([*internal.streams_facts(newest), *ruling.values()])}
@@ -101,7 +107,9 @@ def identity(row: Json) -> Identity:
 
 
 def beside(newest: Json | None, older: Json) -> Iterator[Json]:
-    """Rows to keep of an older definition: one per contiguous range of versions with the same reason."""
+    """Rows of an older definition that the newest lacks or reads differently, one for each range of versions kept for
+    the same reason.
+    """
     ours, theirs = facts.parsed(newest) if newest else None, facts.parsed(older)
     reasons = {
         version: reason
@@ -187,7 +195,7 @@ def error_facts(releases: list[jars.Release]) -> Iterator[Json]:
 
 
 def check(releases: list[jars.Release]) -> Iterator[str]:
-    """A message for each contradiction between the releases and the tables kept by hand."""
+    """A message for each contradiction between the releases and the tables that are maintained by hand."""
     newest = releases[0]
     for release in releases:
         messages = {key: facts.parsed(row) for key, row in all_facts(release).items()}
