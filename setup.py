@@ -25,8 +25,6 @@ MODULES = (
     BATCHES / "text",
     PACKAGE / "captures" / "formats" / "block",
     PACKAGE / "captures" / "formats" / "starts",
-    PACKAGE / "captures" / "spark" / "claims" / "checks",
-    PACKAGE / "captures" / "spark" / "claims" / "looked",
     PACKAGE / "core" / "passing",
 )
 

@@ -2,7 +2,7 @@
 
 The results of stage 1 are computed once and cached in Spark's storage, because the driver reads their summaries before
 the stages that follow; Spark recomputes what a lost executor held. The items of stage 2 are cached too, because the
-driver first collects the facts in them.
+driver first collects their digests.
 """
 
 from __future__ import annotations
@@ -19,25 +19,20 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from kproxy.captures.ports import Ports
-from kproxy.captures.spark.claims import claiming, upholding
-from kproxy.captures.spark.claims.claiming import CLAIMED, PARCEL, PARCELS
-from kproxy.captures.spark.claims.digest import DIGEST, Digest, Verdicts, of_states
-from kproxy.captures.spark.claims.judging import judged
-from kproxy.captures.spark.claims.numbering import COUNTED, Among, Counted
-from kproxy.captures.spark.claims.upholding import Whole
 from kproxy.captures.spark.plan.files import is_url
 from kproxy.captures.spark.plan.order import Order, Summary
-from kproxy.captures.spark.plan.splits import SPLIT_SIZE, Plan, Read, of_groups, plan
+from kproxy.captures.spark.plan.splits import SPLIT_SIZE, Plan, of_groups, plan
+from kproxy.captures.spark.read import parcels
 from kproxy.captures.spark.read.closing import Closer, Counting, Numbers
+from kproxy.captures.spark.read.digest import DIGEST, Digest
 from kproxy.captures.spark.read.facts import Facts, LearnedFact, changing
-from kproxy.captures.spark.read.flows import COUNTED as COUNTED_AS
-from kproxy.captures.spark.read.flows import ITEMS, SORTED, Options
+from kproxy.captures.spark.read.flows import COUNTED, FINAL, ITEMS, SORTED, Options, items
+from kproxy.captures.spark.read.packing import PARCELS
 from kproxy.captures.spark.session.workers import Stage, mapped
 from kproxy.captures.spark.write import parts
 from kproxy.captures.spark.write.parts import Part
 from kproxy.captures.tables import arrow
 from kproxy.captures.tables.schema import CAPTURES, TABLES, USUAL
-from kproxy.captures.tcp.packets import Ints
 from kproxy.captures.tls.keylog import Secrets
 from kproxy.captures.tls.keylog import read as read_secrets
 from kproxy.decoders.exchange import Health
@@ -124,39 +119,26 @@ def make(
     Raises CaptureError if a capture cannot be opened.
     """
     there = plan(_for_executors(spark, paths), size, secrets=secrets)
-    planned, given, order, whole = segments(spark, there, size, CLAIMED, _claims(options))
+    _, sent, order, whole = segments(spark, there, size, options.ports)
     count = parallelism(spark, len(order.summaries))
-    sent, held = _parcels(given), [given]
+    held, stage = [sent], _items(options, order)
     if options.undecided:
-        first = kept(_judged(sent, count, options, order))
+        first = drafted(sent, count, stage)
         held.append(first)
-        digest = _digest(first)
-        options = replace(options, facts=_facts(digest, first))
+        digest = digest_of(first)
+        options = replace(options, facts=Facts(learned(digest, first)))
         if options.numbered:
             sent = sent.unionByName(_numbered(first, Numbers.of(digest.counted), count))
-    drafted = kept(_judged(sent, count, options, order))
-    held.append(drafted)
-    digest = _digest(drafted)
-    if digest.unproven:
-        unproven = frozenset(digest.unproven)
-        flows = _read(spark, planned, CLAIMED, _claims(options, unproven))
-        again = kept(_judged(_parcels(flows), count, options, order))
-        held.append(again)
-        digest.mend(_digest(again))
-        drafted = drafted.where(~f.col("flow_id").isin(*unproven)).unionByName(again)
-    items = drafted.where(f.col("state").isNull())
-    portions = given.where(f.col("portion").isNotNull())
-    verdicts = digest.verdicts
-    among = Among.of(digest.others, _counts(portions, verdicts, digest.others))
-    facts, numbers = _facts(digest, items), Numbers.of(digest.counted)
+        stage = _items(options, order)
+    made = drafted(sent, count, stage)
+    held.append(made)
+    digest = digest_of(made)
+    facts, numbers = Facts(learned(digest, made)), Numbers.of(digest.counted)
     closing = max(1, min(count, sum(digest.counts.values()) // FEW))
-    in_order = items.repartition(closing, "range").sortWithinPartitions(*SORTED)
-    rows = [
-        parts.unclosed(in_order, lambda: Closer(options, facts, numbers, among)),
-        parts.claims(portions, verdicts, Whole(options, order, facts, among)),
-    ]
+    in_order = of_rows(made).repartition(closing, "range").sortWithinPartitions(*SORTED)
     names = tuple(name for name in TABLES if name in options.tables)
     at_hand = {CAPTURES.name: [arrow.batch(CAPTURES, list(order.captures()))]}
+    rows = [parts.unclosed(in_order, lambda: Closer(options, facts, numbers))]
     return Tables(names, rows, at_hand, order, whole, held, replace(order.health, lost=digest.lost))
 
 
@@ -172,45 +154,46 @@ def _for_executors(spark: SparkSession, given: Sequence[Path | str]) -> list[str
     return [name if is_url(name) else str(Path(name).absolute()) for name in names]
 
 
-def _digest(judged: DataFrame) -> Digest:
-    rows = judged.where(f.col("kind") == DIGEST).select("state").collect()
-    return of_states(bytes(row["state"]) for row in rows)
+def _items(options: Options, order: Order) -> Stage:
+    return lambda batches: items(batches, options, order)
 
 
-def _facts(digest: Digest, drafted: DataFrame) -> Facts:
-    found = list(digest.learned_facts)
-    return Facts([*found, *_changing(found, drafted)])
+def drafted(sent: DataFrame, parts: int, stage: Stage) -> DataFrame:
+    """The result of stage 2 on the parcels of flows: items (captures.spark.read.flows.ITEMS)."""
+    by_flow = sent.where("flow_id is not null").repartition(parts, "flow_id")
+    return kept(mapped(by_flow.sortWithinPartitions("flow_id", "position"), stage, ITEMS))
+
+
+def digest_of(drafted: DataFrame) -> Digest:
+    """The digest of all items."""
+    return Digest.of(bytes(row["state"]) for row in drafted.where(f.col("kind") == DIGEST).select("state").collect())
+
+
+def of_rows(drafted: DataFrame) -> DataFrame:
+    """The items that have rows."""
+    return drafted.where("state is null")
+
+
+def learned(digest: Digest, drafted: DataFrame, *, final: bool = True) -> list[LearnedFact]:
+    """The facts in items that are final, or in those that are not, each with the first position at which it was known.
+
+    If the value for a subject changes, each time that a value was learnt has an entry.
+    """
+    found = list(digest.learned(final=final))
+    several = changing(found)
+    if several:
+        standing = f.col("standing") == FINAL
+        told = drafted.where(standing if final else ~standing).select(
+            f.struct("done", "born", "nth").alias("position"), f.inline("learned")
+        )
+        found += map(_fact, told.where(f.col("about").isin(several)).toLocalIterator())
+    return found
 
 
 def _numbered(first: DataFrame, numbers: Numbers, parts: int) -> DataFrame:
     """The numbers of items, as rows that precede the parcels of the items' flows."""
-
-    def stage(batches: Iterable[Any]) -> Iterator[Any]:
-        yield from Counting(numbers).rows(batches)
-
-    counted = first.where(f.col("kind").isin([*COUNTED_AS])).repartition(parts, "range").sortWithinPartitions(*SORTED)
-    return mapped(counted, stage, PARCELS)
-
-
-def _parcels(given: DataFrame) -> DataFrame:
-    return given.where(f.col("flow_id").isNotNull()).select(PARCEL)
-
-
-def _judged(sent: DataFrame, parts: int, options: Options, order: Order) -> DataFrame:
-    """The result of stage 2 on Spark: items and verdicts (captures.spark.read.flows.ITEMS)."""
-    by_flow = sent.repartition(parts, "flow_id").sortWithinPartitions("flow_id", "position")
-    return mapped(by_flow, lambda batches: judged(batches, options, order), ITEMS)
-
-
-def _counts(portions: DataFrame, verdicts: Mapping[int, Verdicts], others: Ints) -> Iterator[Counted]:
-    """For each portion, the positions of its confirmed claims among exchanges that began at the addresses `others`."""
-
-    def stage(batches: Iterable[Any]) -> Iterator[Any]:
-        counted = list(upholding.counts(batches, verdicts, others))
-        yield pa.RecordBatch.from_pylist([dict(zip(COUNTED.names, one, strict=True)) for one in counted], COUNTED)
-
-    for row in mapped(portions.select("portion", "claims"), stage, COUNTED).collect():
-        yield row["portion"], row["count"], row["first"], bytes(row["here"])
+    counted = first.where(f.col("kind").isin([*COUNTED])).repartition(parts, "range").sortWithinPartitions(*SORTED)
+    return mapped(counted, lambda batches: Counting(numbers).rows(batches), PARCELS)
 
 
 def shuffled(spark: SparkSession) -> int:
@@ -224,16 +207,17 @@ def shuffled(spark: SparkSession) -> int:
 
 
 def segments(
-    spark: SparkSession, planned: Plan, size: int, schema: Any, read: Read
+    spark: SparkSession, planned: Plan, size: int, wanted: Ports | None
 ) -> tuple[Plan, DataFrame, Order, list[tuple[str, str]]]:
-    """Read the splits of a plan by `read`; returns (plan, result, order of the files, files read as a whole).
+    """Read the splits of a plan; returns (plan, parcels, order of the files, files read as a whole).
 
-    The plan is corrected where its splits report that it must be. The result has batches of `schema`, which includes
-    summaries. Files read as a whole are (name, reason).
+    The plan is corrected where its splits report that it must be. Parcels (captures.spark.read.packing.PARCELS) are
+    those of connections with a port in `wanted` (None: all). Files read as a whole are (name, reason).
     """
     whole = list(planned.whole)
     while True:
-        found = kept(_read(spark, planned, schema, read))
+        count = len(planned.splits)
+        found = kept(mapped(spark.range(0, count, 1, count), of_splits(planned, wanted), PARCELS))
         summaries = found.where(f.col("summary").isNotNull()).select("summary").collect()
         order = Order.of(planned, [Summary.of(row["summary"]) for row in summaries])
         mended = order.mended(planned)
@@ -242,11 +226,6 @@ def segments(
         found.unpersist()
         whole += order.whole(mended[0])
         planned = of_groups(mended[0], size, mended[1], planned.before)
-
-
-def _read(spark: SparkSession, planned: Plan, schema: Any, read: Read) -> DataFrame:
-    count = len(planned.splits)
-    return mapped(spark.range(0, count, 1, count), of_splits(planned, read), schema)
 
 
 def parallelism(spark: SparkSession, splits: int) -> int:
@@ -269,43 +248,16 @@ def kept(frame: DataFrame) -> DataFrame:
     return frame.persist(StorageLevel.MEMORY_AND_DISK_DESER)
 
 
-def of_splits(planned: Plan, read: Read) -> Stage:
+def of_splits(planned: Plan, wanted: Ports | None) -> Stage:
     """A stage that reads the splits whose numbers are in the column "id" of its batches."""
-    splits, capture = planned.splits, planned.capture
+    splits = planned.splits
 
     def stage(batches: Iterable[Any]) -> Iterator[Any]:
         for batch in batches:
             for number in batch.column("id").to_pylist():
-                yield from read(splits[number], capture)
+                yield from parcels.read(splits[number], wanted)
 
     return stage
-
-
-def _claims(options: Options, whole: frozenset[int] | None = None) -> Read:
-    """A function that runs stage 1 with claims on a split; `whole` are flows that are sent with all their bytes."""
-    return lambda split, capture: claiming.read(split, options, capture, whole)
-
-
-def learned_facts(drafted: DataFrame) -> Iterator[LearnedFact]:
-    """The facts in items, each with the first position at which it was known.
-
-    If the value for a subject changes, each time that a value was learnt has an entry.
-    """
-    first = _tellings(drafted).groupBy("fact", "about", "known").agg(f.min("position").alias("position"))
-    found = list(map(_fact, first.collect()))
-    yield from found
-    yield from _changing(found, drafted)
-
-
-def _changing(found: Sequence[LearnedFact], drafted: DataFrame) -> Iterator[LearnedFact]:
-    """The facts whose subject has several values in `found`, at all positions where they were learnt."""
-    several = changing(found)
-    if several:
-        yield from map(_fact, _tellings(drafted).where(f.col("about").isin(several)).toLocalIterator())
-
-
-def _tellings(drafted: DataFrame) -> DataFrame:
-    return drafted.select(f.struct("done", "born", "nth").alias("position"), f.inline("learned"))
 
 
 def _fact(row: Any) -> LearnedFact:

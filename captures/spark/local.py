@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kproxy.captures.spark.claims import claiming, upholding
-from kproxy.captures.spark.claims.digest import DIGEST, Digest, of_states
-from kproxy.captures.spark.claims.judging import judged
-from kproxy.captures.spark.claims.numbering import Among
+from kproxy.captures.ports import Ports
 from kproxy.captures.spark.follow.carry import NUMBERED_AS, Carry
 from kproxy.captures.spark.follow.flow_states import carried, state_rows
 from kproxy.captures.spark.plan.order import Order
-from kproxy.captures.spark.plan.splits import SPLIT_SIZE, Plan, Read, Split, of_groups, plan
-from kproxy.captures.spark.read import reading
+from kproxy.captures.spark.plan.splits import SPLIT_SIZE, Plan, of_groups, plan
+from kproxy.captures.spark.read import parcels, reading
 from kproxy.captures.spark.read.closing import CLOSED, Closer, Counting, Numbers
 from kproxy.captures.spark.read.facts import Facts, learned_facts
-from kproxy.captures.spark.read.flows import FINAL, ITEMS, MADE, SORTED, Options
+from kproxy.captures.spark.read.flows import FINAL, ITEMS, MADE, SORTED, Options, items
+from kproxy.captures.spark.read.packing import PARCELS
 from kproxy.captures.tables import arrow
 from kproxy.captures.tables.schema import CAPTURES, TABLES
 from kproxy.captures.tls.keylog import Secrets
@@ -43,47 +40,21 @@ def tables(
 
 def of_plan(planned: Plan, options: Options, *, size: int = SPLIT_SIZE) -> dict[str, Any]:
     """The tables of a plan by name, as pyarrow tables; the plan is corrected where its splits report trouble."""
-
-    def read(split: Split, capture: str) -> Iterator[Any]:
-        return claiming.read(split, options, capture)
-
-    batches, planned, order = ordered(planned, size, read)
-    table = pa.Table.from_batches(batches, claiming.CLAIMED)
-    numbers: list[Any] = []
+    sent, planned, order = ordered(planned, size, options.ports)
     if options.undecided:
-        first = shuffled(_judged(table, options, order).to_batches(), ITEMS, SORTED)
+        first = _items(items(shuffled(sent, PARCELS, BY_FLOW), options, order))
         options = replace(options, facts=Facts(one for batch in first for one in learned_facts(batch)))
         if options.numbered:
-            numbers = list(Counting(Numbers.of(_counts(first))).rows(first))
-    items = _judged(table, options, order, numbers)
-    digest = _digest(items)
-    if digest.unproven:
-        unproven = frozenset(digest.unproven)
-        sent = (claiming.read(split, options, planned.capture, whole=unproven) for split in planned.splits)
-        again = pa.Table.from_batches(chain.from_iterable(sent), claiming.CLAIMED)
-        known = pc.is_in(items.column("flow_id"), pa.array(unproven))
-        mended = _judged(again, options, order)
-        digest.mend(_digest(mended))
-        items = pa.concat_tables([items.filter(pc.invert(known)), mended])
-    items = items.filter(pc.is_null(items.column("state")))
-    verdicts, others = digest.verdicts, digest.others
-    portions = table.filter(pc.is_valid(table.column("portion"))).to_batches()
-    among = Among.of(others, upholding.counts(portions, verdicts, others))
-    made = shuffled(items.to_batches(), ITEMS, SORTED)
-    facts, closed = _closed(made, options, Carry(), among)
-    whole = upholding.Whole(options, order, facts, among)
-    found = _tables(closed, options)
-    upheld: dict[str, list[Any]] = {name: found[name].to_batches() for name in found}
-    for name, batch in upholding.batches(portions, [one for one in claiming.TOLD if one in found], verdicts, whole):
-        upheld[name].append(batch)
-    found = {name: pa.Table.from_batches(batches, found[name].schema) for name, batches in upheld.items()}
-    return found | _captures(order, options)
+            sent += Counting(Numbers.of(_counts(first))).rows(first)
+    made = _items(items(shuffled(sent, PARCELS, BY_FLOW), options, order))
+    closed = _closed(made, options, Carry())
+    return _tables(closed, options) | _captures(order, options)
 
 
-def ordered(planned: Plan, size: int, read: Read) -> tuple[list[Any], Plan, Order]:
-    """(results of reading all splits by `read`, corrected plan, order of its files)."""
+def ordered(planned: Plan, size: int, wanted: Ports | None = None) -> tuple[list[Any], Plan, Order]:
+    """(parcels of all splits, corrected plan, order of its files)."""
     while True:
-        batches = [batch for split in planned.splits for batch in read(split, planned.capture)]
+        batches = [batch for split in planned.splits for batch in parcels.read(split, wanted)]
         order = Order.of(planned, [one for batch in batches for one in reading.summaries(batch)])
         mended = order.mended(planned)
         if mended is None:
@@ -91,14 +62,9 @@ def ordered(planned: Plan, size: int, read: Read) -> tuple[list[Any], Plan, Orde
         planned = of_groups(mended[0], size, mended[1], planned.before)
 
 
-def _judged(table: Any, options: Options, order: Order, numbers: Sequence[Any] = ()) -> Any:
-    parcels = table.filter(pc.is_valid(table.column("flow_id"))).select(claiming.PARCEL).to_batches()
-    made = judged(shuffled([*parcels, *numbers], claiming.PARCELS, BY_FLOW), options, order)
-    return pa.Table.from_batches(made, ITEMS)
-
-
-def _digest(items: Any) -> Digest:
-    return of_states(items.filter(pc.equal(items.column("kind"), DIGEST)).column("state").to_pylist())
+def _items(made: Iterable[Any]) -> list[Any]:
+    """The items that have rows, in the order of numbering."""
+    return shuffled((each.filter(pc.is_null(each.column("state"))) for each in made), ITEMS, SORTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,19 +81,19 @@ class Batch:
     states: dict[int, bytes]
 
 
-def batch(segments: Iterable[Any], order: Order, options: Options, carry: Carry, states: Mapping[int, bytes]) -> Batch:
-    """Make one batch of a stream from its segments, their order, and the `carry` and `states` of the batch before."""
+def batch(sent: Iterable[Any], order: Order, options: Options, carry: Carry, states: Mapping[int, bytes]) -> Batch:
+    """Make one batch of a stream from its parcels, their order, and the `carry` and `states` of the batch before."""
     order = carry.order(order)
-    given = shuffled([*segments, state_rows(states)], reading.SEGMENTS, BY_FLOW)
+    given = shuffled([*sent, state_rows(states)], PARCELS, BY_FLOW)
     made = list(carried(given, options, order, carry.numbers))
     left = {
         number: state
         for each in made
         for number, state in zip(each.column("flow_id").to_pylist(), each.column("state").to_pylist(), strict=True)
-        if state is not None
+        if state is not None and number is not None
     }
-    rows = shuffled((each.filter(pc.is_null(each.column("state"))) for each in made), ITEMS, SORTED)
-    _, closed = _closed(rows, options, carry)
+    rows = _items(made)
+    closed = _closed(rows, options, carry)
     final = pc.equal(closed.column("standing"), FINAL)
     standing_for_good = (each.filter(pc.equal(each.column("standing"), FINAL)) for each in rows)
     facts = (fact for each in standing_for_good for fact in learned_facts(each))
@@ -139,11 +105,11 @@ def batch(segments: Iterable[Any], order: Order, options: Options, carry: Carry,
     )
 
 
-def _closed(made: Sequence[Any], options: Options, carry: Carry, among: Among | None = None) -> tuple[Facts, Any]:
-    """(facts in items, items with all their rows as a table of CLOSED)."""
+def _closed(made: Sequence[Any], options: Options, carry: Carry) -> Any:
+    """Items with all their rows, as a table of CLOSED."""
     facts = Facts([*carry.facts, *(one for batch in made for one in learned_facts(batch))])
-    closer = Closer(options, facts, Numbers.of(_counts(made), carry.counts), among)
-    return facts, pa.Table.from_batches(closer.close(made), CLOSED)
+    closer = Closer(options, facts, Numbers.of(_counts(made), carry.counts))
+    return pa.Table.from_batches(closer.close(made), CLOSED)
 
 
 def _counts(made: Iterable[Any]) -> Iterator[tuple[str, int, int]]:

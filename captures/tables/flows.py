@@ -124,10 +124,6 @@ class FlowCounter:
             talk.gaps += 1
             talk.gap_bytes += item.size
 
-    def passed(self, connection: Connection, exchanges: int) -> None:
-        """Count `exchanges` exchanges of a connection that were not passed to `add`."""
-        self._talks.setdefault(connection, _Talk()).exchanges += exchanges
-
     def flows(self, seen: Iterator[tuple[Connection, Flow]], address: Callable[[str], str] = str) -> Iterator[Row]:
         """The rows of the table flows, for the connections in `seen`.
 

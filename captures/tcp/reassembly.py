@@ -21,13 +21,12 @@ Both ways give the same events. So does any division into batches, except that r
 from __future__ import annotations
 
 import zlib
-from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import attrgetter
-from typing import TypeAlias, cast
+from typing import cast
 
 import numpy as np
 
@@ -268,22 +267,6 @@ class _Columns:
     comments: dict[int, str]
 
 
-Numbers: TypeAlias = Callable[[Ints], Sequence[int]]
-
-
-def as_list(numbers: Ints) -> list[int]:
-    """The numbers as a list, which is quick to read."""
-    found: list[int] = numbers.tolist()
-    return found
-
-
-def as_array(numbers: Ints) -> array[int]:
-    """The numbers as an array: quick to make at any length, but slower to read; for runs that may never be read."""
-    found = array("q")
-    found.frombytes(numbers.tobytes())
-    return found
-
-
 _rank = attrgetter("rank")
 _SPECIAL = SYN | RST
 _BOTH = 0b11
@@ -303,8 +286,6 @@ class Reassembler:
         self._patience = patience
         self._waiting = [0] * PARTS
         """By part, the memory of its waiting packets in bytes, as MOST_WAITING counts it."""
-        self.numbers: Numbers = as_list
-        """Function that converts the offsets, addresses and times of long runs: `as_list` or `as_array`."""
         self._directions: dict[bytes, int] = {}
         self._flows: dict[int, Flow] = {}
         """Flows by their numbers; the flow that has been silent longest comes first."""
@@ -605,10 +586,10 @@ class Reassembler:
         start, at = side.next, columns.at[data]
         length, stored = columns.length[data], columns.stored[data]
         until = ends + start
-        offsets = self.numbers(until)
-        run = Run(side.side, start, offsets, self.numbers(at), self.numbers(columns.time[data]))
+        offsets = until.tolist()
+        run = Run(side.side, start, offsets, at.tolist(), columns.time[data].tolist())
         if (stored < length).any():
-            run.stored = self.numbers(stored)
+            run.stored = stored.tolist()
         if columns.comments:
             positions: list[int] = columns.order[data].tolist()
             for offset, position in zip([start, *offsets], positions, strict=False):

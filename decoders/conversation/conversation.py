@@ -118,26 +118,6 @@ class Conversation:
         self._pair(asked)
         return self._take_done()
 
-    def rests(self, since: int) -> bool:
-        """Whether all bytes so far are decoded and all exchanges are complete.
-
-        If so, bytes captured at time `since` or later can be read without the bytes before them.
-        """
-        if self.ignored or self._over or any(self._ended) or self._held or self._unfinished is not None:
-            return False
-        return self._requests.rests and self._responses.rests and self._pairing.rests(since)
-
-    @property
-    def asked(self) -> int:
-        """The stream offset at which the next request begins; valid only while `rests` returns True."""
-        return self._requests.position
-
-    def pass_over(self, runs: Iterable[Run]) -> None:
-        """Skip runs of whole requests and responses whose exchanges were found elsewhere; call it while `rests`."""
-        for run in runs:
-            framer = self._responses if run.side is Side.BROKER else self._requests
-            framer.pass_over(run)
-
     def _take_done(self) -> Done:
         pairing = self._pairing
         done, pairing.done = pairing.done, []

@@ -171,17 +171,6 @@ class Framer:
     def withdraw(self) -> None:
         """Discard the state of the next frame, so that its first bytes are read anew."""
 
-    @property
-    def rests(self) -> bool:
-        """Whether all bytes so far are processed and the next byte begins a frame."""
-        aligned = self.begun and self.search is None and not self.over
-        return aligned and self.position == self.stretch.end and not self.overlaps and not self.comments
-
-    def pass_over(self, run: Run) -> None:
-        """Skip a run of whole frames; valid only while `rests` is true."""
-        self.stretch.pass_over(run)
-        self.position, self.need, self.floor = self.stretch.end, 0, max(self.floor, self.stretch.top)
-
     def report(self, out: list[Item], key: int, offset: int, size: int, code: Code, message: str, time: int) -> None:
         self.floor = max(self.floor, key)
         problem = StreamProblem(self.connection, self.side, time, offset, size, code, message, self.floor)

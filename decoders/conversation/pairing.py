@@ -82,12 +82,6 @@ class Pairing:
         """Make responses orphans at once until a request comes; for connections whose requests were not captured."""
         self.asked_from = _NEVER
 
-    def rests(self, since: int) -> bool:
-        """Whether no exchange waits, and the capture holds all requests from capture time `since` on."""
-        # exchanges in `repeated` and `unanswered` have their correlation id in `outstanding` too
-        waits = self.outstanding or self.headless or self.tokens or self.in_order or self.early or self.broken
-        return self.asked_from <= since and not waits
-
     def take(
         self,
         answers: list[Item],

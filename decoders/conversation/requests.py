@@ -80,11 +80,6 @@ class Requests(Framer):
         self.among = definitions.among_kafka
         """Request types of dialects that may occur among Kafka's requests, by API key."""
 
-    @property
-    def rests(self) -> bool:
-        plain = self.recognised and self.foreign is None and not self.sasl and self.current is None
-        return plain and super().rests
-
     def feed(self, event: Run | Gap | End, out: list[Item]) -> None:
         """Process an event of this side; the items that it completes are appended to `out`."""
         if self.over or (self.foreign is not None and not self._may_be_kafka(event)):

@@ -64,10 +64,6 @@ class Responses(Framer):
         self.unasked: Unasked | None = None
         """Recognises responses if the capture holds no requests; None if it does."""
 
-    @property
-    def rests(self) -> bool:
-        return not self.foreign and not self.late and super().rests
-
     def look(self, start: int, *, chained: bool, begin: bool = False, lost: int | None = None) -> None:
         self.awaited = Awaited(self.outstanding, self.limit)
         super().look(start, chained=chained, begin=begin, lost=lost)

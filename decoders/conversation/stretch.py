@@ -78,13 +78,6 @@ class Stretch:
         self.ats += run.at
         self.times += run.times
 
-    def pass_over(self, run: Run) -> None:
-        """Append an adjoining run that is complete and in order, and drop all segments at once."""
-        last = run.ends[-1] - (run.ends[-2] if len(run.ends) > 1 else run.start)
-        self.top = max(self.top, run.at[-1] + max(last - 1, 0))
-        self.ends.append(run.ends[-1])
-        self.drop(self.end)
-
     def _extend_rest(self, run: Run, old: int) -> None:
         """Append the part of `run` after the stream offset `old`."""
         first = bisect_right(run.ends, old)

@@ -75,8 +75,6 @@ def test_the_loops_are_compiled_where_they_can_be(names: list[str]) -> None:
     loops = {
         "kproxy/captures/formats/_block",
         "kproxy/captures/formats/_starts",
-        "kproxy/captures/spark/claims/_checks",
-        "kproxy/captures/spark/claims/_looked",
         "kproxy/decoders/conversation/_loop",
         "kproxy/decoders/conversation/_pairing",
         "kproxy/decoders/batches/_loop",

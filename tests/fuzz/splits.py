@@ -1,6 +1,6 @@
 """Tables of a capture in splits are those of an export of it, whatever became of its packets and wherever it is cut.
 
-So nothing that a split claims, and nothing that stage 2 passes over, depends on what a split cannot see.
+So no row depends on what a split cannot see.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from random import Random
 from unittest.mock import patch
 
 from kproxy.captures.spark import local
-from kproxy.captures.spark.claims import claiming, plain
+from kproxy.captures.spark.read import parcels
 from kproxy.captures.spark.read.flows import Options
 from kproxy.captures.tables.schema import TABLES, WITHOUT_BODIES
 from tests.captures import files, traffic
@@ -50,12 +50,12 @@ def once(random: Random) -> None:
         taken = damage(taken, random)
     bodies = random.random() < 0.5
     tables = tuple(TABLES) if bodies else WITHOUT_BODIES
-    with tempfile.TemporaryDirectory() as folder, patch.object(plain, "LEAST", random.choice((2, 2, 8))):
+    with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.pcap"
         path.write_bytes(files.pcap(taken))
         expected = exported([path], *([] if bodies else ["--no-bodies"]), tables=tables)
         planned = cut_at(path, [random.random() for _ in range(random.randrange(8))])
-        portion, group = random.choice((1, 30, 1 << 20)), random.choice((1, 30, claiming.GROUP))
-        with patch.object(claiming, "SEGMENTS_OF_PORTION", portion), patch.object(claiming, "GROUP", group):
+        portion, group = random.choice((1, 30, 1 << 20)), random.choice((1, 30, parcels.GROUP))
+        with patch.object(parcels, "SEGMENTS_OF_PORTION", portion), patch.object(parcels, "GROUP", group):
             found = local.of_plan(planned, Options(tables, bodies=bodies), size=1 << 40)
         assert_same({name: counted(found[name].to_pylist()) for name in tables}, expected)

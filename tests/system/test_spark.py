@@ -17,7 +17,6 @@ import pytest
 
 from kproxy.captures.spark import job
 from kproxy.captures.spark import tables as spark_tables
-from kproxy.captures.spark.plan.splits import Read, Split
 from kproxy.captures.spark.read.flows import Options
 from kproxy.captures.spark.write.parquet import write
 from kproxy.captures.tables.schema import TABLES, USUAL
@@ -224,35 +223,7 @@ def test_the_command_writes_what_an_export_writes(tmp_path: Path) -> None:
     assert not list(out.glob(".*"))
 
 
-def test_flows_of_which_too_little_was_sent(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are read once more, and sent with all their bytes."""
-    claims_of = job._claims
-
-    def forgetful(*given: Any) -> Read:
-        read = claims_of(*given)
-
-        def forget(split: Split, capture: str) -> Iterator[Any]:
-            from kproxy.captures.spark.claims import claiming
-
-            kept = claiming.kept
-            claiming.kept = lambda packets, bodies, looked: kept(packets, (bodies[0] - 4, bodies[1]), looked)
-            try:
-                yield from read(split, capture)
-            finally:
-                claiming.kept = kept
-
-        return forget
-
-    monkeypatch.setattr(job, "_claims", forgetful)
-    capture = traffic.LIBRDKAFKA
-    made = job.make(spark, [capture], Options(USUAL), size=1 << 16)
-    assert len(made.kept) == 3, "what was judged once more is kept, too"
-    write(made, tmp_path / "out")
-    made.release()
-    assert_same(written(tmp_path / "out", USUAL), exported([capture], tables=USUAL))
-
-
-def test_reading_judging_counting_and_writing_are_one_job_each(spark: Any, tmp_path: Path) -> None:
+def test_reading_joining_and_writing_are_one_job_each(spark: Any, tmp_path: Path) -> None:
     """Each has to be planned, and waits for the one before."""
     context = spark.sparkContext
     context.setJobGroup("counted", "")
@@ -262,7 +233,7 @@ def test_reading_judging_counting_and_writing_are_one_job_each(spark: Any, tmp_p
     finally:
         context.setLocalProperty("spark.jobGroup.id", None)
     assert rows["exchanges"] > 1000
-    assert len(context.statusTracker().getJobIdsForGroup("counted")) == 4
+    assert len(context.statusTracker().getJobIdsForGroup("counted")) == 3
 
 
 def test_a_job_has_the_workers_that_the_session_started(spark: Any) -> None:

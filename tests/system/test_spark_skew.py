@@ -18,7 +18,7 @@ from kproxy.captures.spark.read.flows import Options
 from kproxy.captures.spark.write.parquet import write
 from tests.captures import files, traffic
 from tests.captures.spark.comparing import Rows, assert_same, exported, written
-from tests.captures.spark.test_claims import COORDINATOR, Talk, find_coordinator, response, timed
+from tests.captures.spark.test_joined import COORDINATOR, Talk, find_coordinator, response, timed
 from tests.support.multiply import lengthen, multiply
 from tests.support.spark import local_session
 

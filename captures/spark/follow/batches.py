@@ -13,13 +13,13 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from kproxy.captures.spark import job
 from kproxy.captures.spark.follow.carry import NUMBERED_AS, Carry
-from kproxy.captures.spark.follow.flow_states import carried
+from kproxy.captures.spark.follow.flow_states import STATE_KIND, carried
 from kproxy.captures.spark.plan.order import Order, Summary
 from kproxy.captures.spark.plan.splits import WIDE, plan
 from kproxy.captures.spark.read.closing import CLOSED, Closer, Numbers
 from kproxy.captures.spark.read.facts import Facts
-from kproxy.captures.spark.read.flows import FINAL, ITEMS, SORTED, STATE, Options
-from kproxy.captures.spark.read.reading import SEGMENTS, read
+from kproxy.captures.spark.read.flows import FINAL, SORTED, Options
+from kproxy.captures.spark.read.packing import PARCELS, STATE
 from kproxy.captures.spark.session.workers import Stage, mapped
 from kproxy.captures.spark.write import parts
 from kproxy.captures.spark.write.parts import Part
@@ -79,27 +79,17 @@ def make(
     before = carry.groups + len(gone)
     if there:
         planned = plan([one.path for one in there], size, before)
-        wanted = options.ports
-        _, segments, order, _ = job.segments(spark, planned, size, SEGMENTS, lambda split, _: read(split, wanted))
+        _, sent, order, _ = job.segments(spark, planned, size, options.ports)
     else:
-        segments, order = spark.createDataFrame([], from_arrow_schema(SEGMENTS)), Order(carry.capture or "", ())
+        sent, order = spark.createDataFrame([], from_arrow_schema(PARCELS)), Order(carry.capture or "", ())
     order = carry.order(Order(order.capture, (*gone, *order.summaries)))
-    rows = segments.where("summary is null")
-    if states is not None:
-        rows = rows.unionByName(_as_segments(states))
     count = job.parallelism(spark, len(order.summaries) - len(carry.summaries))
-    drafted = job.kept(
-        mapped(
-            rows.repartition(count, "flow_id").sortWithinPartitions("flow_id", "position"),
-            _carried(options, order, carry),
-            ITEMS,
-        )
-    )
-    items = drafted.where("state is null")
-    numbered = items.where("number is null").groupBy("kind", "range").count().collect()
-    numbers = Numbers.of([(row["kind"], row["range"], row["count"]) for row in numbered], carry.counts)
-    for_good = list(job.learned_facts(items.where(f.col("standing") == FINAL)))
-    facts = Facts([*carry.facts, *for_good, *job.learned_facts(items.where(f.col("standing") != FINAL))])
+    with_states = sent if states is None else sent.unionByName(_as_parcels(states))
+    drafted = job.drafted(with_states, count, _carried(options, order, carry))
+    items, digest = job.of_rows(drafted), job.digest_of(drafted)
+    numbers = Numbers.of(digest.counted, carry.counts)
+    for_good = job.learned(digest, drafted)
+    facts = Facts([*carry.facts, *for_good, *job.learned(digest, drafted, final=False)])
     closed = job.kept(
         mapped(
             items.repartition(count, "range").sortWithinPartitions(*SORTED),
@@ -112,8 +102,8 @@ def make(
     standing = f.col("standing")
     return Batch(
         parts.items(closed.where(standing == FINAL)), parts.items(closed.where(standing != FINAL)),
-        _of_files(after, order), after, drafted.where("state is not null").select("flow_id", "state"),
-        (segments, drafted, closed),
+        _of_files(after, order), after, drafted.where(f.col("kind") == STATE_KIND).select("flow_id", "state"),
+        (sent, drafted, closed),
     )  # fmt: skip
 
 
@@ -122,9 +112,9 @@ def _lost(file: File, group: int) -> Summary:
     return Summary(0, group, file.path, base, max(file.size, 1), base, base, base, error=GONE)
 
 
-def _as_segments(states: DataFrame) -> DataFrame:
-    given = {"flow_id": f.col("flow_id"), "position": f.lit(STATE), "payload": f.col("state")}
-    schema = from_arrow_schema(SEGMENTS)
+def _as_parcels(states: DataFrame) -> DataFrame:
+    given = {"flow_id": f.col("flow_id"), "position": f.lit(STATE), "data": f.col("state")}
+    schema = from_arrow_schema(PARCELS)
     return states.select(*(given.get(one.name, f.lit(None)).cast(one.dataType).alias(one.name) for one in schema))
 
 

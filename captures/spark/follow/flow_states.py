@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from kproxy.captures.spark.follow.state import Reader, StateError, Writer, pack, unpack
 from kproxy.captures.spark.plan.order import Order
-from kproxy.captures.spark.read.flows import ITEMS, OPEN, STATE, Flow, Held, Options, Place, items
-from kproxy.captures.spark.read.reading import SEGMENTS
+from kproxy.captures.spark.read.flows import Flow, Held, Options, Place, items, of_state
+from kproxy.captures.spark.read.packing import PARCELS, STATE
 from kproxy.captures.tcp.direction import Direction, Piece
 from kproxy.decoders.conversation.recognition import Known, known
 from kproxy.decoders.conversation.stretch import Stretch
@@ -88,15 +88,14 @@ def carried(batches: Iterable[Any], options: Options, order: Order, numbers: Map
 
 
 def state_rows(states: Mapping[int, bytes]) -> Any:
-    """States of flows as rows that precede the flows' segments: a batch of captures.spark.read.reading.SEGMENTS."""
-    given = {"flow_id": list(states), "position": [STATE] * len(states), "payload": list(states.values())}
-    columns = [pa.array(given.get(field.name, [None] * len(states)), field.type) for field in SEGMENTS]
-    return pa.record_batch(columns, schema=SEGMENTS)
+    """States of flows as rows that precede the flows' parcels: a batch of captures.spark.read.packing.PARCELS."""
+    given = {"flow_id": list(states), "position": [STATE] * len(states), "data": list(states.values())}
+    columns = [pa.array(given.get(field.name, [None] * len(states)), field.type) for field in PARCELS]
+    return pa.record_batch(columns, schema=PARCELS)
 
 
 def _left(number: int, flow: Flow) -> Iterator[Any]:
-    held = {"kind": STATE_KIND, "range": 0, "nth": 0, "rank": 0, "standing": OPEN, "flow_id": number}
-    yield tuple((held | {"state": dump(flow)}).get(name) for name in ITEMS.names)
+    yield of_state(STATE_KIND, dump(flow), number)
     if not flow.over:
         flow.presume()
     yield from flow.end()

@@ -32,7 +32,6 @@ from typing import Any, Final
 import zstandard
 
 from kproxy.captures import reader
-from kproxy.captures.tcp.reassembly import as_list
 from kproxy.decoders.conversation import conversation
 from kproxy.decoders.conversation.candidates import Awaited
 
@@ -61,7 +60,6 @@ MODULES: Final = (
 )
 """Modules from which classes in a state may come; a name that ends with a dot stands for a package."""
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
-    "as_list": as_list,
     "fits": conversation._fits,  # noqa: SLF001  # partial of it is in each conversation
     "same": reader._same,  # noqa: SLF001
 }

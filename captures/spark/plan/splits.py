@@ -7,12 +7,12 @@ the sizes of preceding files need not be known.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from glob import glob
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from kproxy.captures.errors import CaptureError, FormatError
 from kproxy.captures.formats import detect
@@ -55,10 +55,6 @@ class Split:
     """Whether this is the only split of its file."""
     secrets: Secrets = field(default_factory=dict, repr=False)
     """TLS secrets besides those in the files; only splits without a walker have any."""
-
-
-Read = Callable[[Split, str], Iterator[Any]]
-"""Reads a split of the reading with this name; gives batches that include summaries (captures.spark.read.reading)."""
 
 
 @dataclass(frozen=True, slots=True)

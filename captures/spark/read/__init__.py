@@ -1,1 +1,1 @@
-"""Reads without claims: splits become segments, the segments of a flow become items, items become rows."""
+"""The stages: splits become parcels of flows, parcels become items, items become rows."""

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from kproxy.captures.announced import ADDRESS
 from kproxy.captures.spark.read.facts import Facts, Position, Then
+from kproxy.captures.spark.read.packing import PARCELS
 from kproxy.decoders.exchange import Exchange
 from kproxy.decoders.exchange_row import ExchangeRow, Learnt, Unavailable
 from kproxy.decoders.filters import Expression
@@ -24,13 +25,12 @@ from kproxy.decoders.schema import Definitions
 from kproxy.decoders.stream import Source
 
 NUMBERS: Final = -2
-"""`position` of rows that hold a number in their payload; these rows precede the parcels of their flow."""
+"""`position` of rows whose `data` is a number; these rows precede the parcels of their flow."""
 _NUMBERS: Final = frozenset({"number", "connection"})
 """Attributes of filters that are numbers over all flows."""
 _NUMBERED: Final = struct.Struct("=5q")
 """Layout of a row that holds a number: index into _COUNTED, place of the item (started, born, rank), number."""
 _COUNTED: Final = ("exchange", "flow")
-_ROWS: Final = pa.schema([("flow_id", pa.int64()), ("position", pa.int64()), ("data", pa.binary())])
 
 
 def asks_for_numbers(expression: Expression) -> bool:
@@ -102,17 +102,18 @@ def _port(address: str) -> str:
 
 
 def numbered(items: Iterable[tuple[int, str, int, int, int, int]]) -> Any:
-    """Numbers as rows that precede the parcels of their flows: a batch of captures.spark.claims.claiming.PARCELS.
+    """Numbers as rows that precede the parcels of their flows: a batch of captures.spark.read.packing.PARCELS.
 
     Each of `items` is (flow_id, counter, started, born, rank, number).
     """
     given = list(items)
     data = [_NUMBERED.pack(_COUNTED.index(counted), *rest) for _, counted, *rest in given]
     columns = {"flow_id": [flow for flow, *_ in given], "position": [NUMBERS] * len(given), "data": data}
-    return pa.record_batch([pa.array(columns[one.name], one.type) for one in _ROWS], schema=_ROWS)
+    arrays = [pa.array(columns.get(one.name, [None] * len(given)), one.type) for one in PARCELS]
+    return pa.record_batch(arrays, schema=PARCELS)
 
 
 def number_of(data: Any) -> tuple[tuple[str, int, int, int], int]:
-    """((counter, started, born, rank), number) in the payload of a row that `numbered` made."""
+    """((counter, started, born, rank), number) in the `data` of a row that `numbered` made."""
     counted, started, born, rank, number = _NUMBERED.unpack(data)
     return (_COUNTED[counted], started, born, rank), number

@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kproxy.captures.spark.claims.numbering import Among
 from kproxy.captures.spark.read.asking import numbered
 from kproxy.captures.spark.read.facts import Facts, Position, Then
 from kproxy.captures.spark.read.flows import COUNTED, ITEMS, MADE, Held, Open, Options, nested, records_of
@@ -57,9 +56,7 @@ class Numbers:
 class Counting:
     """Numbers items; those of a range must be adjacent, in the order captures.spark.read.flows.SORTED."""
 
-    def __init__(self, numbers: Numbers, among: Among | None = None) -> None:
-        """`among` tells how many claims began before an item (captures.spark.claims.numbering.Among)."""
-        self._among = among or Among()
+    def __init__(self, numbers: Numbers) -> None:
         self._numbers = numbers
         self._range: int | None = None
         self._counted = {"exchange": 0, "flow": 0}
@@ -68,8 +65,8 @@ class Counting:
         """The number of each item among the items of its kind; 0 for a kind that is not counted."""
         found = []
         counted = self._counted
-        columns = (batch.column(name).to_pylist() for name in ("kind", "started", "range", "number"))
-        for kind, at, span, number in zip(*columns, strict=True):
+        columns = (batch.column(name).to_pylist() for name in ("kind", "range", "number"))
+        for kind, span, number in zip(*columns, strict=True):
             if span != self._range:
                 self._range = span
                 for each, before in self._numbers.before.items():
@@ -79,7 +76,7 @@ class Counting:
                 found.append(number or 0)
             else:
                 counted[counts_as] += 1
-                found.append(counted[counts_as] + (self._among.claims_before(at) if counts_as == "exchange" else 0))
+                found.append(counted[counts_as])
         return found
 
     def rows(self, batches: Iterable[Any]) -> Iterator[Any]:
@@ -95,11 +92,10 @@ class Counting:
 class Closer:
     """Completes items; those of a range must be adjacent, in the order captures.spark.read.flows.SORTED."""
 
-    def __init__(self, options: Options, facts: Facts, numbers: Numbers, among: Among | None = None) -> None:
-        """`among` tells how many claims began before an item (captures.spark.claims.numbering.Among)."""
+    def __init__(self, options: Options, facts: Facts, numbers: Numbers) -> None:
         self._options = options
         self._facts = facts
-        self._counting = Counting(numbers, among)
+        self._counting = Counting(numbers)
         self._nodes = facts.nodes
 
     def close(self, batches: Iterable[Any]) -> Iterator[Any]:

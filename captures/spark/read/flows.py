@@ -1,9 +1,9 @@
 """Stage 2: turns the segments of flows into items: drafts of rows for exchanges, stream problems and flows, as Arrow
 batches.
 
-The segments of a flow must be adjacent and in the order of their position. They pass through the parts that read any
-capture: reassembly, orientation and conversations of captures.reader, and the drafts of captures.tables. Stage 3
-(captures.spark.read.closing) adds the values that depend on other flows: numbers, names of topic ids and node ids.
+The segments of a flow pass through the parts that read any capture: reassembly, orientation and conversations of
+captures.reader, and the drafts of captures.tables. Stage 3 (captures.spark.read.closing) adds the values that depend on
+other flows: numbers, names of topic ids and node ids.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import pickle
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import zstandard
 
 from kproxy.captures.announced import AnnouncedKnowledge, AnnouncedNodes
 from kproxy.captures.definitions import definitions
@@ -26,20 +26,19 @@ from kproxy.captures.keys import Key
 from kproxy.captures.ports import Ports
 from kproxy.captures.reader import BATCH, Done, Reader
 from kproxy.captures.source import FileSource
-from kproxy.captures.spark.claims.plain import Passing
 from kproxy.captures.spark.plan.order import Order
-from kproxy.captures.spark.read.asking import Asked, asks_for_numbers, asks_others
+from kproxy.captures.spark.read.asking import NUMBERS, Asked, asks_for_numbers, asks_others, number_of
+from kproxy.captures.spark.read.digest import DIGEST, Digest
 from kproxy.captures.spark.read.facts import NODE, Facts
+from kproxy.captures.spark.read.packing import STATE, Parcel, unpack
 from kproxy.captures.tables import arrow
 from kproxy.captures.tables.flows import FlowCounter
 from kproxy.captures.tables.records import record_rows
 from kproxy.captures.tables.rows import Draft, Drafter, Row, nodes
 from kproxy.captures.tables.schema import CAPTURES, FLOWS, RECORDS, TABLES
 from kproxy.captures.tcp.direction import Direction
-from kproxy.captures.tcp.packets import Ints, Packets, nothing
-from kproxy.captures.tcp.reassembly import Share, as_array, as_list
-from kproxy.decoders.conversation.conversation import Conversation
-from kproxy.decoders.conversation.dialect import DialectConversation
+from kproxy.captures.tcp.packets import nothing
+from kproxy.captures.tcp.reassembly import Share
 from kproxy.decoders.exchange import Connection, Exchange, StreamProblem
 from kproxy.decoders.filters import Expression, Matcher
 from kproxy.decoders.knowledge import RESERVED, Knowledge
@@ -83,21 +82,16 @@ in the order (done, born, nth). `range` is started >> GRANULE. The `started` of 
 
 `learned` holds the facts in the item for other flows. `open`, if present, is a pickled Open, and the item has no rows
 yet. `number` is present if an earlier batch of a stream numbered the item. `standing` is FINAL, or the item's state
-until the next batch of a stream (OPEN, PRESUMED). Rows of kind "state" hold the `state` of their flow for the next
-batch (captures.spark.follow.flow_states).
+until the next batch of a stream (OPEN, PRESUMED). Two kinds have a `state` and no rows: "state", that of a flow for the
+next batch (captures.spark.follow.flow_states), and DIGEST.
 """
 Place = tuple[str, int, int, int]
 """Where an item that is counted began: (counter, started, born, rank); the counter is "exchange" or "flow"."""
-STATE: Final = -1
-"""`position` of a row that holds the state of a flow in its payload; the row precedes the flow's segments."""
 FINAL: Final = "final"
 OPEN: Final = "open"
 """Standing of an item that has begun; its rows are those that it has if the capture ends here."""
 PRESUMED: Final = "presumed"
 """Standing of an item that exists only if the capture ends here."""
-_NO_EXCHANGE: Final = (None, None, None, 0, 0, None, FINAL, None, None)
-"""The columns of ITEMS from `started` to `open`, for an item that has no rows."""
-_NO_ROWS: Final = (None,) * len(MADE)
 COUNTED: Final = {"exchange": "exchange", "begun": "exchange", "flow": "flow"}
 """By kind of an item, the name of its counter."""
 NUMBERED: Final = [kind for kind, counts_as in COUNTED.items() if counts_as == "exchange"]
@@ -212,30 +206,12 @@ class FlowReader(Reader):
         self._silences = order.silences
         self._ends = order.end
         self._born: dict[Connection, int] = {}
-        self._passing: Passing | None = None
 
     def _orient(self, talk: Any, events: list[Any]) -> list[Any]:
         taken = super()._orient(talk, events)
         if talk.conversation is not None:
             self._born[talk.conversation.connection] = talk.connection.first_at
         return taken
-
-    def _converse(self, conversation: Conversation | DialectConversation, events: list[Any]) -> Done:
-        passing, self._passing = self._passing, None
-        if passing is not None:
-            if isinstance(conversation, Conversation) and passing.over(conversation, events):
-                return []
-            passing.read()
-        return super()._converse(conversation, events)
-
-    def pass_over(self, share: Share, passing: Passing) -> Iterator[Progress]:
-        """Like `of`, for segments that the conversation may skip (captures.spark.claims.plain.Passing)."""
-        self._passing, self._reassembler.numbers = passing, as_array
-        yield from self.of(share, len(share.packets))
-        if self._passing is not None:
-            # Some packets wait for others, so the segments were not skipped; they are read once the others have come.
-            self._passing.read()
-        self._passing, self._reassembler.numbers = None, as_list
 
     def resume(self, order: Order) -> None:
         """Continue with the segments of another batch, all of which follow the earlier ones."""
@@ -259,24 +235,24 @@ class FlowReader(Reader):
         """The address of a connection's first packet."""
         return self._born[connection]
 
-    def of(self, share: Share, most: int = BATCH) -> Iterator[Progress]:
+    def of(self, share: Share) -> Iterator[Progress]:
         """(exchanges that began, items that became complete) in some segments, both with addresses.
 
-        At most `most` segments are handled at a time; each time gives one result.
+        At most BATCH segments are handled at a time; each time gives one result.
         """
         at = share.packets.at
         if self._silences and int(at[-1]) >= self._silences[0][0]:
             border, before, after = self._silences[0]
             count = int(np.searchsorted(at, border))
-            yield from self._pieces(share.of(slice(count)), most)
+            yield from self._pieces(share.of(slice(count)))
             self._silences = self._silences[1:]
-            yield from self.of(replace(share.of(slice(count, None)), missing=(before, after)), most)
+            yield from self.of(replace(share.of(slice(count, None)), missing=(before, after)))
         else:
-            yield from self._pieces(share, most)
+            yield from self._pieces(share)
 
-    def _pieces(self, share: Share, most: int) -> Iterator[Progress]:
-        for start in range(0, len(share.packets), most):
-            piece = share.of(slice(start, start + most))
+    def _pieces(self, share: Share) -> Iterator[Progress]:
+        for start in range(0, len(share.packets), BATCH):
+            piece = share.of(slice(start, start + BATCH))
             yield self._some(replace(piece, missing=None) if start else piece)
 
     def _some(self, share: Share) -> Progress:
@@ -312,7 +288,7 @@ class Flow:
         """`number` is the flow_id; `epochs` counts earlier connections (captures.tables.keys.Flows)."""
         self.number = number
         self.source = Held() if source is None else source
-        self.numbers: Mapping[Place, int] = {}
+        self.numbers: dict[Place, int] = {}
         self._order = order
         self._options = options
         self._counter = FlowCounter(order.capture, ())
@@ -334,20 +310,22 @@ class Flow:
         self._begun: tuple[int, frozenset[Connection]] | None = None
         """After `presume`: (last rank before it, connections that had exchanges before it)."""
 
-    def take(self, batch: Any) -> Iterator[Any]:
+    def take(self, parcel: Parcel) -> Iterator[Any]:
         """The items that further segments of the flow complete."""
-        some = share(batch, self.source, self._order)
-        self._counter.packets(some.packets)
-        yield from self.of(some)
-
-    def of(self, some: Share) -> Iterator[Any]:
-        """The items that some segments complete, whose bytes the source already has."""
-        for began, done in self._reader.of(some):
+        for key, first, last, counts, new in parcel.counts:
+            self._counter.count(key, first, last, counts, new=new)
+        self.source.extend(parcel.pieces())
+        for began, done in self._reader.of(_share(parcel, self._order)):
             yield from self._items(began, done)
+
+    def take_number(self, data: bytes) -> None:
+        """Note the number of an item, from a row that captures.spark.read.asking.numbered made."""
+        place, number = number_of(data)
+        self.numbers[place] = number
 
     def resume(self, order: Order, numbers: Mapping[Place, int]) -> None:
         """Continue in the next batch of a stream; `numbers` are those of items that earlier batches numbered."""
-        self.numbers = numbers
+        self.numbers = dict(numbers)
         self._reader.resume(order)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -440,10 +418,6 @@ class Flow:
             rows[RECORDS.name] = records_of(draft.key, item, self._reader, knowledge)
         return self._item("exchange", started, at, born, rows, learned, rank=rank)
 
-    def note(self, kind: str, span: int, state: Any) -> tuple[Any, ...]:
-        """An item without rows, with this kind, range and state."""
-        return kind, span, *_NO_EXCHANGE, self.number, state, *_NO_ROWS
-
     def _item(
         self,
         kind: str,
@@ -471,36 +445,11 @@ class Flow:
         )  # fmt: skip
 
 
-def share(batch: Any, source: Held, order: Order) -> Share:
-    """The Share of segments of a flow (captures.spark.read.reading.SEGMENTS); their bytes are added to `source`."""
-    numbers = {
-        name: batch.column(name).to_numpy()
-        for name in ("ts_ns", "clock_ns", "seq", "ack", "flags", "address", "reached", "length")
-    }
-    payload = batch.column("payload")
-    _, offsets, data = payload.buffers()
-    ends = np.frombuffer(offsets, np.int32)[payload.offset : payload.offset + len(payload) + 1].astype(np.int64)
-    stored = ends[1:] - ends[:-1]
-    held = memoryview(data) if data is not None else memoryview(b"")
-    at = numbers["address"]
-    for i in np.flatnonzero(stored).tolist():
-        source.add(int(at[i]), held[int(ends[i]) : int(ends[i + 1])])
-    comments = batch.column("comment")
-    said = {} if comments.null_count == len(comments) else dict(enumerate(comments.to_pylist()))
-    directions = batch.column("direction").dictionary_encode()
-    packets = Packets(
-        directions.dictionary.to_pylist(), directions.indices.to_numpy().astype(np.int64),
-        numbers["ts_ns"], numbers["seq"], numbers["ack"], numbers["flags"],
-        at, numbers["length"], stored, {i: text for i, text in said.items() if text is not None},
-    )  # fmt: skip
-    return shared(packets, batch.column("position").to_numpy(), numbers["reached"], numbers["clock_ns"], order)
-
-
-def shared(packets: Packets, position: Ints, reached: Ints, clock: Ints, order: Order) -> Share:
-    """The Share of packets of a flow; `position`, `reached` and `clock` are columns of SEGMENTS."""
+def _share(parcel: Parcel, order: Order) -> Share:
     starts, clocks = order.clocks
-    before = clocks[np.searchsorted(starts, packets.at, "right") - 1]
-    return Share(packets, order.which(position), reached, np.maximum(clock, before), 0, 0)
+    before = clocks[np.searchsorted(starts, parcel.packets.at, "right") - 1]
+    clock = np.maximum(parcel.clock, before)
+    return Share(parcel.packets, order.which(parcel.position), parcel.reached, clock, 0, 0)
 
 
 def open_records(item: Exchange, source: Source, precision: int) -> OpenRecords:
@@ -531,13 +480,13 @@ def items(
     restore: Restore | None = None,
     end: Callable[[int, Flow], Iterator[Any]] | None = None,
 ) -> Iterator[Any]:
-    """The items of flows as batches of ITEMS, from their segments (captures.spark.read.reading.SEGMENTS).
+    """The items of flows as batches of ITEMS, from their parcels (captures.spark.read.packing.PARCELS).
 
-    The segments of a flow must be adjacent, in the order of their position, after its state if it has one; batches may
-    be cut anywhere. `end` yields the items that follow a flow's last segment; by default these are the items that the
-    end of the capture completes.
+    The rows of a flow must be adjacent, in the order of their position; batches may be cut anywhere. `restore` makes a
+    flow from the row of its state. `end` yields the items that follow a flow's last segment; by default these are the
+    items that the end of the capture completes. The last item is the digest of the others.
     """
-    return packed(_items(batches, options, order, restore, end or _end))
+    return _packed(_digested(_items(batches, options, order, restore, end or _end)))
 
 
 def _end(_: int, flow: Flow) -> Iterator[Any]:
@@ -553,32 +502,53 @@ def _items(
 ) -> Iterator[Any]:
     flow: Flow | None = None
     number = 0
+    decompress = zstandard.ZstdDecompressor().decompress
     for batch in batches:
-        if not batch.num_rows:
-            continue
-        flows = batch.column("flow_id")
-        numbers = flows.fill_null(0).to_numpy()
-        borders = [0, *(np.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist(), len(numbers)]
-        for start, until in pairwise(borders):
-            here = flows[start].as_py()
+        numbers, positions = (batch.column(name).to_pylist() for name in ("flow_id", "position"))
+        for here, position, data in zip(numbers, positions, batch.column("data"), strict=True):
             if here is None:
                 continue  # a summary
-            if flow is None or here != number:
-                if flow is not None:
-                    yield from end(number, flow)
-                flow, number = None, here
-            first = start
-            if flow is None and restore is not None and batch.column("position")[start].as_py() == STATE:
-                flow = restore(batch.column("payload")[start].as_py())
-                first += 1
+            if flow is not None and here != number:
+                yield from end(number, flow)
+                flow = None
+            number = here
+            if position == STATE and restore is not None:
+                flow = restore(data.as_py())
+                continue
             flow = flow or Flow(here, options, order)
-            if first < until:
-                yield from flow.take(batch.slice(first, until - first))
+            if position == NUMBERS:
+                flow.take_number(data.as_py())
+            else:
+                yield from flow.take(unpack(data.as_buffer(), decompress))
     if flow is not None:
         yield from end(number, flow)
 
 
-def packed(rows: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+_COLUMNS: Final = {name: index for index, name in enumerate(ITEMS.names)}
+
+
+def _digested(items: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    """Items, as tuples of the columns of ITEMS, followed by their digest."""
+    digest = Digest()
+    names = ("kind", "range", "number", FLOWS.name, "learned", "done", "born", "nth", "standing", "state")
+    kind, span, number, flows, learned, done, born, nth, standing, state = map(_COLUMNS.__getitem__, names)
+    for item in items:
+        if item[state] is None:
+            digest.take(item[kind], item[span], item[number], item[flows])
+            if item[learned]:
+                place = (item[done], item[born], item[nth])
+                digest.learn(item[learned], place, final=item[standing] == FINAL)
+        yield item
+    yield of_state(DIGEST, digest.packed())
+
+
+def of_state(kind: str, state: bytes, flow: int | None = None) -> tuple[Any, ...]:
+    """An item without rows that holds a `state`."""
+    held = {"kind": kind, "range": 0, "nth": 0, "rank": 0, "standing": OPEN, "flow_id": flow, "state": state}
+    return tuple(held.get(name) for name in ITEMS.names)
+
+
+def _packed(rows: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
     """Items, as tuples of the columns of ITEMS, in batches."""
     held: list[tuple[Any, ...]] = []
     for row in rows:

@@ -1,6 +1,7 @@
 """Stage 1: turns a split into its segments, as Arrow batches.
 
-Every TCP segment becomes a row with its bytes, under its flow; the summaries of the split come last. The split reports
+`read` gives every TCP segment as a row with its bytes, for the data source; captures.spark.read.parcels packs them for
+stage 2. The summaries of the split come last. The split reports
 trouble there if its walk does not end at the split's end, or if it has something that later splits need and cannot know
 (a new section or interface, a packet in IP fragments); the file is then read again as a whole
 (captures.spark.plan.order).
@@ -73,10 +74,6 @@ class Segments:
     view: memoryview
     base: int
     stays: bool
-
-    def only(self, flows: frozenset[int]) -> Segments:
-        """Those segments that belong to one of these flows."""
-        return self.some(np.isin(self.flows, list(flows)))
 
     def some(self, directions: Mask) -> Segments:
         """Those segments whose direction is chosen: `directions` is a mask over the packets' directions."""

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from kproxy.captures.spark.claims import upholding
-from kproxy.captures.spark.claims.claiming import TOLD
-from kproxy.captures.spark.claims.digest import Verdicts
-from kproxy.captures.spark.claims.upholding import Whole
 from kproxy.captures.spark.read.closing import TAKEN, Closer
 from kproxy.captures.spark.read.flows import MADE
 from kproxy.captures.spark.session.workers import mapped
@@ -62,15 +58,6 @@ def unclosed(drafted: DataFrame, closer: Callable[[], Closer]) -> Part:
         yield from unfolded(closer().close(batches), names)
 
     return Part(drafted, TAKEN, MADE, make)
-
-
-def claims(portions: DataFrame, verdicts: Mapping[int, Verdicts], whole: Whole) -> Part:
-    """The rows of confirmed claims in portions (captures.spark.claims.claiming.CLAIMED)."""
-
-    def make(batches: Iterable[Any], names: Sequence[str]) -> Iterator[tuple[str, Any]]:
-        yield from upholding.batches(batches, [name for name in TOLD if name in names], verdicts, whole)
-
-    return Part(portions, ("portion", "claims", "drafts"), TOLD, make)
 
 
 def unfolded(batches: Iterable[Any], names: Sequence[str]) -> Iterator[tuple[str, Any]]:

@@ -113,13 +113,11 @@ def event_loop() -> Iterator[Fact]:
 
 
 def loops() -> Iterator[Fact]:
-    from kproxy.captures.spark.claims.compiled import COMPILED as CLAIMS
     from kproxy.decoders.batches.compiled import COMPILED
     from kproxy.decoders.conversation.compiled import COMPILED as FRAMES
 
     yield _compiled("frame loop", "about half as fast", compiled=FRAMES)
     yield _compiled("record loop", "several times slower", compiled=COMPILED)
-    yield _compiled("loop over Spark's claims", "several times slower", compiled=CLAIMS)
 
 
 def message_path() -> Iterator[Fact]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.captures.spark.claims.by_flow import ByFlow
+from kproxy.captures.spark.read.by_flow import ByFlow
 from kproxy.captures.spark.read.reading import Segments
 from kproxy.captures.tcp.packets import Packets, numbered
 
@@ -62,15 +61,3 @@ def test_flow_after_flow(batches: list[tuple[list[bytes], bytes]], most: int) ->
     assert found == expected
     assert list(found) == sorted(expected)
     assert len(held) == len(keys)
-
-
-@pytest.mark.parametrize(("address", "segment"), [(0, 1), (9, 1), (10, 0), (25, 0), (30, 3)])
-def test_which_segment_holds_a_byte(address: int, segment: int) -> None:
-    """The flow with three segments comes after the other, and one of its segments is empty."""
-    held = ByFlow()
-    at, none, stored = np.array([0, 10, 10, 30]), np.zeros(4, np.int64), np.array([10, 0, 20, 5])
-    packets = Packets([b"ab", b"cd"], np.array([0, 0, 1, 0]), none, none, none, none, at, stored, stored)
-    held.add(Segments(packets, np.array([5, 2]), none, at, none, memoryview(b""), 0, stays=True))
-    (flows,) = held.groups(100)
-    assert flows.share.packets.at.tolist() == [10, 0, 10, 30]
-    assert flows.at(np.array([address])).tolist() == [segment]

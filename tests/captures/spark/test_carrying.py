@@ -14,7 +14,6 @@ from kproxy.captures.spark import local
 from kproxy.captures.spark.follow.carry import Carry
 from kproxy.captures.spark.follow.state import unpack
 from kproxy.captures.spark.plan.splits import plan
-from kproxy.captures.spark.read import reading
 from kproxy.captures.spark.read.flows import Options
 from kproxy.captures.tables.schema import TABLES
 from kproxy.decoders.filters import parse
@@ -52,8 +51,8 @@ def streamed(
     carry, states = Carry(), dict[int, bytes]()
     found: list[Rows] = []
     for paths in batches:
-        segments, _, order = local.ordered(plan(paths, size, carry.groups), size, lambda split, _: reading.read(split))
-        made = local.batch(segments, order, options, carry, states)
+        sent, _, order = local.ordered(plan(paths, size, carry.groups), size)
+        made = local.batch(sent, order, options, carry, states)
         if kept is not None:
             kept.append(made)
         carry, states = Carry.of(made.carry.json()), made.states

@@ -17,8 +17,8 @@ from kproxy.captures.tables.schema import TABLES
 from kproxy.captures.tcp import reassembly
 from tests.captures import files, traffic
 from tests.captures.spark.comparing import Rows, assert_same, counted, exported
-from tests.captures.spark.test_claims import COORDINATOR, Talk, find_coordinator, response, timed
 from tests.captures.spark.test_damaged import again, disordered, repeated, tcp_of, tiny
+from tests.captures.spark.test_joined import COORDINATOR, Talk, find_coordinator, response, timed
 from tests.support.thinned import thinned
 
 Damage = Callable[[list[files.Packet], random.Random], list[files.Packet]]

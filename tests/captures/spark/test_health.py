@@ -11,10 +11,7 @@ from scapy.layers.l2 import Ether
 
 from kproxy.captures.reader import read
 from kproxy.captures.spark import local
-from kproxy.captures.spark.claims import claiming
 from kproxy.captures.spark.plan.splits import plan
-from kproxy.captures.spark.read.flows import Options
-from kproxy.captures.tables.schema import TABLES
 from tests.captures import files
 
 MAC: Any = {"src": "02:00:00:00:00:01", "dst": "02:00:00:00:00:02"}
@@ -36,7 +33,6 @@ def test_splits_count_what_a_reader_counts(size: int, tmp_path: Path) -> None:
             expected[name] = expected.get(name, 0) + count
     planned = plan(paths, size)
     assert (len(planned.splits) > 2) == (size == 900)
-    options = Options(tuple(TABLES))
-    _, _, order = local.ordered(planned, size, lambda split, capture: claiming.read(split, options, capture))
+    _, _, order = local.ordered(planned, size)
     assert expected == {"WireGuard": 17, "MACsec": 6}
     assert order.health.unread == expected

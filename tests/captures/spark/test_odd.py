@@ -13,7 +13,7 @@ from kproxy.captures.spark.read.flows import Options
 from kproxy.captures.tables.schema import TABLES
 from tests.captures import files
 from tests.captures.spark.comparing import assert_same, counted, exported
-from tests.captures.spark.test_claims import (
+from tests.captures.spark.test_joined import (
     COORDINATOR,
     Talk,
     find_coordinator,

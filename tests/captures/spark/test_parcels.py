@@ -9,18 +9,24 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.captures.spark.claims.by_flow import Flows
-from kproxy.captures.spark.claims.packing import Columns, Parcels, unpack
-from kproxy.captures.spark.claims.plain import Plain
+from kproxy.captures.spark.read.by_flow import Flows
+from kproxy.captures.spark.read.packing import packed, unpack
 from kproxy.captures.tcp.packets import Ints, Packets, numbered
 from kproxy.captures.tcp.reassembly import Share
 
 NUMBER = st.integers(0, 1 << 62) | st.integers(0, 3)
 SEQUENCE = st.integers(0, (1 << 32) - 1)
+SIZE = st.integers(0, 9)
 KEYS = [b"ab", b"ba", b"cd"]
-SEGMENT = st.tuples(st.sampled_from(KEYS), NUMBER, SEQUENCE, SEQUENCE, *[NUMBER] * 7)
-"""A segment, with its position, reached and clock."""
-CLAIM = st.tuples(NUMBER, NUMBER, SEQUENCE)
+SEGMENT = st.tuples(st.sampled_from(KEYS), NUMBER, SEQUENCE, SEQUENCE, *[NUMBER] * 7, SIZE)
+"""A segment, with its position, reached and clock, and the number of its bytes that are sent."""
+
+
+class Numbered:
+    """A source in which each byte tells its address."""
+
+    def read(self, start: int, end: int) -> bytes:
+        return bytes(at % 251 for at in range(start, end))
 
 
 def columns(rows: list[tuple[Any, ...]], count: int) -> list[Ints]:
@@ -31,54 +37,39 @@ def rows(*columns: Iterable[Any]) -> list[tuple[Any, ...]]:
     return list(zip(*(each.tolist() if isinstance(each, np.ndarray) else each for each in columns), strict=True))
 
 
-FLOW = st.tuples(
-    st.lists(SEGMENT, min_size=1, max_size=8),
-    st.lists(st.tuples(NUMBER, st.binary(max_size=9)), max_size=5),
-    st.lists(CLAIM, max_size=5),
-)  # fmt: skip
-
-
 def starts(lists: Iterable[Collection[Any]]) -> Ints:
     return np.cumsum([0, *map(len, lists)])
 
 
-def gathered(flows: list[Any]) -> Flows:
-    """Flows numbered from 100, with a comment on each last segment."""
+def gathered(flows: list[Any]) -> tuple[Flows, Ints]:
+    """Flows numbered from 100, with a comment on each last segment; and the numbers of bytes that are sent."""
     keys: list[bytes] = []
     own, rest, comments = [], [], {}
-    for segments, _, _ in flows:
+    for segments in flows:
         directions, which = numbered(key for key, *_ in segments)
         own.append(which + len(keys))
         keys += directions
         rest += [numbers for _, *numbers in segments]
         comments[len(rest) - 1] = "said"
-    time, seq, ack, flags, at, length, stored, position, reached, clock = columns(rest, 10)
+    time, seq, ack, flags, at, length, stored, position, reached, clock, sent = columns(rest, 11)
     packets = Packets(keys, np.concatenate(own), time, seq, ack, flags, at, length, stored, comments)
     share = Share(packets, np.arange(len(rest)), reached, clock, 0, 0)
-    borders = starts({key for key, *_ in segments} for segments, _, _ in flows)
-    return Flows([*range(100, 100 + len(flows))], starts(one[0] for one in flows), borders, share, position)
+    borders = starts({key for key, *_ in segments} for segments in flows)
+    return Flows([*range(100, 100 + len(flows))], starts(flows), borders, share, position), sent
 
 
-@given(st.lists(FLOW, min_size=1, max_size=4))
+@given(st.lists(st.lists(SEGMENT, min_size=1, max_size=8), min_size=1, max_size=4))
 def test_what_was_packed(given: list[Any]) -> None:
-    flows = gathered(given)
-    sent = [(at, len(data)) for _, pieces, _ in given for at, data in pieces]
-    made = Parcels(
-        5, flows,
-        Columns(columns(sent, 2), starts(one[1] for one in given)),
-        b"".join(data for _, pieces, _ in given for _, data in pieces),
-        Columns(columns([claim for _, _, claims in given for claim in claims], 3), starts(one[2] for one in given)),
-        plain := {1: [Plain(0, 1, 1, 2, 3, "c:1", "b:2")]},
-    )  # fmt: skip
-    packed = list(made.packed())
-    assert [number for number, _, _ in packed] == flows.numbers
-    for i, ((segments, pieces, claims), (_, position, data)) in enumerate(zip(given, packed, strict=True)):
-        found = unpack(data)
-        packets = found.packets
-        assert (found.portion, found.plain, position) == (5, plain.get(i, []), found.position[0])
+    flows, sent = gathered(given)
+    source = Numbered()
+    found = list(packed(flows, sent, source))
+    assert [number for number, _, _ in found] == flows.numbers
+    for segments, (_, position, data) in zip(given, found, strict=True):
+        parcel = unpack(data)
+        packets = parcel.packets
+        assert position == parcel.position[0]
         assert packets.comments == {len(segments) - 1: "said"}
         of_packets = (packets.time, packets.seq, packets.ack, packets.flags, packets.at, packets.length, packets.stored)
-        assert rows(packets.keys, *of_packets, found.position, found.reached, found.clock) == segments
-        assert rows(found.pieces_at, found.sizes) == [(at, len(data)) for at, data in pieces]
-        assert bytes(found.pieces) == b"".join(data for _, data in pieces)
-        assert rows(found.asked, found.places, found.checks) == claims
+        assert rows(packets.keys, *of_packets, parcel.position, parcel.reached, parcel.clock, parcel.sent) == segments
+        expected = [(one[5], source.read(one[5], one[5] + one[11])) for one in segments if one[11]]
+        assert [(at, bytes(piece)) for at, piece in parcel.pieces()] == expected

@@ -1,29 +1,18 @@
-"""Claims of splits are kept if right, and a wrong claim never becomes a row."""
+"""What one connection tells another, and what files tell each other, gives the rows of an export."""
 
 from __future__ import annotations
 
 import json
-import pickle
 import struct
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pytest
-
 from kproxy.captures.spark import local
-from kproxy.captures.spark.claims import claiming, judging
-from kproxy.captures.spark.claims.checks import NUMBERS
-from kproxy.captures.spark.claims.compiled import Found, Looked, check
-from kproxy.captures.spark.plan.splits import plan
 from kproxy.captures.spark.read.flows import Options
-from kproxy.captures.tables.schema import TABLES, USUAL
-from kproxy.captures.tcp.packets import Ints, Packets
-from kproxy.decoders.exchange import Exchange
-from tests.captures import files, traffic
+from kproxy.captures.tables.schema import TABLES
+from tests.captures import files
 from tests.captures.spark.comparing import assert_same, counted, exported
-from tests.support.multiply import multiply
 
 SECOND = 1_000_000_000
 START = 1_700_000_000 * SECOND
@@ -113,73 +102,7 @@ def written(frames: Sequence[bytes], path: Path) -> Path:
     return path
 
 
-def test_next_to_nothing_is_sent_and_nearly_all_is_claimed(tmp_path: Path) -> None:
-    capture = tmp_path / "a.pcap"
-    multiply(traffic.BENCH, 1, capture)
-    options = Options(USUAL)
-    planned = plan([capture], 4 << 20)
-    made = [batch for split in planned.splits for batch in claiming.read(split, options, planned.capture)]
-    sent = sum(len(data) for batch in made for data in batch.column("data").drop_null().to_pylist())
-    told = [pickle.loads(data) for batch in made for data in batch.column("claims").drop_null().to_pylist()]
-    kept = sum(len(one.started) for one in told)
-    assert len(planned.splits) > 2
-    assert sent < capture.stat().st_size // 10
-    assert kept > 3000
-
-
-def test_rows_of_claims_become_columns_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claiming, "AT_ONCE", 7)
-    tables = assert_as_exported([traffic.LIBRDKAFKA])
-    assert all(len(tables[name]) > 7 for name in ("exchanges", "record_batches", "records"))
-
-
-class Wrong:
-    """The claims of a flow, with every other check changed."""
-
-    def __init__(self) -> None:
-        self._found = Found()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._found, name)
-
-    @property
-    def numbers(self) -> bytes:
-        rows = np.frombuffer(self._found.numbers, np.int64).reshape(-1, len(NUMBERS)).copy()
-        rows[::2, NUMBERS.index("check")] ^= 1
-        return rows.tobytes()
-
-
-def wrong(item: Exchange, started: int, done: int) -> int:
-    found = check(item, started, done)
-    return found and found ^ (item.correlation_id or 0) % 2
-
-
-@pytest.mark.parametrize(
-    ("of", "name", "other"), [(claiming, "Found", Wrong), (judging, "check", wrong)], ids=["of a split", "of the whole"]
-)
-def test_a_claim_that_is_wrong_is_no_row(of: Any, name: str, other: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(of, name, other)
-    assert_as_exported([traffic.LIBRDKAFKA], size=1 << 16)
-
-
-def test_flows_of_which_too_little_was_sent_are_sent_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept, read = claiming.kept, claiming.read
-    sent_whole: set[int] = set()
-
-    def reading(*given: Any, **more: Any) -> Any:
-        sent_whole.update(more.get("whole") or ())
-        return read(*given, **more)
-
-    def of_heads_less(packets: Packets, bodies: tuple[Ints, Ints], looked: Looked) -> tuple[Ints, Ints]:
-        return kept(packets, (bodies[0] - 4, bodies[1]), looked)
-
-    monkeypatch.setattr(claiming, "kept", of_heads_less)
-    monkeypatch.setattr(claiming, "read", reading)
-    assert_as_exported([traffic.LIBRDKAFKA], size=1 << 16)
-    assert sent_whole
-
-
-def test_a_claim_does_not_know_what_comes_behind_it_in_the_same_packet(tmp_path: Path) -> None:
+def test_an_exchange_does_not_know_what_comes_behind_it_in_the_same_packet(tmp_path: Path) -> None:
     talk = Talk()
     frames = [*talk.opening, talk.send(0, find_coordinator(1)), talk.send(0, request(3, 1, 2, struct.pack(">i", -1)))]
     broker = struct.pack(">ii", 1, 77) + b"\0\x0810.0.0.2" + struct.pack(">i", 9092) + b"\xff\xff"

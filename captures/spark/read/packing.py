@@ -1,30 +1,40 @@
 """A flow's part of a split as few bytes: what the shuffle between stage 1 and stage 2 carries.
 
 Columns of numbers are written as differences from those of a flow in order, byte plane by byte plane, so that zstd has
-little left to write. The columns of all flows of a portion are made at once, and each flow gets its part.
+little left to write. The columns of several flows are made at once, and each flow gets its part.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 import zstandard
 
-from kproxy.captures.spark.claims.by_flow import Flows
-from kproxy.captures.spark.claims.plain import Plain
+from kproxy.captures.spark.read.by_flow import Flows
 from kproxy.captures.tcp.packets import Ints, Packets, Where
+from kproxy.decoders.stream import Source
 
+PARCELS: Final = pa.schema([
+    ("flow_id", pa.int64()), ("position", pa.int64()), ("data", pa.binary()), ("summary", pa.string()),
+])  # fmt: skip
+"""The result of stage 1: `data` is a packed Parcel of the flow, whose first segment has this `position`.
+
+A row with a `summary` is as in captures.spark.read.reading.SEGMENTS. Rows with a negative `position` precede the
+parcels of their flow: STATE, or captures.spark.read.asking.NUMBERS.
+"""
+STATE: Final = -1
+"""`position` of a row whose `data` is the state of a flow (captures.spark.follow.flow_states)."""
 _LEVEL: Final = 1
 """Compression level of zstd: half the time of the default level, for 3 % more bytes."""
-_STEPS: Final = (3, 1, 2)
-"""For segments, pieces and claims: the number of leading columns that are written as differences of successive numbers.
-"""
+_STEPS: Final = 3
+"""Number of leading columns that are written as differences of successive numbers."""
 _Planes: TypeAlias = tuple[int, bytes, bytes, bytes]
 """Columns of equal length: (count of numbers, first number of each column, width in bytes of each column's numbers,
 data).
@@ -38,42 +48,28 @@ _ONE: Final = np.zeros(1, np.int64)
 
 @dataclass(slots=True)
 class Parcel:
-    """The segments of a flow in a portion of a split, and the portion's claims of its exchanges.
+    """The segments of a flow in a portion of a split.
 
     `packets` are the segments, `position`, `reached` and `clock` as in captures.spark.read.reading.SEGMENTS, `counts`
-    the result of captures.tables.flows.counted with directions in place of their numbers. `pieces` are the bytes that
-    are sent: `sizes` bytes from each of the addresses `pieces_at` on. The claims are in order: `asked` and `places` are
-    the addresses and stream offsets of their requests' first bytes, `checks` the results of
-    captures.spark.claims.checks.check. `plain` are stretches of segments that hold only claims, in order.
+    the result of captures.tables.flows.counted with directions in place of their numbers. `data` are the first
+    `sent[i]` captured bytes of each segment, one after the other.
     """
 
-    portion: int
     packets: Packets
     position: Ints
     reached: Ints
     clock: Ints
-    pieces_at: Ints
-    sizes: Ints
-    pieces: bytes | memoryview
-    asked: Ints
-    places: Ints
-    checks: Ints
-    plain: Sequence[Plain]
+    sent: Ints
+    data: memoryview
     counts: Sequence[tuple[bytes, int, int, list[int], bool]]
 
-    def sent(self, start: int, end: int) -> Iterator[tuple[int, bytes | memoryview]]:
-        """(address, bytes) of each piece that was sent of the segments [start, end).
-
-        If not all bytes were sent, the addresses of all segments grow.
-        """
-        at = self.packets.at
-        first = int(np.searchsorted(self.pieces_at, at[start])) if start else 0
-        until = int(np.searchsorted(self.pieces_at, at[end])) if end < len(at) else len(self.sizes)
-        ends = np.cumsum(self.sizes)[first:until]
-        for place, size, stop in zip(
-            self.pieces_at[first:until].tolist(), self.sizes[first:until].tolist(), ends.tolist(), strict=True
-        ):
-            yield place, self.pieces[stop - size : stop]
+    def pieces(self) -> Iterator[tuple[int, memoryview]]:
+        """(address, bytes) of each segment of which bytes were sent."""
+        some = np.flatnonzero(self.sent)
+        sizes = self.sent[some]
+        ends = np.cumsum(sizes)
+        for at, start, end in zip(self.packets.at[some].tolist(), (ends - sizes).tolist(), ends.tolist(), strict=True):
+            yield at, self.data[start:end]
 
 
 class Columns(NamedTuple):
@@ -83,67 +79,47 @@ class Columns(NamedTuple):
     starts: Ints
 
 
-@dataclass(frozen=True, slots=True)
-class Parcels:
-    """The parcels of a portion's flows, with the columns of Parcel.
+def packed(flows: Flows, sent: Ints, source: Source) -> Iterator[tuple[int, int, bytes]]:
+    """For each flow: its flow_id, the position of its first segment, and its parcel as bytes for `unpack`.
 
-    `pieces` has the columns `pieces_at` and `sizes`, and `data` holds their bytes; `claims` has the columns `asked`,
-    `places` and `checks`. `plain` are stretches by the flow's index in `flows`.
+    `sent` is the number of leading bytes of each segment that are sent; they are read from `source`.
     """
-
-    portion: int
-    flows: Flows
-    pieces: Columns
-    data: bytes
-    claims: Columns
-    plain: Mapping[int, Sequence[Plain]]
-
-    def packed(self) -> Iterator[tuple[int, int, bytes]]:
-        """For each flow: its flow_id, the position of its first segment, and its parcel as bytes for `unpack`."""
-        flows, compress = self.flows, zstandard.ZstdCompressor(_LEVEL).compress
-        packets, comments, counts = flows.share.packets, flows.comments, flows.counts
-        asked, places, checks = self.claims.columns
-        bases, segments = _of_segments(flows)
-        of_flows = zip(
-            flows.numbers,
-            flows.position[flows.starts[:-1]].tolist(),
-            pairwise(flows.directions.tolist()),
-            bases,
-            _planes(segments, _STEPS[0]),
-            _planes(self.pieces, _STEPS[1]),
-            _planes(Columns((asked, places), self.claims.starts), _STEPS[2]),
-            _parts(checks.astype("<u4").tobytes(), 4 * self.claims.starts),
-            _parts(self.data, np.append(0, np.cumsum(self.pieces.columns[1]))[self.pieces.starts]),
-            strict=True,
-        )
-        for i, (number, position, (first, end), base, *of_flow) in enumerate(of_flows):
-            parts = (
-                self.portion, packets.directions[first:end], counts[i], comments.get(i, {}),
-                list(map(tuple, self.plain.get(i, ()))), base.tobytes(), *of_flow,
-            )  # fmt: skip
-            yield number, position, compress(pickle.dumps(parts, pickle.HIGHEST_PROTOCOL))
+    compress = zstandard.ZstdCompressor(_LEVEL).compress
+    packets, comments, counts = flows.share.packets, flows.comments, flows.counts
+    bases, segments = _of_segments(flows, sent)
+    of_flows = zip(
+        flows.numbers,
+        flows.position[flows.starts[:-1]].tolist(),
+        pairwise(flows.directions.tolist()),
+        pairwise(flows.starts.tolist()),
+        bases,
+        _planes(segments, _STEPS),
+        strict=True,
+    )
+    for i, (number, position, (first, end), (low, high), base, planes) in enumerate(of_flows):
+        some = np.flatnonzero(sent[low:high]) + low
+        starts = packets.at[some]
+        data = b"".join(map(source.read, starts.tolist(), (starts + sent[some]).tolist()))
+        parts = packets.directions[first:end], counts[i], comments.get(i, {}), base.tobytes(), planes, data
+        yield number, position, compress(pickle.dumps(parts, pickle.HIGHEST_PROTOCOL))
 
 
 def unpack(data: Any, decompress: Callable[[Any], bytes] = zstandard.decompress) -> Parcel:
     """The parcel from its packed bytes."""
-    parts = pickle.loads(decompress(data))  # noqa: S301  # of our own stage 1
-    portion, directions, counts, comments, plain, base, of_segments, of_pieces, of_claims, checks, pieces = parts
-    position, time, at, which, late, seq, ack, flags, reached, length, lacking = _numbers(of_segments, _STEPS[0])
-    pieces_at, sizes = _numbers(of_pieces, _STEPS[1])
-    asked, places = _numbers(of_claims, _STEPS[2])
+    directions, counts, comments, base, planes, payload = pickle.loads(decompress(data))  # noqa: S301  # of our own stage 1
+    position, time, at, which, late, seq, ack, flags, reached, length, lacking, sent = _numbers(planes, _STEPS)
     expected, acknowledged = _expected(which, length, np.frombuffer(base, np.int64).reshape(1, 2), _ONE, slice(None))
     packets = Packets(
         directions, which, time, seq + expected, ack + acknowledged, flags, at, length, length - lacking, comments
     )  # fmt: skip
     begin = int(time[0])
     return Parcel(
-        portion, packets, position, reached + at, late + time, pieces_at, sizes, memoryview(pieces), asked,
-        places, np.frombuffer(checks, "<u4").astype(np.int64), [Plain(*one) for one in plain],
+        packets, position, reached + at, late + time, sent, memoryview(payload),
         [(directions[one], first + begin, last + begin, *rest) for one, first, last, *rest in counts],
     )  # fmt: skip
 
 
-def _of_segments(flows: Flows) -> tuple[Ints, Columns]:
+def _of_segments(flows: Flows, sent: Ints) -> tuple[Ints, Columns]:
     """The first numbers of each flow's two directions, and the written columns of segments."""
     share, whose, begins = flows.share, flows.whose, flows.starts[:-1]
     packets, first = share.packets, share.packets.first
@@ -154,7 +130,7 @@ def _of_segments(flows: Flows) -> tuple[Ints, Columns]:
     columns = (
         flows.position, packets.time, packets.at,
         which, share.clock - packets.time, packets.seq - seq, packets.ack - ack, packets.flags,
-        share.reached - packets.at, packets.length, packets.length - packets.stored,
+        share.reached - packets.at, packets.length, packets.length - packets.stored, sent,
     )  # fmt: skip
     return base, Columns(columns, flows.starts)
 
@@ -220,7 +196,3 @@ def _places(sizes: bytes) -> tuple[Ints, Ints]:
     """For each plane, its column and the index of the byte in the column's numbers."""
     of = np.repeat(np.arange(len(sizes)), list(sizes))
     return of, np.arange(len(of)) - np.searchsorted(of, of)
-
-
-def _parts(data: bytes, borders: Ints) -> Iterator[bytes]:
-    return (data[start:end] for start, end in pairwise(borders.tolist()))

@@ -1,4 +1,4 @@
-"""The segments of a portion sorted by flow, so that properties of all flows are computed at once."""
+"""The segments of a portion of a split, sorted by flow, so that properties of all flows are computed at once."""
 
 from __future__ import annotations
 
@@ -29,11 +29,6 @@ class Flows:
     share: Share
     position: Ints
 
-    def at(self, addresses: Ints) -> Ints:
-        """The indexes of the segments that hold the bytes at these addresses."""
-        begins, order = self._by_address
-        return order[np.searchsorted(begins, addresses, "right") - 1]
-
     @cached_property
     def whose(self) -> Ints:
         """For each segment, the index of its flow."""
@@ -60,18 +55,6 @@ class Flows:
             flow = int(self.whose[segment])
             found.setdefault(flow, {})[segment - int(self.starts[flow])] = text
         return found
-
-    def borders(self, flows: Ints) -> Ints:
-        """For a sorted list of flows' indexes: where each flow begins in it, and its end."""
-        return np.searchsorted(flows, np.arange(len(self.numbers) + 1))
-
-    @cached_property
-    def _by_address(self) -> tuple[Ints, Ints]:
-        """(sorted addresses at which the bytes of segments begin, indexes of these segments)."""
-        packets = self.share.packets
-        some = np.flatnonzero(packets.stored)
-        order = some[np.argsort(packets.at[some], kind="stable")]
-        return packets.at[order], order
 
 
 class ByFlow:

@@ -1,1 +1,0 @@
-"""Claims: exchanges that a split decodes by itself; only their headers are shuffled, to confirm them."""

@@ -1,0 +1,71 @@
+"""Digests: a further item for each partition of stage 2, by which the driver learns what stage 3 needs of all items."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import zstandard
+
+from kproxy.captures.spark.read.facts import LearnedFact, Position
+from kproxy.captures.tables.rows import Row
+from kproxy.captures.tables.schema import FLOWS, TABLES
+
+DIGEST: Final = "digest"
+"""Kind of an item whose `state` is a packed Digest of the items before it."""
+_GAPS: Final = TABLES[FLOWS.name].index("gap_bytes")
+
+
+@dataclass(slots=True)
+class Digest:
+    """What stage 3 needs of the items of stage 2.
+
+    `facts` maps each fact to its first position; its last member says whether the item is final. `counts` maps (kind,
+    range) to a number of items without a number of their own. `lost` is the number of missing bytes in rows of flows.
+    """
+
+    facts: dict[tuple[str, str, str, bool], Position] = field(default_factory=dict)
+    counts: Counter[tuple[str, int]] = field(default_factory=Counter)
+    lost: int = 0
+
+    @classmethod
+    def of(cls, states: Iterable[bytes]) -> Digest:
+        """The digest of several partitions, from the `state` of their digest items."""
+        whole = cls()
+        for state in states:
+            other: Digest = pickle.loads(zstandard.decompress(state))  # noqa: S301  # of our own stage 2
+            for fact, position in other.facts.items():
+                whole._add(fact, position)
+            whole.counts += other.counts
+            whole.lost += other.lost
+        return whole
+
+    def take(self, kind: str, span: int, number: int | None, rows: Sequence[Row] | None) -> None:
+        """Add an item with this kind, range and number, and with these rows of the table flows."""
+        if number is None:
+            self.counts[kind, span] += 1
+        for row in rows or ():
+            self.lost += row[_GAPS]
+
+    def learn(self, learned: Iterable[tuple[str, str, str]], position: Position, *, final: bool) -> None:
+        """Add the facts of an item, known from `position` on."""
+        for fact in learned:
+            self._add((*fact, final), position)
+
+    def _add(self, fact: tuple[str, str, str, bool], position: Position) -> None:
+        self.facts[fact] = min(position, self.facts.get(fact, position))
+
+    def packed(self) -> bytes:
+        return zstandard.compress(pickle.dumps(self, pickle.HIGHEST_PROTOCOL))
+
+    def learned(self, *, final: bool) -> Iterator[LearnedFact]:
+        """The facts of items that are final, or of those that are not, each with its first position."""
+        return ((*fact, position) for (*fact, of_final), position in self.facts.items() if of_final == final)
+
+    @property
+    def counted(self) -> Iterator[tuple[str, int, int]]:
+        """Kind, range, and number of items."""
+        return ((kind, span, count) for (kind, span), count in self.counts.items())
