@@ -7,15 +7,16 @@ decoded at all.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from kproxy.captures.findings import facts
 from kproxy.captures.findings.facts import At, Fact
 from kproxy.captures.findings.metadata_log import MetadataLog
+from kproxy.captures.findings.produced import Part
 from kproxy.captures.index.labels import id_text, topic_id, topic_name
-from kproxy.decoders.batches.batch import corrupt, first_size, heads, sent
+from kproxy.decoders.batches.batch import corrupt, first_size
 from kproxy.decoders.knowledge import Knowledge
 from kproxy.decoders.schema import api_keys
 
@@ -23,7 +24,6 @@ Values: TypeAlias = Mapping[str, Any]
 OVERDUE_MS: Final = 100
 """A Fetch may be answered so much later than its longest wait."""
 MILLISECOND: Final = 1_000_000
-WEAK_ACKS: Final = frozenset({0, 1})
 TINY_RECORDS: Final = 2
 """Most records of a tiny Produce request."""
 TINY_BYTES: Final = 1024
@@ -51,11 +51,13 @@ class Said(NamedTuple):
     """The kinds of facts that somebody wants."""
     log: MetadataLog
     idle: bool = False
-    """Whether nobody wants facts PartitionIO without an error."""
+    """Whether nobody wants facts PartitionIO of Produce without an error."""
     size: int = 0
     """Bytes of the response's frame."""
     sound: bool = True
     """Whether the frames are whole and were read in the layout of their version."""
+    parts: Sequence[Part] = ()
+    """The partitions of a Produce."""
 
     @property
     def error(self) -> int:
@@ -69,7 +71,7 @@ class Said(NamedTuple):
 
 class Reading(NamedTuple):
     makes: frozenset[type[Fact]]
-    read: Callable[[Said], Iterator[Fact]]
+    read: Callable[[Said], Iterable[Fact]]
 
 
 def _known(value: Any) -> int | None:
@@ -86,51 +88,43 @@ def _listed(values: Values, name: str) -> list[Any]:
 # --- data ---
 
 
-def _produce(said: Said) -> Iterator[Fact]:
-    acks = said.request.get("acks")
-    answers = {
-        (said.topic(topic), one.get("index")): one
-        for topic in _listed(said.response, "responses")
-        for one in _listed(topic, "partitionResponses")
-    }
-    total = size = together = 0
+def _produce(said: Said) -> list[Fact]:
+    at, acks = said.at, said.request.get("acks")
+    found: list[Fact] = []
+    batches = []
+    few = size = within = 0
     owner = None
-    for topic in _listed(said.request, "topicData"):
-        name = said.topic(topic)
-        for one in _listed(topic, "partitionData"):
-            index, records = one.get("index", 0), one.get("records") or b""
-            answer = answers.get((name, index), {})
-            error, offset = answer.get("errorCode", 0), _known(answer.get("baseOffset"))
-            if error or not said.idle:
-                yield facts.PartitionIO(
-                    said.at, name, index, error, offset, None, None, _known(answer.get("logStartOffset")), None,
-                    len(records), None, acks,
-                )  # fmt: skip
-            batch = sent(records)
-            if batch is not None and facts.Append in said.wanted:
-                length, crc, producer, epoch, sequence, count, transactional = batch
-                answered = acks == 0 or bool(answer)
-                yield facts.Append(
-                    said.at, name, index, error, offset, acks, answered, length, count, crc, _known(producer),
-                    _known(epoch), _known(sequence), transactional,
-                )  # fmt: skip
-            if facts.Batch in said.wanted:
-                yield from _batches(said.at, name, index, records)
-            if batch is not None and batch[-1]:
-                owner = _known(batch[2])
-                together += max(0, batch[-2])
-            whole = batch is not None and batch[0] == len(records) and not batch[-1]
-            total += batch[-2] if batch is not None and whole else TINY_RECORDS + 1 if records else 0
-            yield from _corrupt(said, name, index, records)
-            size += len(records)
-    if acks in WEAK_ACKS:
-        yield facts.WeakAcks(said.at, acks, size)
-        if acks == 0:
-            yield facts.Unacknowledged(said.at, size)
-    if 0 < total <= TINY_RECORDS and size < TINY_BYTES:
-        yield facts.TinyProduce(said.at, total, size)
-    if owner is not None:
-        yield facts.TransactionalProduce(said.at, owner, together)
+    for name, index, records, head, answer, error in said.parts:
+        length = len(records)
+        size += length
+        if error or not said.idle:
+            found.append(
+                facts.PartitionIO(
+                    at, name, index, error, _known(answer.get("baseOffset")), None, None,
+                    _known(answer.get("logStartOffset")), None, length, None, acks,
+                )
+            )  # fmt: skip
+        if records:
+            found += _corrupt(said, name, index, records)
+        if head is None:
+            few += TINY_RECORDS + 1 if records else 0
+            continue
+        first, crc, producer, epoch, sequence, count, transactional = head
+        batches.append(
+            facts.Append(
+                at, name, index, error, _known(answer.get("baseOffset")), acks, acks == 0 or bool(answer), first, count,
+                crc, _known(producer), _known(epoch), _known(sequence), transactional,
+            )
+        )  # fmt: skip
+        if transactional:
+            owner = _known(producer)
+            within += max(0, count)
+        few += TINY_RECORDS + 1 if transactional or first != length else count
+    tiny = few if 0 < few <= TINY_RECORDS and size < TINY_BYTES else 0
+    found.append(facts.Produced(at, acks, size, tiny, owner, within, tuple(batches)))
+    if acks == 0:
+        found.append(facts.Unacknowledged(at, size))
+    return found
 
 
 def _fetch(said: Said) -> Iterator[Fact]:
@@ -170,24 +164,14 @@ def _fetch(said: Said) -> Iterator[Fact]:
                     said.at, name, index, _known(end.get("epoch")), end["endOffset"],
                     _known(from_request.get("fetchOffset")), replica, one.get("errorCode", 0),
                 )  # fmt: skip
-            if facts.Batch in said.wanted:
-                yield from _batches(said.at, name, index, records)
             yield from _corrupt(said, name, index, records)
 
 
-def _corrupt(said: Said, topic: str, partition: int, records: Any) -> Iterator[Fact]:
+def _corrupt(said: Said, topic: str, partition: int, records: Any) -> list[Fact]:
     """The batches of a partition whose CRC is wrong."""
-    if facts.Corrupt in said.wanted:
-        for offset, crc, size in corrupt(records):
-            yield facts.Corrupt(said.at, topic, partition, offset, crc, size)
-
-
-def _batches(at: At, topic: str, partition: int, records: Any) -> Iterator[facts.Batch]:
-    for offset, size, count, magic, codec, producer, epoch, sequence, transactional, control in heads(records):
-        yield facts.Batch(
-            at, topic, partition, offset, size, count, magic, codec, _known(producer), _known(epoch), _known(sequence),
-            bool(transactional), bool(control),
-        )  # fmt: skip
+    if facts.Corrupt not in said.wanted:
+        return []
+    return [facts.Corrupt(said.at, topic, partition, offset, crc, size) for offset, crc, size in corrupt(records)]
 
 
 def _list_offsets(said: Said) -> Iterator[Fact]:
@@ -432,16 +416,8 @@ def _scram_changed(said: Said) -> Iterator[Fact]:
 
 _MEMBER = frozenset({facts.Member})
 _SECRET = frozenset({facts.Secret})
-_DATA = frozenset({facts.PartitionIO, facts.Batch})
-_PRODUCED = _DATA | {
-    facts.Append,
-    facts.Corrupt,
-    facts.WeakAcks,
-    facts.Unacknowledged,
-    facts.TinyProduce,
-    facts.TransactionalProduce,
-}
-_FETCHED = _DATA | {facts.EpochEnd, facts.Corrupt, facts.CutRecord, facts.Overdue}
+_PRODUCED = frozenset({facts.PartitionIO, facts.Produced, facts.Unacknowledged, facts.Corrupt})
+_FETCHED = frozenset({facts.PartitionIO, facts.EpochEnd, facts.Corrupt, facts.CutRecord, facts.Overdue})
 _TXN = frozenset({facts.Txn})
 READERS: Final[dict[int, Reading]] = {
     api_keys.PRODUCE: Reading(_PRODUCED, _produce),

@@ -60,14 +60,6 @@ class Beginning(NamedTuple):
     work: bool
 
 
-class Answer(NamedTuple):
-    """What a response says in any API: its error codes in order, each once, and its throttle time."""
-
-    at: At
-    errors: tuple[int, ...]
-    throttle_ms: int
-
-
 class Closed(NamedTuple):
     """A connection ended: `how` is FIN, RST, or why the capture holds no more of it.
 
@@ -211,7 +203,7 @@ class PartitionIO(NamedTuple):
 
 
 class Append(NamedTuple):
-    """The record batch of magic 2 that a Produce has for a partition, and what became of it.
+    """The record batch of magic 2 that a Produce has for a partition, and what became of it; no fact of its own.
 
     `offset` is the base offset that the broker gave it. `crc` is that of its header: batches with the same one are
     equal, their producer's id and sequence among the rest. `answered` is true for acks=0 as well.
@@ -231,6 +223,23 @@ class Append(NamedTuple):
     producer_epoch: int | None
     base_sequence: int | None
     transactional: bool
+
+
+class Produced(NamedTuple):
+    """A Produce request: `size` of its records, and its batches.
+
+    `tiny` is the number of records outside of transactions, if they are so few and small that other requests could
+    carry them, else 0. `producer_id` is that of the transaction to which the request belongs, None if there is none;
+    `records` are those of the transaction, by their batches' headers.
+    """
+
+    at: At
+    acks: int | None
+    size: int
+    tiny: int
+    producer_id: int | None
+    records: int
+    batches: tuple[Append, ...]
 
 
 class Corrupt(NamedTuple):
@@ -258,53 +267,11 @@ class CutRecord(NamedTuple):
     most: int | None
 
 
-class Batch(NamedTuple):
-    """A record batch in a Produce or Fetch, by its header; in a Produce the base offset is the producer's own, 0."""
-
-    at: At
-    topic: str
-    partition: int
-    base_offset: int | None
-    size: int
-    records: int | None
-    magic: int
-    codec: str
-    producer_id: int | None
-    producer_epoch: int | None
-    base_sequence: int | None
-    transactional: bool
-    control: bool
-
-
-class WeakAcks(NamedTuple):
-    """A Produce request that does not wait for all in-sync replicas: `acks` is 0 or 1."""
-
-    at: At
-    acks: int
-    size: int
-
-
 class Unacknowledged(NamedTuple):
     """A Produce request with acks=0, which the broker never answers; `size` of its records."""
 
     at: At
     size: int
-
-
-class TinyProduce(NamedTuple):
-    """A Produce request outside of transactions with so few and small records that other requests could carry them."""
-
-    at: At
-    records: int
-    size: int
-
-
-class TransactionalProduce(NamedTuple):
-    """A Produce request of a transaction: the number of its records, by their batches' headers."""
-
-    at: At
-    producer_id: int
-    records: int
 
 
 class Volume(NamedTuple):
@@ -847,7 +814,6 @@ class Finalized(NamedTuple):
 Fact: TypeAlias = (
     Exchange
     | Beginning
-    | Answer
     | Closed
     | Trouble
     | Offered
@@ -857,14 +823,10 @@ Fact: TypeAlias = (
     | OffsetLookup
     | EpochEnd
     | PartitionIO
-    | Append
+    | Produced
     | Corrupt
     | CutRecord
-    | Batch
-    | WeakAcks
     | Unacknowledged
-    | TinyProduce
-    | TransactionalProduce
     | Volume
     | Sample
     | Recoded

@@ -6,9 +6,10 @@ the same facts come in the same order. What only the end of the capture complete
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kproxy.captures.bodies import Bodies
 from kproxy.captures.findings import (
@@ -26,11 +27,13 @@ from kproxy.captures.findings import (
 from kproxy.captures.findings.body_facts import Said
 from kproxy.captures.findings.facts import At, Fact
 from kproxy.captures.findings.metadata_log import MetadataLog
+from kproxy.captures.findings.produced import parts_of
 from kproxy.captures.findings.sampling import MAKES, Sampler
 from kproxy.decoders.exchange import Connection, Exchange, Frame, Health, Status, StreamProblem
 from kproxy.decoders.frames import codes
 from kproxy.decoders.knowledge import TEACHING, Knowledge
 from kproxy.decoders.learning import learn_both
+from kproxy.decoders.sasl.session import Session
 from kproxy.decoders.schema import Definitions, api_keys
 from kproxy.decoders.stream import END_OF_CAPTURE, Source
 
@@ -57,9 +60,10 @@ REPLACED = {3: 0, 10: 0, 4: LATEST, 5: LATEST, 6: LATEST, 7: LATEST, 33: LATEST}
 
 These are the first ones of Metadata and FindCoordinator, AlterConfigs, and the commands of ZooKeeper mode.
 """
-SERVED = frozenset({Status.OK, Status.NO_REPLY_EXPECTED})
+UNANSWERED: Final = Status.NO_RESPONSE
+SERVED: Final = frozenset({Status.OK, Status.NO_REPLY_EXPECTED})
 CONNECTIONS = 20_000
-"""Most open connections whose beginning, or latest heartbeat, is remembered."""
+"""Most open connections of which something is remembered."""
 REPEATED = frozenset({api_keys.HEARTBEAT, 68, 76, 88})
 """APIs whose exchanges mostly repeat each other byte for byte, but for the correlation id."""
 SMALL = 1_024
@@ -72,6 +76,19 @@ CLEAR = {"PLAIN": "password", "OAUTHBEARER": "token"}
 """SASL mechanisms that send a secret as it is."""
 _time = itemgetter(0)
 _address = attrgetter("at")
+
+
+class Seen:
+    """What is remembered of an open connection."""
+
+    __slots__ = ("beat", "peer", "works")
+
+    def __init__(self, peer: str) -> None:
+        self.peer = peer
+        self.works: bool | None = None
+        """Whether it has done work; None before its first exchange that a broker served."""
+        self.beat: tuple[bytes, bytes, bytes, list[Fact]] | None = None
+        """The latest exchange of REPEATED without ids (3 parts), and its facts."""
 
 
 class FactMaker:
@@ -95,171 +112,180 @@ class FactMaker:
         self._wanted = frozenset(wanted)
         if getattr(source, "decrypted", False):
             self._wanted -= {facts.Secret}
-        self._answers = facts.Answer in self._wanted
-        self._readers: dict[int, tuple[Callable[[Said], Iterator[Fact]], ...]] = {}
+        self._readers: dict[int, tuple[Callable[[Said], Iterable[Fact]], ...]] = {}
         """For each API the functions that make facts that somebody wants."""
         for table in (*READERS, fetch_facts.readers()):
             for key, one in table.items():
                 if one.makes & self._wanted:
-                    self._readers[key] = (*self._readers.get(key, ()), one.read)
+                    read = one.read if one.makes <= self._wanted else partial(_some, one.read, self._wanted)
+                    self._readers[key] = (*self._readers.get(key, ()), read)
         self._log = MetadataLog()
         self._is_idle = is_idle
+        self._idle = False
+        """Whether nobody wants facts PartitionIO of Produce without an error."""
         self._sampler = Sampler() if MAKES & self._wanted else None
         if self._sampler is not None:
             for key in DATA:
-                self._readers.setdefault(key, (body_facts.READERS[key].read,))
+                self._readers.setdefault(key, ())
+        self._decoded = TEACHING | self._readers.keys()
+        """APIs whose bodies are decoded."""
         self._knowledge = Knowledge()
         self._beginnings = facts.Beginning in self._wanted
-        self._beats: dict[int, tuple[bytes, bytes, bytes, list[Fact]]] = {}
-        """For each open connection, the latest exchange of REPEATED without ids (3 parts), and its facts."""
-        self._begun: dict[int, bool] = {}
-        """Whether each open connection has done work."""
+        self._open: dict[int, Seen] = {}
+        """Open connections by number."""
 
-    def make(self, items: Iterable[Item], closings: Iterable[Closing] = ()) -> Iterator[Fact]:
+    def make(self, items: Iterable[Item], closings: Iterable[Closing] = ()) -> list[Fact]:
         """The facts of a reader's batch: its items in their order, and the connections that ended in it.
 
         Of what the capture's end completes, which is the last batch, items are taken before any fact is given.
         """
+        self._idle = self._is_idle(api_keys.PRODUCE)
         ended = {id(one.connection): one for one in closings}
         ends = sorted((one for one in ended.values() if one.how != END_OF_CAPTURE), key=_address, reverse=True)
         last: list[tuple[int, Item | Closing]] = []
+        made: list[Fact] = []
         for item in items:
-            closing = ended.get(id(item.connection))
+            closing = ended.get(id(item.connection)) if ended else None
             time = _when(item, closing)
             if closing is not None and closing.how == END_OF_CAPTURE:
                 last.append((time, item))
                 continue
             while ends and ends[-1].at < _place(item, closing):
-                yield from self._closed(ends.pop())
-            yield from self._of(item, time)
+                self._close(ends.pop(), made)
+            self._take(item, time, made)
         while ends:
-            yield from self._closed(ends.pop())
+            self._close(ends.pop(), made)
         last += ((one.time, one) for one in ended.values() if one.how == END_OF_CAPTURE)
         last.sort(key=_time)
         for time, one in last:
             if isinstance(one, Exchange | StreamProblem):
-                yield from self._of(one, time)
+                self._take(one, time, made)
             else:
-                yield from self._closed(one)
+                self._close(one, made)
+        return made
 
-    def _of(self, item: Item, time: int) -> Iterator[Fact]:
-        """The facts of an item, and those for which its time is the time to make them."""
-        found: list[Fact] = []
-        self._item(item, time, found)
-        yield from found
-        if self._sampler is not None and time >= self._sampler.due:
-            yield from self._of_wanted(self._sampler.facts(time))
-
-    def finish(self) -> Iterator[Fact]:
+    def finish(self) -> list[Fact]:
         """The facts that wait for the end of the capture."""
-        if self._sampler is not None:
-            yield from self._of_wanted(self._sampler.finish())
+        return [] if self._sampler is None else self._of_wanted(self._sampler.finish())
 
-    def _of_wanted(self, made: Iterable[Fact]) -> Iterator[Fact]:
-        return (fact for fact in made if type(fact) in self._wanted)
+    def _of_wanted(self, made: Iterable[Fact]) -> list[Fact]:
+        return [fact for fact in made if type(fact) in self._wanted]
 
-    def _closed(self, closing: Closing) -> Iterator[Fact]:
-        self._begun.pop(closing.connection.number, None)
-        self._beats.pop(closing.connection.number, None)
+    def _close(self, closing: Closing, out: list[Fact]) -> None:
+        """Append the facts of a connection that ended."""
+        self._open.pop(closing.connection.number, None)
         if not closing.syns:
-            yield _closed(closing)
-        yield from tcp_facts.of(closing, _at(closing.connection, closing.time))
+            out.append(_closed(closing))
+        out += tcp_facts.of(closing, _at(closing.connection, closing.time))
 
-    def _item(self, item: Item, time: int, out: list[Fact]) -> None:
-        """Append the facts of an item."""
+    def _take(self, item: Item, time: int, out: list[Fact]) -> None:
+        """Append the facts of an item, and those for which its time is the time to make them."""
         if isinstance(item, StreamProblem):
             side = "broker" if item.side else "client"
             out.append(facts.Trouble(_at(item.connection, time), item.code, side, item.offset, item.size, item.message))
-            return
-        request, response, status = item.request, item.response, item.status
-        asked = time if request is None else request.time
-        peer = item.connection.client.rpartition(":")[0]
+        else:
+            self._exchange(item, time, out)
+        if self._sampler is not None and time >= self._sampler.due:
+            out += self._of_wanted(self._sampler.facts(time))
+
+    def _exchange(self, item: Exchange, time: int, out: list[Fact]) -> None:
+        """Append the facts of an exchange."""
+        request, response, connection, key = item.request, item.response, item.connection, item.api_key
+        seen = self._open.get(connection.number) or self._opened(connection)
+        if key is None or item.protocol is not None:
+            key = -1
+        version = -1 if item.api_version is None else item.api_version
         at = At(
-            time, asked, item.number, item.connection.number, peer, item.client_id or "", item.connection.broker,
-            -1 if item.api_key is None or item.protocol is not None else item.api_key,
-            -1 if item.api_version is None else item.api_version,
+            time, time if request is None else request.time, item.number, connection.number, seen.peer,
+            item.client_id or "", connection.broker, key, version,
         )  # fmt: skip
-        sizes = (0 if request is None else request.size + 4, 0 if response is None else response.size + 4)
-        out.append(facts.Exchange(at, status, *sizes))
-        if self._beginnings and self._begun.get(at.connection) is not True and at.key >= 0 and status in SERVED:
-            out += self._beginning(at)
-        if 0 <= at.version <= REPLACED.get(at.key, -1) and facts.Replaced in self._wanted:
+        size = 0 if response is None else response.size + 4
+        out.append(facts.Exchange(at, item.status, 0 if request is None else request.size + 4, size))
+        if not seen.works and self._beginnings and key >= 0 and item.status in SERVED:
+            self._begin(seen, at, out)
+        if key in REPLACED and 0 <= version <= REPLACED[key] and facts.Replaced in self._wanted:
             out.append(facts.Replaced(at))
-        for problem in item.problems:
-            out.append(facts.Trouble(at, problem.code, problem.where, problem.offset, 0, problem.message))
-        if item.session is not None and facts.Auth in self._wanted:
-            one = item.session
+        if item.problems:
+            out += [facts.Trouble(at, one.code, one.where, one.offset, 0, one.message) for one in item.problems]
+        if item.session is not None:
+            self._authenticate(item.session, at, out)
+        if key not in self._decoded or item.token:
+            return
+        if key in REPEATED and request is not None and response is not None and _is_small(request, response):
+            self._beat(item, request, response, seen, at, out)
+        else:
+            self._decode(item, at, size, out)
+
+    def _opened(self, connection: Connection) -> Seen:
+        seen = self._open[connection.number] = Seen(_host(connection))
+        if len(self._open) > CONNECTIONS:
+            del self._open[next(iter(self._open))]
+        return seen
+
+    def _begin(self, seen: Seen, at: At, out: list[Fact]) -> None:
+        """Append the fact that a connection's first exchange, or its first one that does work, was served."""
+        work = at.key not in START
+        if work or seen.works is None:
+            seen.works = work
+            out.append(facts.Beginning(at, work))
+
+    def _authenticate(self, one: Session, at: At, out: list[Fact]) -> None:
+        """Append the facts of an exchange of SASL."""
+        if facts.Auth in self._wanted:
             out.append(facts.Auth(at, one.state, one.mechanism, one.offered, one.principal, one.lifetime_ms, one.error))
-        clear = None if item.session is None or at.key == api_keys.SASL_HANDSHAKE else item.session.mechanism
+        clear = None if at.key == api_keys.SASL_HANDSHAKE else one.mechanism
         if clear in CLEAR and facts.Secret in self._wanted:
             out.append(facts.Secret(at, f"the {CLEAR[clear]} of SASL/{clear}"))
-        if (at.key not in self._readers and not self._answers and at.key not in TEACHING) or item.token or at.key < 0:
-            return
-        if at.key in REPEATED and request is not None and response is not None and _is_small(request, response):
-            self._beat(item, request, response, at, out)
-        else:
-            self._decoded(item, at, out)
 
-    def _decoded(self, item: Exchange, at: At, out: list[Fact]) -> bool:
-        """Append what the bodies of an exchange say; returns whether all of it could be read."""
-        bodies = Bodies(item, self._source, self._definitions)
-        self._health.undecoded += bodies.undecoded
-        if at.key in TEACHING:
-            learn_both(bodies.request, bodies.response, self._knowledge)
-        self._said(item, at, bodies, out)
-        return not bodies.problems and not bodies.cut
-
-    def _beat(self, item: Exchange, request: Frame, response: Frame, at: At, out: list[Fact]) -> None:
+    def _beat(self, item: Exchange, request: Frame, response: Frame, seen: Seen, at: At, out: list[Fact]) -> None:
         """Append the facts of an exchange of REPEATED: those of the one before on its connection if it repeats that."""
         asked, answered = request.data(self._source), response.data(self._source)
         parts = bytes(asked[BEFORE_ID]), bytes(asked[AFTER_REQUEST_ID]), bytes(answered[AFTER_ID:])
-        before = self._beats.get(at.connection)
+        before = seen.beat
         if before is not None and before[:3] == parts:
             out += [type(fact)(at, *fact[1:]) for fact in before[3]]
             return
         made: list[Fact] = []
-        if self._decoded(item, at, made):
-            self._beats[at.connection] = (*parts, made)
-            if len(self._beats) > CONNECTIONS:
-                del self._beats[next(iter(self._beats))]
+        if self._decode(item, at, response.size + 4, made):
+            seen.beat = (*parts, made)
         out += made
 
-    def _beginning(self, at: At) -> Iterator[Fact]:
-        """A connection's first exchange, or its first one that does work."""
-        work = at.key not in START
-        if work or at.connection not in self._begun:
-            self._begun[at.connection] = work
-            if len(self._begun) > CONNECTIONS:
-                del self._begun[next(iter(self._begun))]
-            yield facts.Beginning(at, work)
+    def _decode(self, item: Exchange, at: At, size: int, out: list[Fact]) -> bool:
+        """Append what the bodies of an exchange say; returns whether all of it could be read.
 
-    def _said(self, item: Exchange, at: At, bodies: Bodies, out: list[Fact]) -> None:
-        """Append what the bodies of an exchange say."""
-        response = bodies.response
-        errors: list[int] = []
-        if response is not None and (self._answers or at.key not in DATA):
-            errors = codes(response, item, self._definitions)
-        answered = bodies.answered or {}
-        if self._answers and response is not None:
-            throttle = 0 if response.problems else answered.get("throttleTimeMs") or 0
-            out.append(facts.Answer(at, tuple(errors), max(0, throttle)))
-        readers = self._readers.get(at.key)
-        if readers is None:
-            return
-        wait = answered.get("throttleTimeMs")
-        if wait and facts.Throttle in self._wanted and response is not None and not response.problems and wait > 0:
-            out.append(facts.Throttle(at, wait))
-        said = Said(
-            at, bodies.asked or {}, answered, bodies.answered is not None, self._knowledge, errors, self._wanted,
-            self._log, at.key in DATA and self._is_idle(at.key), 0 if item.response is None else item.response.size + 4,
-            not bodies.problems,
-        )  # fmt: skip
-        if bodies.asked is not None:
-            wanted = self._wanted
+        `size` is that of the response's frame.
+        """
+        key = at.key
+        bodies = Bodies(item, self._source, self._definitions)
+        self._health.undecoded += bodies.undecoded
+        if key in TEACHING:
+            learn_both(bodies.request, bodies.response, self._knowledge)
+        readers, asked, response = self._readers.get(key), bodies.asked, bodies.response
+        if readers is not None:
+            answered = {} if response is None or response.body is None else response.body
+            wait = answered.get("throttleTimeMs")
+            if wait and wait > 0 and response is not None and not response.problems and facts.Throttle in self._wanted:
+                out.append(facts.Throttle(at, wait))
+        if readers is not None and asked is not None:
+            errors = [] if response is None or key in DATA else codes(response, item, self._definitions)
+            parts = parts_of(asked, answered, self._knowledge) if key == api_keys.PRODUCE else ()
+            said = Said(
+                at, asked, answered, bodies.answered is not None, self._knowledge, errors, self._wanted, self._log,
+                self._idle, size, not bodies.problems, parts,
+            )  # fmt: skip
             for read in readers:
-                out += [fact for fact in read(said) if type(fact) in wanted]
-            if self._sampler is not None and at.key in DATA:
+                out += read(said)
+            for part in parts:
+                if part.error:
+                    self._idle = False  # somebody may want what follows, and will say so only after this batch
+            if self._sampler is not None and key in DATA:
                 self._sampler.take(said)
+        return not bodies.problems and not bodies.cut
+
+
+def _some(read: Callable[[Said], Iterable[Fact]], wanted: frozenset[type[Fact]], said: Said) -> list[Fact]:
+    """Only the facts of wanted kinds."""
+    return [fact for fact in read(said) if type(fact) in wanted]
 
 
 def _is_small(request: Frame, response: Frame) -> bool:
@@ -276,14 +302,14 @@ def _when(item: Item, closing: Closing | None) -> int:
         return item.time
     frame = item.response or item.request
     time = 0 if frame is None else frame.time
-    return max(time, closing.time) if closing is not None and item.status is Status.NO_RESPONSE else time
+    return max(time, closing.time) if closing is not None and item.status is UNANSWERED else time
 
 
 def _place(item: Item, closing: Closing | None = None) -> int:
     """The address of the bytes that completed an item, or of the end of its connection; see `_when`."""
     if isinstance(item, StreamProblem):
         return item.at
-    if closing is not None and item.status is Status.NO_RESPONSE:
+    if closing is not None and item.status is UNANSWERED:
         return closing.at
     frame = item.response or item.request
     return 0 if frame is None else frame.at
@@ -302,7 +328,12 @@ def in_order(exchanges: Sequence[Exchange], problems: Sequence[StreamProblem]) -
 
 def _at(connection: Connection, time: int) -> At:
     """The place of a fact that belongs to no exchange."""
-    return At(time, time, 0, connection.number, connection.client.rpartition(":")[0], "", connection.broker, -1, -1)
+    return At(time, time, 0, connection.number, _host(connection), "", connection.broker, -1, -1)
+
+
+def _host(connection: Connection) -> str:
+    """The client's host."""
+    return connection.client.rpartition(":")[0]
 
 
 def _closed(closing: Closing) -> Fact:

@@ -52,7 +52,10 @@ def _pairs(said: Said, values: Any, names: tuple[str, str, str]) -> list[tuple[s
 
 
 def _number(values: Any, names: tuple[str, str, str]) -> int:
-    return sum(len(_listed(topic, names[1])) for topic in _listed(values, names[0]))
+    number = 0
+    for topic in values.get(names[0]) or ():
+        number += len(topic.get(names[1]) or ())
+    return number
 
 
 def _partitions(said: Said) -> Iterator[Fact]:
@@ -85,9 +88,10 @@ def _compared(
             yield facts.Incomplete(said.at, name(found[0]), len(found), len(wanted), counts.total(), twice)
 
 
-def _produce(said: Said) -> Iterator[Fact]:
-    if said.request.get("acks"):
-        yield from _partitions(said)
+def _produce(said: Said) -> Iterable[Fact]:
+    if not said.request.get("acks") or len(said.parts) == _number(said.response, PARTITIONS[api_keys.PRODUCE].answered):
+        return ()
+    return _partitions(said)
 
 
 def _fetch(said: Said) -> Iterator[Fact]:

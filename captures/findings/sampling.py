@@ -19,8 +19,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from kproxy.captures.findings import facts
 from kproxy.captures.findings.body_facts import Said
 from kproxy.captures.findings.facts import At, Content, Fact
+from kproxy.captures.findings.produced import Part
 from kproxy.captures.findings.sample_facts import content, first_batch
-from kproxy.decoders.batches.batch import Batch, sent
+from kproxy.decoders.batches.batch import Batch
 from kproxy.decoders.schema import api_keys
 
 SLOT: Final = 10_000_000_000
@@ -127,31 +128,29 @@ class Sampler:
             slot = self._slots[number] = {}
             self._open[number] = {}
             self._count_due()
-        for topic in said.request.get("topicData") or ():
-            name = said.topic(topic)
-            for one in topic.get("partitionData") or ():
-                records = one.get("records")
-                if not records:
+        for part in said.parts:
+            records = part.records
+            if not records:
+                continue
+            key = at.client_id, at.peer, part.topic, part.partition
+            chosen = slot.get(key)
+            if chosen is None:
+                if len(slot) >= MOST:
                     continue
-                key = at.client_id, at.peer, name, one.get("index", 0)
-                chosen = slot.get(key)
-                if chosen is None:
-                    if len(slot) >= MOST:
-                        continue
-                    chosen = slot[key] = Chosen(zlib.crc32(f"{number} {key}".encode(errors="surrogatepass")))
-                head = sent(records)
-                chosen.batches += 1
-                chosen.size += len(records)
-                crc = 0
-                if head is not None:
-                    crc = head[1]
-                    chosen.records += max(0, head[5])
-                if chosen.at is None or crc < chosen.crc or (crc == chosen.crc and at.time < chosen.at.time):
-                    chosen.at, chosen.crc = at, crc
-                    self._choose(said, number, key, chosen, records)
+                chosen = slot[key] = Chosen(zlib.crc32(f"{number} {key}".encode(errors="surrogatepass")))
+            chosen.batches += 1
+            chosen.size += len(records)
+            crc = 0
+            if part.head is not None:
+                crc = part.head[1]
+                chosen.records += max(0, part.head[5])
+            if chosen.at is None or crc < chosen.crc or (crc == chosen.crc and at.time < chosen.at.time):
+                chosen.at, chosen.crc = at, crc
+                self._choose(number, key, chosen, at, part)
 
-    def _choose(self, said: Said, number: int, key: Key, chosen: Chosen, records: Any) -> None:
+    def _choose(self, number: int, key: Key, chosen: Chosen, at: At, part: Part) -> None:
         """Take a batch as the candidate, and hold it if its client and partition are among those to be opened."""
+        records, answer = part.records, part.answer
         batch = chosen.batch = first_batch(records)
         chosen.drop()
         if batch is None:
@@ -167,9 +166,8 @@ class Sampler:
             chosen.content = content(records, batch)
         else:
             chosen.held = bytes(records)
-        answer = _answer(said, key[2:])
         chosen.appended = answer.get("logAppendTimeMs", -1) >= 0
-        self._written(said.at, key[2:], batch, answer)
+        self._written(at, key[2:], batch, answer)
 
     def _written(self, at: At, place: Place, batch: Batch, answer: Mapping[str, Any]) -> None:
         """Remember a sampled batch with its offset, to find it in a Fetch."""
@@ -256,16 +254,6 @@ def _bound(kept: dict[Any, Any], most: int) -> None:
     """Drop the oldest beyond `most`."""
     while len(kept) > most:
         del kept[next(iter(kept))]
-
-
-def _answer(said: Said, place: Place) -> Mapping[str, Any]:
-    """What a Produce response says of a partition; {} if it is missing."""
-    for topic in said.response.get("responses") or ():
-        for one in topic.get("partitionResponses") or ():
-            if one.get("index") == place[1] and said.topic(topic) == place[0]:
-                found: Mapping[str, Any] = one
-                return found
-    return {}
 
 
 def _headers(records: Any) -> Iterator[Mapping[str, Any]]:

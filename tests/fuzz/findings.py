@@ -47,11 +47,17 @@ def any_fact(dice: Random) -> facts.Fact:
             (dice.choice("gt"), dice.randrange(-1, 9), dice.choice([1, 5000, 1 << 29])),
         ),
         "tuple[str, ...]": lambda: (),
+        "tuple[Append, ...]": lambda: tuple(filled(facts.Append) for _ in range(dice.randrange(3))),
         "tuple[FetchedPartition, ...]": lambda: tuple(any_partition(dice) for _ in range(dice.randrange(4))),
         "tuple[tuple[int, int, int], ...]": lambda: ((dice.randrange(20), dice.randrange(5), dice.randrange(12)),),
     }
-    made = [at if name == "at" else values[text.__forward_arg__]() for name, text in kind.__annotations__.items()]
-    fact: facts.Fact = kind(*made)
+
+    def filled(kind: Any) -> Any:
+        return kind(
+            *(at if name == "at" else values[text.__forward_arg__]() for name, text in kind.__annotations__.items())
+        )
+
+    fact: facts.Fact = filled(kind)
     return fact
 
 

@@ -190,7 +190,7 @@ class Story:
         return self
 
     def produce(self, client: str, offset: int | None = None, error: int = 0, **said: Any) -> Story:
-        """A batch in a Produce with its answer; `producer_id`, `base_sequence` and the like as in the fact."""
+        """A batch in a Produce with its answer; `producer_id`, `base_sequence` and the like as in Append."""
         places = {name: said.pop(name) for name in ("took", "peer", "connection") if name in said}
         at = self.where(client, key=APIS["Produce"], **places)
         batch = facts.Append(at, "t", 0, error, offset, -1, True, 100, 1, 77, None, None, None, False)
@@ -200,7 +200,15 @@ class Story:
                 at, batch.topic, batch.partition, error, offset, None, None, None, None, batch.size, None, batch.acks
             )
         )
-        self.made.append(batch)
+        owner = batch.producer_id if batch.transactional else None
+        records = batch.records if batch.transactional else 0
+        self.made.append(facts.Produced(at, batch.acks, batch.size, 0, owner, records, (batch,)))
+        return self
+
+    def produced(self, client: str, **said: Any) -> Story:
+        """A Produce by what it says as a whole, fields as in the fact; its batches do not matter."""
+        at = self.where(client, key=APIS["Produce"])
+        self.made.append(facts.Produced(at, -1, 100, 0, None, 0, ())._replace(**said))
         return self
 
     def volume(self, client: str, size: int = 100, partition: int = 0, **said: Any) -> Story:

@@ -26,6 +26,8 @@ LEAK = "addr.leak"
 NO_BROKERS = "meta.no_brokers"
 SWITCHED = "cluster.switched"
 IDLE_DROP = "conn.idle_drop"
+OK, UNANSWERED = Status.OK, Status.NO_RESPONSE
+SERVED: Final = frozenset({OK, Status.NO_REPLY_EXPECTED})
 INTERNAL: Final = (".svc", ".svc.cluster.local", ".cluster.local")
 """Ends of names that only resolve within a Kubernetes cluster."""
 ADDRESSES: Final = 64
@@ -295,14 +297,14 @@ class IdleDrop(Analyzer):
             return
         last = self._active.get(at.connection)
         idle = 0 if last is None else at.asked - last.time
-        if fact.status is Status.NO_RESPONSE:
+        if fact.status is UNANSWERED:
             if idle >= self._least and at.connection not in self._asked:
                 remember(self._asked, at.connection, Drop(at, idle, True), CONNECTIONS)
-        elif fact.status in {Status.OK, Status.NO_REPLY_EXPECTED}:
+        elif fact.status in SERVED:
             if last is None and len(self._active) >= CONNECTIONS:
                 del self._active[next(iter(self._active))]
             self._active[at.connection] = at
-            if fact.status is Status.OK:
+            if fact.status is OK:
                 self._survived = max(self._survived, idle)
 
     @property

@@ -36,6 +36,7 @@ ENDED: Final = 1_000
 CONNECTIONS: Final = 20_000
 NAMES: Final = 5_000
 """Most names of clients that are remembered."""
+WEAK_ACKS: Final = frozenset({0, 1})
 EVERY: Final = 100
 """Requests between two reports of one finding, as reports cost time."""
 COMMITTERS: Final = 500
@@ -253,13 +254,15 @@ class WeakAcks(Analyzer):
         """For each value of acks, requests and bytes."""
         self._latest: dict[int, facts.At] = {}
 
-    def feed(self, fact: facts.WeakAcks) -> None:
-        at = fact.at
-        count, size = self._counts.get(fact.acks, (0, 0))
-        self._counts[fact.acks] = count, size = count + 1, size + fact.size
-        self._latest[fact.acks] = at
+    def feed(self, fact: facts.Produced) -> None:
+        at, acks = fact.at, fact.acks
+        if acks is None or acks not in WEAK_ACKS:
+            return
+        count, size = self._counts.get(acks, (0, 0))
+        self._counts[acks] = count, size = count + 1, size + fact.size
+        self._latest[acks] = at
         if count == self._first or (count > self._first and (count == self._many or count % EVERY == 0)):
-            self._report(fact.acks)
+            self._report(acks)
 
     def close(self) -> None:
         for acks, (count, _) in self._counts.items():
@@ -295,13 +298,15 @@ class TinyBatches(Analyzer):
         self._began = time
         self._count = self._records = self._size = 0
 
-    def feed(self, fact: facts.TinyProduce) -> None:
+    def feed(self, fact: facts.Produced) -> None:
+        if not fact.tiny:
+            return
         at = fact.at
         if at.time - self._began >= self.WINDOW:
             self._judge(at)
             self._restart(at.time)
         self._count += 1
-        self._records += fact.records
+        self._records += fact.tiny
         self._size += fact.size
 
     def _judge(self, at: facts.At) -> None:
@@ -395,7 +400,7 @@ class MemberIds(Analyzer):
 ANALYSES = (
     Analysis(frozenset({LEAK, POOL}), Key.CLUSTER, (facts.Beginning, facts.Closed), Instances),
     Analysis(frozenset({STORM}), Key.GROUP, (facts.Commit,), CommitStorm),
-    Analysis(frozenset({WEAK}), Key.CLIENT, (facts.WeakAcks,), WeakAcks),
-    Analysis(frozenset({TINY}), Key.CLIENT, (facts.TinyProduce,), TinyBatches),
+    Analysis(frozenset({WEAK}), Key.CLIENT, (facts.Produced,), WeakAcks),
+    Analysis(frozenset({TINY}), Key.CLIENT, (facts.Produced,), TinyBatches),
     Analysis(frozenset({ID_RETRY, LOST_ID}), Key.GROUP, (facts.Member,), MemberIds, every_heartbeat=False),
 )

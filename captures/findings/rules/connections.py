@@ -13,6 +13,7 @@ from kproxy.decoders.schema import api_keys
 
 WRONG_PROTOCOL = "conn.wrong_protocol"
 DESYNC = "proto.desync"
+OK, UNANSWERED, ORPHAN, TLS = Status.OK, Status.NO_RESPONSE, Status.ORPHAN_RESPONSE, Status.TLS
 BEGINNINGS: Final = {
     b"GET ": "HTTP",
     b"POST": "HTTP",
@@ -53,15 +54,15 @@ class WrongProtocol(Analyzer):
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.Closed):
             self._closed(fact)
-        elif fact.status is Status.TLS:
+        elif fact.status is TLS:
             self._keep(self._tls, fact)
-        elif fact.status is Status.OK and not self._answers:
+        elif fact.status is OK and not self._answers:
             self._answers = True
             for suspect in self._suspects:
                 self._report(*suspect)
             self._suspects.clear()
             self._silent.clear()
-        elif fact.status is Status.NO_RESPONSE and fact.at.key == api_keys.API_VERSIONS and not self._answers:
+        elif fact.status is UNANSWERED and fact.at.key == api_keys.API_VERSIONS and not self._answers:
             self._keep(self._silent, fact)
 
     def close(self) -> None:
@@ -161,15 +162,15 @@ class Order(Analyzer):
                 self._note(at_evidence(fact.at, "trigger", fact.text))
         elif isinstance(fact, facts.Closed):
             self._end(fact)
-        elif fact.status is Status.ORPHAN_RESPONSE:
+        elif fact.status is ORPHAN:
             self._note(at_evidence(fact.at, "trigger", "a response to no request of this connection"))
-        elif fact.status is Status.OK:
+        elif fact.status is OK:
             last = self._last
             if last is not None and fact.at.exchange < last.at.exchange and fact.at.time > last.at.time:
                 self._note(at_evidence(fact.at, "trigger", f"answered after the later request {last.at.exchange}"))
             elif last is None or fact.at.exchange > last.at.exchange:
                 self._last = fact
-        elif fact.status is Status.NO_RESPONSE and len(self._unanswered) < 12:
+        elif fact.status is UNANSWERED and len(self._unanswered) < 12:
             self._unanswered.append(fact)
 
     def _note(self, evidence: Evidence) -> None:

@@ -80,9 +80,9 @@ class Behind(Analyzer):
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.PartitionIO):
             self._ends(fact, fact.high_watermark)
-        elif isinstance(fact, facts.Append):
-            if fact.offset is not None and self._causes.knows((fact.topic, fact.partition)):
-                self._ends(fact, fact.offset + fact.records)
+        elif isinstance(fact, facts.Produced):
+            if self._causes.owned:
+                self._produced(fact)
         elif isinstance(fact, facts.Fetched):
             self._causes.fetched(fact)
         elif isinstance(fact, facts.Throttle):
@@ -95,6 +95,11 @@ class Behind(Analyzer):
                 self._causes.member(fact)
         elif fact.timestamp == LATEST:
             self._ends(fact, fact.offset)
+
+    def _produced(self, fact: facts.Produced) -> None:
+        for one in fact.batches:
+            if one.offset is not None and self._causes.knows((one.topic, one.partition)):
+                self._ends(one, one.offset + one.records)
 
     def _ends(self, fact: facts.PartitionIO | facts.OffsetLookup | facts.Append, end: int | None) -> None:
         if end is not None and not fact.error:
@@ -204,6 +209,11 @@ class Causes:
         """The members of each group."""
         self._behind: dict[tuple[Scope, Limiter], dict[Partition, int]] = {}
         """For each finding, the lag of each partition."""
+
+    @property
+    def owned(self) -> bool:
+        """Whether a group commits to any partition."""
+        return bool(self._owners)
 
     def knows(self, place: Partition) -> bool:
         """Whether a group commits to a partition."""
@@ -374,7 +384,7 @@ ANALYSES = (
             facts.Member,
             facts.PartitionIO,
             facts.OffsetLookup,
-            facts.Append,
+            facts.Produced,
             facts.Fetched,
             facts.Throttle,
         ),

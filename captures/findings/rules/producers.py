@@ -74,9 +74,12 @@ class Retries(Analyzer):
         self._last: tuple[tuple[Evidence, ...], str] | None = None
         """The latest retry of the present minute."""
 
-    def feed(self, fact: facts.Append) -> None:
-        if fact.acks == 0:
-            return
+    def feed(self, fact: facts.Produced) -> None:
+        if fact.acks != 0:
+            for one in fact.batches:
+                self._append(one)
+
+    def _append(self, fact: facts.Append) -> None:
         place = fact.topic, fact.partition
         partition = self._partitions.get(place)
         if partition is None:
@@ -237,4 +240,4 @@ CAUSES: Final = {
 }
 """The cause, by what happened; else it is the table's."""
 
-ANALYSES = (Analysis(frozenset({RETRY}), Key.CLIENT, (facts.Append,), Retries),)
+ANALYSES = (Analysis(frozenset({RETRY}), Key.CLIENT, (facts.Produced,), Retries),)

@@ -46,11 +46,14 @@ class TinyTransactions(Analyzer):
         self._total = self._tiny = self._records = 0
 
     def feed(self, fact: Any) -> None:
+        produced = isinstance(fact, facts.Produced)
+        if produced and fact.producer_id is None:
+            return
         at = fact.at
         if at.time - self._began >= WINDOW:
             self._judge(at)
             self._restart(at.time)
-        if isinstance(fact, facts.TransactionalProduce):
+        if produced:
             self._produces += 1
             records = self._open.get(fact.producer_id, 0) + fact.records
             remember(self._open, fact.producer_id, records, PRODUCERS)
@@ -198,7 +201,7 @@ PERHAPS: Final = (
 )
 
 ANALYSES = (
-    Analysis(frozenset({TINY}), Key.CLIENT, (facts.TransactionalProduce, facts.Txn), TinyTransactions),
+    Analysis(frozenset({TINY}), Key.CLIENT, (facts.Produced, facts.Txn), TinyTransactions),
     Analysis(
         frozenset({DROPPED}),
         Key.BROKER,

@@ -96,9 +96,9 @@ class Stalls(Analyzer):
                     self._stalled(fact, fact.last_stable, fact.high_watermark)
                 elif self._stalls:
                     self._stalls.pop((fact.topic, fact.partition), None)
-        elif isinstance(fact, facts.Append):
-            if fact.transactional and not fact.error and fact.offset is not None and fact.producer_id is not None:
-                self._write((fact.topic, fact.partition), fact.offset, fact.at, fact.producer_id)
+        elif isinstance(fact, facts.Produced):
+            if fact.producer_id is not None:
+                self._produced(fact)
         else:
             self._step(fact)
 
@@ -119,6 +119,11 @@ class Stalls(Analyzer):
     @property
     def _flat(self) -> int:
         return int(self._context.limit(STALL, "flat_ms") * MILLISECOND)
+
+    def _produced(self, fact: facts.Produced) -> None:
+        for one in fact.batches:
+            if one.transactional and not one.error and one.offset is not None and one.producer_id is not None:
+                self._write((one.topic, one.partition), one.offset, one.at, one.producer_id)
 
     def _write(self, place: Place, offset: int, at: facts.At, producer: int) -> None:
         write = Write(at, producer, self._ends.get(producer, 0))
@@ -222,7 +227,7 @@ ANALYSES = (
     Analysis(
         frozenset({STALL}),
         Key.CLUSTER,
-        (facts.PartitionIO, facts.Append, facts.Txn),
+        (facts.PartitionIO, facts.Produced, facts.Txn),
         Stalls,
         partition_api=api_keys.FETCH,
     ),

@@ -112,7 +112,7 @@ def test_commits_of_batches_are_quiet() -> None:
 def weak(acks: int, number: int) -> Story:
     story = Story()
     for turn in range(number):
-        story.at(turn).made.append(facts.WeakAcks(story.where("p", key=0), acks, 100))
+        story.at(turn).produced("p", acks=acks)
     return story
 
 
@@ -135,7 +135,7 @@ def tiny(rate: float, share: float = 1, seconds: float = 12) -> Story:
     for turn in range(int(rate * seconds)):
         story.at(turn / rate).exchange("p", "Produce", took=0.001)
         if (turn % 10) < share * 10:
-            story.made.append(facts.TinyProduce(story.made[-1].at, 1, 80))
+            story.produced("p", tiny=1, size=80)
     return story
 
 
@@ -198,11 +198,11 @@ def test_an_id_that_is_used_later_or_by_nobody_is_quiet() -> None:
 # --- the facts ---
 
 
-@pytest.mark.parametrize(("acks", "expected"), [(0, [0]), (1, [1]), (-1, [])])
-def test_weak_acks_are_a_fact(acks: int, expected: list[int]) -> None:
+@pytest.mark.parametrize("acks", [0, 1, -1])
+def test_a_produce_without_records(acks: int) -> None:
     script = Script().client(request(0, 9, 1, "app", acks=acks))
     played = play(script.broker(response(0, 9, 1)).end() if acks else script.end())
-    maker = FactMaker(played.tape, eyes(), (facts.WeakAcks, facts.TinyProduce))
-    assert [one.acks for one in maker.make(played.exchanges) if isinstance(one, facts.WeakAcks)] == expected
-    assert not [one for one in maker.make(played.exchanges) if isinstance(one, facts.TinyProduce)], "it has no record"
+    maker = FactMaker(played.tape, eyes(), (facts.Produced,))
+    (found,) = [one for one in maker.make(played.exchanges) if isinstance(one, facts.Produced)]
+    assert found[1:] == (acks, 0, 0, None, 0, ())
     assert played.exchanges[0].status is (Status.OK if acks else Status.NO_REPLY_EXPECTED)

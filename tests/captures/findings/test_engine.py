@@ -69,7 +69,7 @@ class Echo(Analyzer):
 
 
 def echoed(story: Story, **said: Any) -> list[str]:
-    analysis = Analysis(frozenset({"test.silence"}), Key.TOPIC, (facts.PartitionIO, facts.Append), Echo, **said)
+    analysis = Analysis(frozenset({"test.silence"}), Key.TOPIC, (facts.PartitionIO, facts.OffsetLookup), Echo, **said)
     return feed(Engine((analysis,), {RULE.id: RULE}), story)
 
 
@@ -82,7 +82,7 @@ def test_facts_without_an_error_wait_for_one_with() -> None:
 def test_facts_of_partitions_of_one_api() -> None:
     story = Story().partition_io("p", "Produce").partition_io("c", "Fetch", error=1)
     assert echoed(story, partition_api=1) == ["t 1 was silent"]
-    assert len(echoed(Story().produce("p"), partition_api=1)) == 1, "other facts are taken of all APIs"
+    assert len(echoed(Story().looked_up("p", -1, 5), partition_api=1)) == 1, "other facts are taken of all APIs"
 
 
 def test_time_is_that_of_facts() -> None:

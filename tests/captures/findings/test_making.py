@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -123,9 +123,13 @@ def test_ends_of_epochs() -> None:
     ]
 
 
+def appended(found: Iterable[facts.Fact]) -> list[facts.Append]:
+    return [batch for one in found if isinstance(one, facts.Produced) for batch in one.batches]
+
+
 def test_batches_of_producers() -> None:
     """A transactional producer, and one without an id: what makes their batches known again."""
-    found = [one for one in made("kafka-4.4.0-librdkafka.pcap", facts.Append) if isinstance(one, facts.Append)]
+    found = appended(made("kafka-4.4.0-librdkafka.pcap", facts.Produced))
     assert found
     assert {one.acks for one in found} == {-1}
     assert all(one.answered and one.offset is not None and one.size > 60 for one in found)
@@ -141,8 +145,7 @@ def test_a_produce_without_answer() -> None:
     for acks in (1, 0):
         script.client(request(0, 8, acks + 1, "app", acks=acks, topicData=[topic]))
     played = play(script.end())
-    maker = FactMaker(played.tape, eyes(), (facts.Append,))
-    found = [one for one in maker.make(played.exchanges) if isinstance(one, facts.Append)]
+    found = appended(FactMaker(played.tape, eyes(), (facts.Produced,)).make(played.exchanges))
     assert sorted((one.acks, one.answered) for one in found) == [(0, True), (1, False)]
 
 
@@ -182,7 +185,7 @@ def test_empty_bodies_of_every_version_give_facts_or_none(key: int) -> None:
     maker = FactMaker(played.tape, eyes(), facts.KINDS)
     kinds = {type(one) for one in maker.make(played.exchanges)}
     assert kinds <= MADE[key] | {
-        facts.Exchange, facts.Beginning, facts.Answer, facts.Trouble, facts.Replaced
+        facts.Exchange, facts.Beginning, facts.Trouble, facts.Replaced
     }  # fmt: skip
 
 

@@ -16,8 +16,7 @@ def transactions(rate: float, records: int = 1, *, seconds: int = 11, error: int
     for number in range(round(rate * seconds)):
         story.at(number / rate).txn("p", "partitions")
         if records:
-            at = story.where("p", key=0)
-            story.made.append(facts.TransactionalProduce(at, 1, records))
+            story.produced("p", producer_id=1, records=records)
         story.txn("p", "end", error, committed=committed)
     return story
 

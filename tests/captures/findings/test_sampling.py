@@ -295,5 +295,6 @@ def test_a_batch_whose_offset_is_unknown_gives_no_fact() -> None:
 
 def test_records_of_transactions() -> None:
     within = batch(record(0, None, b"v"), 1, attributes=16, producer=7)
-    (found,) = Traffic().produce(within, within).produce(one()).made(facts.TransactionalProduce)
-    assert (found.producer_id, found.records) == (7, 2)
+    found, other = Traffic().produce(within, within).produce(one()).made(facts.Produced)
+    assert (found.producer_id, found.records, found.tiny) == (7, 2, 0)
+    assert (other.producer_id, other.records, other.tiny) == (None, 0, 1)
