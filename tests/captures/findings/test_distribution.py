@@ -170,6 +170,15 @@ def test_few_keys_are_quiet() -> None:
     both(murmur2, crc32, count=19).is_quiet()
 
 
+def test_partitions_so_few_that_both_functions_fit_are_quiet() -> None:
+    keys = [key for number in range(500) if murmur2(key := b"order-%d" % number) % 2 == crc32(key) % 2][:40]
+    story = Story().topic("java", "t", partitions=2)
+    for client in ("java", "other"):
+        for key in keys:
+            story.sample(client, murmur2(key) % 2, keys=[key])
+    story.is_quiet()
+
+
 def test_a_producer_that_ignores_keys_is_quiet() -> None:
     story = Story().topic("java", "t", partitions=6)
     for turn in range(2):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from kproxy.captures.findings.model import Impact
+import json
+
+from kproxy.captures.findings.model import Impact, finding_json
+from tests.captures.findings.test_wire import Talk
 from tests.support.facts import Story
 
 # --- meta.topic_missing ---
@@ -136,6 +139,15 @@ def test_an_error_that_authentication_never_answers_is_quiet() -> None:
 
 def test_the_mechanism_may_have_its_own_words() -> None:
     Story().auth("c", "failed", "e=invalid-proof", mechanism="SCRAM-SHA-256").tells("WARN auth.sasl c@host-c")
+
+
+def test_credentials_are_never_shown() -> None:
+    talk = Talk().ask(17, 1, {"mechanism": "PLAIN"}, {"mechanisms": ["PLAIN"]})
+    for _ in range(3):
+        talk.ask(36, 2, {"authBytes": b"\0alice\0wonderland"}, {"errorCode": 58, "errorMessage": "Invalid"})
+    found = talk.found()
+    assert "auth.sasl" in {one.rule for one in found}
+    assert "wonderland" not in "".join(json.dumps(finding_json(one)) for one in found)
 
 
 def test_authentication_that_succeeds_is_quiet() -> None:
