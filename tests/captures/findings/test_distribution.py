@@ -141,9 +141,16 @@ def both(one: Callable[[bytes], int], other: Callable[[bytes], int], **how: int)
 
 
 def test_two_partitioners_in_one_topic() -> None:
-    (finding,) = both(murmur2, crc32, begin=100).tells("WARN key.partitioner_mix t")
+    (finding,) = both(murmur2, crc32, count=40, begin=20).tells("WARN key.partitioner_mix t")
     assert "java@host-java chooses partitions by murmur2, other@host-other by CRC32" in finding.summary
+    assert int(finding.numbers["apart"]) > 0
+
+
+def test_producers_with_keys_of_their_own_are_a_note() -> None:
+    (finding,) = both(murmur2, crc32, begin=100).tells("NOTE key.partitioner_mix t")
     assert finding.confidence is Confidence.STRONG
+    story = both(murmur2, crc32, begin=100)
+    sends(story, "other", crc32, count=9).tells("WARN key.partitioner_mix t")
 
 
 def test_keys_in_two_partitions_prove_it() -> None:

@@ -100,6 +100,22 @@ def test_a_session_timeout_that_the_broker_does_not_allow() -> None:
     assert "INVALID_SESSION_TIMEOUT (session.timeout.ms 1), 2 times" in finding.summary
 
 
+def test_a_join_that_succeeds_soon_is_a_note() -> None:
+    """The limits of the broker, or of the client, were changed."""
+    story = Story().join("c", error=26, session=0.001, generation=None).at(9).join("c")
+    story.tells("NOTE group.config_rejected g")
+    story = Story().join("c", error=26, session=0.001, generation=None).at(31).join("c")
+    story.tells("ERROR group.config_rejected g")
+
+
+def test_a_rolling_change_of_assignors_is_a_note() -> None:
+    """The last members with the old assignor had not yet left."""
+    story = Story().join("c", error=23, generation=None).at(5).join("c", 2)
+    story.tells("NOTE group.assignor_clash g")
+    story = Story().join("c", error=23, generation=None).at(1).join("c", error=23, generation=None).at(2).join("c", 2)
+    story.tells("ERROR group.assignor_clash g")
+
+
 def test_assignors_that_do_not_fit() -> None:
     story = Story().join("c", error=23, generation=None, subscription="range,roundrobin 0011")
     (finding,) = story.tells("ERROR group.assignor_clash g")
