@@ -364,6 +364,8 @@ class MemberIds(Analyzer):
                 self._context.wake(joined.time + due)
                 continue
             del self._issued[member]
+            if self._context.closed(at.connection) is not None or not self._context.whole(at.connection):
+                continue  # a client that went away, or whose use of the id the capture may lack
             self._context.report(
                 LOST_ID,
                 at_evidence(at, "trigger", f"MEMBER_ID_REQUIRED with the id {member}"),

@@ -200,7 +200,8 @@ class Mix(Analyzer):
         self._known = 0
         self._clients: dict[str, tuple[Keys, facts.At]] = {}
         """For each producer its first keys, and the exchange of one of them."""
-        self._told: dict[tuple[str, str], None] = {}
+        self._told: dict[tuple[str, str], bool] = {}
+        """Pairs of producers that are reported: whether keys of both were in different partitions."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.TopicView):
@@ -227,13 +228,13 @@ class Mix(Analyzer):
         least = self._context.limit(MIX, "keys")
         for other, (others, place) in list(self._clients.items()):
             pair = min(client, other), max(client, other)
-            if other == client or others.moved or len(others.hashes) < least or pair in self._told:
+            if other == client or others.moved or len(others.hashes) < least or self._told.get(pair):
                 continue
             mine, theirs = keys.fitting(self._known), others.fitting(self._known)
             apart = sum(keys.hashes[one] != others.hashes[one] for one in keys.hashes.keys() & others.hashes.keys())
             differ = bool(mine and theirs) and not set(mine) & set(theirs)
-            if differ or apart >= SAME_KEYS:
-                remember(self._told, pair, None, CLIENTS)
+            if apart >= SAME_KEYS or (differ and (apart or pair not in self._told)):
+                remember(self._told, pair, apart > 0, CLIENTS)
                 self._report(
                     (client, " or ".join(mine) or UNKNOWN, at), (other, " or ".join(theirs) or UNKNOWN, place), apart
                 )
@@ -249,6 +250,7 @@ class Mix(Analyzer):
             },
             impact=Impact("records_at_risk", apart),
             episode=(first[0], second[0]),
+            severity=None if apart else Severity.NOTE,
             confidence=Confidence.PROVEN if apart >= SAME_KEYS else None,
             actors=tuple(Actor("culprit", at.peer, at.client_id or None) for _, _, at in (first, second)),
         )  # fmt: skip

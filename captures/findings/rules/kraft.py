@@ -38,7 +38,9 @@ TWINS: Final = frozenset({77, 101, 102})
 class Quorum:
     """The controllers of one cluster."""
 
-    __slots__ = ("before", "candidates", "ended", "epoch", "leader", "moved", "moves", "planned", "since", "warned")
+    __slots__ = (
+        "before", "candidates", "ended", "epoch", "heard", "leader", "moved", "moves", "planned", "since", "warned",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.epoch = -1
@@ -56,6 +58,8 @@ class Quorum:
         """The first request for a vote since there was a leader."""
         self.candidates: dict[int, None] = {}
         """Who asked for votes since then."""
+        self.heard = False
+        """A follower's Fetch was answered: the capture has both directions."""
         self.warned = False
 
 
@@ -75,6 +79,7 @@ class Elections(Analyzer):
             remember(self._quorums, fact.cluster, quorum, CLUSTERS)
         if fact.what == "fetch":
             if fact.answered and not fact.error:
+                quorum.heard = True
                 self._leads(fact, quorum, None)
         elif fact.what == "begin":
             if not fact.error:
@@ -153,7 +158,7 @@ class Elections(Analyzer):
     def tick(self) -> None:
         for cluster, quorum in self._quorums.items():
             since = quorum.since
-            if since is None:
+            if since is None or not quorum.heard:
                 continue
             lasted = self._context.now - since.time
             limit = self._limit("error_ms" if quorum.warned else "without_ms")

@@ -180,23 +180,54 @@ class CommitRejected(Analyzer):
 class JoinRefused(Analyzer):
     """One group: members that cannot join for their settings or assignors."""
 
-    __slots__ = ("_context", "_counts")
+    __slots__ = ("_context", "_counts", "_first")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._counts: dict[str, int] = {}
         """Number of refused joins of each client since its last one that succeeded."""
+        self._first: dict[str, tuple[str, facts.Member]] = {}
+        """The rule and the refused join of clients that were refused once, until it is known whether they get in."""
 
     def feed(self, fact: facts.Member) -> None:
         if fact.what != "join" or (fact.error and fact.generation):
             return  # an answer that refuses a member gives it no generation
         rule = SETTINGS if fact.error in SETTING_CODES else ASSIGNORS if fact.error in ASSIGNOR_CODES else None
+        client = fact.at.client
         if rule is None:
             if not fact.error and fact.answered:
-                self._counts.pop(fact.at.client, None)
+                self._counts.pop(client, None)
+                if (refused := self._first.pop(client, None)) is not None:
+                    self._report(*refused, 1, Severity.NOTE)
             return
-        count = self._counts.get(fact.at.client, 0) + 1
-        remember(self._counts, fact.at.client, count)
+        count = self._counts.get(client, 0) + 1
+        remember(self._counts, client, count)
+        if count == 1:
+            remember(self._first, client, (rule, fact), NAMES)
+            self._context.wake(fact.at.time + self._settle(rule))
+            return
+        if (refused := self._first.pop(client, None)) is not None:
+            self._report(*refused, 1)
+        self._report(rule, fact, count)
+
+    def tick(self) -> None:
+        for client, (rule, fact) in list(self._first.items()):
+            due = fact.at.time + self._settle(rule)
+            if due <= self._context.now:
+                del self._first[client]
+                self._report(rule, fact, 1)
+            else:
+                self._context.wake(due)
+
+    def close(self) -> None:
+        for rule, fact in self._first.values():
+            self._report(rule, fact, 1)
+        self._first.clear()
+
+    def _settle(self, rule: str) -> int:
+        return round(self._context.limit(rule, "settle_ms") * MILLISECOND)
+
+    def _report(self, rule: str, fact: facts.Member, count: int, severity: Severity | None = None) -> None:
         error = errors.name(fact.error)
         asked = f"session.timeout.ms {fact.session_ms}" if rule == SETTINGS else f"assignors {_assignors(fact)}"
         self._context.report(
@@ -205,6 +236,7 @@ class JoinRefused(Analyzer):
             numbers={"client": fact.at.client, "group": fact.group, "error": error, "asked": asked, "count": count},
             impact=Impact("requests", count),
             episode=(fact.at.client, fact.error),
+            severity=severity,
             actors=(Actor("culprit", fact.at.peer, fact.at.client_id or None, fact.member or None),),
         )
 

@@ -185,7 +185,7 @@ ROWS = (
         guards=(
             "A member id counts as used once any request carries it.",
             "The same connection must have joined with another id, at least `grace_ms` ago.",
-            "A client that went away does not count.",
+            "A client that went away does not count, nor does a connection with missing bytes.",
         ),
         thresholds=(Threshold("grace_ms", 5000, "ms", "after the join with the other id"),),
         fixes=(

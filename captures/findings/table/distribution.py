@@ -94,6 +94,7 @@ ROWS = (
             "A producer with one key in two partitions does not partition by key.",
             "A producer whose keys fit no known function is reported only for keys in other partitions than another's.",
             "Once the topic has another number of partitions, the comparison begins anew.",
+            "It is a NOTE until a key is seen that both send, to different partitions: each may have keys of its own.",
         ),
         thresholds=(Threshold("keys", 20, "keys", "of each producer, at least"),),
         fixes=(

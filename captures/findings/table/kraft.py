@@ -24,7 +24,7 @@ ROWS = (
             "One election without is a failure that the quorum survived: an INFO (controller.failover).",
             "A node that asks for votes while others fetch from the leader was away itself.",
             "Only one node that asks for votes may be cut off from a quorum that works: inferred, at most a WARN.",
-            "A connection with missing bytes proves no silence.",
+            "A connection with missing bytes proves no silence, nor does a capture without answers to Fetch.",
         ),
         thresholds=(
             Threshold("elections", 3, "elections", "within the window, without EndQuorumEpoch before"),

@@ -94,8 +94,10 @@ ROWS = (
         "again with the same settings, so it never gets a partition.",
         text="{client} cannot join group {group}: {error} ({asked}), {count} times",
         cause="A setting lies outside what the broker allows.",
-        guards=("The error counts only while no join of this client succeeded after it.",),
-        thresholds=(),
+        guards=("A single refusal is a NOTE if the client joins soon after it: its settings were changed.",),
+        thresholds=(
+            Threshold("settle_ms", 30000, "ms", "after a first refusal, in which a join that succeeds makes it a NOTE"),
+        ),
         fixes=(
             Fix("client", "session.timeout.ms, group.id", "session.timeout.ms, group.id",
                 "INVALID_SESSION_TIMEOUT: between the broker's group.min.session.timeout.ms and "
@@ -116,8 +118,10 @@ ROWS = (
         text="{client} cannot join group {group}: {error} ({asked}), {count} times",
         cause="Members of one group are configured with different partition.assignment.strategy, as during an upgrade "
         "from eager to cooperative assignors in one step.",
-        guards=("The error counts only while no join of this client succeeded after it.",),
-        thresholds=(),
+        guards=("A single refusal is a NOTE if the client joins soon after it: deployments go step by step.",),
+        thresholds=(
+            Threshold("settle_ms", 30000, "ms", "after a first refusal, in which a join that succeeds makes it a NOTE"),
+        ),
         fixes=(
             Fix("client", "partition.assignment.strategy with both assignors for one deployment",
                 "partition.assignment.strategy", "change it in two deployments: first add the new assignor to all "

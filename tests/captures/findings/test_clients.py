@@ -10,6 +10,7 @@ from kproxy.captures.findings import facts
 from kproxy.captures.findings.making import FactMaker
 from kproxy.decoders.exchange import Status
 from kproxy.decoders.problems import Code
+from tests.decoders.batches.support import batch, record
 from tests.support.facts import BROKER, Story
 from tests.support.scripts import Script, eyes, play, request, response
 
@@ -195,6 +196,17 @@ def test_an_id_that_is_used_later_or_by_nobody_is_quiet() -> None:
         assert not [one for one in story.found() if one.rule == "group.abandoned_member_id"]
 
 
+def test_a_client_that_went_away_abandons_nothing() -> None:
+    story = asks(asks(Story(), "one").at(0.1), "two").at(0.2).join("c", 1, member="two")
+    story.at(1).closes("c").at(20).heartbeat("d")
+    assert not [one for one in story.found() if one.rule == "group.abandoned_member_id"]
+
+
+def test_an_id_whose_use_the_capture_may_lack_is_quiet() -> None:
+    story = asks(asks(Story(), "one").at(0.1), "two").at(0.2).join("c", 1, member="two").trouble("c")
+    assert not [one for one in story.at(20).heartbeat("d").found() if one.rule == "group.abandoned_member_id"]
+
+
 # --- the facts ---
 
 
@@ -206,3 +218,20 @@ def test_a_produce_without_records(acks: int) -> None:
     (found,) = [one for one in maker.make(played.exchanges) if isinstance(one, facts.Produced)]
     assert found[1:] == (acks, 0, 0, None, 0, ())
     assert played.exchanges[0].status is (Status.OK if acks else Status.NO_REPLY_EXPECTED)
+
+
+ONE = batch(record(0, None, b"v"), 1)
+
+
+@pytest.mark.parametrize(
+    ("records", "tiny"),
+    [([ONE], 1), ([ONE, ONE], 1), ([ONE] * 3, 0), ([batch(record(0, None, b"v"), 1, attributes=16, producer=7)], 0)],
+    ids=["one", "two", "one for each of three partitions", "of a transaction"],
+)
+def test_tiny_requests_are_a_fact(records: list[bytes], tiny: int) -> None:
+    partitions = [{"index": number, "records": one} for number, one in enumerate(records)]
+    asked = {"acks": -1, "topicData": [{"name": "t", "partitionData": partitions}]}
+    script = Script().client(request(0, 8, 1, "app", **asked)).broker(response(0, 8, 1))
+    played = play(script.end())
+    maker = FactMaker(played.tape, eyes(), (facts.TinyProduce,))
+    assert len([one for one in maker.make(played.exchanges) if isinstance(one, facts.TinyProduce)]) == tiny

@@ -61,6 +61,21 @@ def test_a_port_where_no_kafka_is_spoken_is_quiet() -> None:
     Story().closes("stranger", first=b"SSH-2.0-OpenSSH_9", got=0).is_quiet()
 
 
+def test_a_health_check_that_sends_nothing_is_quiet() -> None:
+    story = Story().exchange("app")
+    for second in range(20):
+        story.at(second).closes("stranger", sent=0, got=0, connection=50 + second)
+    story.is_quiet()
+
+
+def test_unanswered_requests_for_versions_where_others_are_answered_are_quiet() -> None:
+    story = Story()
+    for number in range(5):
+        story.at(number).exchange("stranger", "ApiVersions", Status.NO_RESPONSE, connection=number + 1)
+        story.at(number + 0.1).closes("stranger", connection=number + 1, got=0)
+    story.at(9).exchange("app", connection=60).is_quiet()
+
+
 def test_a_connection_without_its_handshake_is_quiet() -> None:
     Story().exchange("app").tls("stranger").closes("stranger", opened=False, got=0).is_quiet()
 
@@ -146,3 +161,10 @@ def test_responses_without_any_request_are_those_of_a_capture_of_one_direction()
 
 def test_a_connection_whose_beginning_is_missing_is_quiet() -> None:
     Story().exchange("app", status=Status.ORPHAN_RESPONSE).closes("app", opened=False).is_quiet()
+
+
+def test_a_capture_that_begins_later_lacks_nothing() -> None:
+    story = Story()
+    for number in range(9):
+        story.exchange("app", connection=number + 1).closes("app", opened=False, connection=number + 1)
+    story.tells(at_least="INFO")

@@ -53,6 +53,13 @@ def test_changes_that_are_far_apart_are_quiet() -> None:
     changing(10, 500, 1000, 1500).is_quiet()
 
 
+def test_two_changes_that_many_brokers_are_told_of_are_quiet() -> None:
+    story = changing(10, 60)
+    for port in range(20):
+        story.control(1, 3, broker=f"10.0.0.4:{9000 + port}")
+    story.is_quiet()
+
+
 def test_a_rolling_restart_is_quiet() -> None:
     story = ClusterStory().control(1, 1)
     for number, second in enumerate((10, 60, 300)):

@@ -141,9 +141,16 @@ def both(one: Callable[[bytes], int], other: Callable[[bytes], int], **how: int)
 
 
 def test_two_partitioners_in_one_topic() -> None:
-    (finding,) = both(murmur2, crc32, begin=100).tells("WARN key.partitioner_mix t")
+    (finding,) = both(murmur2, crc32, count=40, begin=20).tells("WARN key.partitioner_mix t")
     assert "java@host-java chooses partitions by murmur2, other@host-other by CRC32" in finding.summary
+    assert int(finding.numbers["apart"]) > 0
+
+
+def test_producers_with_keys_of_their_own_are_a_note() -> None:
+    (finding,) = both(murmur2, crc32, begin=100).tells("NOTE key.partitioner_mix t")
     assert finding.confidence is Confidence.STRONG
+    story = both(murmur2, crc32, begin=100)
+    sends(story, "other", crc32, count=9).tells("WARN key.partitioner_mix t")
 
 
 def test_keys_in_two_partitions_prove_it() -> None:
@@ -168,6 +175,15 @@ def test_one_partitioner_is_quiet() -> None:
 
 def test_few_keys_are_quiet() -> None:
     both(murmur2, crc32, count=19).is_quiet()
+
+
+def test_partitions_so_few_that_both_functions_fit_are_quiet() -> None:
+    keys = [key for number in range(500) if murmur2(key := b"order-%d" % number) % 2 == crc32(key) % 2][:40]
+    story = Story().topic("java", "t", partitions=2)
+    for client in ("java", "other"):
+        for key in keys:
+            story.sample(client, murmur2(key) % 2, keys=[key])
+    story.is_quiet()
 
 
 def test_a_producer_that_ignores_keys_is_quiet() -> None:

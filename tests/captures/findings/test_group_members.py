@@ -81,6 +81,19 @@ def test_a_member_whose_interval_is_unknown_is_quiet() -> None:
     story.join("c", rebalance_ms=None, fresh=True).is_quiet()
 
 
+def test_a_static_member_of_the_java_client_is_no_poll_gap() -> None:
+    """It stops its heartbeats without LeaveGroup, and joins again when poll() is called."""
+    story = Story().join("c", poll=6, instance="i").at(2).heartbeat("c", instance="i")
+    story.at(20).join("c2", 2, poll=6, instance="i", connection=1).is_quiet()
+
+
+def test_a_pause_between_fetches_proves_nothing() -> None:
+    story = Story().join("c", poll=6).at(1).member("sync", "c").fetched("c")
+    for second in range(3, 60, 3):
+        story.at(second).heartbeat("c")
+    story.fetched("c").at(61).closes("c").is_quiet()
+
+
 # --- group.member_vanished ---
 
 VANISHED = "WARN group.member_vanished g"
@@ -111,6 +124,12 @@ def test_a_member_that_hangs() -> None:
 
 def test_a_member_that_left_is_quiet() -> None:
     two().at(4).leave("v").at(13.5).heartbeat("s", 27).is_quiet()
+
+
+@pytest.mark.parametrize("error", [22, 25, 82])
+def test_a_member_that_was_refused_before_is_quiet(error: int) -> None:
+    """It knows that it is none any more."""
+    two().at(4).heartbeat("v", error).at(13.5).heartbeat("s", 27).is_quiet()
 
 
 def test_a_rebalance_for_another_reason_is_quiet() -> None:

@@ -92,6 +92,13 @@ def test_a_member_outside_the_capture_is_a_note() -> None:
     Story().join("a", 5).at(20).join("a", 6, took=8).tells("NOTE group.slow_rejoin g")
 
 
+def test_a_new_member_that_joins_last_holds_up_nobody() -> None:
+    story = Story().join("a", 5).at(20).join("a", 6, took=8).at(28).join("new", 6, took=0.001)
+    found = story.tells("NOTE group.slow_rejoin g")
+    assert found[0].summary.endswith("for a member outside the capture")
+    assert not found[0].actors
+
+
 def test_a_quick_rebalance_is_quiet() -> None:
     held(late=3).is_quiet()
 

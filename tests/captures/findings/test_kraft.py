@@ -100,6 +100,11 @@ def test_a_silence_on_a_connection_with_gaps_is_quiet() -> None:
     assert [one.rule for one in story.found() if one.rule == "kraft.elections"] == []
 
 
+def test_a_capture_of_requests_alone_shows_no_silence() -> None:
+    story = ClusterStory().quorum("begin", 1, 3).at(10).quorum("pre-vote", 2, 3).at(12).quorum("pre-vote", 3, 3)
+    story.at(60).beat(1).is_quiet()
+
+
 def test_a_refused_fetch_shows_no_leader() -> None:
     story = led().at(10).quorum("pre-vote", 2, 3).quorum("pre-vote", 3, 3).at(11).quorum("fetch", 2, 3, 6)
     story.at(16).beat(1).tells("WARN kraft.elections c1")

@@ -30,6 +30,19 @@ def test_a_group_that_has_left_is_quiet() -> None:
     story.is_quiet()
 
 
+def test_a_group_of_which_nothing_is_heard_is_quiet() -> None:
+    """Its members crashed, or the capture lost sight of them."""
+    story = consuming(Story(), *range(0, 500, 50))
+    for _ in range(30):
+        story.partition_io("p", "Fetch", high_watermark=2000).at(story.now + 10)
+    story.is_quiet()
+
+
+def test_an_offset_that_is_set_back_is_a_note() -> None:
+    (finding,) = consuming(Story(), *range(500, 900, 50), 200, 250).tells("NOTE group.lag_state g")
+    assert "commits a lower offset than before" in finding.summary
+
+
 def test_commits_of_one_offset_while_records_wait() -> None:
     (finding,) = consuming(Story(), *[400] * 12).tells("WARN group.lag_state g")
     assert "commits the same offset again and again" in finding.summary

@@ -64,6 +64,16 @@ def test_what_waits_for_others_is_quiet() -> None:
     story.is_quiet()
 
 
+@pytest.mark.parametrize("key", [11, 14, 36, 78])
+def test_each_request_that_waits_for_others_is_quiet(key: int) -> None:
+    story = Story().exchange("c")
+    for turn in range(60):
+        at = story.at(1 + turn * 0.9).where("c", took=0.8, key=key)
+        story.made.append(facts.Exchange(at, Status.OK, 100, 100))
+    story.made.append(facts.Exchange(story.at(100).where("c", took=30, key=key), Status.OK, 100, 100))
+    story.is_quiet()
+
+
 def test_a_fetch_that_exceeds_its_wait() -> None:
     story = Story().exchange("c", "Fetch").at(1).exchange("c", "Fetch", took=6)
     late = story.made[-1].at
@@ -143,6 +153,16 @@ def test_once_or_behind_other_requests_is_quiet() -> None:
     behind(Story(), times=2).is_quiet()
     behind(Story(), 0, api="Produce").is_quiet()
     behind(Story(), 3).is_quiet()
+
+
+def test_a_wait_that_is_less_than_half_of_the_latency_is_quiet() -> None:
+    """The broker itself is slow: other rules tell of it."""
+    story = Story()
+    for turn in range(3):
+        story.at(turn * 10).exchange("c", "Fetch", took=1)
+        at = story.at(turn * 10 + 0.5).where("c", took=1.2, key=12)
+        story.made.append(facts.Exchange(at, Status.OK, 100, 100))
+    assert not [one for one in story.found() if one.rule == "latency.hol"]
 
 
 # --- client.ignores_throttle ---

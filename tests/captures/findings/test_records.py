@@ -61,6 +61,17 @@ def test_bytes_that_changed_on_their_way() -> None:
     ]
 
 
+def test_a_batch_that_the_fetch_size_cuts_is_no_damage() -> None:
+    good = batch(record(0, b"key", b"value"), 1)
+    found: list[facts.Fact] = []
+    for version in (2, 11):
+        answer = {"topic": "t", "partitions": [{"partitionIndex": 5, "records": good + good[:-9]}]}
+        script = Script().client(request(1, version, 1, "app")).broker(response(1, version, 1, responses=[answer]))
+        played = play(script.end())
+        found += FactMaker(played.tape, eyes(), (facts.Corrupt,)).make(played.exchanges)
+    assert not [one for one in found if isinstance(one, facts.Corrupt)]
+
+
 # --- fetch.oversize_stuck ---
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from kproxy.captures.findings.model import Impact
+import json
+
+from kproxy.captures.findings.model import Impact, finding_json
+from tests.captures.findings.test_wire import Talk
 from tests.support.facts import Story
 
 # --- meta.topic_missing ---
@@ -97,6 +100,22 @@ def test_a_session_timeout_that_the_broker_does_not_allow() -> None:
     assert "INVALID_SESSION_TIMEOUT (session.timeout.ms 1), 2 times" in finding.summary
 
 
+def test_a_join_that_succeeds_soon_is_a_note() -> None:
+    """The limits of the broker, or of the client, were changed."""
+    story = Story().join("c", error=26, session=0.001, generation=None).at(9).join("c")
+    story.tells("NOTE group.config_rejected g")
+    story = Story().join("c", error=26, session=0.001, generation=None).at(31).join("c")
+    story.tells("ERROR group.config_rejected g")
+
+
+def test_a_rolling_change_of_assignors_is_a_note() -> None:
+    """The last members with the old assignor had not yet left."""
+    story = Story().join("c", error=23, generation=None).at(5).join("c", 2)
+    story.tells("NOTE group.assignor_clash g")
+    story = Story().join("c", error=23, generation=None).at(1).join("c", error=23, generation=None).at(2).join("c", 2)
+    story.tells("ERROR group.assignor_clash g")
+
+
 def test_assignors_that_do_not_fit() -> None:
     story = Story().join("c", error=23, generation=None, subscription="range,roundrobin 0011")
     (finding,) = story.tells("ERROR group.assignor_clash g")
@@ -136,6 +155,15 @@ def test_an_error_that_authentication_never_answers_is_quiet() -> None:
 
 def test_the_mechanism_may_have_its_own_words() -> None:
     Story().auth("c", "failed", "e=invalid-proof", mechanism="SCRAM-SHA-256").tells("WARN auth.sasl c@host-c")
+
+
+def test_credentials_are_never_shown() -> None:
+    talk = Talk().ask(17, 1, {"mechanism": "PLAIN"}, {"mechanisms": ["PLAIN"]})
+    for _ in range(3):
+        talk.ask(36, 2, {"authBytes": b"\0alice\0wonderland"}, {"errorCode": 58, "errorMessage": "Invalid"})
+    found = talk.found()
+    assert "auth.sasl" in {one.rule for one in found}
+    assert "wonderland" not in "".join(json.dumps(finding_json(one)) for one in found)
 
 
 def test_authentication_that_succeeds_is_quiet() -> None:

@@ -98,6 +98,13 @@ def test_who_leaves_partitions_out_rightly() -> None:
     assert made(1, 11, asked | {"sessionEpoch": 0}, {})
 
 
+def test_produce_without_acks_has_no_answer_that_lacks_anything() -> None:
+    asked = request(0, 8, 1, "app", acks=0, **parts(PRODUCED[0], "name", [0, 1]))
+    played = play(Script().client(asked).client(request(3, 9, 2, "app")).broker(response(3, 9, 2)).end())
+    maker = FactMaker(played.tape, eyes(), (facts.Incomplete,))
+    assert not [one for one in maker.make(played.exchanges) if isinstance(one, facts.Incomplete)]
+
+
 def test_topics_of_metadata() -> None:
     asked = {"topics": [{"name": "a"}, {"name": "b"}]}
     assert made(3, 9, asked, {"topics": [{"name": "a"}]}) == [("b", 1, 2, 1, False)]

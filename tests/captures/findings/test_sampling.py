@@ -285,6 +285,18 @@ def test_log_append_time_is_no_other_batch() -> None:
     assert Traffic().produce(one(), offset=67).fetch(later).made(facts.Recoded)
 
 
+def test_other_checksums_alone_give_no_fact() -> None:
+    """Brokers write timestamps, and so a new CRC, where the topic has LogAppendTime."""
+    stamped = batch(record(0, b"key", b"value"), 1, offset=67, attributes=8, max_time=9_999)
+    assert not Traffic().produce(one(), offset=67).fetch(stamped).made(facts.Recoded)
+
+
+def test_messages_of_old_producers_give_no_fact() -> None:
+    """The broker converts what they send to its own format."""
+    old = message(1, 0, b"key", b"value")
+    assert not Traffic().produce(old, offset=67).fetch(stored("lz4")).made(facts.Recoded)
+
+
 def test_a_batch_whose_offset_is_unknown_gives_no_fact() -> None:
     assert not Traffic().produce(one(), acks=0).fetch(stored("lz4")).made(facts.Recoded)
     assert not Traffic().produce(one(), offset=67, errorCode=6).fetch(stored("lz4")).made(facts.Recoded)

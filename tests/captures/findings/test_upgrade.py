@@ -99,6 +99,18 @@ def test_versions_of_a_broker_that_told_none_are_unknown() -> None:
     Story().exchange("app", "Fetch", Status.NO_RESPONSE, version=12, took=0.002).closes("app").is_quiet()
 
 
+def test_produce_v2_at_an_older_broker_is_quiet() -> None:
+    story = Story().offered("app", Fetch=(0, 11), Produce=(0, 8)).at(1)
+    story.exchange("app", "Produce", Status.NO_RESPONSE, version=2, took=0.002).closes("app")
+    assert not [one for one in story.found() if one.rule == "upgrade.refused"]
+
+
+def test_a_refusal_on_a_connection_with_missing_bytes_is_quiet() -> None:
+    story = Story().offered("app", Fetch=(4, 18)).at(1).trouble("old")
+    story.exchange("old", "Fetch", Status.NO_RESPONSE, version=3, took=0.002).closes("old")
+    assert not [one for one in story.found() if one.rule == "upgrade.refused"]
+
+
 # --- client.outdated ---
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kproxy.captures.findings import facts
 from kproxy.captures.findings.model import Impact
 from kproxy.decoders.exchange import Status
 from kproxy.decoders.problems import Code
@@ -92,6 +93,14 @@ def test_other_requests() -> None:
 def test_long_polls_and_young_requests_are_quiet() -> None:
     abandoned("Fetch").is_quiet()
     abandoned(waited=4).is_quiet()
+
+
+@pytest.mark.parametrize("key", [1, 11, 14, 78])
+def test_each_long_poll_may_stay_unanswered(key: int) -> None:
+    story = Story().at(30).closes("c").at(0)
+    at = story.where("c", took=30, key=key)
+    story.made.append(facts.Exchange(at, Status.NO_RESPONSE, 100, 0))
+    story.is_quiet()
 
 
 def test_the_end_of_the_capture_is_quiet() -> None:
