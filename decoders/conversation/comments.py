@@ -11,6 +11,16 @@ LEAKED = "kproxy let pass a broker's own address:"
 WITHHELD = "kproxy withheld this from the client:"
 """Beginning of the line on a withheld response; the reason follows."""
 
+MADE = f"{CHANGED}: it answered this request itself, the broker never saw it:"
+"""First line of the comment on a response that kproxy made; further lines hold rule and reason.
+
+It begins like CHANGED, so that the exchange counts as modified.
+"""
+ACTED = "kproxy acted on this on its way to the"
+"""Beginning of the line before what rules or actors did with a frame that went on; the receiver follows."""
+KEPT = "kproxy did not forward this to the"
+"""Beginning of the line before the reasons why a frame did not go on; the receiver follows."""
+
 
 def problems(comment: str, where: str) -> list[Problem]:
     if LEAKED not in comment:

@@ -9,6 +9,7 @@ from typing import Any
 
 from kproxy.addons.api import SIZE, Actor, Frame, name_of
 from kproxy.core.rewrite import Change
+from kproxy.core.verdict import Turn, Verdict
 from kproxy.decoders.jsonform import body_json
 from kproxy.decoders.knowledge import Knowledge
 from kproxy.decoders.message import decode_request, decode_response
@@ -51,18 +52,23 @@ class Actors:
     def act_on(self, side: Side, api_key: int) -> bool:
         return api_key in self._by_key[side]
 
-    def offer(
-        self, side: Side, api_key: int, api_version: int, frame: bytes, client: str, broker: str
-    ) -> tuple[bytes, tuple[Change, ...]]:
-        """Passes a whole frame to the actors; returns (the frame to send instead, the changed fields). Never raises."""
-        parties = client, broker
-        changes: list[Change] = []
+    @property
+    def definitions(self) -> Definitions:
+        return self._definitions
+
+    def offer(self, side: Side, turn: Turn, verdict: Verdict) -> None:
+        """Passes the whole frame of a verdict to the actors, which may change the verdict. Never raises."""
+        api_key, api_version = turn.api_key, turn.api_version
+        parties = turn.parties.client, turn.parties.broker
         unseen: Frame | None = None
         """The decoded current frame.
 
         None once an actor has received it, because the actor may have modified its values.
         """
         for actor in tuple(self._by_key[side].get(api_key, ())):
+            if verdict.frame is None or verdict.final:
+                break
+            frame = verdict.frame
             given, unseen = unseen or self._read(side, api_key, api_version, frame, *parties), None
             if given is None:
                 break
@@ -73,12 +79,11 @@ class Actors:
                 unseen = self._checked(given, new, parties)
                 before = self._read(side, api_key, api_version, frame, *parties)
                 if before is not None:
-                    changes += _changes(before, unseen, name_of(actor))
-                frame = new
+                    verdict.changes += _changes(before, unseen, name_of(actor))
+                verdict.frame = new
             except Exception as error:  # noqa: BLE001 (anybody's code)
                 unseen = None
                 self._shut_out(actor, given, error)
-        return frame, tuple(changes)
 
     def passed(self, side: Side, api_key: int, api_version: int, reason: str) -> None:
         """Warns the user that a frame was forwarded without passing the actors; `reason` says why."""

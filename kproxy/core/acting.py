@@ -1,275 +1,365 @@
-"""A connection whose frames are offered to actors.
+"""A connection whose frames are offered to actors: addons and rules that change, hold, answer or drop them.
 
-Frames of the APIs that an actor names are held until they are whole and then passed to the actor; all other bytes pass
-at once. Bytes go through the actors first and then through `Connection`, so that addresses are rewritten after the
-actors' changes.
+Frames of the APIs that an actor names are held until they are whole and then offered; all other bytes pass at once.
+Bytes go through the actors first and then through `Connection`, so that addresses are rewritten after the actors'
+changes. What makes other bytes of a frame (`Verdict.shapes`) comes last of all.
+
+Responses leave in the order of their requests, as those of a broker do: an answer that kproxy makes itself waits for
+the responses to earlier requests, and what is delayed delays all behind it. When one side ends its half of the
+connection, nothing waits any longer.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from kproxy.core.connection import (
     Changed,
     Command,
     Connection,
+    Cut,
+    End,
+    Record,
     Shared,
     ToBroker,
-    changed_comment,
-    no_frame,
+    ToClient,
 )
-from kproxy.core.leaks import Address
+from kproxy.core.cutting import SIZE, Cutter, Piece
+from kproxy.core.lane import Lane
 from kproxy.core.passing import MAX_NOTED
-from kproxy.core.rewrite import Change
+from kproxy.core.verdict import HOLD_SECONDS, Ending, Parties, Turn, Verdict, Wait, made_comment
+from kproxy.decoders.conversation.acks import way
+from kproxy.decoders.conversation.compiled import wants_no_reply
+from kproxy.decoders.schema import Definitions, api_keys
 from kproxy.decoders.stream import Side
 
-_SIZE = 4
 _REQUEST = struct.Struct(">hhi")
 _RESPONSE = struct.Struct(">i")
+_TO_ACKS = 1 << 10
+"""Number of bytes of a Produce request that are enough to find its `acks`, in nearly all cases."""
 
 
 class Actors(Protocol):
-    """The interface to a relay's actors that `ActedConnection` needs."""
+    """The interface to a relay's actors and rules that `ActedConnection` needs."""
+
+    @property
+    def definitions(self) -> Definitions: ...
 
     def act_on(self, side: Side, api_key: int) -> bool:
         """Whether an actor wants frames of this API that `side` sends, so that they must be held."""
 
-    def offer(
-        self, side: Side, api_key: int, api_version: int, frame: bytes, client: str, broker: str
-    ) -> tuple[bytes, tuple[Change, ...]]:
-        """Passes a whole frame to the actors; returns (the frame to send instead, the changed fields). Never raises."""
+    def offer(self, side: Side, turn: Turn, verdict: Verdict) -> None:
+        """Decides on the whole frame `verdict.frame`, which `side` sends, by changing the verdict. Never raises."""
 
     def passed(self, side: Side, api_key: int, api_version: int, reason: str) -> None:
         """Called when a frame could not be held and was forwarded without passing the actors; `reason` says why."""
 
 
-Api = tuple[int, int]
-"""(API key, API version)"""
-
-
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """Bytes to send on. `at` is their offset in the data passed to `feed`, negative if they begin in earlier data.
-
-    `api` is set if the bytes are a whole frame that was held for the actors.
-    """
-
-    data: bytes
-    at: int
-    api: Api | None = None
-
-
-class _Cutter:
-    """Splits the bytes of one direction into whole frames held for actors and bytes that pass unchanged.
-
-    `wanted(head)` returns the (API key, version) of a frame to hold, None for other frames. `passed(api, reason)` is
-    called for a frame that should have been held and could not be.
-    """
-
-    def __init__(
-        self, head: int, wanted: Callable[[bytes], Api | None], passed: Callable[[Api, str], None], shared: Shared
-    ) -> None:
-        """`head` is the number of bytes after the length field that `wanted` needs."""
-        self._head = _SIZE + head
-        self._wanted = wanted
-        self._passed = passed
-        self._hold_max = shared.hold_max
-        self._budget = shared.budget
-        self._waiting = bytearray()
-        """The bytes of the current frame that have arrived and are held back."""
-        self._needed = _SIZE
-        """Length of `_waiting` at which `_judge` can decide next."""
-        self._api: Api | None = None
-        """(API key, version) of the frame that is being held; None if no frame is."""
-        self._taken = 0
-        """Bytes reserved from the budget."""
-        self._passing = 0
-        """Bytes of the current frame that are still to arrive and pass unchanged."""
-        self._first = True
-        self._opaque = False
-
-    @property
-    def idle(self) -> bool:
-        return not self._waiting and not self._passing
-
-    def feed(self, data: bytes) -> Iterator[_Piece]:
-        """Takes the next bytes; yields the pieces to send on, made of these bytes and of bytes held earlier."""
-        size = len(data)
-        if self._opaque or self._passing >= size:
-            self._passing = max(0, self._passing - size)
-            yield _Piece(data, 0)
-            return
-        position = out_at = 0
-        out = bytearray()
-        while position < size:
-            if self._passing or self._opaque:
-                taken = size - position if self._opaque else min(self._passing, size - position)
-                self._passing = max(0, self._passing - taken)
-                out_at = out_at if out else position
-                out += data[position : position + taken]
-                position += taken
-                continue
-            taken = min(size - position, self._needed - len(self._waiting))
-            self._waiting += data[position : position + taken]
-            position += taken
-            whole = self._judge(taken)
-            if whole is None:
-                continue
-            api, at = self._api, position - len(self._waiting)
-            waiting = self.release()
-            if whole:
-                if out:
-                    yield _Piece(bytes(out), out_at)
-                    out.clear()
-                yield _Piece(waiting, at, api)
-            else:
-                out_at = out_at if out else at
-                out += waiting
-        if out:
-            yield _Piece(bytes(out), out_at)
-
-    def _judge(self, taken: int) -> bool | None:
-        """Decides what to do with the held bytes, after `taken` bytes were added to them.
-
-        Returns True if they are a whole frame for the actors, None if more bytes are needed. Returns False if they pass
-        unchanged, and so do the next `_passing` bytes.
-        """
-        waiting = self._waiting
-        if self._api is None:
-            if len(waiting) < self._needed:
-                return None
-            length = int.from_bytes(waiting[:_SIZE], "big", signed=True)
-            if no_frame(bytes(waiting), length, first=self._first):
-                self._opaque = True
-                return False
-            self._first = False
-            size = _SIZE + length
-            if len(waiting) < self._head <= size:
-                self._needed = self._head
-                return None
-            self._api = self._held(bytes(waiting[_SIZE:]), size) if size >= self._head else None
-            if self._api is None:
-                self._passing = size - len(waiting)
-                return False
-            self._needed = size
-            taken = len(waiting)
-        if not self._budget.take(taken):
-            self._passing = self._needed - len(waiting)
-            self._passed(self._api, "there is no memory left to hold it (--memory)")
-            return False
-        self._taken += taken
-        return True if len(waiting) == self._needed else None
-
-    def _held(self, head: bytes, size: int) -> Api | None:
-        """(API key, version) of a frame of `size` bytes if it must be held; None if it passes."""
-        api = self._wanted(head)
-        if api is not None and size > self._hold_max:
-            self._passed(api, "it is longer than --hold-max")
-            return None
-        return api
-
-    def release(self) -> bytes:
-        """Empties the held bytes, returns them unchanged and gives their memory back to the budget."""
-        waiting = bytes(self._waiting)
-        self._waiting.clear()
-        self._budget.give(self._taken)
-        self._taken = 0
-        self._api = None
-        self._needed = _SIZE
-        return waiting
-
-
 class ActedConnection(Connection):
-    """A connection between `client` and `broker` ("host:port") whose frames are offered to actors."""
+    """A connection whose frames are offered to actors; `clock` gives the time in seconds.
+
+    It says itself what is recorded (`Record`). `wake`, once set, is called if `tick` should be called at once.
+    """
 
     as_it_comes = False
+    records = True
 
-    def __init__(self, shared: Shared, own_host: str, actors: Actors, client: str, broker: str) -> None:
+    def __init__(
+        self, shared: Shared, own_host: str, actors: Actors, parties: Parties, clock: Callable[[], float]
+    ) -> None:
         super().__init__(shared, own_host)
         self._actors = actors
-        self._parties = client, broker
-        self._asked: dict[int, list[Api]] = {}
-        """(API key, version) of the requests in flight whose responses may be held, by correlation id, oldest first."""
-        self._up = _Cutter(_REQUEST.size, self._request_wanted, self._request_passed, shared)
-        self._down = _Cutter(_RESPONSE.size, self._response_wanted, self._response_passed, shared)
+        self._parties = parties
+        self._clock = clock
+        self._asked: dict[int, list[Turn]] = {}
+        """The requests that the broker may still answer, by correlation id, oldest first."""
+        self._order: dict[int, Turn] = {}
+        """The requests whose answer stands before later ones, in order, by their numbers."""
+        self._count = 0
+        self._answers = 0
+        """How many of `_order` have an answer of kproxy's own, which waits for earlier responses."""
+        self._early: list[Command] = []
+        """Answers whose turn came with the head of the response that is being cut."""
+        self._swapped: list[tuple[list[Command], Wait]] = []
+        """Responses that leave after the next one."""
+        self._over_now = False
+        """Whether an actor has ended the connection."""
+        self._up = Cutter(_REQUEST.size, self._request_wanted, self._request_passed, shared)
+        self._down = Cutter(_RESPONSE.size, self._response_wanted, self._response_passed, shared)
+        self._to_broker = Lane(shared.budget, clock)
+        self._to_client = Lane(shared.budget, clock)
+        self.wake: Callable[[], None] | None = None
 
     @property
     def idle(self) -> bool:
-        return super().idle and self._up.idle and self._down.idle
+        waiting = self._answers or self._swapped or not self._to_broker.empty or not self._to_client.empty
+        return super().idle and self._up.idle and self._down.idle and not waiting
+
+    @property
+    def due(self) -> float | None:
+        """The time at which `tick` should be called; None if nothing waits."""
+        times = [self._to_broker.next, self._to_client.next, *(wait.until for _, wait in self._swapped)]
+        return min((one for one in times if one is not None), default=None)
+
+    def tick(self) -> list[Command]:
+        """Lets go what has waited long enough."""
+        commands = [*self._to_broker.due(), *self._to_client.due()]
+        now = self._clock()
+        if any(wait.until <= now for _, wait in self._swapped):
+            commands += self._unswap()
+        return commands
+
+    # --- requests ----------------------------------------------------------------------------------------------------
 
     def from_client(self, data: bytes) -> list[Command]:
         commands: list[Command] = []
         for piece in self._up.feed(data):
-            new, changes = self._offered(Side.CLIENT, piece)
-            inner = super().from_client(new)
-            if changes:
-                inner[0] = ToBroker(new, changed_comment("broker", changes))
-            commands += inner
+            if self._over_now:
+                break
+            if piece.turn is None:
+                commands += self._to_broker.put(super().from_client(piece.data))
+            else:
+                commands += self._decide_request(piece.turn, piece.data)
         return commands
+
+    def _decide_request(self, turn: Turn, frame: bytes) -> list[Command]:
+        verdict = Verdict(frame)
+        self._actors.offer(Side.CLIENT, turn, verdict)
+        self._know(verdict)
+        if verdict.ending is not None:
+            verdict.frame = None
+            self._over_now = True
+            record = Record(0, frame, verdict.comment("broker"))
+            return [*self._to_broker.end(), record, Cut(verdict.ending.reset)]
+        if verdict.frame is None:
+            commands: list[Command] = [Record(0, frame, verdict.comment("broker"))]
+            self._forget(turn)
+            if verdict.answer is None or not turn.replies:
+                self._drop_out(turn)
+                return commands
+            turn.answer = verdict.answer, tuple(verdict.reasons)
+            self._answers += 1
+            return commands + self._answer()
+        copies = [turn, *(self._another(turn) for _ in range(verdict.copies - 1))]
+        comment = verdict.comment("broker")
+        found: list[Command] = []
+        for _ in copies:
+            for one in super().from_client(verdict.frame):
+                found.append(ToBroker(verdict.shaped(bytes(one.data)), comment) if isinstance(one, ToBroker) else one)
+        commands = self._to_broker.put(found, verdict.wait)
+        if verdict.mute is not None:
+            commands += self._to_broker.put([], verdict.mute)
+        return commands
+
+    def _another(self, turn: Turn) -> Turn:
+        """The turn of another copy of a request."""
+        copy = Turn(turn.api_key, turn.api_version, turn.correlation_id, self._parties, turn.replies)
+        self._expect(copy)
+        return copy
+
+    def _expect(self, turn: Turn) -> None:
+        """Notes that a response to this request comes."""
+        if not turn.replies:
+            return
+        self._count = turn.number = self._count + 1
+        self._order[turn.number] = turn
+        self._asked.setdefault(turn.correlation_id, []).append(turn)
+        if len(self._asked) > MAX_NOTED:
+            for one in self._asked.pop(next(iter(self._asked))):
+                self._drop_out(one)
+
+    def _forget(self, turn: Turn) -> None:
+        """Removes a request that the broker never sees from those that it answers."""
+        waiting = self._asked.get(turn.correlation_id, [])
+        if turn in waiting:
+            waiting.remove(turn)
+            if not waiting:
+                del self._asked[turn.correlation_id]
+
+    def _drop_out(self, turn: Turn) -> None:
+        """Makes later answers no longer wait for this one."""
+        if self._order.pop(turn.number, None) is not None and turn.answer is not None:
+            self._answers -= 1
+
+    def _request_wanted(self, start: bytes, size: int) -> Turn | int | None:
+        api_key, version, correlation_id = _REQUEST.unpack_from(start, SIZE)
+        definitions = self._actors.definitions
+        if not definitions.versions(api_key):
+            return None  # a SASL token without a header, or an API that nobody can name
+        replies = True
+        if api_key == api_keys.PRODUCE:
+            enough = min(size, _TO_ACKS)
+            if len(start) < enough:
+                return enough
+            replies = not wants_no_reply(start, way(definitions, api_key, version))
+        turn = Turn(api_key, version, correlation_id, self._parties, replies)
+        self._expect(turn)
+        return turn if self._actors.act_on(Side.CLIENT, api_key) else None
+
+    # --- responses ---------------------------------------------------------------------------------------------------
 
     def from_broker(self, data: bytes) -> list[Command]:
         commands: list[Command] = []
+        self._down.split = bool(self._answers or self._swapped)
         for piece in self._down.feed(data):
-            new, changes = self._offered(Side.BROKER, piece)
-            end = piece.at + len(piece.data)
-            rewritten: tuple[Change, ...] = ()
-            leaked: Address | None = None
-            withheld = ""
-            for command in super().from_broker(new):
-                if not isinstance(command, Changed):
-                    commands.append(command)
-                elif piece.api is None:
-                    start = max(0, command.start + piece.at)
-                    commands.append(replace(command, start=start, end=command.end + piece.at))
-                else:
-                    rewritten, leaked, withheld = command.changes, command.leaked, command.withheld
-            if changes or rewritten or leaked is not None or withheld:
-                commands.append(Changed(max(0, piece.at), end, (*changes, *rewritten), leaked, withheld))
+            if self._over_now:
+                break
+            if self._early:
+                commands += self._early
+                self._early = []
+            commands += self._passing(piece) if piece.turn is None else self._decide_response(piece.turn, piece.data)
+            if self._answers:
+                commands += self._answer()
         return commands
+
+    def _passing(self, piece: Piece) -> list[Command]:
+        """Commands for bytes of the broker that are not offered to actors."""
+        inner = super().from_broker(piece.data)
+        changed = [one for one in inner if isinstance(one, Changed)]
+        records = list(_records(piece.data, changed))
+        rest = [one for one in inner if not isinstance(one, Changed)]
+        behind = self._down.idle and self._swapped
+        return [*records, *self._to_client.put(rest), *(self._unswap() if behind else ())]
+
+    def _decide_response(self, turn: Turn, frame: bytes) -> list[Command]:
+        verdict = Verdict(frame)
+        self._actors.offer(Side.BROKER, turn, verdict)
+        commands: list[Command] = []
+        sent: list[bytes] = []
+        faults: list[str] = []
+        for one in super().from_broker(frame if verdict.frame is None else verdict.frame):
+            if isinstance(one, ToClient):
+                sent.append(bytes(one.data))
+            elif isinstance(one, Changed):
+                verdict.changes += one.changes
+                if one.leaked is not None or one.withheld:
+                    faults.append(Changed(0, 0, (), one.leaked, one.withheld).comment)
+            else:
+                commands.append(one)
+        comment = verdict.comment("client")
+        record = Record(1, frame, "\n".join([*([comment] if comment else ()), *faults]) or None)
+        if any(isinstance(one, End) for one in commands):  # addresses could not be replaced
+            return [record, *self._to_client.put(commands)]
+        return [record, *self._leave(verdict, b"".join(sent), commands)]
+
+    def _answer(self) -> list[Command]:
+        """Sends kproxy's own answers whose turn has come."""
+        commands: list[Command] = []
+        while self._answers and self._down.idle and not self._over_now:
+            first = next(iter(self._order.values()))
+            if first.answer is None:
+                break
+            commands += self._give(first)
+        return commands
+
+    def _give(self, turn: Turn) -> list[Command]:
+        """Commands that send kproxy's own answer, which is offered to the actors like one of a broker."""
+        assert turn.answer is not None  # noqa: S101 (callers have looked)
+        self._drop_out(turn)
+        frame, reasons = turn.answer
+        verdict = Verdict(frame)
+        if turn.wanted or self._actors.act_on(Side.BROKER, turn.api_key):
+            self._actors.offer(Side.BROKER, turn, verdict)
+        comment = "\n".join([made_comment(reasons), *filter(None, [verdict.comment("client")])])
+        return [Record(1, frame, comment), *self._leave(verdict, verdict.frame or b"")]
+
+    def _leave(self, verdict: Verdict, data: bytes, others: Sequence[Command] = ()) -> list[Command]:
+        """Commands that send a response to the client as a verdict says; `others` leave with it."""
+        self._know(verdict)
+        batch: list[Command] = [*others]
+        if verdict.frame is not None and verdict.ending is None:
+            batch += [ToClient(verdict.shaped(data)) for _ in range(verdict.copies)]
+        if verdict.ending is not None:
+            batch += _ended(verdict.ending, verdict.shaped(data))
+            self._over_now = True
+        commands: list[Command] = []
+        if verdict.mute is not None:
+            commands += self._to_broker.put([], verdict.mute)
+        if verdict.behind and verdict.ending is None:
+            until = Wait("swap", self._clock() + HOLD_SECONDS)
+            self._swapped.append((batch, until))
+            self._down.split = True
+            return commands
+        commands += self._to_client.put(batch, verdict.wait)
+        return commands + (self._unswap() if self._swapped else [])
+
+    def _unswap(self) -> list[Command]:
+        swapped, self._swapped = self._swapped, []
+        return [command for batch, _ in swapped for command in self._to_client.put(batch)]
+
+    def _know(self, verdict: Verdict) -> None:
+        """Lets those who release a wait of this verdict wake this connection."""
+        for wait in (verdict.wait, verdict.mute):
+            if wait is not None:
+                wait.wake = self._woken
+
+    def _woken(self) -> None:
+        if self.wake is not None:
+            self.wake()
+
+    def _response_wanted(self, start: bytes, size: int) -> Turn | None:
+        del size
+        (correlation_id,) = _RESPONSE.unpack_from(start, SIZE)
+        waiting = self._asked.get(correlation_id)
+        if waiting is None:
+            return None
+        turn = waiting.pop(0)
+        if not waiting:
+            del self._asked[correlation_id]
+        if turn.number in self._order:
+            # A broker answers in order: what stands before this turn and has no answer by now never gets one.
+            while (first := next(iter(self._order.values()))) is not turn:
+                if first.answer is not None:
+                    self._early += self._give(first)
+                else:
+                    self._drop_out(first)
+            self._drop_out(turn)
+        return turn if turn.wanted or self._actors.act_on(Side.BROKER, turn.api_key) else None
+
+    # --- ends --------------------------------------------------------------------------------------------------------
 
     def client_ended(self) -> list[Command]:
         waiting = self._up.release()
-        return super().from_client(waiting) if waiting else []
+        commands = self._to_broker.end()
+        return commands + (super().from_client(waiting) if waiting else [])
 
     def broker_ended(self) -> list[Command]:
         waiting = self._down.release()
-        return [*(super().from_broker(waiting) if waiting else ()), *super().broker_ended()]
+        commands = self._to_client.end()
+        if waiting:
+            commands += self._passing(Piece(waiting, 0))
+        for turn in [one for one in self._order.values() if one.answer is not None]:
+            commands += self._give(turn)
+        commands += [*self._unswap(), *self._to_client.end()]
+        return [*commands, *super().broker_ended()]
 
     def dropped(self) -> None:
         self._up.release()
         self._down.release()
+        self._to_broker.end()
+        self._to_client.end()
         super().dropped()
 
-    def _offered(self, side: Side, piece: _Piece) -> tuple[bytes, tuple[Change, ...]]:
-        if piece.api is None:
-            return piece.data, ()
-        return self._actors.offer(side, *piece.api, piece.data, *self._parties)
+    def _request_passed(self, turn: Turn, reason: str) -> None:
+        self._actors.passed(Side.CLIENT, turn.api_key, turn.api_version, reason)
 
-    def _request_wanted(self, head: bytes) -> Api | None:
-        api_key, version, correlation_id = _REQUEST.unpack(head)
-        api = api_key, version
-        answered = self._actors.act_on(Side.BROKER, api_key)
-        if answered or correlation_id in self._asked:
-            self._asked.setdefault(correlation_id, []).append(api)
-            if len(self._asked) > MAX_NOTED:
-                del self._asked[next(iter(self._asked))]
-        return api if self._actors.act_on(Side.CLIENT, api_key) else None
+    def _response_passed(self, turn: Turn, reason: str) -> None:
+        self._actors.passed(Side.BROKER, turn.api_key, turn.api_version, reason)
 
-    def _response_wanted(self, head: bytes) -> Api | None:
-        (correlation_id,) = _RESPONSE.unpack(head)
-        waiting = self._asked.get(correlation_id)
-        if waiting is None:
-            return None
-        api = waiting.pop(0)
-        if not waiting:
-            del self._asked[correlation_id]
-        return api if self._actors.act_on(Side.BROKER, api[0]) else None
 
-    def _request_passed(self, api: Api, reason: str) -> None:
-        self._actors.passed(Side.CLIENT, *api, reason)
+def _ended(ending: Ending, data: bytes) -> list[Command]:
+    return [*([ToClient(data[: ending.sent])] if ending.sent else ()), Cut(ending.reset)]
 
-    def _response_passed(self, api: Api, reason: str) -> None:
-        self._actors.passed(Side.BROKER, *api, reason)
+
+def _records(data: bytes, changed: Sequence[Changed]) -> Iterator[Record]:
+    """What is recorded of bytes of the broker: the last bytes of each changed frame with the frame's comment."""
+    at = 0
+    for one in changed:
+        if one.start > at:
+            yield Record(1, data[at : one.start])
+        yield Record(1, data[max(at, one.start) : one.end], one.comment)
+        at = one.end
+    if at < len(data):
+        yield Record(1, data[at:])

@@ -137,7 +137,26 @@ class End:
     text: str
 
 
-Command = ToBroker | ToClient | Changed | Notice | End
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Command: record bytes that `side` (0 the client, 1 the broker) has sent; only of connections that say `records`.
+
+    With a comment, they end a frame with which something was done.
+    """
+
+    side: int
+    data: Data
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Command: end the connection, because an actor wants it; with `reset` by RST, else by FIN."""
+
+    reset: bool
+
+
+Command = ToBroker | ToClient | Changed | Notice | End | Record | Cut
 
 
 @dataclass(slots=True)
@@ -309,6 +328,8 @@ class Connection:
 
     as_it_comes: ClassVar[bool] = True
     """Whether the relay may forward bytes that `Passing` accepts without calling this object."""
+    records: ClassVar[bool] = False
+    """Whether the commands say what to record of the broker's bytes (`Record`); else all of it is."""
 
     def __init__(self, shared: Shared, own_host: str) -> None:
         self.passing = Passing(shared.plans.made, _unchanged)

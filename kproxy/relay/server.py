@@ -21,9 +21,11 @@ from kproxy.core.connection import (
     Changed,
     Command,
     Connection,
+    Cut,
     End,
     Notice,
     Plans,
+    Record,
     Shared,
     ToBroker,
     ToClient,
@@ -43,7 +45,7 @@ from kproxy.tls.layer import Layer
 from kproxy.transparent.intercept import Interception, RefusedError
 
 if TYPE_CHECKING:
-    from kproxy.addons.acting import Actors
+    from kproxy.core.acting import ActedConnection, Actors
 
 Event = dict[str, Any]
 Address = tuple[str, int]
@@ -277,17 +279,21 @@ class Relay:
 
     # --- what connections need ---------------------------------------------------------------------------------------
 
-    def connection(self, own_host: str, client: Address | None, broker: Address | None) -> Connection:
+    def connection(
+        self, own_host: str, client: Address | None, broker: Address | None, node: Node | None = None
+    ) -> Connection:
         """The state of a connection between `client` and `broker`.
 
-        `own_host` is the proxy's host that the client connected to.
+        `own_host` is the proxy's host that the client connected to, `node` the broker of the listener.
         """
         if self._actors is None:
             return Connection(self.shared, own_host)
         from kproxy.core.acting import ActedConnection
+        from kproxy.core.verdict import Parties
 
         parties = ["?" if address is None else shown(*address) for address in (client, broker)]
-        return ActedConnection(self.shared, own_host, self._actors, parties[0], parties[1])
+        who = Parties(parties[0], parties[1], None if node is None else node.node_id, self.connections)
+        return ActedConnection(self.shared, own_host, self._actors, who, self._loop.time)
 
     def login(self, link: Link) -> OnBehalf | None:
         """The authentication on a client's behalf; None if the settings do not ask for it."""
@@ -430,6 +436,8 @@ class Link:
     """A client's connection to kproxy and kproxy's connection to the broker."""
 
     __slots__ = (
+        "_acted",
+        "_alarm",
         "_core",
         "_early",
         "_ended",
@@ -448,6 +456,9 @@ class Link:
         self.client = _Side(self, 0, relay.passed)
         self.broker = _Side(self, 1, relay.passed)
         self._core: Connection | None = None
+        self._acted: ActedConnection | None = None
+        """`_core`, if it is offered to actors."""
+        self._alarm: asyncio.TimerHandle | None = None
         self._flow: Flow | SelectedFlow | None = None
         self._login: OnBehalf | None = None
         self._ended = [False, False]
@@ -565,7 +576,9 @@ class Link:
         listen = self._relay.settings.listen_host
         wildcard = listen in ports.ANYWHERE
         peer = self._relay.recorded(self.target, broker.peer)
-        self._core = self._relay.connection(own[0] if wildcard else listen, client.peer, peer)
+        self._core = self._relay.connection(own[0] if wildcard else listen, client.peer, peer, self.node)
+        if self._core.records:
+            self._act(self._core)
         if self._relay.recorder is not None and client.peer is not None and peer is not None:
             self._flow = self._relay.recorder.connection(client.peer, peer, facts=self._relay.facts(self))
         self._login = self._relay.login(self)
@@ -599,6 +612,8 @@ class Link:
             self.deliver(data)
         else:
             self._login.from_broker(data)
+        if self._acted is not None:
+            self._set_alarm(self._acted)
 
     def deliver(self, data: bytes) -> None:
         """Sends bytes from the broker on to the client, and records them."""
@@ -606,7 +621,7 @@ class Link:
         if core is None:
             return
         changed = self._carry_out(core.from_broker(data))
-        if flow is not None:
+        if flow is not None and not core.records:
             if changed is None:
                 flow.data(1, data)
             else:
@@ -627,6 +642,11 @@ class Link:
                     self.send(command)  # type: ignore[arg-type]  # as its type says
                 else:
                     self._login.to_broker(command)  # type: ignore[arg-type]  # as its type says
+            elif isinstance(command, Record):
+                if self._flow is not None:
+                    self._flow.data(command.side, command.data, command.comment)
+            elif isinstance(command, Cut):
+                self._cut(command.reset)
             elif isinstance(command, Changed):
                 changed = [*(changed or ()), command]
             elif isinstance(command, Notice):
@@ -641,6 +661,45 @@ class Link:
         self.broker.write(command.data)
         if self._flow is not None:
             self._flow.data(0, command.data, command.comment)
+
+    # --- what actors do ----------------------------------------------------------------------------------------------
+
+    def _act(self, core: Connection) -> None:
+        from kproxy.core.acting import ActedConnection
+
+        if isinstance(core, ActedConnection):
+            self._acted = core
+            core.wake = lambda: asyncio.get_running_loop().call_soon(self._tick)
+
+    def _tick(self) -> None:
+        """Lets go the frames that have waited long enough."""
+        self._alarm = None
+        if self._acted is not None:
+            self._carry_out(self._acted.tick())
+            self._set_alarm(self._acted)
+
+    def _set_alarm(self, acted: ActedConnection) -> None:
+        at = acted.due
+        if self._alarm is not None:
+            if self._alarm.when() == at:
+                return
+            self._alarm.cancel()
+            self._alarm = None
+        if at is not None:
+            self._alarm = asyncio.get_running_loop().call_at(at, self._tick)
+
+    def _cut(self, reset: bool) -> None:
+        """Ends the connection because an actor wants it; the recording shows the broker as the one who ends it."""
+        if self._flow is not None:
+            if reset:
+                self._flow.reset(1)
+            else:
+                self._flow.end(1)
+        self.broker.close()
+        if reset:
+            asyncio.get_running_loop().call_soon(self.client.reset)  # later, so that the bytes just written are sent
+        else:
+            self.client.close()
 
     # --- authentication on the client's behalf (`kproxy.relay.on_behalf.Ends`) ----------------------------------------
 
@@ -728,6 +787,8 @@ class Link:
         if self._flow is not None:
             self._flow.end(0)
             self._flow.end(1)
+        if self._alarm is not None:
+            self._alarm.cancel()
         if self._core is not None:
             self._core.dropped()
         self._relay.forget(self)

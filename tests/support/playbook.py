@@ -20,15 +20,18 @@ from kproxy.core.connection import (
     Command,
     Connection,
     Counters,
+    Cut,
     End,
     Notice,
     Plans,
+    Record,
     Shared,
     ToBroker,
     ToClient,
 )
 from kproxy.core.gate import Act, Began, ClientEnded, FromBroker, Gate, Opened, Own, Refused
 from kproxy.core.login import Steps
+from kproxy.core.verdict import Parties
 from tests.kproxy.core.frames import DEFINITIONS
 
 PLANS = Plans(DEFINITIONS, controllers=True)
@@ -75,6 +78,10 @@ def leaked(host: str, port: int) -> Outcome:
 def withheld(reason: Any) -> Outcome:
     return "withheld", reason
 
+
+RESET: Outcome = ("reset",)
+"""The connection ends by RST because an actor wants it."""
+FIN: Outcome = ("fin",)
 
 BEGAN: Outcome = ("began to authenticate",)
 ANSWERED: Outcome = ("own request answered",)
@@ -139,13 +146,34 @@ class Playbook(Story):
         actors: Actors | None = None,
     ) -> None:
         super().__init__()
+        self.now = 0.0
+        """The connection's clock, in seconds."""
+        self.recorded: list[tuple[int, bytes, str]] = []
+        """(side, bytes, comment) of what a connection with actors has recorded with a comment, in order."""
         self.book = Book(lambda node: (30_000 if node.controller else 20_000) + node.node_id, Advertise(advertise))
         self.shared = Shared(plans, self.book, hold_max, Budget(memory))
         self.connection = (
             Connection(self.shared, host)
             if actors is None
-            else ActedConnection(self.shared, host, actors, "c:1", "b:2")
+            else ActedConnection(self.shared, host, actors, Parties("c:1", "b:2", 5, 1), lambda: self.now)
         )
+
+    def compare(
+        self, commands: Iterable[Command | Act], expected: tuple[Outcome, ...], unchanged: Outcome = ()
+    ) -> Self:
+        given = list(commands)
+        for one in given:
+            if isinstance(one, Record) and one.comment:
+                self.recorded.append((one.side, bytes(one.data), one.comment))
+            elif isinstance(one, ToBroker) and one.comment:
+                self.recorded.append((0, bytes(one.data), one.comment))
+        return super().compare(given, expected, unchanged)
+
+    def later(self, seconds: float, *outcomes: Outcome) -> Self:
+        """Lets time pass."""
+        assert isinstance(self.connection, ActedConnection)
+        self.now += seconds
+        return self.compare(self.connection.tick(), outcomes)
 
     def client(self, data: bytes, *outcomes: Outcome, cut: int = 0) -> Self:
         commands = [command for piece in pieces(data, cut) for command in self.connection.from_client(piece)]
@@ -238,6 +266,10 @@ def _outcomes(commands: Iterable[Command | Act]) -> list[Outcome]:
                 found += [withheld(command.withheld)] if command.withheld else []
             case Notice():
                 found.append(notice(command.topic))
+            case Record():
+                pass  # see Playbook.recorded
+            case Cut(reset):
+                found.append(RESET if reset else FIN)
             case End():
                 found.append(end(command.topic))
             case Own(side, data):

@@ -8,12 +8,23 @@ import pytest
 
 from kproxy.addons import Actor, Frame
 from kproxy.addons.acting import Actors, table
+from kproxy.core.rewrite import Change
+from kproxy.core.verdict import Parties, Turn, Verdict
 from kproxy.decoders.stream import Side
 from kproxy.decoders.writer import write
 from tests.kproxy.core.frames import DEFINITIONS, decoded, request, response
 
 HEARTBEAT, METADATA, AUTHENTICATE = 12, 3, 36
 PARTIES = "c:1", "b:2"
+
+
+def offer(
+    actors: Actors, side: Side, api_key: int, version: int, frame: bytes, client: str, broker: str
+) -> tuple[bytes | None, tuple[Change, ...]]:
+    """(the frame that is sent, the changed fields)"""
+    verdict = Verdict(frame)
+    actors.offer(side, Turn(api_key, version, 7, Parties(client, broker)), verdict)
+    return verdict.frame, tuple(verdict.changes)
 
 
 class NoThrottle(Actor):
@@ -59,10 +70,10 @@ def answer(throttle: int = 500) -> bytes:
 def test_values_become_bytes_and_changes_have_names() -> None:
     said = Said()
     actors = table([NoThrottle], DEFINITIONS, said)
-    new, changes = actors.offer(Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)
+    new, changes = offer(actors, Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)
     assert new == answer(0)
     assert [str(change) for change in changes] == ["NoThrottle: throttleTimeMs: 500 -> 0"]
-    assert actors.offer(Side.BROKER, HEARTBEAT, 4, answer(0), *PARTIES) == (answer(0), ())
+    assert offer(actors, Side.BROKER, HEARTBEAT, 4, answer(0), *PARTIES) == (answer(0), ())
     assert said.lines == []
 
 
@@ -77,7 +88,7 @@ def test_a_header_may_change(version: int) -> None:
     message = DEFINITIONS.request(METADATA, version)
     assert message is not None
     frame = request(METADATA, version, 7, write(message, version, {}))
-    new, changes = table([Rename], DEFINITIONS, Said()).offer(Side.CLIENT, METADATA, version, frame, *PARTIES)
+    new, changes = offer(table([Rename], DEFINITIONS, Said()), Side.CLIENT, METADATA, version, frame, *PARTIES)
     assert new == frame.replace(b"\0\4test", b"\0\7renamed").replace(frame[:4], (len(frame) - 1).to_bytes(4, "big"), 1)
     assert [str(change) for change in changes] == ['rename: clientId: "test" -> "renamed"']
 
@@ -89,7 +100,7 @@ def test_several_act_one_after_the_other() -> None:
         def response(self, frame: Frame) -> bytes | None:
             return frame.written(body={**frame.body, "throttleTimeMs": frame.body["throttleTimeMs"] + 1})
 
-    new, changes = table([Add, Add], DEFINITIONS, Said()).offer(Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)
+    new, changes = offer(table([Add, Add], DEFINITIONS, Said()), Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)
     assert new == answer(502)
     assert [change.new for change in changes] == [501, 502]
 
@@ -118,7 +129,7 @@ class InPlace(Actor):
 
 @pytest.mark.parametrize("actors", [[Spoils, InPlace], [Spoils, InPlace, Spoils], [Spoils, Spoils, InPlace]])
 def test_what_an_actor_alters_reaches_no_other_actor(actors: list[type[Actor]]) -> None:
-    new, changes = table(actors, DEFINITIONS, Said()).offer(Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)
+    new, changes = offer(table(actors, DEFINITIONS, Said()), Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)
     assert new == answer(501)
     assert [str(change) for change in changes] == ["InPlace: throttleTimeMs: 500 -> 501"]
 
@@ -130,7 +141,7 @@ def test_what_was_altered_before_a_failure_does_not_leave() -> None:
             raise ValueError
 
     actors = table([Fails, InPlace, InPlace], DEFINITIONS, Said())
-    new, changes = actors.offer(Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)
+    new, changes = offer(actors, Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)
     assert new == answer(502)
     assert [(change.old, change.new) for change in changes] == [(500, 501), (501, 502)]
 
@@ -149,13 +160,13 @@ def test_what_is_no_such_frame_is_not_sent_and_its_actor_is_shut_out(what: objec
     said = Said()
     wrong = type("Wrong", (Gives,), {"what": what})
     actors = table([wrong, NoThrottle], DEFINITIONS, said)
-    new, _ = actors.offer(Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)
+    new, _ = offer(actors, Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)
     assert new == answer(0)
     assert "actor Wrong has failed on Heartbeat v4 and is disabled" in said.lines[-1]
     assert words in said.lines[-1]
     assert "Traceback" in said.details[-1]
     count = len(said.lines)
-    actors.offer(Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)
+    offer(actors, Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)
     assert len(said.lines) == count
 
 
@@ -169,7 +180,7 @@ def test_one_that_fails_leaves_its_apis_to_pass() -> None:
 
     said = Said()
     actors = table([Fails], DEFINITIONS, said)
-    assert actors.offer(Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES) == (answer(), ())
+    assert offer(actors, Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES) == (answer(), ())
     assert not actors.act_on(Side.BROKER, HEARTBEAT)
     assert not actors.act_on(Side.BROKER, METADATA)
     words = "is disabled (kproxy addons reload Fails enables it): RuntimeError: why"
@@ -202,7 +213,7 @@ def test_what_cannot_be_read_passes_and_is_named(version: int, data: bytes) -> N
     said = Said()
     data = (len(data) - 4).to_bytes(4, "big") + data[4:]
     actors = table([NoThrottle], DEFINITIONS, said)
-    assert actors.offer(Side.BROKER, HEARTBEAT, version, data, *PARTIES) == (data, ())
+    assert offer(actors, Side.BROKER, HEARTBEAT, version, data, *PARTIES) == (data, ())
     (line,) = said.lines
     assert line.startswith(
         f"a response of Heartbeat v{version} was forwarded without its addons (NoThrottle): it cannot be decoded: "
@@ -220,7 +231,7 @@ def test_secrets_do_not_reach_the_comment() -> None:
     assert message is not None
     frame = request(AUTHENTICATE, 2, 7, write(message, 2, {"authBytes": b"\0user\0secret"}))
     actors = Actors([Swap()], DEFINITIONS, Said())
-    new, changes = actors.offer(Side.CLIENT, AUTHENTICATE, 2, frame, *PARTIES)
+    new, changes = offer(actors, Side.CLIENT, AUTHENTICATE, 2, frame, *PARTIES)
     assert b"other" in new
     text = "\n".join(map(str, changes))
     assert text
@@ -238,7 +249,7 @@ def test_values_are_what_was_decoded() -> None:
             seen.append(frame)
             return None
 
-    table([Look], DEFINITIONS, Said()).offer(Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)
+    offer(table([Look], DEFINITIONS, Said()), Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)
     (frame,) = seen
     assert (frame.api, frame.api_key, frame.api_version, frame.correlation_id) == ("Heartbeat", HEARTBEAT, 4, 7)
     assert frame.body == decoded(answer(), HEARTBEAT, 4)
@@ -259,15 +270,15 @@ def test_one_that_has_failed_acts_again_in_its_place() -> None:
 
     actors = table([First, Second], DEFINITIONS, Said())
     second = actors._working[1]
-    assert actors.offer(Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)[0] == answer(501)
+    assert offer(actors, Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)[0] == answer(501)
     fails = False
-    assert actors.offer(Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)[0] == answer(501), "it is off"
+    assert offer(actors, Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)[0] == answer(501), "it is off"
     for name in ("Third", "first"):
         with pytest.raises(LookupError, match=f"no actor '{name}'"):
             actors.reload([First, Second], name)
     assert actors.reload([First, Second], "First") == ["First"]
     assert actors._working[1] is second
-    assert actors.offer(Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)[0] == answer(2), "first comes first"
+    assert offer(actors, Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)[0] == answer(2), "first comes first"
     assert actors.reload([First, Second], None) == ["First", "Second"]
 
 
@@ -279,4 +290,4 @@ def test_where_one_cannot_be_made_all_stays() -> None:
     actors = table([InPlace], DEFINITIONS, Said())
     with pytest.raises(LookupError, match="cannot create actor Unmade: OSError: no file"):
         actors.reload([InPlace, Unmade], None)
-    assert actors.offer(Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)[0] == answer(501)
+    assert offer(actors, Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)[0] == answer(501)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from unittest.mock import ANY
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kproxy.core.connection import changed_comment
 from kproxy.core.rewrite import Change
+from kproxy.core.verdict import Turn, Verdict
+from kproxy.decoders.conversation.comments import LEAKED
 from kproxy.decoders.stream import Side
 from kproxy.decoders.writer import write
 from tests.kproxy.core.frames import DEFINITIONS, framed, naming, request, response
@@ -17,9 +18,7 @@ from tests.support.playbook import (
     PASSES,
     Playbook,
     altered,
-    leaked,
     notice,
-    rewritten,
     to_broker,
     to_client,
 )
@@ -33,6 +32,8 @@ Offer = tuple[Side, int, int, bytes]
 class Table:
     """Actors that add a byte to each frame that they are offered, so that all bytes behind it move."""
 
+    definitions = DEFINITIONS
+
     def __init__(self, *wanted: tuple[Side, int], leave: bool = False) -> None:
         self._wanted = set(wanted)
         self._leave = leave
@@ -43,12 +44,12 @@ class Table:
     def act_on(self, side: Side, api_key: int) -> bool:
         return (side, api_key) in self._wanted
 
-    def offer(
-        self, side: Side, api_key: int, api_version: int, frame: bytes, client: str, broker: str
-    ) -> tuple[bytes, tuple[Change, ...]]:
-        assert (client, broker) == ("c:1", "b:2")
-        self.offers.append((side, api_key, api_version, frame))
-        return (frame, self.changes) if self._leave else (longer(frame), (X,))
+    def offer(self, side: Side, turn: Turn, verdict: Verdict) -> None:
+        assert (turn.parties.client, turn.parties.broker) == ("c:1", "b:2")
+        assert verdict.frame is not None
+        self.offers.append((side, turn.api_key, turn.api_version, verdict.frame))
+        verdict.changes += self.changes if self._leave else [X]
+        verdict.frame = verdict.frame if self._leave else longer(verdict.frame)
 
     def passed(self, side: Side, api_key: int, api_version: int, reason: str) -> None:
         del side, api_key, api_version
@@ -74,7 +75,8 @@ def test_only_frames_that_an_actor_names_are_offered(cut: int) -> None:
     story = Playbook(actors=table)
     story.client(b"".join(requests), first, altered(longer(requests[1])), second, altered(longer(requests[3])), cut=cut)
     unchanged = answers[0] + answers[1]
-    story.broker(b"".join(answers), to_client(unchanged + longer(answers[2])), rewritten([X]), cut=cut).counted(held=1)
+    story.broker(b"".join(answers), to_client(unchanged + longer(answers[2])), cut=cut).counted(held=1)
+    assert story.recorded[-1] == (1, answers[2], changed_comment("client", [X]))
     assert table.offers == [
         (Side.CLIENT, HEARTBEAT, 0, requests[1]),
         (Side.CLIENT, HEARTBEAT, 0, requests[3]),
@@ -115,7 +117,7 @@ def test_a_frame_without_a_header_passes(cut: int) -> None:
     story = Playbook(actors=Table((Side.CLIENT, HEARTBEAT), (Side.BROKER, HEARTBEAT)))
     asks, answer = asked(HEARTBEAT, 1), response(HEARTBEAT, 0, 1, {})
     story.client(token + asks, to_broker(token), altered(longer(asks)), cut=cut)
-    story.broker(token + answer, to_client(token + longer(answer)), rewritten([X]), cut=cut)
+    story.broker(token + answer, to_client(token + longer(answer)), cut=cut)
 
 
 def test_of_equal_correlation_ids_the_oldest_is_answered_first() -> None:
@@ -135,13 +137,11 @@ def test_addresses_are_rewritten_after_the_actor_s_changes(cut: int) -> None:
         naming(FIND_COORDINATOR, 0, 1, [(5, *address)]) for address in (("kafka", 9092), ("127.0.0.1", 20_005))
     )
     heartbeat = response(HEARTBEAT, 0, 2, {})
-    changes = rewritten(
-        [X, ("host", "kafka", "127.0.0.1"), ("port", 9092, 20_005)],
-        at=ANY if cut else (len(heartbeat), len(heartbeat) + len(answer)),
-    )
+    changes = [X, Change("host", "kafka", "127.0.0.1"), Change("port", 9092, 20_005)]
     story = Playbook(actors=table).client(asked(FIND_COORDINATOR, 1) + asked(HEARTBEAT, 2), PASSES)
-    story.broker(heartbeat + answer, to_client(heartbeat + new), changes, cut=cut)
+    story.broker(heartbeat + answer, to_client(heartbeat + new), cut=cut)
     assert table.offers[0][3] == answer
+    assert story.recorded == [(1, answer, changed_comment("client", changes))]
 
 
 @pytest.mark.parametrize("first", [Side.CLIENT, Side.BROKER])
@@ -149,12 +149,11 @@ def test_changes_have_the_place_of_the_frame_in_the_bytes_that_came(first: Side)
     """Only addresses change in the Metadata; its place counts from what was fed, though a frame before it was held."""
     metadata, new = (naming(METADATA, 1, 2, [(5, *address)]) for address in (("kafka", 9092), ("127.0.0.1", 20_005)))
     heartbeat = response(HEARTBEAT, 0, 1, {})
-    rest = len(heartbeat) - 5
-    changed = rewritten(at=(rest, rest + len(metadata)))
     story = Playbook(actors=Table((first, HEARTBEAT))).client(asked(HEARTBEAT, 1) + asked(METADATA, 2, 1), ANYTHING)
-    held = [to_client(longer(heartbeat)), rewritten([X], at=(0, rest)), to_client(new)]
-    expected = held if first is Side.BROKER else [to_client(heartbeat + new)]
-    story.broker(heartbeat[:5]).broker(heartbeat[5:] + metadata, *expected, changed)
+    expected = longer(heartbeat) if first is Side.BROKER else heartbeat
+    story.broker(heartbeat[:5], ANYTHING).broker(heartbeat[5:] + metadata, ANYTHING)
+    assert story.to_client == expected + new
+    assert [data for side, data, _ in story.recorded if side == 1][-1] == metadata
 
 
 def test_a_frame_longer_than_hold_max_passes_and_is_named() -> None:
@@ -183,8 +182,12 @@ def test_a_leak_is_noticed_after_the_actor_s_changes(held: bool) -> None:
     table = Table((Side.BROKER, HEARTBEAT if held else FIND_COORDINATOR), leave=True)
     story = Playbook(actors=table).client(request(HEARTBEAT, 99, 1), PASSES)
     story.book.known.remember("kafka-9", 9092)
-    leak = notice("leaked-Heartbeat v99 (known: 0-4)-kafka-9:9092"), leaked("kafka-9", 9092)
-    story.broker(framed(b"\0\0\0\x01\x08kafka-9" + (9092).to_bytes(4, "big")), PASSES, *leak)
+    leak = notice("leaked-Heartbeat v99 (known: 0-4)-kafka-9:9092")
+    answer = framed(b"\0\0\0\x01\x08kafka-9" + (9092).to_bytes(4, "big"))
+    story.broker(answer, ANYTHING)
+    assert story.to_client == answer
+    assert leak in story.outcomes
+    assert story.recorded == [(1, answer, f"{LEAKED} kafka-9:9092")]
     assert len(table.offers) == held
 
 

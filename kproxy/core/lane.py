@@ -1,0 +1,75 @@
+"""The frames of one direction on their way out: they leave in order, some of them not before a time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from kproxy.core.connection import Budget, Command, Notice, ToBroker, ToClient
+from kproxy.core.verdict import Wait
+
+
+class Lane:
+    """Queues commands behind those that wait; `clock` gives the time in seconds.
+
+    The bytes that wait are bounded by `budget`: where it is used up, all waits end early and a notice names the rule.
+    """
+
+    def __init__(self, budget: Budget, clock: Callable[[], float]) -> None:
+        self._budget = budget
+        self._clock = clock
+        self._queue: deque[tuple[Sequence[Command], int, Wait | None]] = deque()
+
+    @property
+    def empty(self) -> bool:
+        return not self._queue
+
+    @property
+    def next(self) -> float | None:
+        """The time at which something may leave; None if nothing waits."""
+        if not self._queue:
+            return None
+        wait = self._queue[0][2]
+        return 0.0 if wait is None or wait.over else wait.until
+
+    def put(self, commands: Sequence[Command], wait: Wait | None = None) -> list[Command]:
+        """Queues commands; returns what may leave now."""
+        if not self._queue and wait is None:
+            return list(commands)
+        size = sum(len(one.data) for one in commands if isinstance(one, ToBroker | ToClient))
+        if not self._budget.take(size):
+            names = [one.by for _, _, one in self._queue if one is not None] + ([wait.by] if wait else [])
+            if wait is not None:
+                wait.over = True
+            text = f"cannot hold more frames for {names[0]}: there is no memory left (--memory); they go on at once"
+            return [*self.end(), *commands, Notice(f"lane-{names[0]}", text, once=True)]
+        self._queue.append((commands, size, wait))
+        return self.due()
+
+    def due(self) -> list[Command]:
+        """Removes and returns what may leave by now."""
+        found: list[Command] = []
+        while self._queue:
+            commands, size, wait = self._queue[0]
+            if wait is not None and not wait.over:
+                if self._clock() < wait.until:
+                    break
+                wait.over = True
+                if wait.held:
+                    text = f"goes on with a frame that {wait.by} held: nobody released it before its deadline"
+                    found.append(Notice(f"deadline-{wait.by}", text, once=True))
+            self._queue.popleft()
+            self._budget.give(size)
+            found += commands
+        return found
+
+    def end(self) -> list[Command]:
+        """Ends all waits; returns everything."""
+        found: list[Command] = []
+        while self._queue:
+            commands, size, wait = self._queue.popleft()
+            self._budget.give(size)
+            if wait is not None:
+                wait.over = True
+            found += commands
+        return found

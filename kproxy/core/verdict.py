@@ -1,0 +1,126 @@
+"""What becomes of a whole frame: actors and rules decide it, `kproxy.core.acting` carries it out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kproxy.core.connection import changed_comment
+from kproxy.core.rewrite import Change
+from kproxy.decoders.conversation.comments import ACTED, KEPT, MADE
+
+HOLD_SECONDS = 30.0
+"""Seconds after which a held frame leaves although nobody has released it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parties:
+    """The two ends of a connection, "host:port" each.
+
+    `node` is the broker's node id, None if it is not known; `number` counts the relay's connections from 1.
+    """
+
+    client: str
+    broker: str
+    node: int | None = None
+    number: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Turn:
+    """A request from its arrival until its response has passed; responses leave in the order of their requests.
+
+    `replies`: the broker answers it (not so for Produce with acks=0). With `wanted`, its response is held and offered
+    to the actors, who keep what they need for that in `kept`. `answer` is the answer that kproxy gives instead of the
+    broker, with the lines for its packet comment.
+    """
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    parties: Parties
+    replies: bool = True
+    wanted: bool = False
+    kept: dict[object, Any] = field(default_factory=dict)
+    number: int = 0
+    answer: tuple[bytes, tuple[str, ...]] | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Wait:
+    """Keeps a frame, and all behind it, until the time `until` (seconds of the connection's clock) or until `release`.
+
+    `by` names the rule or actor. `held`: somebody should release it, so that reaching `until` is worth a warning.
+    """
+
+    by: str
+    until: float
+    held: bool = False
+    over: bool = False
+    wake: Callable[[], None] | None = None
+
+    def release(self) -> None:
+        """Ends the wait now."""
+        if not self.over:
+            self.over = True
+            if self.wake is not None:
+                self.wake()
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The connection ends at this frame, after its first `sent` bytes; with `reset` by RST, else by FIN."""
+
+    reset: bool = False
+    sent: int = 0
+
+
+Shape = Callable[[bytes], bytes]
+"""Makes other bytes of a frame that is about to leave; they need not be a frame any more."""
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What becomes of one frame; actors and rules change it one after another.
+
+    `frame` is what is forwarded, None if nothing is. For a request that is not forwarded, `answer` is the response that
+    kproxy gives itself (None: none). `changes` are fields that differ from the frame that came; `notes` say what else
+    was done, and `reasons` explain `answer`. `copies` is how often the frame leaves, `shapes` are applied to it last.
+    `behind`: it leaves after the response that follows it. Requests of this connection wait until the time `mute`.
+    """
+
+    frame: bytes | None
+    changes: list[Change] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    answer: bytes | None = None
+    reasons: list[str] = field(default_factory=list)
+    wait: Wait | None = None
+    copies: int = 1
+    shapes: list[Shape] = field(default_factory=list)
+    behind: bool = False
+    ending: Ending | None = None
+    mute: Wait | None = None
+
+    @property
+    def final(self) -> bool:
+        """Whether nobody else needs to decide on this frame."""
+        return self.frame is None or self.ending is not None
+
+    def shaped(self, data: bytes) -> bytes:
+        for shape in self.shapes:
+            data = shape(data)
+        return data
+
+    def comment(self, receiver: str) -> str | None:
+        """The packet comment of the frame on its way to `receiver`, "client" or "broker"; None without a reason."""
+        parts = [changed_comment(receiver, self.changes)] if self.changes else []
+        if self.notes:
+            head = KEPT if self.frame is None else ACTED
+            parts.append("\n".join([f"{head} {receiver}:", *self.notes]))
+        return "\n".join(parts) or None
+
+
+def made_comment(reasons: tuple[str, ...]) -> str:
+    """The packet comment on a response that kproxy made."""
+    return "\n".join([MADE, *reasons])
