@@ -72,6 +72,7 @@ CLEAR = {"PLAIN": "password", "OAUTHBEARER": "token"}
 """SASL mechanisms that send a secret as it is."""
 _time = itemgetter(0)
 _address = attrgetter("at")
+_address_and_time = attrgetter("at", "time")
 
 
 class FactMaker:
@@ -121,31 +122,34 @@ class FactMaker:
         Of what the capture's end completes, which is the last batch, items are taken before any fact is given.
         """
         ended = {id(one.connection): one for one in closings}
-        ends = sorted((one for one in ended.values() if one.how != END_OF_CAPTURE), key=_address, reverse=True)
+        ends = sorted((one for one in ended.values() if one.how != END_OF_CAPTURE), key=_address_and_time)[::-1]
         last: list[tuple[int, Item | Closing]] = []
         for item in items:
             closing = ended.get(id(item.connection))
-            time = _when(item, closing)
+            time = when(item, closing)
             if closing is not None and closing.how == END_OF_CAPTURE:
                 last.append((time, item))
                 continue
             while ends and ends[-1].at < _place(item, closing):
                 yield from self._closed(ends.pop())
-            yield from self._of(item, time)
+            yield from self.of(item, time)
         while ends:
             yield from self._closed(ends.pop())
         last += ((one.time, one) for one in ended.values() if one.how == END_OF_CAPTURE)
         last.sort(key=_time)
         for time, one in last:
-            if isinstance(one, Exchange | StreamProblem):
-                yield from self._of(one, time)
-            else:
-                yield from self._closed(one)
+            yield from self.of(one, time)
 
-    def _of(self, item: Item, time: int) -> Iterator[Fact]:
-        """The facts of an item, and those for which its time is the time to make them."""
+    def of(self, one: Item | Closing, time: int) -> Iterator[Fact]:
+        """The facts of the next item that is complete, or of the next connection that ended.
+
+        `time` is that of `when`. Facts for which it is time are made as well.
+        """
+        if not isinstance(one, Exchange | StreamProblem):
+            yield from self._closed(one)
+            return
         found: list[Fact] = []
-        self._item(item, time, found)
+        self._item(one, time, found)
         yield from found
         if self._sampler is not None and time >= self._sampler.due:
             yield from self._of_wanted(self._sampler.facts(time))
@@ -267,7 +271,7 @@ def _is_small(request: Frame, response: Frame) -> bool:
     return request.size + response.size <= SMALL and not request.missing and not response.missing
 
 
-def _when(item: Item, closing: Closing | None) -> int:
+def when(item: Item, closing: Closing | None) -> int:
     """The time at which an item was complete; of a request without response that at which its connection ended.
 
     `closing` is the end of its connection, if both became known together.
@@ -280,7 +284,7 @@ def _when(item: Item, closing: Closing | None) -> int:
 
 
 def _place(item: Item, closing: Closing | None = None) -> int:
-    """The address of the bytes that completed an item, or of the end of its connection; see `_when`."""
+    """The address of the bytes that completed an item, or of the end of its connection; see `when`."""
     if isinstance(item, StreamProblem):
         return item.at
     if closing is not None and item.status is Status.NO_RESPONSE:
@@ -292,7 +296,7 @@ def _place(item: Item, closing: Closing | None = None) -> int:
 def in_order(exchanges: Sequence[Exchange], problems: Sequence[StreamProblem]) -> list[Item]:
     """Exchanges, in the order in which they were complete, with problems of streams at their places among them."""
     items: list[Item] = []
-    left = sorted(problems, key=_address, reverse=True)
+    left = sorted(problems, key=_address)[::-1]
     for exchange in exchanges:
         while left and left[-1].at < _place(exchange):
             items.append(left.pop())

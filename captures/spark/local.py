@@ -19,12 +19,13 @@ from kproxy.captures.spark.follow.carry import NUMBERED_AS, Carry
 from kproxy.captures.spark.follow.flow_states import carried, state_rows
 from kproxy.captures.spark.plan.order import Order
 from kproxy.captures.spark.plan.splits import SPLIT_SIZE, Plan, Read, Split, of_groups, plan
-from kproxy.captures.spark.read import reading
+from kproxy.captures.spark.read import reading, told
 from kproxy.captures.spark.read.closing import CLOSED, Closer, Counting, Numbers
 from kproxy.captures.spark.read.facts import Facts, learned_facts
+from kproxy.captures.spark.read.folding import folded
 from kproxy.captures.spark.read.flows import FINAL, ITEMS, MADE, SORTED, Options
 from kproxy.captures.tables import arrow
-from kproxy.captures.tables.schema import CAPTURES, TABLES
+from kproxy.captures.tables.schema import CAPTURES, FINDINGS, TABLES
 from kproxy.captures.tls.keylog import Secrets
 
 BY_FLOW: Final = ("flow_id", "position")
@@ -65,7 +66,8 @@ def of_plan(planned: Plan, options: Options, *, size: int = SPLIT_SIZE) -> dict[
         mended = _judged(again, options, order)
         digest.mend(_digest(mended))
         items = pa.concat_tables([items.filter(pc.invert(known)), mended])
-    items = items.filter(pc.is_null(items.column("state")))
+    rows_told = items.filter(pc.is_valid(items.column("told"))).select(told.COLUMNS)
+    items = items.filter(_is_item(items))
     verdicts, others = digest.verdicts, digest.others
     portions = table.filter(pc.is_valid(table.column("portion"))).to_batches()
     among = Among.of(others, upholding.counts(portions, verdicts, others))
@@ -77,7 +79,16 @@ def of_plan(planned: Plan, options: Options, *, size: int = SPLIT_SIZE) -> dict[
     for name, batch in upholding.batches(portions, [one for one in claiming.TOLD if one in found], verdicts, whole):
         upheld[name].append(batch)
     found = {name: pa.Table.from_batches(batches, found[name].schema) for name, batches in upheld.items()}
+    if options.findings:
+        in_order = shuffled(rows_told.to_batches(), rows_told.schema, told.ORDER)
+        (batch,) = folded(in_order, options, planned.capture, decrypted=planned.decrypted)
+        found[FINDINGS.name] = unfolded(pa.chunked_array([batch.column(FINDINGS.name)]), FINDINGS.name)
     return found | _captures(order, options)
+
+
+def _is_item(rows: Any) -> Any:
+    """For each row of ITEMS, whether it is an item."""
+    return pc.and_(pc.is_null(rows.column("state")), pc.is_null(rows.column("told")))
 
 
 def ordered(planned: Plan, size: int, read: Read) -> tuple[list[Any], Plan, Order]:
@@ -126,7 +137,7 @@ def batch(segments: Iterable[Any], order: Order, options: Options, carry: Carry,
         for number, state in zip(each.column("flow_id").to_pylist(), each.column("state").to_pylist(), strict=True)
         if state is not None
     }
-    rows = shuffled((each.filter(pc.is_null(each.column("state"))) for each in made), ITEMS, SORTED)
+    rows = shuffled((each.filter(_is_item(each)) for each in made), ITEMS, SORTED)
     _, closed = _closed(rows, options, carry)
     final = pc.equal(closed.column("standing"), FINAL)
     standing_for_good = (each.filter(pc.equal(each.column("standing"), FINAL)) for each in rows)

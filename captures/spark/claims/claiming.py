@@ -164,7 +164,8 @@ def read(
     `capture` names the reading. With `whole`, only those flows are included, with all their bytes. Raises CaptureError
     if a file cannot be opened.
     """
-    claimer = _Claimer(options, capture, claim=whole is None and not (options.filter or options.user_definitions))
+    claims = not (options.filter or options.user_definitions or options.findings)
+    claimer = _Claimer(options, capture, claim=whole is None and claims)
     held = ByFlow()
     portion = split.number * PORTIONS
     most = OF_RECORDS if RECORDS.name in options.tables else PORTION

@@ -1,0 +1,83 @@
+"""Makes the table findings of the rows that stage 2 tells of all flows (captures.spark.read.told), in their order.
+
+One task reads them all: what facts and rules remember extends over connections, so that only the order of a whole
+reading gives the same findings with the same ids. It holds no more than one reading does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from kproxy.captures.findings.reading import Findings
+from kproxy.captures.findings.rows import finding_rows
+from kproxy.captures.spark.read import told
+from kproxy.captures.spark.read.flows import Options, nested
+from kproxy.captures.tables import arrow
+from kproxy.captures.tables.schema import FINDINGS
+
+FOUND: Final = pa.schema([(FINDINGS.name, pa.list_(pa.struct(list(arrow.schema(FINDINGS)))))])
+"""The result: one row with the list of all rows of the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A source whose bytes are elsewhere: frames hold their own. `decrypted` tells that the capture was TLS."""
+
+    decrypted: bool
+
+    def read(self, start: int, end: int) -> bytes:  # noqa: ARG002  # the signature of a source
+        return b""
+
+
+class Fold:
+    """Numbers exchanges and connections where they begin, and gives each complete item to the rules."""
+
+    def __init__(self, options: Options, *, decrypted: bool) -> None:
+        self._findings = Findings(Unread(decrypted), options.definitions)
+        self._exchanges = 0
+        self._connections = 0
+        self._numbers: dict[tuple[int, int, int], int] = {}
+        """Numbers of the exchanges that are not complete, by flow, first address of the connection, and rank."""
+        self._open: dict[tuple[int, int], int] = {}
+        """Numbers of open connections, by flow and first address."""
+
+    def add(self, batch: Any) -> None:
+        """The next rows, with the columns told.COLUMNS, in the order told.ORDER."""
+        columns = (batch.column(name).to_pylist() for name in ("kind", "flow_id", "born", "rank"))
+        for kind, flow, born, rank, data in zip(*columns, batch.column("told"), strict=True):
+            if kind == told.BEGUN:
+                self._begin(flow, born, rank)
+                continue
+            number = self._numbers.pop((flow, born, rank), 0)
+            held = data.as_buffer()
+            if held.size:
+                one, time = told.load(held)
+                one.connection.number = self._open.get((flow, born), 0)
+                if kind == told.DONE and number:
+                    one.number = number
+                self._findings.add_one(one, time)
+            if kind == told.ENDED:
+                self._open.pop((flow, born), None)
+
+    def _begin(self, flow: int, born: int, rank: int) -> None:
+        self._exchanges += 1
+        self._numbers[flow, born, rank] = self._exchanges
+        if (flow, born) not in self._open:
+            self._connections += 1
+            self._open[flow, born] = self._connections
+
+    def found(self, capture: str) -> Any:
+        """The findings of the capture with this id, which ends here: a batch of FOUND."""
+        return pa.record_batch([nested(FINDINGS.name, [list(finding_rows(capture, self._findings.finish()))])], FOUND)
+
+
+def folded(batches: Iterable[Any], options: Options, capture: str, *, decrypted: bool) -> Iterator[Any]:
+    """A batch of FOUND from all rows (see `Fold.add`)."""
+    fold = Fold(options, decrypted=decrypted)
+    for batch in batches:
+        fold.add(batch)
+    yield fold.found(capture)
