@@ -28,10 +28,12 @@ from kproxy.captures.spark.claims.upholding import Whole
 from kproxy.captures.spark.plan.files import is_url
 from kproxy.captures.spark.plan.order import Order, Summary
 from kproxy.captures.spark.plan.splits import SPLIT_SIZE, Plan, Read, of_groups, plan
+from kproxy.captures.spark.read import told
 from kproxy.captures.spark.read.closing import Closer, Counting, Numbers
 from kproxy.captures.spark.read.facts import Facts, LearnedFact, changing
 from kproxy.captures.spark.read.flows import COUNTED as COUNTED_AS
 from kproxy.captures.spark.read.flows import ITEMS, SORTED, Options
+from kproxy.captures.spark.read.folding import FOUND, folded
 from kproxy.captures.spark.session.workers import Stage, mapped
 from kproxy.captures.spark.write import parts
 from kproxy.captures.spark.write.parts import Part
@@ -144,7 +146,7 @@ def make(
         held.append(again)
         digest.mend(_digest(again))
         drafted = drafted.where(~f.col("flow_id").isin(*unproven)).unionByName(again)
-    items = drafted.where(f.col("state").isNull())
+    items = drafted.where(f.col("state").isNull() & f.col("told").isNull())
     portions = given.where(f.col("portion").isNotNull())
     verdicts = digest.verdicts
     among = Among.of(digest.others, _counts(portions, verdicts, digest.others))
@@ -155,9 +157,22 @@ def make(
         parts.unclosed(in_order, lambda: Closer(options, facts, numbers, among)),
         parts.claims(portions, verdicts, Whole(options, order, facts, among)),
     ]
+    if options.findings:
+        held.append(kept(_found(drafted, options, order.capture, decrypted=there.decrypted)))
+        rows.append(parts.findings(held[-1]))
     names = tuple(name for name in TABLES if name in options.tables)
     at_hand = {CAPTURES.name: [arrow.batch(CAPTURES, list(order.captures()))]}
     return Tables(names, rows, at_hand, order, whole, held, replace(order.health, lost=digest.lost))
+
+
+def _found(drafted: DataFrame, options: Options, capture: str, *, decrypted: bool) -> DataFrame:
+    """The findings (captures.spark.read.folding.FOUND), which one task makes of what all flows tell, sorted on disk."""
+
+    def stage(batches: Iterable[Any]) -> Iterator[Any]:
+        yield from folded(batches, options, capture, decrypted=decrypted)
+
+    rows = drafted.where(f.col("told").isNotNull()).select(*told.COLUMNS)
+    return mapped(rows.repartition(1).sortWithinPartitions(*told.ORDER), stage, FOUND)
 
 
 def _for_executors(spark: SparkSession, given: Sequence[Path | str]) -> list[str]:
