@@ -64,6 +64,8 @@ UNANSWERED: Final = Status.NO_RESPONSE
 SERVED: Final = frozenset({Status.OK, Status.NO_REPLY_EXPECTED})
 CONNECTIONS = 20_000
 """Most open connections of which something is remembered."""
+HELD: Final = 10_000
+"""Most problems that wait for the first complete exchange of their connection."""
 REPEATED = frozenset({api_keys.HEARTBEAT, 68, 76, 88})
 """APIs whose exchanges mostly repeat each other byte for byte, but for the correlation id."""
 SMALL = 1_024
@@ -76,6 +78,7 @@ CLEAR = {"PLAIN": "password", "OAUTHBEARER": "token"}
 """SASL mechanisms that send a secret as it is."""
 _time = itemgetter(0)
 _address = attrgetter("at")
+_address_and_time = attrgetter("at", "time")
 
 
 class Seen:
@@ -132,7 +135,11 @@ class FactMaker:
         self._knowledge = Knowledge()
         self._beginnings = facts.Beginning in self._wanted
         self._open: dict[int, Seen] = {}
-        """Open connections by number."""
+        """Open connections of which an exchange was complete, by number."""
+        self._held: dict[Connection, list[tuple[StreamProblem, int]]] = {}
+        """Problems of the other connections, with their times."""
+        self._problems = 0
+        """Number of problems in `_held`."""
 
     def make(self, items: Iterable[Item], closings: Iterable[Closing] = ()) -> list[Fact]:
         """The facts of a reader's batch: its items in their order, and the connections that ended in it.
@@ -141,12 +148,12 @@ class FactMaker:
         """
         self._idle = self._is_idle(api_keys.PRODUCE)
         ended = {id(one.connection): one for one in closings}
-        ends = sorted((one for one in ended.values() if one.how != END_OF_CAPTURE), key=_address, reverse=True)
+        ends = sorted((one for one in ended.values() if one.how != END_OF_CAPTURE), key=_address_and_time)[::-1]
         last: list[tuple[int, Item | Closing]] = []
         made: list[Fact] = []
         for item in items:
             closing = ended.get(id(item.connection)) if ended else None
-            time = _when(item, closing)
+            time = when(item, closing)
             if closing is not None and closing.how == END_OF_CAPTURE:
                 last.append((time, item))
                 continue
@@ -164,27 +171,71 @@ class FactMaker:
                 self._close(one, made)
         return made
 
+    def of(self, one: Item | Closing, time: int) -> list[Fact]:
+        """The facts of the next item that is complete, or of the next connection that ended, in the order of `make`.
+
+        `time` is that of `when`.
+        """
+        self._idle = self._is_idle(api_keys.PRODUCE)
+        made: list[Fact] = []
+        if isinstance(one, Exchange | StreamProblem):
+            self._take(one, time, made)
+        else:
+            self._close(one, made)
+        return made
+
     def finish(self) -> list[Fact]:
         """The facts that wait for the end of the capture."""
-        return [] if self._sampler is None else self._of_wanted(self._sampler.finish())
+        made: list[Fact] = []
+        while self._held:
+            self._release(next(iter(self._held)), made)
+        if self._sampler is not None:
+            made += self._of_wanted(self._sampler.finish())
+        return made
 
     def _of_wanted(self, made: Iterable[Fact]) -> list[Fact]:
         return [fact for fact in made if type(fact) in self._wanted]
 
     def _close(self, closing: Closing, out: list[Fact]) -> None:
         """Append the facts of a connection that ended."""
-        self._open.pop(closing.connection.number, None)
+        if closing.connection in self._held:
+            self._release(closing.connection, out)
+        if closing.how != END_OF_CAPTURE:  # which problems may follow
+            self._open.pop(closing.connection.number, None)
         if not closing.syns:
             out.append(_closed(closing))
         out += tcp_facts.of(closing, _at(closing.connection, closing.time))
 
     def _take(self, item: Item, time: int, out: list[Fact]) -> None:
-        """Append the facts of an item, and those for which its time is the time to make them."""
+        """Append the facts of an item, and those for which its time is the time to make them.
+
+        A problem waits for the first complete exchange of its connection, or for its end: before that, the number of
+        the connection is not certain.
+        """
         if isinstance(item, StreamProblem):
-            side = "broker" if item.side else "client"
-            out.append(facts.Trouble(_at(item.connection, time), item.code, side, item.offset, item.size, item.message))
+            if item.connection.number not in self._open:
+                self._held.setdefault(item.connection, []).append((item, time))
+                self._problems += 1
+                if self._problems > HELD:
+                    self._release(next(iter(self._held)), out)
+                return
+            out.append(_trouble(item, time))
         else:
+            if self._held and item.connection in self._held:
+                self._release(item.connection, out)
             self._exchange(item, time, out)
+        self._make_due(time, out)
+
+    def _release(self, connection: Connection, out: list[Fact]) -> None:
+        """Append the facts of a connection's problems that waited."""
+        held = self._held.pop(connection)
+        self._problems -= len(held)
+        for one, time in held:
+            out.append(_trouble(one, time))
+            self._make_due(time, out)
+
+    def _make_due(self, time: int, out: list[Fact]) -> None:
+        """Append the facts of samples for which it is time."""
         if self._sampler is not None and time >= self._sampler.due:
             out += self._of_wanted(self._sampler.facts(time))
 
@@ -293,7 +344,7 @@ def _is_small(request: Frame, response: Frame) -> bool:
     return request.size + response.size <= SMALL and not request.missing and not response.missing
 
 
-def _when(item: Item, closing: Closing | None) -> int:
+def when(item: Item, closing: Closing | None) -> int:
     """The time at which an item was complete; of a request without response that at which its connection ended.
 
     `closing` is the end of its connection, if both became known together.
@@ -306,7 +357,7 @@ def _when(item: Item, closing: Closing | None) -> int:
 
 
 def _place(item: Item, closing: Closing | None = None) -> int:
-    """The address of the bytes that completed an item, or of the end of its connection; see `_when`."""
+    """The address of the bytes that completed an item, or of the end of its connection; see `when`."""
     if isinstance(item, StreamProblem):
         return item.at
     if closing is not None and item.status is UNANSWERED:
@@ -324,6 +375,11 @@ def in_order(exchanges: Sequence[Exchange], problems: Sequence[StreamProblem]) -
             items.append(left.pop())
         items.append(exchange)
     return [*items, *reversed(left)]
+
+
+def _trouble(item: StreamProblem, time: int) -> Fact:
+    side = "broker" if item.side else "client"
+    return facts.Trouble(_at(item.connection, time), item.code, side, item.offset, item.size, item.message)
 
 
 def _at(connection: Connection, time: int) -> At:

@@ -39,6 +39,11 @@ class Findings:
         for fact in self._maker.make(items, closings):
             feed(fact)
 
+    def add_one(self, one: Item | Closing, time: int) -> None:
+        """The next item or end of a connection, in the order of `FactMaker.make`; `time` is that of `making.when`."""
+        for fact in self._maker.of(one, time):
+            self.engine.feed(fact)
+
     def finish(self) -> list[Finding]:
         """The capture ends; all findings, symptoms below their causes, the most costly first."""
         self.end()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
 
 from kproxy.captures.bodies import Bodies
 from kproxy.captures.keys import split_address
@@ -18,6 +19,9 @@ from kproxy.decoders.learning import learn
 from kproxy.decoders.sasl.session import Session
 from kproxy.decoders.schema import Definitions
 from kproxy.decoders.stream import Source
+
+if TYPE_CHECKING:
+    from kproxy.captures.reader import Closing
 
 
 @dataclass(slots=True)
@@ -94,6 +98,10 @@ class Redaction:
         redacted = replace(item, connection=self._connection(item.connection), message=self.text(item.message))
         self._count()
         return redacted
+
+    def closing(self, closing: Closing) -> Closing:
+        """The end of a connection, whose addresses are redacted; without the first bytes of another protocol."""
+        return closing._replace(connection=self._connection(closing.connection), first=b"")
 
     def _frame(self, frame: Frame | None, exchange: Exchange) -> HeldFrame | None:
         if frame is None:

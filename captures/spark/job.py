@@ -22,11 +22,12 @@ from kproxy.captures.ports import Ports
 from kproxy.captures.spark.plan.files import is_url
 from kproxy.captures.spark.plan.order import Order, Summary
 from kproxy.captures.spark.plan.splits import SPLIT_SIZE, Plan, of_groups, plan
-from kproxy.captures.spark.read import parcels
+from kproxy.captures.spark.read import parcels, told
 from kproxy.captures.spark.read.closing import Closer, Counting, Numbers
 from kproxy.captures.spark.read.digest import DIGEST, Digest
 from kproxy.captures.spark.read.facts import Facts, LearnedFact, changing
 from kproxy.captures.spark.read.flows import COUNTED, FINAL, ITEMS, SORTED, Options, items
+from kproxy.captures.spark.read.folding import FOUND, folded
 from kproxy.captures.spark.read.packing import PARCELS
 from kproxy.captures.spark.session.workers import Stage, mapped
 from kproxy.captures.spark.write import parts
@@ -139,7 +140,20 @@ def make(
     names = tuple(name for name in TABLES if name in options.tables)
     at_hand = {CAPTURES.name: [arrow.batch(CAPTURES, list(order.captures()))]}
     rows = [parts.unclosed(in_order, lambda: Closer(options, facts, numbers))]
+    if options.findings:
+        held.append(kept(_found(made, options, order.capture, decrypted=there.decrypted)))
+        rows.append(parts.findings(held[-1]))
     return Tables(names, rows, at_hand, order, whole, held, replace(order.health, lost=digest.lost))
+
+
+def _found(drafted: DataFrame, options: Options, capture: str, *, decrypted: bool) -> DataFrame:
+    """The findings (captures.spark.read.folding.FOUND), which one task makes of what all flows tell, sorted on disk."""
+
+    def stage(batches: Iterable[Any]) -> Iterator[Any]:
+        yield from folded(batches, options, capture, decrypted=decrypted)
+
+    rows = drafted.where(f.col("told").isNotNull()).select(*told.COLUMNS)
+    return mapped(rows.repartition(1).sortWithinPartitions(*told.ORDER), stage, FOUND)
 
 
 def _for_executors(spark: SparkSession, given: Sequence[Path | str]) -> list[str]:
@@ -171,7 +185,7 @@ def digest_of(drafted: DataFrame) -> Digest:
 
 def of_rows(drafted: DataFrame) -> DataFrame:
     """The items that have rows."""
-    return drafted.where("state is null")
+    return drafted.where("state is null and told is null")
 
 
 def learned(digest: Digest, drafted: DataFrame, *, final: bool = True) -> list[LearnedFact]:

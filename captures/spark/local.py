@@ -15,13 +15,14 @@ from kproxy.captures.spark.follow.carry import NUMBERED_AS, Carry
 from kproxy.captures.spark.follow.flow_states import carried, state_rows
 from kproxy.captures.spark.plan.order import Order
 from kproxy.captures.spark.plan.splits import SPLIT_SIZE, Plan, of_groups, plan
-from kproxy.captures.spark.read import parcels, reading
+from kproxy.captures.spark.read import parcels, reading, told
 from kproxy.captures.spark.read.closing import CLOSED, Closer, Counting, Numbers
 from kproxy.captures.spark.read.facts import Facts, learned_facts
 from kproxy.captures.spark.read.flows import FINAL, ITEMS, MADE, SORTED, Options, items
+from kproxy.captures.spark.read.folding import folded
 from kproxy.captures.spark.read.packing import PARCELS
 from kproxy.captures.tables import arrow
-from kproxy.captures.tables.schema import CAPTURES, TABLES
+from kproxy.captures.tables.schema import CAPTURES, FINDINGS, TABLES
 from kproxy.captures.tls.keylog import Secrets
 
 BY_FLOW: Final = ("flow_id", "position")
@@ -46,9 +47,14 @@ def of_plan(planned: Plan, options: Options, *, size: int = SPLIT_SIZE) -> dict[
         options = replace(options, facts=Facts(one for batch in first for one in learned_facts(batch)))
         if options.numbered:
             sent += Counting(Numbers.of(_counts(first))).rows(first)
-    made = _items(items(shuffled(sent, PARCELS, BY_FLOW), options, order))
-    closed = _closed(made, options, Carry())
-    return _tables(closed, options) | _captures(order, options)
+    made = list(items(shuffled(sent, PARCELS, BY_FLOW), options, order))
+    found = _tables(_closed(_items(made), options, Carry()), options)
+    if options.findings:
+        rows = (each.filter(pc.is_valid(each.column("told"))).select(told.COLUMNS) for each in made)
+        in_order = shuffled(rows, pa.schema([ITEMS.field(name) for name in told.COLUMNS]), told.ORDER)
+        (batch,) = folded(in_order, options, planned.capture, decrypted=planned.decrypted)
+        found[FINDINGS.name] = unfolded(pa.chunked_array([batch.column(FINDINGS.name)]), FINDINGS.name)
+    return found | _captures(order, options)
 
 
 def ordered(planned: Plan, size: int, wanted: Ports | None = None) -> tuple[list[Any], Plan, Order]:
@@ -64,7 +70,12 @@ def ordered(planned: Plan, size: int, wanted: Ports | None = None) -> tuple[list
 
 def _items(made: Iterable[Any]) -> list[Any]:
     """The items that have rows, in the order of numbering."""
-    return shuffled((each.filter(pc.is_null(each.column("state"))) for each in made), ITEMS, SORTED)
+    return shuffled((each.filter(_is_item(each)) for each in made), ITEMS, SORTED)
+
+
+def _is_item(rows: Any) -> Any:
+    """For each row of ITEMS, whether it is an item with rows."""
+    return pc.and_(pc.is_null(rows.column("state")), pc.is_null(rows.column("told")))
 
 
 @dataclass(frozen=True, slots=True)

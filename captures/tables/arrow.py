@@ -15,7 +15,14 @@ from kproxy.captures.tables.schema import Column, Table
 AT_ONCE: Final = 1024
 """Number of rows converted to columns at a time."""
 
+_TEXT, _LONG = pa.string(), pa.int64()
 _HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+_ACTORS: Final = pa.list_(pa.struct([(name, _TEXT) for name in ("role", "peer", "client_id", "member")]))
+_EVIDENCE: Final = pa.list_(
+    pa.struct([
+        ("exchange", _LONG), ("ts_ns", _LONG), ("connection", _LONG), ("role", _TEXT), ("note", _TEXT), ("path", _TEXT),
+    ])
+)  # fmt: skip
 _TYPES: Final = {
     "string": pa.string(),
     "binary": pa.binary(),
@@ -27,7 +34,13 @@ _TYPES: Final = {
     "timestamp": pa.timestamp("us", tz="UTC"),
     "array<string>": pa.list_(pa.string()),
     "map<int,int>": pa.map_(pa.int32(), pa.int32()),
+    "map<string,string>": pa.map_(pa.string(), pa.string()),
+    "map<string,double>": pa.map_(pa.string(), pa.float64()),
+    "map<string,bigint>": pa.map_(pa.string(), pa.int64()),
+    "double": pa.float64(),
     "array<struct<key:string,value:binary>>": _HEADERS,
+    "array<struct<role:string,peer:string,client_id:string,member:string>>": _ACTORS,
+    "array<struct<exchange:bigint,ts_ns:bigint,connection:bigint,role:string,note:string,path:string>>": _EVIDENCE,
 }
 """For each type of the tables' schema, the Arrow type that Spark uses, so that Spark takes batches unchanged."""
 
@@ -102,4 +115,6 @@ def _array(values: Any, type_: Any) -> Any:
 def _text(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
-    return [_text(one) for one in value] if isinstance(value, list) else value
+    if isinstance(value, dict):
+        return {name: _text(one) for name, one in value.items()}
+    return type(value)(map(_text, value)) if type(value) in {list, tuple} else value

@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from pathlib import Path
+from typing import Protocol
 
 from kproxy.captures.export.records import RecordLines
 from kproxy.captures.keys import capture_id
-from kproxy.captures.reader import Item, Reader
+from kproxy.captures.reader import Closing, Item, Reader
 from kproxy.captures.redaction.exchanges import Redaction
 from kproxy.captures.source import FileSource
 from kproxy.captures.tables.flows import FlowCounter
 from kproxy.captures.tables.parquet import ParquetTables
 from kproxy.captures.tables.records import record_rows
-from kproxy.captures.tables.rows import Maker
-from kproxy.captures.tables.schema import RECORDS
+from kproxy.captures.tables.rows import Maker, Row
+from kproxy.captures.tables.schema import FINDINGS, RECORDS
 from kproxy.decoders.exchange import Exchange
 from kproxy.decoders.view import View
 
 _base = attrgetter("base")
+
+
+class MakesRows(Protocol):
+    """Makes a table whose rows are known only at the end of a reading, from the batches of a Reader."""
+
+    def add(self, items: Iterable[Item], closings: Iterable[Closing]) -> None:
+        """Take the next batch: its items, and the connections that ended (`Reader.closings`)."""
+
+    def rows(self, capture: str) -> Iterator[Row]:
+        """The rows of the capture with this id; the capture ends here."""
+        ...
 
 
 class TableExport:
@@ -51,10 +63,12 @@ class TableExport:
         redaction: Redaction | None = None,
         *,
         bodies: bool = True,
+        findings: MakesRows | None = None,
     ) -> None:
         """Write the items of `batches` that `select` passes, redacted by `redaction`, to the tables in `directory`.
 
-        Without `bodies`, no body is decoded, and only columns from headers are filled. If the capture cannot be read to
+        Without `bodies`, no body is decoded, and only columns from headers are filled. `findings` makes the table
+        findings, of the same items, if that is among `tables`. If the capture cannot be read to
         its end, everything before that is written. Raises OSError if the folder cannot be written.
         """
         self._names = str if redaction is None else redaction.file
@@ -66,16 +80,22 @@ class TableExport:
         with ParquetTables(directory, self._capture, tables) as out:
             for batch in batches:
                 chosen = select(batch)
-                for item in chosen if redaction is None else redaction.items(chosen):
+                items = list(chosen if redaction is None else redaction.items(chosen))
+                for item in items:
                     key = maker.add(item)
                     self._counter.add(item)
                     if records is not None and key is not None and isinstance(item, Exchange):
                         maker.rows[RECORDS.name] += record_rows(key, item, records)
                 out.add(maker.take())
+                if findings is not None:
+                    ended = reader.closings
+                    findings.add(items, ended if redaction is None else map(redaction.closing, ended))
             error = None if reader.error is None else (str(reader.error.path), reader.error.message)
             address = str if redaction is None else redaction.address
             out.add({"flows": list(self._counter.flows(iter(maker.flows), address))})
             out.add({"captures": list(self._counter.captures(error, self._names))})
+            if findings is not None:
+                out.add({FINDINGS.name: list(findings.rows(self._capture))})
         self.rows = out.rows
 
     def _where(self, address: int) -> tuple[str, int]:

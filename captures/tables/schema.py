@@ -311,10 +311,56 @@ ANOMALIES: Final = Table(
     ),
 )  # fmt: skip
 
+FINDINGS: Final = Table(
+    "findings",
+    "One row per finding of `kproxy findings` (docs/findings.md lists the rules); written only if --tables names it.",
+    "first_ts_ns",
+    _columns(
+        _CAPTURE,
+        ("finding_id", "string", "id of the finding, as in its JSON"),
+        ("rank", "int", "place in the order of `kproxy findings`, from 1: the worst first, symptoms after their cause"),
+        ("rule", "string", ""),
+        ("family", "string", "first part of the rule's id, such as `group`"),
+        ("severity", "string", "error, warn, note or info"),
+        ("confidence", "string", "proven, strong or inferred"),
+        ("scope_kind", "string", "kind of what the finding is about: connection, client, group, partition, ..."),
+        ("scope", "string", "name of what the finding is about"),
+        ("client_id", "string", "client id of the culprit, or else of a victim"),
+        ("client_ip", "string", "address of that client"),
+        ("broker", "string", "address of the broker that is concerned, or `node` and its id"),
+        ("connection", "bigint", "number of the connection, if only one is concerned"),
+        ("group_id", "string", ""),
+        ("txn_id", "string", "transactional id"),
+        ("topic", "string", ""),
+        ("partition", "int", ""),
+        ("summary", "string", ""),
+        ("cause", "string", "the likely cause"),
+        ("occurrences", "bigint", ""),
+        ("first_ts_ns", "time", "time of the first evidence"),
+        ("last_ts_ns", "time", "time of the last evidence"),
+        ("impact_unit", "string", "ms_lost, records_at_risk, requests or bytes_wasted"),
+        ("impact", "double", "what the finding costs, in this unit"),
+        ("numbers", "map<string,string>", "the rule's measurements, as in the finding's JSON"),
+        ("limits", "map<string,double>", "the thresholds that were applied"),
+        ("coverage", "map<string,bigint>", "what was missing of the traffic that the finding rests on"),
+        ("parent_id", "string", "id of the finding that explains this one"),
+        ("actors", "array<struct<role:string,peer:string,client_id:string,member:string>>", "who takes part"),
+        (
+            "evidence",
+            "array<struct<exchange:bigint,ts_ns:bigint,connection:bigint,role:string,note:string,path:string>>",
+            "the exchanges that prove it, by time, as in the finding's JSON",
+        ),
+        ("fixes", "array<string>", "what to change, for the Java client, librdkafka or the broker"),
+        ("verify", "string", "how to verify the change"),
+        ("unknown", "array<string>", "what the capture does not tell"),
+    ),
+)
+
 TABLES: Final[dict[str, Table]] = {
     table.name: table
     for table in (
         EXCHANGES, EXCHANGE_TOPICS, RECORD_BATCHES, RECORDS, GROUP_EVENTS, FLOWS, CAPTURES, ANOMALIES,
+        FINDINGS,
     )
 }  # fmt: skip
 """All tables by name."""
@@ -327,5 +373,5 @@ FROM_BODIES: Final = (
 )  # fmt: skip
 """The columns of the table exchanges that are null if bodies are not read."""
 
-USUAL: Final = tuple(name for name in TABLES if name != RECORDS.name)
-"""The tables that are written by default."""
+USUAL: Final = tuple(name for name in TABLES if name not in {RECORDS.name, FINDINGS.name})
+"""The tables that are written by default; the others cost as much as these together."""

@@ -71,6 +71,11 @@ class Plan:
     before: int = 0
     whole: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def decrypted(self) -> bool:
+        """Whether the captures are of TLS, which is decrypted."""
+        return any(reason == _ENCRYPTED for _, reason in self.whole)
+
 
 @dataclass(frozen=True, slots=True)
 class _File:

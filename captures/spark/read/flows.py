@@ -27,6 +27,7 @@ from kproxy.captures.ports import Ports
 from kproxy.captures.reader import BATCH, Done, Reader
 from kproxy.captures.source import FileSource
 from kproxy.captures.spark.plan.order import Order
+from kproxy.captures.spark.read import told
 from kproxy.captures.spark.read.asking import NUMBERS, Asked, asks_for_numbers, asks_others, number_of
 from kproxy.captures.spark.read.digest import DIGEST, Digest
 from kproxy.captures.spark.read.facts import NODE, Facts
@@ -35,7 +36,7 @@ from kproxy.captures.tables import arrow
 from kproxy.captures.tables.flows import FlowCounter
 from kproxy.captures.tables.records import record_rows
 from kproxy.captures.tables.rows import Draft, Drafter, Row, nodes
-from kproxy.captures.tables.schema import CAPTURES, FLOWS, RECORDS, TABLES
+from kproxy.captures.tables.schema import CAPTURES, FINDINGS, FLOWS, RECORDS, TABLES
 from kproxy.captures.tcp.direction import Direction
 from kproxy.captures.tcp.packets import nothing
 from kproxy.captures.tcp.reassembly import Share
@@ -49,10 +50,12 @@ from kproxy.decoders.view import View
 
 GRANULE: Final = 26
 """Number of low bits of an address: addresses that differ only in them form a range, by which items are counted."""
-MADE: Final = tuple(name for name in TABLES if name != CAPTURES.name)
+MADE: Final = tuple(name for name in TABLES if name not in {CAPTURES.name, FINDINGS.name})
 """Tables whose rows are made from items."""
 ROWS: Final = 1024
 """Maximum number of items in a batch."""
+BYTES: Final = 16 << 20
+"""Number of bytes of exchanges in a batch (the column `told`) that end it."""
 
 _LEARNED: Final = pa.list_(pa.struct([("fact", pa.string()), ("about", pa.string()), ("known", pa.string())]))
 
@@ -70,6 +73,8 @@ ITEMS: Final = pa.schema([
     ("open", pa.binary()),
     ("flow_id", pa.int64()),
     ("state", pa.binary()),
+    ("ended", pa.int64()),
+    ("told", pa.binary()),
     *((name, pa.list_(pa.struct(list(arrow.schema(TABLES[name]))))) for name in MADE),
 ])  # fmt: skip
 """One row for each item, with the item's rows of each table.
@@ -83,7 +88,8 @@ in the order (done, born, nth). `range` is started >> GRANULE. The `started` of 
 `learned` holds the facts in the item for other flows. `open`, if present, is a pickled Open, and the item has no rows
 yet. `number` is present if an earlier batch of a stream numbered the item. `standing` is FINAL, or the item's state
 until the next batch of a stream (OPEN, PRESUMED). Two kinds have a `state` and no rows: "state", that of a flow for the
-next batch (captures.spark.follow.flow_states), and DIGEST.
+next batch (captures.spark.follow.flow_states), and DIGEST. Rows with `told` are no items either: findings are made of
+them, in the order of captures.spark.read.told.ORDER.
 """
 Place = tuple[str, int, int, int]
 """Where an item that is counted began: (counter, started, born, rank); the counter is "exchange" or "flow"."""
@@ -92,6 +98,9 @@ OPEN: Final = "open"
 """Standing of an item that has begun; its rows are those that it has if the capture ends here."""
 PRESUMED: Final = "presumed"
 """Standing of an item that exists only if the capture ends here."""
+_NOT_TOLD: Final = (None, None)
+"""The columns `ended` and `told` of items."""
+_TOLD: Final = ITEMS.get_field_index("told")
 COUNTED: Final = {"exchange": "exchange", "begun": "exchange", "flow": "flow"}
 """By kind of an item, the name of its counter."""
 NUMBERED: Final = [kind for kind, counts_as in COUNTED.items() if counts_as == "exchange"]
@@ -124,6 +133,11 @@ class Options:
     def undecided(self) -> bool:
         """Whether the filter needs facts that are not collected yet; this reading then only collects facts."""
         return self.filter is not None and self.facts is None and asks_others(self.filter)
+
+    @property
+    def findings(self) -> bool:
+        """Whether this reading collects what the table findings is made of."""
+        return FINDINGS.name in self.tables and not self.undecided
 
     @property
     def numbered(self) -> bool:
@@ -232,8 +246,8 @@ class FlowReader(Reader):
         return self._reassembler.forgets_all(self._order.clock)
 
     def born(self, connection: Connection) -> int:
-        """The address of a connection's first packet."""
-        return self._born[connection]
+        """The address of a connection's first packet; 0 if nobody accepted the connection."""
+        return self._born.get(connection, 0)
 
     def of(self, share: Share) -> Iterator[Progress]:
         """(exchanges that began, items that became complete) in some segments, both with addresses.
@@ -372,9 +386,20 @@ class Flow:
             self._rank += 1
             self._started[exchange] = at, self._rank
             self._first.setdefault(exchange.connection, at)
+        tells = self._options.findings
+        if tells:
+            for at, exchange in began:
+                born, (_, rank) = self._reader.born(exchange.connection), self._started[exchange]
+                yield self._told(told.BEGUN, at, at, born, b"", rank, 0)
+        closings = {closing.connection: closing for closing in self._reader.closings} if tells else {}
         for at, item in done:
             born = self._reader.born(item.connection)
-            if isinstance(item, Exchange) and not self._selects(item, at, born):
+            selected = not isinstance(item, Exchange) or self._selects(item, at, born)
+            if tells:
+                _, rank = self._started[item] if isinstance(item, Exchange) else (0, 0)
+                ended, data = told.of_item(item, closings.get(item.connection), self.source)
+                yield self._told(told.DONE, at, at, born, data if selected else b"", rank, ended)
+            if isinstance(item, Exchange) and not selected:
                 knowledge = AnnouncedKnowledge()
                 brokers = AnnouncedNodes(knowledge.announced) if self._options.undecided else None
                 learn(item, self.source, self._reader.definitions, knowledge, brokers)
@@ -388,6 +413,18 @@ class Flow:
                 made = self._exchange(item, at, born, *self._started.pop(item))
                 if made is not None:
                     yield made
+        for closing in closings.values():
+            ended, data = told.of_closing(closing)
+            born = self._reader.born(closing.connection)
+            yield self._told(told.ENDED, closing.at, closing.time, born, data, 0, ended)
+
+    def _told(self, kind: str, at: int, then: int, born: int, data: bytes, rank: int, ended: int) -> tuple[Any, ...]:
+        """A row of ITEMS of which findings are made (captures.spark.read.told); `then` is the value of `done`."""
+        held = {
+            "kind": kind, "range": 0, "started": 0 if ended else at, "done": then, "born": born, "nth": self._nth,
+            "rank": rank, "standing": FINAL, "flow_id": self.number, "ended": ended, "told": data,
+        }  # fmt: skip
+        return tuple(held.get(name) for name in ITEMS.names)
 
     def _selects(self, item: Exchange, at: int, born: int) -> bool:
         """Whether the filter selects a complete exchange; `at` and `born` are its `done` and `born` in ITEMS."""
@@ -441,7 +478,7 @@ class Flow:
         span = (done if started is None else started) or 0
         return (
             kind, span >> GRANULE, started, done, born, self._nth, rank, number, standing, learned, open_,
-            self.number, None, *made,
+            self.number, None, *_NOT_TOLD, *made,
         )  # fmt: skip
 
 
@@ -533,7 +570,7 @@ def _digested(items: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
     names = ("kind", "range", "number", FLOWS.name, "learned", "done", "born", "nth", "standing", "state")
     kind, span, number, flows, learned, done, born, nth, standing, state = map(_COLUMNS.__getitem__, names)
     for item in items:
-        if item[state] is None:
+        if item[state] is None and item[_TOLD] is None:
             digest.take(item[kind], item[span], item[number], item[flows])
             if item[learned]:
                 place = (item[done], item[born], item[nth])
@@ -551,11 +588,13 @@ def of_state(kind: str, state: bytes, flow: int | None = None) -> tuple[Any, ...
 def _packed(rows: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
     """Items, as tuples of the columns of ITEMS, in batches."""
     held: list[tuple[Any, ...]] = []
+    size = 0
     for row in rows:
         held.append(row)
-        if len(held) == ROWS:
+        size += len(row[_TOLD] or ())
+        if len(held) == ROWS or size >= BYTES:
             yield _batch(held)
-            held = []
+            held, size = [], 0
     if held:
         yield _batch(held)
 

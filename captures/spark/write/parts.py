@@ -13,7 +13,7 @@ from kproxy.captures.spark.read.closing import TAKEN, Closer
 from kproxy.captures.spark.read.flows import MADE
 from kproxy.captures.spark.session.workers import mapped
 from kproxy.captures.tables import arrow
-from kproxy.captures.tables.schema import TABLES
+from kproxy.captures.tables.schema import FINDINGS, TABLES
 
 Make: TypeAlias = "Callable[[Iterable[Any], Sequence[str]], Iterator[tuple[str, Any]]]"
 """A function of a Part's batches and names of tables, which makes pairs of a table's name and a batch of its rows."""
@@ -49,6 +49,11 @@ class Part:
 def items(closed: DataFrame) -> Part:
     """The rows of closed items (captures.spark.read.closing.CLOSED)."""
     return Part(closed, (), MADE, unfolded)
+
+
+def findings(found: DataFrame) -> Part:
+    """The rows of the table findings (captures.spark.read.folding.FOUND)."""
+    return Part(found, (), (FINDINGS.name,), unfolded)
 
 
 def unclosed(drafted: DataFrame, closer: Callable[[], Closer]) -> Part:

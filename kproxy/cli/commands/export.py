@@ -69,7 +69,7 @@ SMALL = 16 << 20
     is_flag=True,
     help="Put no apostrophe before CSV text that begins with = + - @ (spreadsheet formulas).",
 )
-@click.option("--tables", metavar="A,B,C", help="Tables of --format parquet (default: all but records).")
+@click.option("--tables", metavar="A,B,C", help="Tables of --format parquet (default: all but records and findings).")
 @click.option(
     "--no-bodies", is_flag=True, help="With --format parquet: decode headers only; faster, columns of bodies are null."
 )
@@ -360,9 +360,12 @@ def write_tables(
     bodies: bool = True,
 ) -> tuple[Reader, dict[str, int]]:
     """Writes the tables of a capture; returns (reader, rows by table). Without `bodies`, only headers are read."""
+    from kproxy.captures.findings.rows import FindingsTable
     from kproxy.captures.reader import Reader
     from kproxy.captures.tables.export import TableExport
+    from kproxy.captures.tables.schema import FINDINGS
 
+    findings = FindingsTable(source, known) if FINDINGS.name in tables else None
     export = TableExport(source)
     reader = Reader(source, known, ports=ports, watch=export.packets, began=export.began)
 
@@ -371,7 +374,7 @@ def write_tables(
 
     batches = _until_done(progress.batches(reader), selection)
     try:
-        export.write(reader, target, tables, view, select, batches, redaction, bodies=bodies)
+        export.write(reader, target, tables, view, select, batches, redaction, bodies=bodies, findings=findings)
     except (NotADirectoryError, FileExistsError) as error:
         raise Failure(f"{target}: {error.strerror}", Exit.USAGE) from None
     return reader, export.rows

@@ -80,7 +80,7 @@ class Target(click.Path):
     help="Form of the tables.",
 )
 @click.option("-Y", "--filter", "expression", type=FILTER, metavar="EXPR", help="Only exchanges that match.")
-@click.option("--tables", metavar="A,B,C", help="Tables to write (default: all but records).")
+@click.option("--tables", metavar="A,B,C", help="Tables to write (default: all but records and findings).")
 @click.option("--no-bodies", is_flag=True, help="Decode headers only; faster, columns of bodies are null.")
 @click.option(
     "--engine",

@@ -1,0 +1,104 @@
+"""Makes the table findings of the rows that stage 2 tells of all flows (captures.spark.read.told), in their order.
+
+One task reads them all: what facts and rules remember extends over connections, so that only the order of a whole
+reading gives the same findings with the same ids. It holds no more than one reading does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from kproxy.captures.findings.reading import Findings
+from kproxy.captures.findings.rows import finding_rows
+from kproxy.captures.reader import Closing, Item
+from kproxy.captures.spark.read import told
+from kproxy.captures.spark.read.flows import Options, nested
+from kproxy.captures.tables import arrow
+from kproxy.captures.tables.schema import FINDINGS
+from kproxy.decoders.exchange import Connection, Exchange, StreamProblem
+
+FOUND: Final = pa.schema([(FINDINGS.name, pa.list_(pa.struct(list(arrow.schema(FINDINGS)))))])
+"""The result: one row with the list of all rows of the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A source whose bytes are elsewhere: frames hold their own. `decrypted` tells that the capture was TLS."""
+
+    decrypted: bool
+
+    def read(self, start: int, end: int) -> bytes:  # noqa: ARG002  # the signature of a source
+        return b""
+
+
+@dataclass(slots=True)
+class _Open:
+    """An open connection: its number, 0 before its first exchange, and the object that stands for it in all items."""
+
+    number: int = 0
+    connection: Connection | None = None
+
+
+class Fold:
+    """Numbers exchanges and connections where they begin, and gives each complete item to the rules."""
+
+    def __init__(self, options: Options, *, decrypted: bool) -> None:
+        self._findings = Findings(Unread(decrypted), options.definitions)
+        self._exchanges = 0
+        self._connections = 0
+        self._numbers: dict[tuple[int, int, int], int] = {}
+        """Numbers of the exchanges that are not complete, by flow, first address of the connection, and rank."""
+        self._open: dict[tuple[int, int], _Open] = {}
+        """The open connections, by flow and first address."""
+
+    def add(self, batch: Any) -> None:
+        """The next rows, with the columns told.COLUMNS, in the order told.ORDER."""
+        columns = (batch.column(name).to_pylist() for name in ("kind", "flow_id", "born", "rank", "ended"))
+        for kind, flow, born, rank, ended, data in zip(*columns, batch.column("told"), strict=True):
+            talk = self._open.setdefault((flow, born), _Open())
+            if kind == told.BEGUN:
+                self._exchanges += 1
+                self._numbers[flow, born, rank] = self._exchanges
+                self._number(talk)
+                continue
+            number = self._numbers.pop((flow, born, rank), 0) if kind == told.DONE else 0
+            held = data.as_buffer()
+            if held.size:
+                self._complete(talk, number, *told.load(held))
+            if kind == told.ENDED and not ended:  # problems may follow the end that is the capture's
+                del self._open[flow, born]
+
+    def _number(self, talk: _Open) -> None:
+        if not talk.number:
+            self._connections += 1
+            talk.number = self._connections
+            if talk.connection is not None:
+                talk.connection.number = talk.number
+
+    def _complete(self, talk: _Open, number: int, one: Item | Closing, time: int) -> None:
+        if talk.connection is None:
+            talk.connection = one.connection
+            talk.connection.number = talk.number
+        if isinstance(one, Exchange | StreamProblem):
+            one.connection = talk.connection
+        else:
+            one = one._replace(connection=talk.connection)
+        if isinstance(one, Exchange):
+            one.number = number
+        self._findings.add_one(one, time)
+
+    def found(self, capture: str) -> Any:
+        """The findings of the capture with this id, which ends here: a batch of FOUND."""
+        return pa.record_batch([nested(FINDINGS.name, [list(finding_rows(capture, self._findings.finish()))])], FOUND)
+
+
+def folded(batches: Iterable[Any], options: Options, capture: str, *, decrypted: bool) -> Iterator[Any]:
+    """A batch of FOUND from all rows (see `Fold.add`)."""
+    fold = Fold(options, decrypted=decrypted)
+    for batch in batches:
+        fold.add(batch)
+    yield fold.found(capture)

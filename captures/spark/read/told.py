@@ -1,0 +1,64 @@
+"""What stage 2 tells of a flow so that findings can be made: rows that one task reads in the order of a whole reading.
+
+Findings depend on all flows, in the order in which exchanges were complete. So each exchange, stream problem and end of
+a connection becomes a row with all that facts are made of, the bytes of frames included
+(captures.spark.read.folding). A row for the beginning of each exchange tells when it is numbered.
+"""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import fields, replace
+from typing import Final
+
+from kproxy.captures.findings.making import when
+from kproxy.captures.reader import Closing, Item
+from kproxy.captures.redaction.exchanges import HeldFrame
+from kproxy.decoders.exchange import Exchange, Frame, Status, StreamProblem
+from kproxy.decoders.stream import END_OF_CAPTURE, Source
+
+BEGUN: Final = "told 1 begun"
+DONE: Final = "told 2 done"
+ENDED: Final = "told 3 ended"
+"""Kinds of rows, in the order that they have at one address. `DONE` without data: the filter left the exchange out."""
+ORDER: Final = ("ended", "started", "kind", "done", "born", "nth", "flow_id")
+"""Columns by which the rows are sorted, of captures.spark.read.flows.ITEMS.
+
+`ended` is the time (ns) of what only the capture's end completes, and `started` is 0 then; for all other rows `ended` is
+0 and `started` the address at which it happened. `done` is that address, or for the end of a connection its time.
+"""
+COLUMNS: Final = (*ORDER, "rank", "told")
+_FRAME: Final = [field.name for field in fields(Frame)]
+
+
+def of_item(item: Item, closing: Closing | None, source: Source) -> tuple[int, bytes]:
+    """(value of `ended`, data) of a complete item; `closing` is the end of its connection, if known with it."""
+    time = when(item, closing)
+    ended = time if closing is not None and closing.how == END_OF_CAPTURE else 0
+    if isinstance(item, Exchange):
+        item = replace(item, request=_held(item, item.request, source), response=_held(item, item.response, source))
+    return ended, _dumped(item, time)
+
+
+def of_closing(closing: Closing) -> tuple[int, bytes]:
+    """(value of `ended`, data) of the end of a connection."""
+    return closing.time if closing.how == END_OF_CAPTURE else 0, _dumped(closing, closing.time)
+
+
+def load(data: bytes) -> tuple[Item | Closing, int]:
+    """(item or end of a connection, its time) from the data of a row."""
+    one, time = pickle.loads(data)  # noqa: S301  # of our own stage 2
+    return one, time
+
+
+def _dumped(one: Item | Closing, time: int) -> bytes:
+    return pickle.dumps((one, time), pickle.HIGHEST_PROTOCOL)
+
+
+def _held(item: Exchange, frame: Frame | None, source: Source) -> Frame | None:
+    """A frame that holds its bytes, unless no fact is made of them."""
+    if frame is None:
+        return None
+    values = {name: getattr(frame, name) for name in _FRAME} | {"spans": []}
+    unread = item.token or item.protocol is not None or item.status is Status.TLS
+    return HeldFrame(**values, held=b"" if unread else bytes(frame.data(source)))
