@@ -85,11 +85,12 @@ class Ends:
         return self._offsets[-1] if self._offsets else None
 
     def add(self, offset: int, time: int) -> None:
-        if self._offsets and offset <= self._offsets[-1]:
+        offsets = self._offsets
+        if offsets and offset <= offsets[-1]:
             return
-        self._offsets.append(offset)
+        offsets.append(offset)
         self._times.append(time)
-        if len(self._offsets) > SAMPLES:
+        if len(offsets) > SAMPLES:
             kept = SAMPLES // 2
             del self._offsets[1:kept:2], self._times[1:kept:2]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from enum import Enum
+from operator import attrgetter
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from kproxy.captures.findings.facts import At, Closed, Fact
@@ -45,13 +46,13 @@ class Key(Enum):
 
 
 _KEYS: dict[Key, Callable[[Any], Hashable]] = {
-    Key.CONNECTION: lambda fact: fact.at.connection,
-    Key.CLIENT: lambda fact: (fact.at.client_id, fact.at.peer),
-    Key.GROUP: lambda fact: fact.group,
-    Key.TRANSACTION: lambda fact: fact.transactional_id,
-    Key.PARTITION: lambda fact: (fact.topic, fact.partition),
-    Key.TOPIC: lambda fact: fact.topic,
-    Key.BROKER: lambda fact: fact.at.broker,
+    Key.CONNECTION: attrgetter("at.connection"),
+    Key.CLIENT: attrgetter("at.client_id", "at.peer"),
+    Key.GROUP: attrgetter("group"),
+    Key.TRANSACTION: attrgetter("transactional_id"),
+    Key.PARTITION: attrgetter("topic", "partition"),
+    Key.TOPIC: attrgetter("topic"),
+    Key.BROKER: attrgetter("at.broker"),
     Key.CLUSTER: lambda _: "",
 }
 _TEXTS: dict[Key, Callable[[Any], str]] = {

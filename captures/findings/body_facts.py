@@ -113,7 +113,8 @@ def _produce(said: Said) -> list[Fact]:
         batches.append(
             facts.Append(
                 at, name, index, error, _known(answer.get("baseOffset")), acks, acks == 0 or bool(answer), first, count,
-                crc, _known(producer), _known(epoch), _known(sequence), transactional,
+                crc, producer if producer >= 0 else None, epoch if epoch >= 0 else None,
+                sequence if sequence >= 0 else None, transactional,
             )
         )  # fmt: skip
         if transactional:

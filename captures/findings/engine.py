@@ -38,6 +38,8 @@ DATA: Final = (api_keys.PRODUCE, api_keys.FETCH)
 """The APIs of facts PartitionIO."""
 LEARNT: Final = frozenset({Closed, Trouble})
 """The facts that `Views` learns from."""
+SORTED: Final = LEARNT | {PartitionIO, Member}
+"""The facts of which more is looked at than their type before they are dealt; and Exchange."""
 _NEVER: Final = 1 << 63
 
 
@@ -214,40 +216,47 @@ class Engine:
 
     def feed(self, fact: Any) -> None:
         """The next fact."""
-        time = fact.at.time
-        if time > self.now:
-            self.now = time
-            if self._alarms and self._alarms[0][0] <= time:
-                self._ring()
-        kind = type(fact)
-        if kind in LEARNT:
-            self.views.learn(fact)
-            if kind is Closed:
-                self._beats.pop(fact.at.connection, None)
-        sort: Any = kind
-        if kind is Exchange:
-            sort = fact.status
-        elif kind is PartitionIO:
-            sort = kind, fact.at.key
-        elif kind is Member:
-            sort = kind, self._is_repeated(fact)
-        for keyed, key_of, routes in self._plans.get(sort, ()):
-            key = key_of(fact)
-            row = keyed.rows.get(key)
-            if row is None:
-                if all(one.errors is not None and fact.error not in one.errors for one in routes):
-                    continue
-                row = self._row(keyed, key)
-            elif len(keyed.rows) > keyed.half:
-                keyed.rows.move_to_end(key)
-            for place, analysis, errors in routes:
-                cell = row[place]
-                if cell is None:
-                    if errors is not None and fact.error not in errors:
+        self.feed_all((fact,))
+
+    def feed_all(self, made: Iterable[Any]) -> None:
+        """The next facts."""
+        plans, alarms = self._plans, self._alarms
+        for fact in made:
+            time = fact.at.time
+            if time > self.now:
+                self.now = time
+                if alarms and alarms[0][0] <= time:
+                    self._ring()
+            kind = type(fact)
+            sort = fact.status if kind is Exchange else self._sort(kind, fact) if kind in SORTED else kind
+            for keyed, key_of, routes in plans.get(sort, ()):
+                key = key_of(fact)
+                row = keyed.rows.get(key)
+                if row is None:
+                    if all(one.errors is not None and fact.error not in one.errors for one in routes):
                         continue
-                    cell = row[place] = Cell(self, analysis, key)
-                    self._count(analysis, 1)
-                cell.analyzer.feed(fact)
+                    row = self._row(keyed, key)
+                elif len(keyed.rows) > keyed.half:
+                    keyed.rows.move_to_end(key)
+                for place, analysis, errors in routes:
+                    cell = row[place]
+                    if cell is None:
+                        if errors is not None and fact.error not in errors:
+                            continue
+                        cell = row[place] = Cell(self, analysis, key)
+                        self._count(analysis, 1)
+                    cell.analyzer.feed(fact)
+
+    def _sort(self, kind: type[Fact], fact: Any) -> Hashable:
+        """The sort of a fact of SORTED (see `_sorts`); learns from it what there is to learn."""
+        if kind is PartitionIO:
+            return kind, fact.at.key
+        if kind is Member:
+            return kind, self._is_repeated(fact)
+        self.views.learn(fact)
+        if kind is Closed:
+            self._beats.pop(fact.at.connection, None)
+        return kind
 
     def _row(self, keyed: Keyed, key: Hashable) -> list[Cell | None]:
         """Make room for the cells of a key; the key that had no fact for the longest time gives way."""

@@ -26,14 +26,14 @@ class Part(NamedTuple):
 
 def parts_of(request: Values, response: Values, known: Knowledge) -> list[Part]:
     """The partitions of a Produce in the order of the request."""
-    answers = {
-        (topic_name(topic, known), one.get("index", 0)): one
-        for topic in response.get("responses") or ()
-        for one in topic.get("partitionResponses") or ()
-    }
+    answers = {}
+    for topic in response.get("responses") or ():
+        name = topic.get("name") or topic_name(topic, known)
+        for one in topic.get("partitionResponses") or ():
+            answers[name, one.get("index", 0)] = one
     found = []
     for topic in request.get("topicData") or ():
-        name = topic_name(topic, known)
+        name = topic.get("name") or topic_name(topic, known)
         for one in topic.get("partitionData") or ():
             index, records = one.get("index", 0), one.get("records") or b""
             answer = answers.get((name, index), NOTHING)

@@ -35,9 +35,7 @@ class Findings:
 
     def add(self, items: Iterable[Item], closings: Iterable[Closing] = ()) -> None:
         """The next batch of a reader, and `Reader.closings`. Never raises on bad bytes."""
-        feed = self.engine.feed
-        for fact in self._maker.make(items, closings):
-            feed(fact)
+        self.engine.feed_all(self._maker.make(items, closings))
 
     def add_one(self, one: Item | Closing, time: int) -> None:
         """The next item or end of a connection, in the order of `FactMaker.make`; `time` is that of `making.when`."""
@@ -51,8 +49,7 @@ class Findings:
 
     def end(self) -> None:
         """The capture ends: make the facts, and the findings, that waited for it."""
-        for fact in self._maker.finish():
-            self.engine.feed(fact)
+        self.engine.feed_all(self._maker.finish())
         self.engine.finish()
 
     def result(self) -> list[Finding]:

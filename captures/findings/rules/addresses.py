@@ -291,21 +291,21 @@ class IdleDrop(Analyzer):
         """The longest pause after which a connection still worked."""
 
     def feed(self, fact: Any) -> None:
-        at = fact.at
         if isinstance(fact, facts.Closed):
             self._closed(fact)
             return
-        last = self._active.get(at.connection)
+        at, status = fact.at, fact.status
+        number = at.connection
+        last = self._active.get(number)
         idle = 0 if last is None else at.asked - last.time
-        if fact.status is UNANSWERED:
-            if idle >= self._least and at.connection not in self._asked:
-                remember(self._asked, at.connection, Drop(at, idle, True), CONNECTIONS)
-        elif fact.status in SERVED:
+        if status in SERVED:
             if last is None and len(self._active) >= CONNECTIONS:
                 del self._active[next(iter(self._active))]
-            self._active[at.connection] = at
-            if fact.status is OK:
-                self._survived = max(self._survived, idle)
+            self._active[number] = at
+            if idle > self._survived and status is OK:
+                self._survived = idle
+        elif status is UNANSWERED and idle >= self._least and number not in self._asked:
+            remember(self._asked, number, Drop(at, idle, True), CONNECTIONS)
 
     @property
     def _least(self) -> int:

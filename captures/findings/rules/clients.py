@@ -242,35 +242,49 @@ class CommitStorm(Analyzer):
         )  # fmt: skip
 
 
+class Weak:
+    """Produce requests with one value of acks: their number, bytes, and the latest."""
+
+    __slots__ = ("at", "count", "size")
+
+    def __init__(self, at: facts.At) -> None:
+        self.at = at
+        self.count = self.size = 0
+
+
 class WeakAcks(Analyzer):
     """One client: Produce requests that do not wait for all in-sync replicas."""
 
-    __slots__ = ("_context", "_counts", "_first", "_latest", "_many")
+    __slots__ = ("_context", "_first", "_many", "_told", "_weak")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._first, self._many = context.limit(WEAK, "requests"), context.limit(WEAK, "many")
-        self._counts: dict[int, tuple[int, int]] = {}
-        """For each value of acks, requests and bytes."""
-        self._latest: dict[int, facts.At] = {}
+        self._told = frozenset({self._first, self._many})
+        """Numbers of requests that are reported at once."""
+        self._weak: dict[int, Weak] = {}
+        """By the value of acks."""
 
     def feed(self, fact: facts.Produced) -> None:
-        at, acks = fact.at, fact.acks
+        acks = fact.acks
         if acks is None or acks not in WEAK_ACKS:
             return
-        count, size = self._counts.get(acks, (0, 0))
-        self._counts[acks] = count, size = count + 1, size + fact.size
-        self._latest[acks] = at
-        if count == self._first or (count > self._first and (count == self._many or count % EVERY == 0)):
-            self._report(acks)
+        weak = self._weak.get(acks)
+        if weak is None:
+            weak = self._weak[acks] = Weak(fact.at)
+        weak.at = fact.at
+        weak.count = count = weak.count + 1
+        weak.size += fact.size
+        if count >= self._first and (count in self._told or count % EVERY == 0):
+            self._report(acks, weak)
 
     def close(self) -> None:
-        for acks, (count, _) in self._counts.items():
-            if count >= self._first:
-                self._report(acks)
+        for acks, weak in self._weak.items():
+            if weak.count >= self._first:
+                self._report(acks, weak)
 
-    def _report(self, acks: int) -> None:
-        at, (count, size) = self._latest[acks], self._counts[acks]
+    def _report(self, acks: int, weak: Weak) -> None:
+        at, count, size = weak.at, weak.count, weak.size
         what = "no acknowledgement" if acks == 0 else "the leader's acknowledgement alone"
         self._context.report(
             WEAK,

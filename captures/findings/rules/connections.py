@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from kproxy.captures.findings import facts
 from kproxy.captures.findings.analyzer import MILLISECOND, Analysis, Analyzer, Context, Key, at_evidence
+from kproxy.captures.findings.facts import Exchange
 from kproxy.captures.findings.model import Actor, Confidence, Evidence, Impact, Scope
 from kproxy.decoders.exchange import Status
 from kproxy.decoders.problems import Code
@@ -44,24 +45,26 @@ class WrongProtocol(Analyzer):
     def __init__(self, context: Context) -> None:
         self._context = context
         self._answers = False
-        self._tls: dict[int, facts.Exchange] = {}
+        self._tls: dict[int, Exchange] = {}
         """TLS connections that are open."""
-        self._silent: dict[int, facts.Exchange] = {}
+        self._silent: dict[int, Exchange] = {}
         """Unanswered ApiVersions requests, by connection."""
         self._suspects: list[tuple[facts.Closed, str, Evidence]] = []
         self._counts: dict[str, int] = {}
 
     def feed(self, fact: Any) -> None:
-        if isinstance(fact, facts.Closed):
+        if not isinstance(fact, Exchange):
             self._closed(fact)
-        elif fact.status is TLS:
-            self._keep(self._tls, fact)
-        elif fact.status is OK and not self._answers:
+        elif fact.status is OK:
+            if self._answers:
+                return
             self._answers = True
             for suspect in self._suspects:
                 self._report(*suspect)
             self._suspects.clear()
             self._silent.clear()
+        elif fact.status is TLS:
+            self._keep(self._tls, fact)
         elif fact.status is UNANSWERED and fact.at.key == api_keys.API_VERSIONS and not self._answers:
             self._keep(self._silent, fact)
 
@@ -94,7 +97,7 @@ class WrongProtocol(Analyzer):
     def _limit(self) -> float:
         return self._context.limit(WRONG_PROTOCOL, "close_ms")
 
-    def _keep(self, kept: dict[int, facts.Exchange], fact: facts.Exchange) -> None:
+    def _keep(self, kept: dict[int, Exchange], fact: Exchange) -> None:
         if len(kept) < SUSPECTS:
             kept[fact.at.connection] = fact
 
@@ -150,28 +153,29 @@ class Order(Analyzer):
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._last: facts.Exchange | None = None
+        self._last: facts.At | None = None
         """The last exchange that was answered."""
-        self._unanswered: list[facts.Exchange] = []
+        self._unanswered: list[facts.At] = []
         self._evidence: list[Evidence] = []
         self._troubles = 0
 
     def feed(self, fact: Any) -> None:
-        if isinstance(fact, facts.Trouble):
-            if fact.code in self.STRANGE and fact.at.exchange == 0:
-                self._note(at_evidence(fact.at, "trigger", fact.text))
+        if isinstance(fact, Exchange):
+            status, at = fact.status, fact.at
+            if status is OK:
+                last = self._last
+                if last is None or at.exchange > last.exchange:
+                    self._last = at
+                elif at.exchange < last.exchange and at.time > last.time:
+                    self._note(at_evidence(at, "trigger", f"answered after the later request {last.exchange}"))
+            elif status is ORPHAN:
+                self._note(at_evidence(at, "trigger", "a response to no request of this connection"))
+            elif status is UNANSWERED and len(self._unanswered) < 12:
+                self._unanswered.append(at)
         elif isinstance(fact, facts.Closed):
             self._end(fact)
-        elif fact.status is ORPHAN:
-            self._note(at_evidence(fact.at, "trigger", "a response to no request of this connection"))
-        elif fact.status is OK:
-            last = self._last
-            if last is not None and fact.at.exchange < last.at.exchange and fact.at.time > last.at.time:
-                self._note(at_evidence(fact.at, "trigger", f"answered after the later request {last.at.exchange}"))
-            elif last is None or fact.at.exchange > last.at.exchange:
-                self._last = fact
-        elif fact.status is UNANSWERED and len(self._unanswered) < 12:
-            self._unanswered.append(fact)
+        elif fact.code in self.STRANGE and fact.at.exchange == 0:
+            self._note(at_evidence(fact.at, "trigger", fact.text))
 
     def _note(self, evidence: Evidence) -> None:
         self._troubles += 1
@@ -181,13 +185,13 @@ class Order(Analyzer):
     def _end(self, end: facts.Closed) -> None:
         last, self._last = self._last, None
         for one in self._unanswered:
-            if last is not None and one.at.exchange < last.at.exchange:
-                self._note(at_evidence(one.at, "trigger", f"never answered, though {last.at.exchange} was"))
+            if last is not None and one.exchange < last.exchange:
+                self._note(at_evidence(one, "trigger", f"never answered, though {last.exchange} was"))
         if not self._evidence or not end.opened or not self._context.whole(end.at.connection):
             return
         if last is None and not self._unanswered:
             return  # the capture lacks the client's side, of which the reader reports only after the connection's end
-        if self._troubles == 1 and last is not None and self._evidence[0].exchange > last.at.exchange:
+        if self._troubles == 1 and last is not None and self._evidence[0].exchange > last.exchange:
             return  # the capture may lack the last request: nothing after it shows the gap
         if not end.by_peers and self._troubles == 1:
             return  # the reader reports a lost request of a connection that goes on only after the capture's end
@@ -200,7 +204,7 @@ class Order(Analyzer):
                 "first": self._evidence[0].note,
             },
             impact=Impact("requests", self._troubles),
-            actors=(Actor("culprit", end.at.peer, None if last is None else last.at.client_id),),
+            actors=(Actor("culprit", end.at.peer, None if last is None else last.client_id),),
         )
         self._evidence.clear()
 

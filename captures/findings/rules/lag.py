@@ -78,11 +78,11 @@ class Behind(Analyzer):
         """For each finding, the largest lag of each partition."""
 
     def feed(self, fact: Any) -> None:
-        if isinstance(fact, facts.PartitionIO):
-            self._ends(fact, fact.high_watermark)
-        elif isinstance(fact, facts.Produced):
-            if self._causes.owned:
+        if isinstance(fact, facts.Produced):
+            if self._causes.owners:
                 self._produced(fact)
+        elif isinstance(fact, facts.PartitionIO):
+            self._ends(fact, fact.high_watermark)
         elif isinstance(fact, facts.Fetched):
             self._causes.fetched(fact)
         elif isinstance(fact, facts.Throttle):
@@ -97,8 +97,9 @@ class Behind(Analyzer):
             self._ends(fact, fact.offset)
 
     def _produced(self, fact: facts.Produced) -> None:
+        known = self._causes.owners
         for one in fact.batches:
-            if one.offset is not None and self._causes.knows((one.topic, one.partition)):
+            if one.offset is not None and (one.topic, one.partition) in known:
                 self._ends(one, one.offset + one.records)
 
     def _ends(self, fact: facts.PartitionIO | facts.OffsetLookup | facts.Append, end: int | None) -> None:
@@ -194,14 +195,14 @@ class Behind(Analyzer):
 class Causes:
     """All consumers: what limits those whose lag grows."""
 
-    __slots__ = ("_behind", "_clients", "_context", "_groups", "_owners", "_readers", "_trends")
+    __slots__ = ("_behind", "_clients", "_context", "_groups", "_readers", "_trends", "owners")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._readers = Readers()
         self._trends: dict[Place, Trend] = {}
         """The lag of each group's commits."""
-        self._owners: dict[Partition, dict[str, Client]] = {}
+        self.owners: dict[Partition, dict[str, Client]] = {}
         """For each partition, the client that committed last in each group."""
         self._groups: dict[Client, tuple[str, ...]] = {}
         """The groups that each client is a member of."""
@@ -209,15 +210,6 @@ class Causes:
         """The members of each group."""
         self._behind: dict[tuple[Scope, Limiter], dict[Partition, int]] = {}
         """For each finding, the lag of each partition."""
-
-    @property
-    def owned(self) -> bool:
-        """Whether a group commits to any partition."""
-        return bool(self._owners)
-
-    def knows(self, place: Partition) -> bool:
-        """Whether a group commits to a partition."""
-        return place in self._owners
 
     def member(self, fact: facts.Member) -> None:
         client = fact.at.client_id, fact.at.peer
@@ -242,10 +234,10 @@ class Causes:
     def committed(self, place: Place, at: facts.At, offset: int, end: int | None) -> None:
         """A group commits an offset of a partition that ends at `end`, if that is known."""
         partition, client = (place.topic, place.partition), (at.client_id, at.peer)
-        owners = self._owners.get(partition)
+        owners = self.owners.get(partition)
         if owners is None:
             owners = {}
-            remember(self._owners, partition, owners, PLACES)
+            remember(self.owners, partition, owners, PLACES)
         if place.group in owners or len(owners) < MEMBERS:
             owners[place.group] = client
         if end is None:
@@ -298,7 +290,7 @@ class Causes:
 
     def _group_of(self, place: Partition, client: Client) -> str | None:
         """The group for which a client reads a partition; None if there is none, or more than one."""
-        owned = [group for group, owner in self._owners.get(place, {}).items() if owner == client]
+        owned = [group for group, owner in self.owners.get(place, {}).items() if owner == client]
         found = owned or self._groups.get(client, ())
         return found[0] if len(found) == 1 else None
 

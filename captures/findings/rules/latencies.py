@@ -41,6 +41,7 @@ WAITING: Final = frozenset({api_keys.JOIN_GROUP, api_keys.SYNC_GROUP, 36, 58, 78
 """APIs that wait for others: members of a group, a login service, a controller, new records."""
 LENGTHY: Final = frozenset({4, 5, 6, 7, 19, 20, 21, 22, 26, 34, 35, 37, 43, 45})
 """APIs that do long work: topics, leaders, replicas and the end of transactions."""
+FETCH: Final = api_keys.FETCH
 SLOW_BY_NATURE: Final = WAITING | LENGTHY
 HASTY: Final = frozenset({api_keys.PRODUCE, api_keys.OFFSET_COMMIT, api_keys.HEARTBEAT, 26, 28, 68, 76, 88})
 """APIs whose callers wait for them, or have a deadline."""
@@ -146,10 +147,11 @@ class Latencies(Analyzer):
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.Exchange):
-            if fact.at.key >= 0:
+            at = fact.at
+            if at.key >= 0:
                 if self._held is not None:
                     self._flush()
-                self._exchange(fact)
+                self._exchange(at, fact.response_bytes)
         elif isinstance(fact, facts.Closed):
             self._last.pop(fact.at.connection, None)
             self._muted.pop(fact.at.connection, None)
@@ -170,18 +172,21 @@ class Latencies(Analyzer):
         self._flush()
         self._judge()
 
-    def _exchange(self, fact: facts.Exchange) -> None:
-        at = fact.at
-        number, asked, key = at.connection, at.asked, at.key
+    def _exchange(self, at: facts.At, size: int) -> None:
+        """An exchange, and the bytes of its response."""
+        time, asked, number, key = at.time, at.asked, at.connection, at.key
         last = self._last.get(number)
         self._last[number] = at
         if last is None:
             if len(self._last) > CONNECTIONS:
                 del self._last[next(iter(self._last))]
             return  # what the first request of a connection waits for, such as a login, is not in sight
-        queue = last.time - asked if last.time > asked else 0
-        start = asked + queue
-        left = at.time - start if at.time > start else 0
+        start, queue = last.time, 0
+        if start > asked:
+            queue = start - asked
+        else:
+            start = asked
+        left = time - start if time > start else 0
         throttle = 0
         if self._muted and (muted := self._muted.pop(number, None)) is not None:
             throttle = max(0, min(muted - start, left))
@@ -195,11 +200,11 @@ class Latencies(Analyzer):
                 window = self._windows.get((at.broker, key)) or self._window(at)
                 if window is not None:
                     window.count += 1
-                    window.histogram[0 if key == api_keys.FETCH else _bucket(rest)] += 1
+                    window.histogram[0 if key == FETCH else int(4 * log2(rest // 1000 or 1))] += 1
             return
-        waits = key == api_keys.FETCH or key in WAITING
+        waits = key == FETCH or key in WAITING
         split = Split(at, queue, throttle, rest if waits else 0, 0 if waits else rest)
-        self._held = split, fact.response_bytes
+        self._held = split, size
 
     def _throttle(self, fact: facts.Throttle) -> None:
         at, held = fact.at, self._held

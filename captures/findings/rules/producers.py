@@ -77,32 +77,38 @@ class Retries(Analyzer):
     def feed(self, fact: facts.Produced) -> None:
         if fact.acks != 0:
             for one in fact.batches:
-                self._append(one)
+                self._add(one)
 
-    def _append(self, fact: facts.Append) -> None:
+    def _add(self, fact: facts.Append) -> None:
         place = fact.topic, fact.partition
         partition = self._partitions.get(place)
         if partition is None:
             partition = Partition()
             remember(self._partitions, place, partition, PLACES)
-        self._count(fact)
-        idempotent = fact.producer_id is not None and fact.base_sequence is not None
+        at, producer, sequence = fact.at, fact.producer_id, fact.base_sequence
+        if at.time - self._minute >= MINUTE:
+            self._judge_minute(fact)
+        self._sends += 1
+        idempotent = producer is not None and sequence is not None
         identity: Identity = fact.crc, fact.size
-        if fact.producer_id is not None and fact.base_sequence is not None:
-            identity = fact.producer_id, fact.producer_epoch or 0, fact.base_sequence
-        other = partition.sent.get(identity)
+        if producer is not None and sequence is not None:
+            identity = producer, fact.producer_epoch or 0, sequence
+        sent = partition.sent
+        other = sent.get(identity)
         if other is None:
-            remember(partition.sent, identity, fact, BATCHES)
+            sent[identity] = fact
+            if len(sent) > BATCHES:
+                del sent[next(iter(sent))]
             if fact.error == DUPLICATE:
                 example = f"{fact.topic}-{fact.partition}: {_outcome(fact)}, the first one is not in this capture"
                 evidence = (at_evidence(fact.at, "symptom", _outcome(fact)),)
                 self._report(ONCE, fact, example, evidence, Severity.NOTE, Confidence.PROVEN)
-        elif other.at.exchange != fact.at.exchange:
-            first, second = (other, fact) if other.at.asked <= fact.at.asked else (fact, other)
-            remember(partition.sent, identity, second, BATCHES)
+        elif other.at.exchange != at.exchange:
+            first, second = (other, fact) if other.at.asked <= at.asked else (fact, other)
+            remember(sent, identity, second, BATCHES)
             self._again(first, second, idempotent=idempotent)
-        if fact.producer_id is not None:
-            self._in_order(partition, fact, fact.producer_id)
+        if producer is not None:
+            self._in_order(partition, fact, producer)
 
     def _again(self, first: facts.Append, second: facts.Append, *, idempotent: bool) -> None:
         """A batch was sent twice: was it written twice?"""
@@ -152,18 +158,16 @@ class Retries(Analyzer):
             if second.answered and not second.error and None not in {first.offset, second.offset}:
                 self._report(TWICE, second, *_both(first, second), Severity.ERROR, Confidence.PROVEN)
 
-    def _count(self, fact: facts.Append) -> None:
-        """Whether retries took a share of what was sent in the last minute."""
-        if fact.at.time - self._minute >= MINUTE:
-            least, share = self._context.limit(RETRY, "sends"), self._context.limit(RETRY, "share")
-            if self._last is not None and self._sends >= least and self._retries >= share * self._sends:
-                evidence, example = self._last
-                self._often += 1
-                severity = Severity.WARN if self._often >= self._context.limit(RETRY, "minutes") else Severity.NOTE
-                example = f"{self._retries} of {self._sends} sends within a minute; {example}"
-                self._report("were sent again", fact, example, evidence, severity, Confidence.PROVEN)
-            self._minute, self._sends, self._retries, self._last = fact.at.time, 0, 0, None
-        self._sends += 1
+    def _judge_minute(self, fact: facts.Append) -> None:
+        """Whether retries took a share of what was sent in the last minute; `fact` begins the next one."""
+        least, share = self._context.limit(RETRY, "sends"), self._context.limit(RETRY, "share")
+        if self._last is not None and self._sends >= least and self._retries >= share * self._sends:
+            evidence, example = self._last
+            self._often += 1
+            severity = Severity.WARN if self._often >= self._context.limit(RETRY, "minutes") else Severity.NOTE
+            example = f"{self._retries} of {self._sends} sends within a minute; {example}"
+            self._report("were sent again", fact, example, evidence, severity, Confidence.PROVEN)
+        self._minute, self._sends, self._retries, self._last = fact.at.time, 0, 0, None
 
     def _in_order(self, partition: Partition, fact: facts.Append, producer: int) -> None:
         """Whether a broker misses a batch that it had acknowledged."""

@@ -90,15 +90,15 @@ class Stalls(Analyzer):
         """For each scope, and transaction in it."""
 
     def feed(self, fact: Any) -> None:
-        if isinstance(fact, facts.PartitionIO):
+        if isinstance(fact, facts.Produced):
+            if fact.producer_id is not None:
+                self._produced(fact)
+        elif isinstance(fact, facts.PartitionIO):
             if fact.last_stable is not None and fact.high_watermark is not None and not fact.error:
                 if fact.last_stable < fact.high_watermark:
                     self._stalled(fact, fact.last_stable, fact.high_watermark)
                 elif self._stalls:
                     self._stalls.pop((fact.topic, fact.partition), None)
-        elif isinstance(fact, facts.Produced):
-            if fact.producer_id is not None:
-                self._produced(fact)
         else:
             self._step(fact)
 

@@ -109,7 +109,10 @@ class Cutoff(Analyzer):
         self._among_brokers = bool(_BROKER_ID.match(context.key[0]))
 
     def feed(self, fact: Any) -> None:
-        key = fact.at.key
+        at = fact.at
+        key = at.key
+        if key in self._fit and isinstance(fact, facts.Exchange):
+            return
         if isinstance(fact, facts.Offered):
             self._asked = True
             self._software = fact.software or self._software
@@ -120,14 +123,12 @@ class Cutoff(Analyzer):
                 both = offered.keys() | self._offered.keys()
                 self._offered = {api: max(offered.get(api, -1), self._offered.get(api, -1)) for api in both}
             return
-        if key in self._fit:
-            return
         if key in _BETWEEN_BROKERS:
             self._among_brokers = True
         lowest = floors().get(key)
         if lowest is None:
             return
-        if fact.at.version >= lowest:
+        if at.version >= lowest:
             self._used.pop(key, None)
             self._fit = _with(self._fit, key)
             return
