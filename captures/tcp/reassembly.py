@@ -727,8 +727,11 @@ class Reassembler:
             return not connection.opened or not flags & ACK
         if self._waits(flow, other, other.offset(ack) - other.next, flags):
             return False
-        # An RST has no reliable sequence number, so it waits if packets of the flow were out of order before.
-        return not (flags & RST and flow.disordered)
+        if not flags & RST or not flow.disordered:
+            return True
+        # An RST has no reliable sequence number, so it waits if packets of the flow were out of order before: until the
+        # capture ends if no packet follows. So one does not wait that continues its direction, if nothing is missing.
+        return not side.pending and not other.pending and 0 <= side.offset(seq) - side.next <= 1
 
     def _packet(self, flow: Flow, way: int, seq: int, ack: int, flags: int, piece: Piece, now: int, clock: int) -> None:
         time, length = piece.time, piece.end

@@ -362,7 +362,7 @@ class Cluster:
 
     def _await_ready(self) -> None:
         """Ask for metadata until it lists every broker, and a controller if the release names one."""
-        if self.release.startswith("0.8"):
+        if self.release.startswith(("0.8", "0.9")):
             self._await_listed()
             return
         from confluent_kafka import KafkaException
@@ -392,7 +392,7 @@ class Cluster:
         raise self._not_ready(state)
 
     def _await_listed(self) -> None:
-        """`_await_ready` for 0.8, which librdkafka cannot talk to and whose metadata names no controller.
+        """`_await_ready` for 0.8, which librdkafka cannot talk to, and 0.9; their metadata names no controller.
 
         Its brokers learn of each other with the first topic, which the request creates.
         """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from kproxy.captures.findings import facts
 from kproxy.captures.findings.analyzer import (
@@ -18,6 +18,7 @@ from kproxy.captures.findings.analyzer import (
     remember,
 )
 from kproxy.captures.findings.model import Impact, Scope, Severity
+from kproxy.captures.findings.restarts import Stops
 from kproxy.decoders.plurals import counted
 
 MOVED = "coord.moved"
@@ -30,10 +31,23 @@ SAME_MOVE: Final = 60 * SECOND
 MOVES: Final = 64
 """Most moves of one coordinator that are remembered."""
 WINDOW: Final = 600 * SECOND
+BEFORE: Final = 30 * SECOND
+"""A broker moves its coordinators away at most so long before it closes its connections."""
+AFTER: Final = 15 * SECOND
+"""Clients learn of a new coordinator at most so long after the old one closed its connections."""
 NAMES: Final = 10_000
 """Most groups and transactional ids that are remembered."""
 Subject: TypeAlias = tuple[str, str]
 """The kind of a coordinator (group, transaction, share), and the name of the group or transactional id."""
+
+
+class Move(NamedTuple):
+    """A coordinator left a broker, which is known by these addresses; `planned` if the broker was stopped then."""
+
+    at: facts.At
+    left: frozenset[str]
+    note: str
+    planned: str | None = None
 
 
 class Seat:
@@ -50,7 +64,7 @@ class Seat:
         self.address = ""
         self.moved: int | None = None
         """When NOT_COORDINATOR told of a move, until FindCoordinator answers another node."""
-        self.moves: list[int] = []
+        self.moves: list[Move] = []
         self.loading: facts.At | None = None
         self.missing: facts.At | None = None
         """The first answer of an unbroken row with this error."""
@@ -70,10 +84,13 @@ class Exodus:
 class Coordinators(Analyzer):
     """The cluster: coordinators of groups and transactional ids that move, load, or are not there."""
 
-    __slots__ = ("_context", "_exoduses", "_seats")
+    __slots__ = ("_context", "_due", "_exoduses", "_seats", "_stops")
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._stops = Stops()
+        self._due: dict[Subject, int] = {}
+        """Coordinators that moved often, and when it is known which of these brokers were stopped."""
         self._seats: dict[Subject, Seat] = {}
         self._exoduses: dict[tuple[str, str], Exodus] = {}
         """By what happened, and the broker's address."""
@@ -85,6 +102,8 @@ class Coordinators(Analyzer):
         elif isinstance(fact, facts.Member):
             if fact.group and (fact.answered or fact.error):
                 self._answered(("group", fact.group), fact.at, fact.error)
+        elif isinstance(fact, facts.Closed | facts.Unanswered):
+            self._stops.take(fact)
         else:
             self._answered(("transaction", fact.transactional_id), fact.at, fact.error)
 
@@ -126,16 +145,54 @@ class Coordinators(Analyzer):
                 seat.broker, seat.since = at.broker, at.time
 
     def _move(self, subject: Subject, seat: Seat, at: facts.At, left: str, note: str) -> None:
-        append(seat.moves, at.time, MOVES)
+        note = f"{_named(subject)}: {note}"
+        self._settle(seat)
+        append(seat.moves, Move(at, frozenset({left, seat.broker, at.broker} - {""}), note), MOVES)
         exodus = self._exodus("moved", left, subject, at)
         what = f"{counted(len(exodus.names), 'coordinator')} moved away from {left}"
-        note = f"{_named(subject)}: {note}"
         self._report("moved", at, note, Scope("broker", left), exodus.begun.time, Severity.INFO, what, exodus)
-        lately = [time for time in seat.moves if time >= at.time - WINDOW]
-        if len(lately) >= self._context.limit(MOVED, "often"):
-            what = f"the coordinator of {_named(subject)} moved {len(lately)} times within 10 minutes"
-            scope = Scope(_SCOPES.get(subject[0], "group"), subject[1])
-            self._report("often", at, note, scope, "often", Severity.WARN, what, None)
+        if len(seat.moves) >= self._context.limit(MOVED, "often"):
+            remember(self._due, subject, at.time + AFTER, NAMES)
+            self._context.wake(at.time + AFTER)
+
+    def tick(self) -> None:
+        now = self._context.now
+        for subject, due in list(self._due.items()):
+            if due <= now:
+                del self._due[subject]
+                self._judge(subject)
+            else:
+                self._context.wake(due)
+
+    def close(self) -> None:
+        for subject in self._due:
+            self._judge(subject)
+        self._due.clear()
+
+    def _settle(self, seat: Seat) -> None:
+        """Note which brokers were stopped when the coordinator left them."""
+        for place, move in enumerate(seat.moves):
+            if move.planned is not None:
+                continue
+            for broker in move.left:
+                stopped = self._stops.latest.get(broker)
+                if stopped is not None and -AFTER <= stopped - move.at.time <= BEFORE:
+                    seat.moves[place] = move._replace(planned=broker)
+
+    def _judge(self, subject: Subject) -> None:
+        """Each broker may be restarted once, as in an upgrade; other moves of a coordinator have other causes."""
+        seat = self._seat(subject)
+        self._settle(seat)
+        if not seat.moves:
+            return
+        last = seat.moves[-1]
+        lately = [one for one in seat.moves if one.at.time >= last.at.time - WINDOW]
+        planned = {one.planned for one in lately if one.planned is not None}
+        if len(lately) - len(planned) < self._context.limit(MOVED, "often"):
+            return
+        what = f"the coordinator of {_named(subject)} moved {len(lately)} times within 10 minutes"
+        scope = Scope(_SCOPES.get(subject[0], "group"), subject[1])
+        self._report("often", last.at, last.note, scope, "often", Severity.WARN, what, None)
 
     def _load(self, subject: Subject, seat: Seat, at: facts.At) -> None:
         seat.loading = seat.loading or at
@@ -201,7 +258,7 @@ ANALYSES = (
     Analysis(
         frozenset({MOVED}),
         Key.CLUSTER,
-        (facts.Coordinator, facts.Member, facts.Txn),
+        (facts.Coordinator, facts.Member, facts.Txn, facts.Closed, facts.Unanswered),
         Coordinators,
         every_heartbeat=False,
     ),

@@ -20,6 +20,7 @@ from kproxy.captures.findings.analyzer import (
 )
 from kproxy.captures.findings.body_facts import OVERDUE_MS
 from kproxy.captures.findings.model import Actor, Impact, Scope, Severity
+from kproxy.captures.findings.restarts import Stops
 from kproxy.decoders.exchange import Status
 from kproxy.decoders.schema import api_keys
 
@@ -47,6 +48,10 @@ HASTY: Final = frozenset({api_keys.PRODUCE, api_keys.OFFSET_COMMIT, api_keys.HEA
 """APIs whose callers wait for them, or have a deadline."""
 HOLDING: Final = frozenset({api_keys.FETCH, api_keys.JOIN_GROUP, api_keys.SYNC_GROUP, 78})
 """APIs that hold their connection on purpose."""
+REPLICATED: Final = frozenset({api_keys.PRODUCE, api_keys.OFFSET_COMMIT, 22, 24, 25, 26, 28})
+"""APIs that wait until followers have what the leader writes; of Produce those with acks=all."""
+RESTART: Final = 60 * SECOND
+"""After so long a broker that stopped has been restarted, or is out of the ISR (replica.lag.time.max.ms)."""
 THROTTLED_FIRST: Final = {api_keys.PRODUCE: 6, api_keys.FETCH: 8}
 """The first version in which the broker answers at once and delays the next request instead (KIP-219)."""
 
@@ -123,6 +128,7 @@ class Latencies(Analyzer):
         "_muted",
         "_single_slow",
         "_slow",
+        "_stops",
         "_windows",
     )
 
@@ -144,6 +150,7 @@ class Latencies(Analyzer):
         """For client id, host, broker and API: how often, nanoseconds in all, the longest."""
         self._early_ones: dict[int, tuple[int, int]] = {}
         """For each connection, how many requests came while it was throttled, and nanoseconds in all."""
+        self._stops = Stops()
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.Exchange):
@@ -155,6 +162,9 @@ class Latencies(Analyzer):
         elif isinstance(fact, facts.Closed):
             self._last.pop(fact.at.connection, None)
             self._muted.pop(fact.at.connection, None)
+            self._stops.take(fact)
+        elif isinstance(fact, facts.Unanswered):
+            self._stops.take(fact)
         elif isinstance(fact, facts.Throttle):
             self._throttle(fact)
         elif self._held is not None and self._held[0].at.exchange == fact.at.exchange:
@@ -162,6 +172,13 @@ class Latencies(Analyzer):
             rest = split.wait + split.broker
             wait = min(rest, max(0, fact.wait_ms) * MILLISECOND)
             self._held = split._replace(wait=wait, broker=rest - wait), size
+
+    def _waits_for_a_restart(self, at: facts.At) -> bool:
+        """Whether a request waited for followers of which one may be restarted."""
+        return at.key in REPLICATED and any(
+            broker != at.broker and time <= at.time and at.asked <= time + RESTART
+            for broker, time in self._stops.latest.items()
+        )
 
     def tick(self) -> None:
         self._flush()
@@ -253,7 +270,7 @@ class Latencies(Analyzer):
     def _single(self, split: Split) -> None:
         at, api = split.at, api_name(split.at.key)
         severity = Severity.WARN
-        if at.key in LENGTHY:
+        if at.key in LENGTHY or self._waits_for_a_restart(at):
             severity = Severity.NOTE
         elif split.broker >= self._context.limit(SLOW, "long_ms") * MILLISECOND:
             severity = Severity.ERROR
@@ -273,7 +290,9 @@ class Latencies(Analyzer):
                     f"{window.slow} of {window.count} {api_name(key)} requests within a minute took the broker "
                     f"{limit:.0f} ms or more, up to {_ms(max((one.broker for one in slow), default=0))} ms"
                 )
-                self._report("often", broker, key, slow, None, text, _cause(windows, broker, key))
+                planned = all(self._waits_for_a_restart(one.at) for one in slow)
+                severity = Severity.NOTE if planned else None
+                self._report("often", broker, key, slow, severity, text, _cause(windows, broker, key))
             elif key != api_keys.FETCH:
                 self._compare(windows, broker, key)
 
@@ -395,7 +414,7 @@ ANALYSES = (
     Analysis(
         frozenset({SLOW, BLOCKED, IMPATIENT}),
         Key.CLUSTER,
-        (facts.Exchange, facts.Throttle, facts.Overdue, facts.Closed),
+        (facts.Exchange, facts.Throttle, facts.Overdue, facts.Closed, facts.Unanswered),
         Latencies,
         status=Status.OK,
     ),

@@ -57,11 +57,14 @@ class Elections(Analyzer):
             return
         # The leader changes the ISR in ZooKeeper by itself, and raises the version by one each time.
         nothing_between = fact.version is not None and fact.version == self._version + 1
-        self._report(fact, Confidence.STRONG if nothing_between else Confidence.INFERRED)
+        if nothing_between:
+            self._report(fact, Confidence.STRONG)
+        else:
+            self._report(fact, Confidence.INFERRED, Severity.NOTE)
 
-    def _report(self, fact: facts.PartitionState, confidence: Confidence) -> None:
+    def _report(self, fact: facts.PartitionState, confidence: Confidence, severity: Severity = Severity.ERROR) -> None:
         before = None if self._state is None else self._state.at
-        _report(self._context, fact, fact.leader, self._isr, before, confidence)
+        _report(self._context, fact, fact.leader, self._isr, before, confidence, severity)
 
 
 class Elected(Analyzer):
@@ -79,7 +82,7 @@ class Elected(Analyzer):
                 return
             before = self._leaderless.pop((fact.topic, fact.partition), None)
             if before is not None and fact.leader not in before.isr and fact.isr == (fact.leader,):
-                _report(self._context, fact, fact.leader, before.isr, before.at, Confidence.INFERRED)
+                _report(self._context, fact, fact.leader, before.isr, before.at, Confidence.INFERRED, Severity.WARN)
         elif fact.isr:
             # With eligible leader replicas (KIP-966) the ISR becomes empty, and others may lead without loss.
             remember(self._leaderless, (fact.topic, fact.partition), fact, PLACES)
@@ -89,7 +92,7 @@ class Elected(Analyzer):
 
 def _report(
     context: Context, fact: Any, leader: int | None, isr: tuple[int, ...], before: facts.At | None,
-    confidence: Confidence,
+    confidence: Confidence, severity: Severity,
 ) -> None:  # fmt: skip
     known = f"the ISR was {', '.join(map(str, isr))}" if isr else "it was not in the ISR"
     note = f"leader {'unknown' if leader is None else leader}; {known}"
@@ -104,7 +107,7 @@ def _report(
         impact=Impact("records_at_risk", 1),
         episode=fact.leader_epoch if fact.leader_epoch is not None else ("record", fact.at.time),
         scope=Scope("partition", f"{fact.topic}-{fact.partition}"),
-        severity=Severity.WARN if confidence is Confidence.INFERRED else Severity.ERROR,
+        severity=severity,
         confidence=confidence,
     )  # fmt: skip
 

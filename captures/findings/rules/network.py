@@ -56,8 +56,9 @@ class Pressure(Analyzer):
 
     def _pressed(self, fact: facts.Pressure) -> None:
         at = fact.at
-        if not self._context.whole(at.connection):
-            return
+        end = self._context.closed(at.connection)
+        if not self._context.whole(at.connection) or (end is not None and not (end.client_bytes and end.broker_bytes)):
+            return  # of a capture of one direction the reader tells only when it ends
         for side, window in (("client", fact.client), ("broker", fact.broker)):
             self._shut(at, side, window)
         pair = at.peer, at.broker

@@ -23,6 +23,7 @@ ROWS = (
             "NOT_COORDINATOR counts only from a broker that was the coordinator for `stable_ms` before.",
             "NOT_COORDINATOR and a new answer of FindCoordinator within a minute are one move.",
             "A single success ends the time in which the coordinator was loading or not available.",
+            "One move away from each broker that stops does not count for `often`: upgrades restart all, one by one.",
         ),
         thresholds=(
             Threshold("stable_ms", 10000, "ms", "that the broker must have been the coordinator"),

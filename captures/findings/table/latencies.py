@@ -25,6 +25,7 @@ ROWS = (
             "Responses of 64 KiB or more do not count: their last byte is late if the client reads slowly.",
             "The first request of a connection does not count, nor do connections with missing bytes.",
             "A broker that is only slower than others is a NOTE; at least two others must have served the same API.",
+            "Requests that wait for followers are a NOTE while another broker restarts: it closed its connections.",
         ),
         thresholds=(
             Threshold("slow_ms", 500, "ms", "of the broker's own time, for a slow request"),

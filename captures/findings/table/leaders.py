@@ -21,8 +21,8 @@ ROWS = (
         guards=(
             "The first sight of a partition says nothing about the ISR before.",
             "Records that were written long before they are fetched tell of elections of the past.",
-            ("In ZooKeeper mode leaders change the ISR by themselves: if the partition's version shows that something "
-            "lies between, it is only inferred."),
+            ("In ZooKeeper mode leaders change the ISR by themselves, so a restarted replica may be in it again: if "
+            "the partition's version shows that something lies between, it is a NOTE."),
             "A leader from the last ISR is none, neither is a topic that is created anew.",
             ("In Metadata only partitions count that had no leader and an ISR: with eligible leader replicas (KIP-966) "
             "the ISR is empty, and the new leader may have all records."),

@@ -112,6 +112,26 @@ def test_a_throttled_connection() -> None:
     assert {one.rule for one in old.found()} == {"latency.throttled"}
 
 
+def restarted(story: Story, second: float, broker: str = "10.0.0.2:9092") -> Story:
+    """Another broker closes its connections."""
+    mine, story.broker = story.broker, broker
+    for number in range(3):
+        story.at(second + number / 10).closes(f"x{number}", closer="broker")
+    story.broker = mine
+    return story
+
+
+def test_requests_that_wait_for_a_broker_that_restarts_are_a_note() -> None:
+    story = restarted(Story().exchange("p", "Produce"), 1).at(2).exchange("p", "Produce", took=8)
+    story.tells(SLOW.replace("WARN", "NOTE"))
+    story = restarted(Story().exchange("p", "Metadata"), 1).at(2).exchange("p", "Metadata", took=8)
+    story.tells(SLOW)
+    story = restarted(Story().exchange("p", "Produce"), 1).at(62).exchange("p", "Produce", took=8)
+    story.tells(SLOW)
+    many(restarted(Story(), 0), took=0.7).tells(SLOW.replace("WARN", "NOTE"))
+    many(restarted(Story(), 0, BROKER), took=0.7).tells(SLOW)
+
+
 def test_pipelined_requests_wait_in_the_queue() -> None:
     story = Story().exchange("p", "Produce").at(1)
     for place in range(20):

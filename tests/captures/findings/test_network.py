@@ -65,6 +65,12 @@ def test_a_capture_with_missing_bytes_proves_nothing() -> None:
     assert not [one for one in story.found() if one.rule == "tcp.pressure"]
 
 
+def test_a_capture_of_one_direction_proves_nothing() -> None:
+    story = Story().at(1).closes("c", got=0)
+    story.made += pressed(retransmitted=500).made
+    story.is_quiet()
+
+
 # --- brokers that do not answer ---
 
 

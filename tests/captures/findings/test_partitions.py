@@ -205,6 +205,24 @@ def test_a_coordinator_that_moves_often() -> None:
     assert finding.summary.startswith("the coordinator of group g moved 3 times within 10 minutes")
 
 
+def moves(*stops: int, times: int = 4) -> Story:
+    """A coordinator that moves between two brokers; those numbered stop after the move."""
+    story = Story()
+    for turn in range(times + 1):
+        story.at(turn * 100).coordinator("c", turn % 3)
+        if turn in stops:
+            story.broker = f"10.0.0.{(turn - 1) % 3}:9092"
+            for number in range(3):
+                story.closes(f"x{number}", closer="broker")
+    return story
+
+
+def test_a_rolling_restart_moves_a_coordinator_again_and_again() -> None:
+    moves(1, 2, 3).at(900).exchange("d").is_quiet()
+    moves(1).tells("WARN coord.moved g")
+    moves(1, 2, 3, 4, 5, 6, times=6).tells("WARN coord.moved g")
+
+
 def test_the_first_requests_of_a_group_are_quiet() -> None:
     story = Story().heartbeat("c", 16).at(1).join("c", error=15).at(2).join("c", error=14).at(3).join("c")
     story.at(5).heartbeat("c", 16).tells(at_least="INFO")

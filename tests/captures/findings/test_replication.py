@@ -168,7 +168,7 @@ def test_an_unclean_election_with_zookeeper(key: int) -> None:
 
 def test_an_isr_that_may_have_changed_between() -> None:
     story = ClusterStory().zookeeper(isr=(1,)).at(5).zookeeper(leader=2, isr=(2,), leader_epoch=6, version=9)
-    (finding,) = story.tells("WARN leader.unclean t-0")
+    (finding,) = story.tells("NOTE leader.unclean t-0")
     assert finding.confidence is Confidence.INFERRED
 
 
