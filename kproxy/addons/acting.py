@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import traceback
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from kproxy.addons.api import SIZE, Actor, Frame, name_of
+from kproxy.core.differences import by, differences
 from kproxy.core.rewrite import Change
 from kproxy.core.verdict import Turn, Verdict
-from kproxy.decoders.jsonform import body_json
-from kproxy.decoders.knowledge import Knowledge
 from kproxy.decoders.message import decode_request, decode_response
-from kproxy.decoders.schema import Definitions, Message
+from kproxy.decoders.schema import Definitions
 from kproxy.decoders.stream import Side
-from kproxy.decoders.view import View
 
 Warn = Callable[[str, str, str], None]
 """A function (topic, line, details) that shows the user the line once for each topic, and logs the details."""
 
 CHANGES = 50
 """Maximum number of changed fields that a packet comment lists; it only counts further ones."""
-LONGEST = 200
-"""Maximum length in characters of a field's value in a packet comment; longer values are cut."""
-
-_PLAIN = View(open_batches=False, inside=False, knowledge=Knowledge(most=0))
-"""Decoding options: secrets are withheld; record batches and embedded bytes are compared as a whole, not decoded."""
 
 
 class Actors:
@@ -200,37 +191,8 @@ def _acts_on(actor: Actor, side: Side) -> bool:
 
 def _changes(old: Frame, new: Frame, actor: str) -> list[Change]:
     """The fields in which `new` differs from `old`, with the actor's name before each path and secrets withheld."""
-    found: list[Change] = []
-    pairs = (
-        (old.header, new.header, old.header_message, old.header_version),
-        (old.body, new.body, old.message, old.version),
-    )
-    for before, after, message, version in pairs:
-        found += _differences(_json(before, message, version), _json(after, message, version), "")
+    found = differences(old.header, new.header, old.header_message, old.header_version)
+    found += differences(old.body, new.body, old.message, old.version)
     if len(found) > CHANGES:
         found[CHANGES:] = [Change(f"({len(found) - CHANGES} more fields)", "", "")]
-    if not found:
-        found = [Change("(a withheld value)", "", "")]
-    return [Change(f"{actor}: {one.path}", one.old, one.new) for one in found]
-
-
-def _json(values: dict[str, Any], message: Message, version: int) -> Any:
-    return json.loads(json.dumps(body_json(values, message, version, _PLAIN), default=str))
-
-
-def _differences(old: Any, new: Any, path: str) -> Iterator[Change]:
-    if isinstance(old, dict) and isinstance(new, dict):
-        for name in {**old, **new}:
-            yield from _differences(old.get(name), new.get(name), f"{path}.{name}" if path else name)
-    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        for index, (before, after) in enumerate(zip(old, new, strict=True)):
-            yield from _differences(before, after, f"{path}[{index}]")
-    elif old != new:
-        yield Change(path, _shown(old), _shown(new))
-
-
-def _shown(value: Any) -> str | int:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    text = value if isinstance(value, str) else json.dumps(value)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return by(actor, found or [Change("(a withheld value)", "", "")])

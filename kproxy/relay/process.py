@@ -1,9 +1,9 @@
 """The relay's process: python -m kproxy.relay.process, with its settings as one line of JSON on standard input.
 
 The process writes events as JSON lines to standard output ("listening", "failed", "broker", "warning", "stopped") while
-somebody reads them, keeps `run.json` in the run's directory up to date, answers "status", "stop" and "reload" on
-`control.sock` there, and outlives the process that started it. The first SIGTERM drains connections and ends the relay,
-a second one ends it at once.
+somebody reads them, keeps `run.json` in the run's directory up to date, answers "status", "stop", "reload" and "faults"
+on `control.sock` there, and outlives the process that started it. The first SIGTERM drains connections and ends the
+relay, a second one ends it at once. SIGHUP reads the file of --faults again.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any
 from kproxy.addons.loading import LoadError
 from kproxy.captures.errors import CaptureError
 from kproxy.captures.processes import name_process
+from kproxy.faults.trouble import FaultsError
 from kproxy.recording.opening import open_recording
 from kproxy.recording.recorder import Recorder
 from kproxy.recording.writing import resumed
@@ -139,6 +140,8 @@ class Process:
             self.tell({"event": "failed", "message": str(failure), "exit": failure.code})
             return failure.code
         self._watch_launcher()
+        if self._settings.faults_file is not None:
+            self._loop.add_signal_handler(signal.SIGHUP, self._read_faults_again)
         self.tell(
             {
                 "event": "listening",
@@ -175,7 +178,7 @@ class Process:
             for relay in relays.all:
                 settings = relay.settings
                 await relay.start()
-        except (TlsError, AuthorityError, LoadError) as error:
+        except (TlsError, AuthorityError, LoadError, FaultsError) as error:
             raise FailedError(str(error), EXIT_USAGE) from None
         except OSError as error:
             raise _cannot_listen(settings, error) from None
@@ -273,7 +276,7 @@ class Process:
     # --- the control socket ------------------------------------------------------------------------------------------
 
     async def _control(self) -> asyncio.AbstractServer:
-        """Opens the control socket; it answers a JSON line with "status", "stop" or "reload" by a JSON line."""
+        """Opens the control socket; it answers a JSON line with one of its commands by a JSON line."""
         if self._run_dir is None:
             return await asyncio.start_server(self._answer, "127.0.0.1", 0, start_serving=False)
         try:
@@ -287,6 +290,7 @@ class Process:
             "status": lambda _: self._status(),
             "stop": lambda _: self._told_to_stop(),
             "reload": self._told_to_reload,
+            "faults": self._told_of_faults,
         }
         with contextlib.suppress(OSError, ValueError, asyncio.IncompleteReadError):
             async for line in reader:
@@ -306,6 +310,17 @@ class Process:
             return {"reloaded": self._relays.reload(None if name is None else str(name))}
         except (LoadError, LookupError) as error:
             return {"error": str(error.args[0] if error.args else error)}
+
+    def _told_of_faults(self, request: dict[str, Any]) -> dict[str, Any]:
+        assert self._relays is not None  # noqa: S101 (they are there before the socket is)
+        return self._relays.faults(request)
+
+    def _read_faults_again(self) -> None:
+        """Handles SIGHUP: reads the file with rules again; if that fails, the rules stay and the user is warned."""
+        answer = self._told_of_faults({"op": "reload"})
+        if "error" in answer:
+            message = f"the rules stay as they are: {answer['error']}"
+            self.tell({"event": "warning", "topic": f"faults-{message}", "message": message})
 
     def _told_to_stop(self) -> dict[str, Any]:
         self._asked_to_stop()

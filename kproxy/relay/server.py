@@ -12,6 +12,8 @@ import socket
 import ssl
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kproxy.core.brokers import Advertise, Book, Node
@@ -45,7 +47,11 @@ from kproxy.tls.layer import Layer
 from kproxy.transparent.intercept import Interception, RefusedError
 
 if TYPE_CHECKING:
+    from kproxy.addons.acting import Actors as AddonActors
     from kproxy.core.acting import ActedConnection, Actors
+    from kproxy.decoders.schema import Definitions
+    from kproxy.faults.engine import Engine
+    from kproxy.faults.rule import Rule
 
 Event = dict[str, Any]
 Address = tuple[str, int]
@@ -69,8 +75,8 @@ _LINGER_RESET = struct.pack("ii", 1, 0)
 class Relay:
     """All listeners and connections of one cluster; `tell` receives events for the user (see `kproxy.relay.process`).
 
-    Several relays may share a `budget`. Raises TlsError and AuthorityError if the TLS settings cannot be used, and
-    LoadError if an addon cannot be loaded.
+    Several relays may share a `budget`. Raises TlsError and AuthorityError if the TLS settings cannot be used,
+    LoadError if an addon cannot be loaded, and FaultsError if a rule cannot be used.
     """
 
     def __init__(
@@ -112,7 +118,10 @@ class Relay:
             hold_max=settings.hold_max,
             budget=Budget(settings.memory_max) if budget is None else budget,
         )
-        self._actors = self._load_actors()
+        self._addons = self._load_addons()
+        self.engine = self._load_engine()
+        """The rules that act on traffic; None if there are none."""
+        self._actors = self._join()
         self.links: set[Link] = set()
         self._beginning: dict[Link, tuple[float, int]] = {}
         """Links whose client has not sent a whole request, with (deadline, `Link.received_of_first`) each."""
@@ -123,26 +132,76 @@ class Relay:
         """[number of bytes from clients, number of bytes from brokers]"""
         self.draining = False
 
-    def _load_actors(self) -> Actors | None:
+    def _load_addons(self) -> AddonActors | None:
         if not self.settings.addons:
             return None
         from kproxy.addons import acting, loading
-        from kproxy.captures.definitions import definitions as given_definitions
 
         classes = loading.load(self.settings.addons).actors
-        known = given_definitions(self.settings.release, self.settings.user_definitions)
-        return acting.table(classes, known, self.warn) if classes else None
+        return acting.table(classes, self._known(), self.warn) if classes else None
+
+    def _load_engine(self) -> Engine | None:
+        settings = self.settings
+        if not settings.faults and settings.faults_file is None:
+            return None
+        return self._engine_of(self._rules())
+
+    def _engine_of(self, rules: Sequence[Rule]) -> Engine:
+        from kproxy.faults.engine import Engine
+
+        return Engine(rules, self._known(), self.warn, self._loop.time, self.settings.fault_seed)
+
+    def _rules(self) -> list[Rule]:
+        """The rules of the settings. Raises FaultsError."""
+        from kproxy.faults.files import load
+
+        path = self.settings.faults_file
+        return load(self.settings.faults, None if path is None else Path(path), self._known())
+
+    def _known(self) -> Definitions:
+        from kproxy.captures.definitions import definitions as given_definitions
+
+        return given_definitions(self.settings.release, self.settings.user_definitions)
+
+    def _join(self) -> Actors | None:
+        """What acts on the frames of new connections: addons, then rules; None without either."""
+        there: list[Actors] = [one for one in (self._addons, self.engine) if one is not None]
+        if len(there) < 2:
+            return there[0] if there else None
+        from kproxy.core.chain import Chain
+
+        return Chain(there)
+
+    def reload_faults(self) -> int:
+        """Reads the rules again; returns how many there are. Raises ValueError; nothing changes then."""
+        if self.engine is None:
+            return 0
+        self.engine.replace(self._rules())
+        return len(self.engine.active)
+
+    def add_fault(self, text: str) -> Rule:
+        """Adds a rule. Raises RuleError and ValueError."""
+        from kproxy.faults.parsing import parse
+
+        taken = {one.rule.name for one in self.engine.active} if self.engine is not None else set()
+        name = next(one for n in count(1) if (one := f"rule-{n}") not in taken)
+        rule = parse(text, name, self._known())
+        if self.engine is None:
+            self.engine = self._engine_of(())
+            self._actors = self._join()
+        self.engine.add(rule, added=True)
+        return rule
 
     def reload(self, name: str | None) -> list[str]:
         """Loads the module of the actor called `name` again, or of all actors if None; returns their names.
 
         Raises LoadError, and LookupError if there is no such actor.
         """
-        if self._actors is None:
+        if self._addons is None:
             raise LookupError("this proxy has no actors (--addon)")
         from kproxy.addons import loading
 
-        names = self._actors.reload(loading.load(self.settings.addons, again=True).actors, name)
+        names = self._addons.reload(loading.load(self.settings.addons, again=True).actors, name)
         for one in names:
             self._told.pop(f"actor-{one}", None)
         return names

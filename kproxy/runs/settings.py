@@ -92,6 +92,9 @@ class Settings:
 
     `user_definitions` are definitions besides Kafka's (`captures.definitions`), for `record_filter` and actors too.
 
+    `faults` are the texts of rules, `faults_file` a file with more (`kproxy.faults.files`), and `fault_seed` decides
+    their chances. With `faults_file`, even of no rule, all connections can be acted on.
+
     `addons` are specifications for `kproxy.addons.loading`; the relay runs the actors among them.
 
     With `max_connections` None, only the number of file descriptors limits connections. `max_listeners` limits the
@@ -141,6 +144,9 @@ class Settings:
     bpf: str = ""
     promiscuous: bool = False
     addons: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
+    faults_file: str | None = None
+    fault_seed: int = 0
     sasl: SaslSettings = SaslSettings()
 
     def clusters(self) -> tuple[Settings, ...]:
@@ -169,6 +175,7 @@ class Settings:
         values["sasl"] = SaslSettings(**values["sasl"])
         values["tls"] = TlsSettings(**values["tls"])
         values["addons"] = tuple(values["addons"])
+        values["faults"] = tuple(values["faults"])
         values["user_definitions"] = tuple(values["user_definitions"])
         return cls(**values)
 

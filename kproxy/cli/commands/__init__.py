@@ -21,6 +21,7 @@ COMMANDS: dict[str, Entry] = {
     "ps": Entry("ps:command", "List the proxies that are running."),
     "attach": Entry("attach:command", "Watch a proxy that is running."),
     "addons": Entry("addons:command", "Load the addons of a running proxy again."),
+    "faults": Entry("faults:command", "Check rules that act on traffic; manage those of a running proxy."),
     "stop": Entry("stop:command", "End a proxy that is running."),
     "sniff": Entry("sniff:command", "Watch the Kafka traffic that passes a network device."),
     "replay": Entry("replay:command", "Look at a capture in the terminal UI."),

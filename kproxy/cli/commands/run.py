@@ -21,6 +21,7 @@ from kproxy.cli.messages import Messages
 from kproxy.cli.opening import opener
 from kproxy.cli.options.addons import Addons, addons
 from kproxy.cli.options.addresses import Addresses, addressing
+from kproxy.cli.options.faults import Faults, faulting
 from kproxy.cli.options.findings import telling_findings
 from kproxy.cli.options.reading import defining, headless, releasing, revealing
 from kproxy.cli.options.recording import recording
@@ -129,6 +130,7 @@ def _complete_filter(ctx: click.Context, param: click.Parameter, incomplete: str
 @painting
 @recording
 @addons
+@faulting
 def command(
     upstream: tuple[tuple[str, int], ...],
     listen: tuple[str, int],
@@ -150,6 +152,7 @@ def command(
     addresses: Addresses,
     running: Running,
     addons: Addons,
+    faults: Faults,
     **transparent: Any,
 ) -> int:
     """Forward clients to a cluster and watch what passes.
@@ -170,6 +173,7 @@ def command(
     kproxy run --upstream kafka:9094 --tls-out --sasl scram-sha-512 --sasl-credentials kafka.login
     kproxy run --upstream kafka:9092 --detach --name orders
     kproxy run --upstream kafka:9092 --headless --metrics 9464 --addon ./rename.py
+    kproxy run --upstream kafka:9092 --fault 'api == Produce => error NOT_LEADER_OR_FOLLOWER not applied, nth 2'
     """  # noqa: D301 (\b keeps click from joining the lines)
     from kproxy.decoders.view import View
     from kproxy.runs.following import Stopping, leaving_on
@@ -194,9 +198,11 @@ def command(
         sasl=sasl,
         **running.settings,
         addons=addons.specs,
+        **faults.settings,
     )
     chosen = checked(addresses.applied(intercepting(chosen, **transparent)))
     addons.check(record=chosen.record)
+    faults.check(release, user_definitions)
     if check and chosen.upstream:
         _check(chosen)
     as_json = cli.current().json
@@ -215,7 +221,7 @@ def command(
         if viewers is None:  # handle signals before printing the greeting, as its reader may send one at once
             until.enter_context(stopping)
         try:
-            for line in _greeting(chosen, relay):
+            for line in (*_greeting(chosen, relay), *faults.greeting):
                 click.echo(line, err=True)
             if goes_on:
                 return Exit.OK

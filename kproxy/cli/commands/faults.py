@@ -1,0 +1,149 @@
+"""`kproxy faults`: checks rules that act on traffic, and manages those of a running proxy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kproxy.cli import settings as cli
+from kproxy.cli.exits import Exit, Failure
+
+RUN = click.option("--run", "wanted", metavar="PID|NAME", help="The proxy; may be left out if only one runs.")
+
+
+@click.group()
+def command() -> None:
+    """Check rules that act on traffic, and manage those of a running proxy."""
+
+
+@command.command()
+@click.argument("given", nargs=-1, required=True, metavar="FILE|RULE...")
+def check(given: tuple[str, ...]) -> None:
+    """Explain rules in words. The exit code is 2 if one cannot be used.
+
+    \b
+    kproxy faults check 'api == Produce => drop response, nth 2'
+    kproxy faults check faults.yaml
+    """  # noqa: D301 (\b keeps click from joining the lines)
+    from kproxy.faults.files import load
+    from kproxy.faults.trouble import FaultsError
+    from kproxy.faults.words import explain
+
+    for one in given:
+        is_file = "=>" not in one
+        try:
+            rules = load((), Path(one)) if is_file else load((one,))
+        except FaultsError as error:
+            raise click.UsageError(str(error)) from None
+        for rule in rules:
+            click.echo(explain(rule))
+
+
+@command.command("list")
+@RUN
+def list_rules(wanted: str | None) -> None:
+    """List the rules of a running proxy: how often each matched and acted, and what it holds.
+
+    \b
+    kproxy faults list --run orders
+    kproxy faults list --json
+    """  # noqa: D301
+    rules = _ask(wanted, "list")["rules"]
+    if cli.current().json:
+        import json
+
+        click.echo(json.dumps(rules))
+        return
+    for rule in rules:
+        state = ", paused" if rule["paused"] else f", holds {rule['held']}" if rule["held"] else ""
+        click.echo(f"{rule['name']}: {rule['text']}  ({rule['hits']} of {rule['matches']} matches{state})")
+
+
+@command.command()
+@click.argument("rule")
+@RUN
+def add(rule: str, wanted: str | None) -> None:
+    """Add a rule to a running proxy.
+
+    If the proxy had no rules before, only connections opened from now on know it. The exit code is 2 if the rule cannot
+    be used; nothing changes then.
+
+    \b
+    kproxy faults add 'slow: api == Fetch => delay 500ms ±100ms'
+    """  # noqa: D301
+    _said(f"added: {_ask(wanted, 'add', rule=rule)['added']}")
+
+
+@command.command()
+@click.argument("name")
+@RUN
+def remove(name: str, wanted: str | None) -> None:
+    """Remove the rule NAME; the frames that it holds go on."""
+    _ask(wanted, "remove", name=name)
+    _said(f"removed: {name}")
+
+
+@command.command()
+@click.argument("name")
+@RUN
+def pause(name: str, wanted: str | None) -> None:
+    """Make the rule NAME match nothing, until `kproxy faults resume`."""
+    _ask(wanted, "pause", name=name)
+    _said(f"paused: {name}")
+
+
+@command.command()
+@click.argument("name")
+@RUN
+def resume(name: str, wanted: str | None) -> None:
+    """Make the paused rule NAME match again."""
+    _ask(wanted, "resume", name=name)
+    _said(f"resumed: {name}")
+
+
+@command.command()
+@click.argument("name")
+@RUN
+def release(name: str, wanted: str | None) -> None:
+    """Let go the frames that the rule NAME holds or delays now."""
+    _said(f"released: {_ask(wanted, 'release', name=name)['released']}")
+
+
+@command.command()
+@click.argument("name", required=False)
+@RUN
+def reset(name: str | None, wanted: str | None) -> None:
+    """Set the counts of the rule NAME, or of all rules, to 0."""
+    _ask(wanted, "reset", name=name)
+    _said(f"reset: {name or 'all rules'}")
+
+
+@command.command()
+@RUN
+def reload(wanted: str | None) -> None:
+    """Read the file of --faults again, as SIGHUP does; a rule that is the same as before keeps its counts."""
+    _said(f"rules: {_ask(wanted, 'reload')['rules']}")
+
+
+def _ask(wanted: str | None, op: str, **more: Any) -> dict[str, Any]:
+    """Sends a command about rules to a running proxy. Raises UsageError if refused, Failure without an answer."""
+    from kproxy.runs.registry import NoRunError, ask, find
+
+    try:
+        run = find(wanted)
+    except NoRunError as error:
+        raise Failure(str(error), Exit.USAGE) from None
+    try:
+        answer = ask(run.run_dir, "faults", op=op, **more)
+    except (OSError, ValueError) as error:
+        raise Failure(f"{run.pid} {run.name} does not answer: {error}", Exit.CONNECT) from None
+    if "error" in answer:
+        raise click.UsageError(str(answer["error"]))
+    return answer
+
+
+def _said(text: str) -> None:
+    if not cli.current().quiet:
+        click.echo(text, err=True)

@@ -1,0 +1,86 @@
+"""Options of `kproxy run` for rules that act on traffic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass(slots=True)
+class Faults:
+    """The values of --fault, --faults and --fault-seed."""
+
+    texts: tuple[str, ...] = ()
+    file: Path | None = None
+    seed: int | None = None
+    greeting: list[str] = field(default_factory=list)
+    """Lines about the rules for the user; `check` writes them."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Fields of kproxy.runs.settings.Settings."""
+        if not self.texts and self.file is None:
+            return {}
+        if self.seed is None:
+            import secrets
+
+            self.seed = secrets.randbelow(1 << 32)
+        path = None if self.file is None else str(self.file.absolute())
+        return {"faults": self.texts, "faults_file": path, "fault_seed": self.seed}
+
+    def check(self, release: str | None, user_definitions: Sequence[str]) -> None:
+        """Reads all rules. Raises UsageError (exit 2) if one cannot be used."""
+        if not self.texts and self.file is None:
+            return
+        from kproxy.captures.definitions import definitions
+        from kproxy.faults.files import load
+        from kproxy.faults.trouble import FaultsError
+
+        try:
+            rules = load(self.texts, self.file, definitions(release, tuple(user_definitions)))
+        except FaultsError as error:
+            raise click.UsageError(str(error)) from None
+        count = f"{len(rules)} rule{'' if len(rules) == 1 else 's'}"
+        self.greeting.append(f"{count} can change traffic (kproxy faults list); --fault-seed {self.seed}")
+
+
+def faulting(command: Command) -> Command:
+    """Adds --fault, --faults and --fault-seed; the command gets a `Faults` as `faults`."""
+
+    @wraps(command)
+    def collected(
+        *args: Any, fault: tuple[str, ...], faults: Path | None, fault_seed: int | None, **kwargs: Any
+    ) -> Any:
+        return command(*args, faults=Faults(fault, faults, fault_seed), **kwargs)
+
+    options = [
+        click.option(
+            "--fault",
+            multiple=True,
+            metavar="RULE",
+            help="Act on traffic: MATCH => ACTION, TRIGGER (docs/faults.md); repeatable.",
+        ),
+        click.option(
+            "--faults",
+            type=click.Path(path_type=Path, dir_okay=False),
+            metavar="FILE",
+            help="Act on traffic by the rules of a file in YAML or JSON; SIGHUP reads it again.",
+        ),
+        click.option(
+            "--fault-seed",
+            type=click.IntRange(min=0),
+            metavar="N",
+            help="Decides what rules leave to chance (default: a new one, which is printed).",
+        ),
+    ]
+    wrapped: Any = collected
+    for option in reversed(options):
+        wrapped = option(wrapped)
+    return cast("Command", wrapped)

@@ -1,0 +1,128 @@
+"""Changes values of a body by path: `set` and `remove`."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Mapping
+from typing import Any
+
+from kproxy.decoders.body_path import Step
+from kproxy.decoders.fields import Type
+from kproxy.decoders.filters.values import LITERALS, BadLiteral
+from kproxy.decoders.jsonform import uuid_bytes
+from kproxy.decoders.schema import Message
+from kproxy.decoders.schema.layout import Layout, Shape, Slot
+from kproxy.decoders.schema.layout import layout as layout_of
+from kproxy.faults.rule import Edit
+
+
+class EditError(ValueError):
+    """The body has no such field in this version, or the value does not fit the field."""
+
+
+def edited(message: Message, version: int, values: Mapping[str, Any], edit: Edit) -> dict[str, Any] | None:
+    """The values with the edit made; None if there is nothing at its path. Raises EditError."""
+    editor = _Editor(edit)
+    new = editor.struct(layout_of(message, version), values, 0)
+    return new if editor.done else None
+
+
+class _Editor:
+    """Makes one edit; `done` counts the places."""
+
+    def __init__(self, edit: Edit) -> None:
+        self._edit = edit
+        self._steps = edit.path.steps
+        self.done = 0
+
+    def struct(self, layout: Layout, values: Mapping[str, Any], at: int) -> dict[str, Any]:
+        step = self._steps[at]
+        slot = next((one for one in layout.every() if one.name == step.name), None)
+        if slot is None:
+            raise EditError(f"this version has no field {step.name}")
+        new = dict(values)
+        last = at == len(self._steps) - 1
+        if step.each or step.index is not None:
+            if slot.name in values and values[slot.name] is not None:
+                new[slot.name] = self._list(slot, list(values[slot.name]), step, at, last=last)
+        elif not last:
+            if slot.layout is None or slot.shape is Shape.ARRAY:
+                raise EditError(f"{step.name} has no fields of its own")
+            if values.get(slot.name) is not None:
+                new[slot.name] = self.struct(slot.layout, values[slot.name], at + 1)
+        elif self._edit.removes:
+            self._remove(slot, new)
+        else:
+            new[slot.name] = fitting(slot, self._edit.value)
+            self.done += 1
+        return new
+
+    def _remove(self, slot: Slot, values: dict[str, Any]) -> None:
+        if slot.tag is not None:
+            self.done += values.pop(slot.name, None) is not None
+        elif slot.nullable:
+            values[slot.name] = None
+            self.done += 1
+        elif slot.shape is Shape.ARRAY:
+            values[slot.name] = []
+            self.done += 1
+        else:
+            raise EditError(f"{slot.name} can be neither null nor left out in this version")
+
+    def _list(self, slot: Slot, elements: list[Any], step: Step, at: int, *, last: bool) -> list[Any]:
+        if slot.shape is not Shape.ARRAY:
+            raise EditError(f"{slot.name} is no list in this version")
+        places = [place for place in range(len(elements)) if step.each or place == step.index]
+        if last and self._edit.removes:
+            self.done += len(places)
+            return [one for place, one in enumerate(elements) if place not in places]
+        for place in places:
+            if last:
+                elements[place] = fitting(slot.one, self._edit.value)
+                self.done += 1
+            elif slot.layout is not None:
+                elements[place] = self.struct(slot.layout, elements[place], at + 1)
+            else:
+                raise EditError(f"elements of {slot.name} have no fields")
+        return elements
+
+
+def fitting(slot: Slot, value: Any) -> Any:
+    """A JSON value as the writer wants it for this field. Raises EditError."""
+    if value is None:
+        return None
+    if slot.shape is Shape.ARRAY:
+        if not isinstance(value, list):
+            raise EditError(f"{slot.name} is a list")
+        return [fitting(slot.one, one) for one in value]
+    if slot.shape is Shape.STRUCT or slot.layout is not None:
+        if not isinstance(value, dict):
+            raise EditError(f"{slot.name} has fields: write a JSON object")
+        inner = {one.name: one for one in slot.struct.every()}
+        if strange := next((name for name in value if name not in inner), None):
+            raise EditError(f"{slot.name} has no field {strange} in this version")
+        return {name: fitting(inner[name], one) for name, one in value.items()}
+    if slot.shape is Shape.STRING:
+        return value if isinstance(value, str) else str(value)
+    try:
+        return _fixed(slot, value)
+    except (ValueError, TypeError, BadLiteral):
+        raise EditError(f"{value!r} is no {slot.type} for {slot.name}") from None
+
+
+def _fixed(slot: Slot, value: Any) -> Any:
+    if slot.type == "uuid":
+        return uuid_bytes(value)
+    if slot.type in {"bytes", "records"}:
+        return b64decode(value, validate=True)
+    if slot.type == "bool":
+        if not isinstance(value, bool):
+            raise ValueError
+        return value
+    if slot.type == "float64":
+        return float(value)
+    if isinstance(value, str) and slot.name.endswith("rrorCode"):
+        return int(LITERALS[Type.ERROR].read(value))
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError
+    return value

@@ -1,0 +1,505 @@
+"""Decides on frames by rules: implements the protocol `kproxy.core.acting.Actors`."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kproxy.core.differences import by, differences
+from kproxy.core.rewrite import Change
+from kproxy.core.verdict import Ending, Turn, Verdict, Wait
+from kproxy.decoders.exchange_row import Learnt, Unavailable
+from kproxy.decoders.filters import Predicate
+from kproxy.decoders.knowledge import TEACHING
+from kproxy.decoders.learning import learn_both
+from kproxy.decoders.message import Decoded, decode_request, decode_response
+from kproxy.decoders.schema import Definitions, api_keys
+from kproxy.decoders.schema.layout import layout
+from kproxy.decoders.stream import Side
+from kproxy.decoders.writer import WriteError, write
+from kproxy.faults import synthesis
+from kproxy.faults.editing import EditError, edited
+from kproxy.faults.elements import split
+from kproxy.faults.matching import FrameRow, partitions
+from kproxy.faults.rule import (
+    Correlation,
+    Delay,
+    Disconnect,
+    Drop,
+    Duplicate,
+    Edit,
+    Error,
+    Hold,
+    Malform,
+    Rule,
+    Swap,
+    Throttle,
+    seconds,
+    side_name,
+)
+from kproxy.faults.sessions import Sessions
+from kproxy.faults.trigger import Counter
+
+SIZE = 4
+CHANGES = 50
+"""Maximum number of changed fields of one rule that a packet comment lists."""
+
+Warn = Callable[[str, str, str], None]
+"""A function (topic, line, details) that shows the user the line once for each topic, and logs the details."""
+
+
+class CannotError(Exception):
+    """A rule cannot act on this frame; the text says why. The frame is kept as it is."""
+
+
+@dataclass(slots=True, eq=False)
+class Active:
+    """A rule at work: its counts, what it holds, and whether it is paused."""
+
+    rule: Rule
+    matches: Predicate
+    counter: Counter
+    paused: bool = False
+    added: bool = False
+    """Whether it was added while the relay ran, so that reading the files again does not remove it."""
+    waits: list[Wait] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """The rule and its counters, for people and programs."""
+        self.waits = [one for one in self.waits if not one.over]
+        counted = {"matches": self.counter.matches, "hits": self.counter.hits}
+        held = sum(one.held for one in self.waits)
+        return {**self.rule.to_json(), "text": self.rule.text, **counted, "held": held, "paused": self.paused}
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What rules keep of a request until its response: those that act on it, and those that only it decides."""
+
+    request: Decoded
+    size: int
+    acting: list[tuple[Active, dict[str, Any] | None]] = field(default_factory=list)
+    """(rule, elements to put into the response with the error that the rule gave them) each."""
+    deciding: list[Active] = field(default_factory=list)
+
+
+class Engine:
+    """All rules of a relay. `clock` gives the time in seconds; `seed` decides every chance.
+
+    A rule that fails changes nothing, and the frame goes on; the user is warned.
+    """
+
+    def __init__(
+        self,
+        rules: Iterable[Rule],
+        definitions: Definitions,
+        warn: Warn,
+        clock: Callable[[], float],
+        seed: int = 0,
+    ) -> None:
+        self._definitions = definitions
+        self._warn = warn
+        self._clock = clock
+        self.seed = seed
+        self._active: dict[str, Active] = {}
+        self._by_api: dict[int, list[Active]] = {}
+        self._learns = False
+        self._learnt = Learnt()
+        self._sessions = Sessions()
+        for rule in rules:
+            self.add(rule)
+
+    @property
+    def definitions(self) -> Definitions:
+        return self._definitions
+
+    # --- the rules ---------------------------------------------------------------------------------------------------
+
+    def add(self, rule: Rule, *, added: bool = False) -> None:
+        """Adds a rule behind the others. Raises ValueError if there is one of this name."""
+        if rule.name in self._active:
+            raise ValueError(f"there is a rule {rule.name} already")
+        counter = Counter(rule.trigger, rule.name, self.seed, self._clock)
+        self._active[rule.name] = Active(rule, rule.match.compile(), counter, added=added)
+        self._sort()
+
+    def replace(self, rules: Iterable[Rule]) -> None:
+        """Makes these the rules, besides those that were added; one that is the same as before keeps its counts.
+
+        Raises ValueError if two have one name; nothing changes then.
+        """
+        rules = list(rules)
+        added = {name: active for name, active in self._active.items() if active.added}
+        if twice := next((rule.name for rule in rules if rule.name in added), None):
+            raise ValueError(f"there is a rule {twice} already")
+        before = {name: active for name, active in self._active.items() if not active.added}
+        self._active = {}
+        for rule in rules:
+            old = before.get(rule.name)
+            if old is not None and old.rule.text == rule.text:
+                self._active[rule.name] = before.pop(rule.name)
+            else:
+                self.add(rule)
+        self._active |= added
+        for gone in before.values():
+            _let_go(gone)
+        self._sort()
+
+    def remove(self, name: str) -> None:
+        """Removes a rule; what it holds goes on. Raises LookupError."""
+        _let_go(self.get(name))
+        del self._active[name]
+        self._sort()
+
+    def release(self, name: str) -> int:
+        """Lets go what a rule holds now; returns how many frames. Raises LookupError."""
+        return _let_go(self.get(name))
+
+    def reset(self, name: str | None = None) -> None:
+        """Sets the counts of a rule, or of all, to 0. Raises LookupError."""
+        for active in self._active.values() if name is None else (self.get(name),):
+            active.counter.reset()
+
+    def pause(self, name: str, paused: bool = True) -> None:
+        """Makes a rule match nothing, or match again. Raises LookupError."""
+        self.get(name).paused = paused
+
+    def get(self, name: str) -> Active:
+        """The rule of this name. Raises LookupError."""
+        if name not in self._active:
+            raise LookupError(f"there is no rule {name!r}; there are {', '.join(self._active) or 'none'}")
+        return self._active[name]
+
+    @property
+    def active(self) -> Sequence[Active]:
+        return tuple(self._active.values())
+
+    def _sort(self) -> None:
+        self._by_api = {}
+        self._learns = False
+        for active in self._active.values():
+            for key in active.rule.apis:
+                self._by_api.setdefault(key, []).append(active)
+            action = active.rule.action
+            named = isinstance(action, Error) and any(one.name in {"topic", "topicName"} for one in action.at)
+            self._learns = self._learns or named or "topics" in active.rule.match.attributes()
+
+    # --- frames ------------------------------------------------------------------------------------------------------
+
+    def act_on(self, side: Side, api_key: int) -> bool:
+        if side is Side.CLIENT:
+            return api_key in self._by_api
+        return self._learns and api_key in TEACHING
+
+    def passed(self, side: Side, api_key: int, api_version: int, reason: str) -> None:
+        name = f"{self._definitions.shown_api_name(api_key)} v{api_version}"
+        names = ", ".join(one.rule.name for one in self._by_api.get(api_key, ()))
+        where = side_name(side)
+        text = f"a {where} of {name} was forwarded without the rules {names}: {reason}"
+        if names:
+            self._warn(f"faults-{where}-{name}-{reason}", text, "")
+
+    def offer(self, side: Side, turn: Turn, verdict: Verdict) -> None:
+        """Lets the rules change the verdict on a whole frame. Never raises."""
+        try:
+            if side is Side.CLIENT:
+                self._request(turn, verdict)
+            else:
+                self._response(turn, verdict)
+        except Exception as error:  # noqa: BLE001 (a mistake of ours must not end the connection)
+            text = f"rules could not decide on a {side_name(side)}: {type(error).__name__}: {error}"
+            self._warn("faults-failed", text, traceback.format_exc())
+
+    def _request(self, turn: Turn, verdict: Verdict) -> None:
+        actives = self._by_api.get(turn.api_key)
+        if not actives or verdict.frame is None:
+            return
+        kept: _Kept | None = None
+        row: FrameRow | None = None
+        seen: bytes | None = None
+        for active in actives:
+            if verdict.final:
+                break
+            if active.paused:
+                continue
+            if verdict.frame is not seen or kept is None or row is None:
+                seen = verdict.frame
+                asked = self._read(turn, verdict.frame)
+                if kept is None:
+                    kept = _Kept(asked, len(verdict.frame))
+                kept.request = asked
+                row = FrameRow(turn, self._definitions, self._learnt, (asked, len(verdict.frame)))
+            rule = active.rule
+            if rule.late:
+                if turn.replies:
+                    kept.deciding.append(active)
+                continue
+            if rule.action.side is Side.BROKER and not turn.replies:
+                continue
+            if not self._matches(active, row) or not self._fires(active, kept.request, turn):
+                continue
+            if rule.action.side is Side.BROKER:
+                kept.acting.append((active, None))
+            else:
+                self._do(active, turn, verdict, kept)
+        if kept is not None and (kept.acting or kept.deciding):
+            turn.kept[self] = kept
+            turn.wanted = True
+
+    def _response(self, turn: Turn, verdict: Verdict) -> None:
+        if self._learns and turn.api_key in TEACHING and verdict.frame is not None:
+            self._learn(turn, verdict.frame)
+        kept: _Kept | None = turn.kept.pop(self, None)
+        if kept is None:
+            return
+        for active, elements in kept.acting:
+            if verdict.final:
+                return
+            if elements is not None:
+                self._put_back(active, turn, verdict, elements)
+            else:
+                self._do(active, turn, verdict, kept)
+        for active in kept.deciding:
+            if verdict.frame is None or verdict.final:
+                return
+            if active.paused:
+                continue
+            given = decode_response(verdict.frame, turn.api_key, turn.api_version, self._definitions)
+            asked = kept.request, kept.size
+            row = FrameRow(turn, self._definitions, self._learnt, asked, (given, len(verdict.frame)))
+            if self._matches(active, row) and self._fires(active, kept.request, turn):
+                self._do(active, turn, verdict, kept)
+
+    def _read(self, turn: Turn, frame: bytes) -> Decoded:
+        """The decoded request; one of a Fetch session with all partitions of the session."""
+        decoded = decode_request(frame, self._definitions)
+        if turn.api_key == api_keys.FETCH and decoded.body is not None and not decoded.problems:
+            decoded.body = self._sessions.whole(turn.parties.number, decoded.body)
+        return decoded
+
+    def _matches(self, active: Active, row: FrameRow) -> bool:
+        try:
+            return active.matches(row)
+        except Unavailable:
+            return False
+
+    def _fires(self, active: Active, asked: Decoded, turn: Turn) -> bool:
+        """Counts a match; returns whether the rule acts on it."""
+        action = active.rule.action
+        partial = isinstance(action, Error) and action.at and not action.applied
+        if partial and (asked.body is None or self._split(action, asked)[1] is None):
+            return False
+        per = active.rule.trigger.per
+        keys: Sequence[object] = ("",)
+        if per == "client":
+            keys = (asked.header.get("clientId") or turn.parties.client.rpartition(":")[0],)
+        elif per == "connection":
+            keys = (turn.parties.number,)
+        elif per == "partition":
+            body = self._split(action, asked)[1] if isinstance(action, Error) and action.at else asked.body
+            keys = tuple(dict.fromkeys(partitions(body))) or ("",)
+        return active.counter.fires(keys)
+
+    def _do(self, active: Active, turn: Turn, verdict: Verdict, kept: _Kept) -> None:
+        """Carries out a rule's action on a frame; warns and changes nothing where that is impossible."""
+        rule = active.rule
+        try:
+            self._act(active, turn, verdict, kept)
+        except (CannotError, synthesis.NoPlaceError, EditError, WriteError) as error:
+            active.counter.hits -= 1
+            where = f"{self._definitions.shown_api_name(turn.api_key)} v{turn.api_version}"
+            text = (
+                f"rule {rule.name} ({rule.action}) leaves a {side_name(rule.action.side)} of {where} as it is: {error}"
+            )
+            self._warn(f"faults-{rule.name}-{where}-{error}", text, "")
+
+    def _act(self, active: Active, turn: Turn, verdict: Verdict, kept: _Kept) -> None:
+        rule, action = active.rule, active.rule.action
+        note = f"{rule.name}: {action}"
+        now = self._clock()
+        match action:
+            case Error():
+                if action.applied:
+                    self._stamp(rule, action, turn, verdict)
+                else:
+                    self._refuse(active, action, turn, verdict, kept)
+                return
+            case Edit():
+                self._edit(rule, action, turn, verdict)
+                return
+            case Throttle():
+                self._throttle(rule, action, turn, verdict)
+                return
+            case Drop():
+                verdict.frame = None
+            case Delay():
+                late = action.time + (2 * active.counter.random.random() - 1) * action.jitter
+                self._wait(active, verdict, Wait(rule.name, now + late))
+                note += f" ({seconds(round(late, 3))})" if action.jitter else ""
+            case Hold():
+                self._wait(active, verdict, Wait(rule.name, now + action.most, held=True))
+            case Disconnect():
+                verdict.ending = Ending(action.reset, action.sent)
+            case Duplicate():
+                verdict.copies += 1
+            case Swap():
+                verdict.behind = True
+            case Correlation():
+                verdict.shapes.append(lambda data: _correlation(data, action.by))
+            case Malform():
+                verdict.shapes.append(lambda data: _malformed(data, action))
+            case _:
+                raise CannotError("this action is not known")
+        verdict.notes.append(note)
+
+    def _wait(self, active: Active, verdict: Verdict, wait: Wait) -> None:
+        """Lets a frame wait; of several waits the longest counts."""
+        if verdict.wait is None or verdict.wait.until < wait.until or wait.held:
+            verdict.wait = wait
+        active.waits = [one for one in active.waits if not one.over]
+        active.waits.append(verdict.wait)
+
+    # --- errors ------------------------------------------------------------------------------------------------------
+
+    def _fault(self, action: Error) -> synthesis.Fault:
+        return synthesis.Fault(action.code, action.at, self._learnt.knowledge.topic)
+
+    def _split(self, action: Error, asked: Decoded) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+        if asked.body is None or asked.message is None:
+            return None, None
+        return split(action.at, layout(asked.message, asked.version), asked.body, self._learnt.knowledge.topic)
+
+    def _refuse(self, active: Active, action: Error, turn: Turn, verdict: Verdict, kept: _Kept) -> None:
+        """Answers instead of the broker: the whole request, or the elements that the rule selects."""
+        rule, asked = active.rule, kept.request
+        if asked.body is None or asked.message is None or asked.problems:
+            raise CannotError("the request cannot be decoded")
+        stays, goes = self._split(action, asked) if action.at else (None, asked.body)
+        selected = Decoded(asked.message, asked.version, asked.header, goes)
+        made = synthesis.answer(selected, turn.api_key, turn.api_version, self._fault(action), self._definitions)
+        note = f"{rule.name}: {action}"
+        if stays is None or not turn.replies:
+            verdict.frame = None
+            verdict.notes.append(note)
+            verdict.reasons.append(note)
+            verdict.answer = synthesis.frame(
+                turn.api_key, turn.api_version, turn.correlation_id, made, self._definitions
+            )
+            return
+        if verdict.frame is None:
+            return
+        before = decode_request(verdict.frame, self._definitions)
+        if before.body is None:
+            raise CannotError("the request cannot be decoded")
+        left = self._split(action, before)[0]
+        if left is not None:
+            self._write(rule, Side.CLIENT, turn, verdict, before, left)
+        kept.acting.append((active, made[2]))
+
+    def _stamp(self, rule: Rule, action: Error, turn: Turn, verdict: Verdict) -> None:
+        given = self._given(turn, verdict)
+        assert given.body is not None  # noqa: S101 (`_given` has looked)
+        assert given.message is not None  # noqa: S101
+        new = synthesis.stamped(given.message, given.version, given.body, turn.api_key, self._fault(action))
+        self._write(rule, Side.BROKER, turn, verdict, given, new)
+
+    def _put_back(self, active: Active, turn: Turn, verdict: Verdict, elements: dict[str, Any]) -> None:
+        """Puts the elements that the broker never saw into its answer, with their error."""
+        try:
+            given = self._given(turn, verdict)
+            assert given.body is not None  # noqa: S101 (`_given` has looked)
+            assert given.message is not None  # noqa: S101
+            new = synthesis.merged(layout(given.message, given.version), given.body, elements)
+            self._write(active.rule, Side.BROKER, turn, verdict, given, new)
+        except (CannotError, WriteError) as error:
+            text = (
+                f"rule {active.rule.name} could not put its error into an answer: {error}; the client does not see it"
+            )
+            self._warn(f"faults-{active.rule.name}-back", text, "")
+
+    # --- other values ------------------------------------------------------------------------------------------------
+
+    def _given(self, turn: Turn, verdict: Verdict) -> Decoded:
+        """The decoded response. Raises CannotError."""
+        if verdict.frame is None:
+            raise CannotError("there is no response")
+        given = decode_response(verdict.frame, turn.api_key, turn.api_version, self._definitions)
+        if given.body is None or given.message is None or given.problems:
+            raise CannotError("the response cannot be decoded")
+        return given
+
+    def _edit(self, rule: Rule, action: Edit, turn: Turn, verdict: Verdict) -> None:
+        frame = verdict.frame or b""
+        request = action.side is Side.CLIENT
+        decoded = decode_request(frame, self._definitions) if request else self._given(turn, verdict)
+        if decoded.body is None or decoded.message is None or decoded.problems:
+            raise CannotError("the request cannot be decoded")
+        new = edited(decoded.message, decoded.version, decoded.body, action)
+        if new is None:
+            raise CannotError(f"nothing is at {action.text}")
+        self._write(rule, action.side, turn, verdict, decoded, new)
+
+    def _throttle(self, rule: Rule, action: Throttle, turn: Turn, verdict: Verdict) -> None:
+        given = self._given(turn, verdict)
+        assert given.body is not None  # noqa: S101 (`_given` has looked)
+        if "throttleTimeMs" not in given.body:
+            raise CannotError("this version has no throttle time")
+        self._write(
+            rule, Side.BROKER, turn, verdict, given, {**given.body, "throttleTimeMs": round(action.time * 1000)}
+        )
+        if action.mute:
+            verdict.mute = Wait(rule.name, self._clock() + action.time)
+
+    def _write(
+        self, rule: Rule, side: Side, turn: Turn, verdict: Verdict, decoded: Decoded, values: dict[str, Any]
+    ) -> None:
+        """Puts other values into the verdict's frame. Raises CannotError if they do not read back, and WriteError."""
+        message, version, old = decoded.message, decoded.version, decoded.body
+        if message is None or old is None or verdict.frame is None:
+            raise CannotError("it cannot be decoded")
+        content = verdict.frame[SIZE : decoded.body_start] + write(message, version, values)
+        frame = len(content).to_bytes(SIZE, "big") + content
+        if side is Side.CLIENT:
+            back = decode_request(frame, self._definitions)
+        else:
+            back = decode_response(frame, turn.api_key, turn.api_version, self._definitions)
+        if back.body is None or back.problems:
+            raise CannotError("what it would become cannot be read back")
+        if frame == verdict.frame:
+            return
+        changes = differences(old, back.body, message, version)
+        if len(changes) > CHANGES:
+            changes[CHANGES:] = [Change(f"({len(changes) - CHANGES} more fields)", "", "")]
+        verdict.changes += by(rule.name, changes or [Change("(a withheld value)", "", "")])
+        verdict.frame = frame
+
+    def _learn(self, turn: Turn, frame: bytes) -> None:
+        decoded = decode_response(frame, turn.api_key, turn.api_version, self._definitions)
+        learn_both(None, decoded, self._learnt.knowledge)
+
+
+def _let_go(active: Active) -> int:
+    held = [one for one in active.waits if not one.over]
+    active.waits = []
+    for wait in held:
+        wait.release()
+    return len(held)
+
+
+def _correlation(data: bytes, by_number: int) -> bytes:
+    if len(data) < 2 * SIZE:
+        return data
+    number = (int.from_bytes(data[SIZE : 2 * SIZE], "big") + by_number) & 0xFFFFFFFF
+    return data[:SIZE] + number.to_bytes(SIZE, "big") + data[2 * SIZE :]
+
+
+def _malformed(data: bytes, action: Malform) -> bytes:
+    if action.how == "truncate":
+        return data[: action.n]
+    if action.how == "length":
+        return (action.n & 0xFFFFFFFF).to_bytes(SIZE, "big") + data[SIZE:]
+    if action.n >= len(data):
+        return data
+    return data[: action.n] + bytes([data[action.n] ^ 1]) + data[action.n + 1 :]

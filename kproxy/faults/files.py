@@ -1,0 +1,84 @@
+"""Reads rules from the command line and from files in YAML or JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from kproxy.decoders.schema import Definitions
+from kproxy.faults.parsing import from_object, parse
+from kproxy.faults.rule import Rule
+from kproxy.faults.trouble import FaultsError, RuleError
+from kproxy.faults.yamltext import Item, YamlError
+from kproxy.faults.yamltext import parse as parse_yaml
+
+LARGEST = 1 << 20
+"""Maximum size of a rule file in bytes."""
+MOST = 1000
+"""Maximum number of rules."""
+
+
+def load(texts: Sequence[str], path: Path | None = None, known: Definitions | None = None) -> list[Rule]:
+    """The rules of --fault, in order, then those of a file. Raises FaultsError."""
+    rules = []
+    for number, text in enumerate(texts, 1):
+        try:
+            rules.append(parse(text, f"rule-{number}", known))
+        except RuleError as error:
+            raise FaultsError("\n".join(error.lines())) from None
+    if path is not None:
+        rules += read(path, known, len(rules))
+    if len(rules) > MOST:
+        raise FaultsError(f"{len(rules)} rules; at most {MOST} fit")
+    named: set[str] = set()
+    for rule in rules:
+        if rule.name in named:
+            raise FaultsError(f"two rules are called {rule.name}")
+        named.add(rule.name)
+    return rules
+
+
+def read(path: Path, known: Definitions | None = None, before: int = 0) -> list[Rule]:
+    """The rules of a file; the first without a name is called "rule-" and `before` + 1. Raises FaultsError."""
+    try:
+        if path.stat().st_size > LARGEST:
+            raise FaultsError(f"{path} is larger than {LARGEST >> 20} MiB")
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise FaultsError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise FaultsError(f"{path} is not text in UTF-8") from None
+    rules = []
+    for number, item in enumerate(_items(path, text), before + 1):
+        try:
+            rules.append(from_object(item.value, f"rule-{number}", known))
+        except RuleError as error:
+            line, column = item.places.get("", (0, 0))
+            where = f"{path}:{line}:{column}" if line else f"{path}, rule {number - before}"
+            raise FaultsError("\n".join(error.lines(where))) from None
+    return rules
+
+
+def _items(path: Path, text: str) -> Iterable[Item]:
+    if text.lstrip()[:1] in {"[", "{"}:
+        return map(Item, _json(path, text))
+    try:
+        return parse_yaml(text)
+    except YamlError as error:
+        raise FaultsError(f"{path}:{error.line}:{error.column}: {error.message}") from None
+
+
+def _json(path: Path, text: str) -> list[Any]:
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise FaultsError(f"{path}:{error.lineno}:{error.colno}: {error.msg}") from None
+    except RecursionError:
+        raise FaultsError(f"{path}: too many brackets inside each other") from None
+    if isinstance(found, dict) and set(found) == {"rules"}:
+        found = found["rules"]
+    if not isinstance(found, list):
+        raise FaultsError(f"{path}:1:1: expected a list of rules")
+    return found

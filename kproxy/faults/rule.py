@@ -1,0 +1,266 @@
+"""A rule as data: match, action and trigger. Its text parses to the same rule (`kproxy.faults.parsing`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from kproxy.core.verdict import HOLD_SECONDS
+from kproxy.decoders.body_path import Path
+from kproxy.decoders.filters import Expression
+from kproxy.decoders.filters.values import quote
+from kproxy.decoders.schema import errors
+from kproxy.decoders.stream import Side
+
+KINDS = ("always", "nth", "first", "every", "after", "p", "once")
+"""The kinds of triggers; `for` and `per` stand beside them."""
+KEYS = ("client", "partition", "connection")
+"""For what a trigger may count apart: the client id, the topic and partition, the connection."""
+
+
+def seconds(value: float) -> str:
+    """A duration as rules write it: 500ms, 30s."""
+    milliseconds = round(value * 1000, 3)
+    return f"{milliseconds / 1000:g}s" if milliseconds >= 1000 and not milliseconds % 1000 else f"{milliseconds:g}ms"
+
+
+def side_name(side: Side) -> str:
+    return "request" if side is Side.CLIENT else "response"
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """On which of the matching frames a rule acts.
+
+    `n` is the number of nth, first, every and after; `chance` that of p, from 0 to 1. From its first match on the rule
+    acts for `lasts` seconds (None: for ever). With `per`, one of KEYS, frames are counted apart for each key.
+    """
+
+    kind: str = "always"
+    n: int = 0
+    chance: float = 1.0
+    lasts: float | None = None
+    per: str = ""
+
+    def __str__(self) -> str:
+        if self.kind == "p":
+            main = f"p {self.chance:g}"
+        else:
+            main = f"{self.kind} {self.n}" if self.kind in {"nth", "first", "every", "after"} else self.kind
+        parts = [f"{main} per {self.per}" if self.per else main]
+        if self.lasts is not None:
+            parts.append(f"for {seconds(self.lasts)}")
+        return ", ".join(part for part in parts if part != "always" or len(parts) == 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What a rule does; `side` is the frame that it acts on."""
+
+    verb: ClassVar[str] = ""
+
+    @property
+    def side(self) -> Side:
+        return Side.BROKER
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """A condition on an element of a body: the field `name` has the value `value`, both as written."""
+
+    name: str
+    value: str
+
+    def __str__(self) -> str:
+        return f"{self.name} == {quote(self.value)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Error(Action):
+    """An answer with an error code: instead of the broker's if not `applied`, else made of the broker's.
+
+    `at` selects elements of the answer; without it the code stands at every place. `applied` None stands for what the
+    rule leaves open, which only APIs that read allow.
+    """
+
+    verb: ClassVar[str] = "error"
+    code: int
+    at: tuple[At, ...] = ()
+    applied: bool | None = None
+
+    @property
+    def side(self) -> Side:
+        return Side.BROKER if self.applied else Side.CLIENT
+
+    @property
+    def name(self) -> str:
+        return errors.name(self.code)
+
+    def __str__(self) -> str:
+        at = f" at {' and '.join(map(str, self.at))}" if self.at else ""
+        said = {None: "", True: " applied", False: " not applied"}[self.applied]
+        return f"error {self.name}{at}{said}"
+
+
+@dataclass(frozen=True, slots=True)
+class Sided(Action):
+    """An action on a request or a response, as the rule says."""
+
+    on: Side = Side.BROKER
+
+    @property
+    def side(self) -> Side:
+        return self.on
+
+
+@dataclass(frozen=True, slots=True)
+class Drop(Sided):
+    verb: ClassVar[str] = "drop"
+
+    def __str__(self) -> str:
+        return f"drop {side_name(self.on)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Delay(Sided):
+    """The frame leaves `time` seconds later, give or take `jitter` seconds."""
+
+    verb: ClassVar[str] = "delay"
+    time: float = 0.0
+    jitter: float = 0.0
+
+    def __str__(self) -> str:
+        jitter = f" ±{seconds(self.jitter)}" if self.jitter else ""
+        return f"delay {seconds(self.time)}{jitter} {side_name(self.on)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Hold(Sided):
+    """The frame leaves when the rule is released, at the latest after `most` seconds."""
+
+    verb: ClassVar[str] = "hold"
+    most: float = HOLD_SECONDS
+
+    def __str__(self) -> str:
+        return f"hold {side_name(self.on)} {seconds(self.most)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Throttle(Action):
+    """The answer says that the client shall wait; with `mute`, its requests wait as long (KIP-219)."""
+
+    verb: ClassVar[str] = "throttle"
+    time: float
+    mute: bool = False
+
+    def __str__(self) -> str:
+        return f"throttle {seconds(self.time)}{' mute' if self.mute else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnect(Action):
+    """The connection ends: before the request is forwarded, after the answer is in, or `mid` answer.
+
+    With `mid`, the client still gets the first `sent` bytes of the answer.
+    """
+
+    verb: ClassVar[str] = "disconnect"
+    when: str = "before"
+    sent: int = 0
+    reset: bool = False
+
+    @property
+    def side(self) -> Side:
+        return Side.CLIENT if self.when == "before" else Side.BROKER
+
+    def __str__(self) -> str:
+        when = f"mid {self.sent}" if self.when == "mid" else self.when
+        return f"disconnect {when} {'rst' if self.reset else 'fin'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Edit(Action):
+    """Another value at `path` (as written: `text`); `value` is as JSON has it. With `removes`, no value."""
+
+    verb: ClassVar[str] = "set"
+    path: Path
+    text: str
+    value: object = None
+    written: str = ""
+    removes: bool = False
+
+    @property
+    def side(self) -> Side:
+        return Side.CLIENT if self.path.root == "request" else Side.BROKER
+
+    def __str__(self) -> str:
+        return f"remove {self.text}" if self.removes else f"set {self.text} = {self.written}"
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate(Sided):
+    verb: ClassVar[str] = "duplicate"
+
+    def __str__(self) -> str:
+        return f"duplicate {side_name(self.on)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Correlation(Action):
+    """The answer has another correlation id: `by` is added to it."""
+
+    verb: ClassVar[str] = "correlation"
+    by: int
+
+    def __str__(self) -> str:
+        return f"correlation {self.by:+d}"
+
+
+@dataclass(frozen=True, slots=True)
+class Swap(Action):
+    """The answer leaves after the one that follows it."""
+
+    verb: ClassVar[str] = "swap"
+
+    def __str__(self) -> str:
+        return "swap"
+
+
+@dataclass(frozen=True, slots=True)
+class Malform(Sided):
+    """Bytes that are no valid frame.
+
+    `how`: truncate to the first `n` bytes; write `n` into the length field; flip the lowest bit of byte `n`.
+    """
+
+    verb: ClassVar[str] = "truncate"
+    how: str = "truncate"
+    n: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.how} {self.n} {side_name(self.on)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Acts with `action` on those frames that `match`es selects and whose turn it is by `trigger`.
+
+    `apis` are the keys of the APIs whose frames may match; `late` says that only the response decides on the match.
+    """
+
+    name: str
+    match: Expression
+    action: Action
+    trigger: Trigger = field(default_factory=Trigger)
+    apis: frozenset[int] = frozenset()
+    late: bool = False
+
+    @property
+    def text(self) -> str:
+        """The rule as one line, without its name."""
+        trigger = str(self.trigger)
+        return f"{self.match} => {self.action}{'' if trigger == 'always' else f', {trigger}'}"
+
+    def to_json(self) -> dict[str, str]:
+        """The rule as an object of texts, as in rule files."""
+        return {"name": self.name, "match": str(self.match), "action": str(self.action), "trigger": str(self.trigger)}
