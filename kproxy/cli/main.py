@@ -23,7 +23,7 @@ OUTPUT_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 LONGEST_LINE = 500
-"""Characters; longer lines of an error message are shortened."""
+"""Maximum number of characters of a line of an error message; longer lines are shortened."""
 
 
 class LazyGroup(click.Group, settings.LazyMarker):

@@ -324,7 +324,9 @@ class Relay:
         await self.tls.spoken(protocol)
 
     def recorded(self, target: Address, peer: Address | None) -> Address | None:
-        """The broker's address for the recording; `target` is the address dialled, `peer` the address connected."""
+        """The broker's address for the recording; `target` is the address that kproxy dialled, `peer` that of the
+        socket's other end.
+        """
         return tunnel.recorded(self._tunnel, target, peer)
 
     def facts(self, link: Link, *, refusal: str = "") -> list[str]:

@@ -229,7 +229,9 @@ def _options(
 
 
 def _followed(captures: tuple[str, ...], engine: str) -> Path:
-    """The one folder in `captures`. Raises Failure if there are others, or if `engine` cannot follow a folder."""
+    """The one folder in `captures`. Raises Failure if `captures` holds anything else, or if `engine` cannot follow a
+    folder.
+    """
     if engine == "local":
         raise Failure("--follow needs Spark: remove --engine local", Exit.USAGE)
     if len(captures) > 1 or not Path(captures[0]).is_dir():
