@@ -197,7 +197,7 @@ def _snappy(data: Buffer, limit: int) -> Iterator[bytes]:
             text = str(error) or f"a block of {counted(len(block), 'byte')} is not a snappy block"
             raise _failed("snappy", text) from None
         if len(plain) != size:
-            raise _failed("snappy", f"a block claims {counted(size, 'byte')} and has {len(plain)}")
+            raise _failed("snappy", f"a block claims {counted(size, 'byte')} and decompresses to {len(plain)}")
         limit -= size
         yield plain
 

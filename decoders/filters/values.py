@@ -255,7 +255,7 @@ def _quantity(text: str, units: Mapping[str, int], bare: int, example: str) -> i
     parts: int = 10 ** len(fraction)
     value, rest = divmod(int(whole + fraction) * scale, parts)
     if rest:
-        raise BadLiteral(f"{text!r} is finer than a nanosecond, or than a byte")
+        raise BadLiteral(f"{text!r} is not a whole number of nanoseconds or bytes")
     return value
 
 

@@ -472,9 +472,9 @@ class Link:
 
     @property
     def waits_for_broker(self) -> bool:
-        """Whether kproxy does not read from the client until the broker is connected.
+        """Whether kproxy reads nothing from the client, because it still connects or authenticates to the broker.
 
-        That has a deadline of its own.
+        Both have a deadline of their own.
         """
         return self._core is None or self._authenticating
 
