@@ -21,7 +21,7 @@ LARGEST: Final = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A message definition, with the name of its file and its Element there."""
+    """A message definition, the name of its file, and the JSON element in the file that defines it."""
 
     message: Message
     file: str

@@ -55,7 +55,7 @@ def in_json(data: bytes) -> bytes:
 
 
 def in_sheet(text: str) -> str:
-    """The text as a cell that spreadsheets take for text: an apostrophe stands in front of a formula."""
+    """The text as a spreadsheet cell; an apostrophe before a formula makes spreadsheets treat it as text."""
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 

@@ -58,7 +58,7 @@ def timestamp(time: int, precision: int = MICROSECONDS) -> str:
 
 
 def milliseconds(time: int, precision: int = MICROSECONDS) -> float:
-    """A duration in nanoseconds as milliseconds, rounded to the `precision` of the capture in digits of a second."""
+    """A duration in nanoseconds as milliseconds, rounded to the capture's `precision` (decimal places of a second)."""
     return round(time / 1_000_000, precision - 3)
 
 
@@ -73,8 +73,8 @@ def exchange_json(
 ) -> dict[str, Any]:
     """One exchange as the JSON object "kproxy.exchange/1".
 
-    `precision` is that of the capture in digits of a second, 6 or 9. `health`, if given, counts the frames that cannot
-    be decoded.
+    `precision` is the number of decimal places of a second in the capture's times, 6 or 9. `health`, if given, counts
+    the frames that cannot be decoded.
     """
     frames = _Frames(exchange, source, definitions, view, precision)
     request = frames.side(exchange.request)

@@ -141,9 +141,9 @@ class ExchangeRow:
         learnt: Learnt | None = None,
         decoded: dict[Where, Decoded | Unavailable | None] | None = None,
     ) -> None:
-        """`decoded` holds the request or response if it is decoded already.
+        """`decoded` holds the request and the response, as far as they are decoded already.
 
-        The others are added when they are decoded.
+        The row adds what it decodes later.
         """
         self.exchange = exchange
         self._source = source
@@ -387,7 +387,10 @@ class ExchangeRow:
             raise Unavailable(Why.ORPHAN)
 
     def _try(self, where: Where) -> Decoded | Unavailable | None:
-        """The decoded request or response; None if it is missing; an Unavailable, returned, if it cannot be decoded."""
+        """The decoded request or response; None if it is missing.
+
+        If it cannot be decoded, an Unavailable is returned, not raised.
+        """
         if where not in self._decoded:
             try:
                 self._decoded[where] = self._decode(where)

@@ -67,9 +67,9 @@ class Field:
     the value is the sum of the `attributes` of the row.
 
     `many`: an exchange may have several values (see `decoders.filters.expression`). `path` is the path of a field in a
-    body, and `scale` the factor for its value. `stored` keeps the values of `of` in the index, from where filters and
-    the list then read them; this needs a type of STORABLE, and values that depend on this exchange alone. `csv` is the
-    name of the column in CSV files, `cell` describes the column of the list.
+    body, and `scale` the factor for its value. If `stored`, the index has a column with the values of `of`, and filters
+    and the list read that column. This is possible only if the type is in STORABLE and the value depends on this
+    exchange alone. `csv` is the name of the column in CSV files, `cell` describes the column of the list.
     """
 
     name: str

@@ -124,7 +124,9 @@ def grow(
 
 
 def frame_root(data: Buffer, where: str) -> Node:
-    """The root node of a frame, with a node for its length field; a truncated length field has a problem."""
+    """The root node of a frame, with a node for its length field; if the length field is truncated, its node has a
+    problem.
+    """
     end = len(data)
     root = Node("frame", where, 0)
     root.end = end

@@ -24,7 +24,7 @@ TOKEN_START = 4
 
 
 def where_of(exchange: Exchange, frame: Frame) -> Where:
-    """Which of the two a frame of this exchange is: "request" or "response"."""
+    """Whether a frame of this exchange is its "request" or its "response"; returns that word."""
     return "request" if frame is exchange.request else "response"
 
 

@@ -179,7 +179,7 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """Paths to the wanted structs in a struct: `here` says that the struct itself is wanted.
+    """Paths from a struct to the wanted structs in it. `here` says that the struct itself is wanted.
 
     `fields` holds (field name, paths in it) for each field that leads to a wanted struct.
     """

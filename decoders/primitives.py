@@ -56,7 +56,9 @@ def read_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
-    """Error handler for decoding as Java does: U+FFFD for invalid bytes, one for an encoded surrogate (ED A0..BF)."""
+    """Error handler for decoding as Java does: U+FFFD for invalid bytes; an encoded surrogate (ED A0..BF) gives only
+    one.
+    """
     if not isinstance(error, UnicodeDecodeError):
         raise error
     data, start = error.object, error.start

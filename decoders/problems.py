@@ -71,7 +71,7 @@ class Problem:
 
 
 def limited(problems: list[Problem], left_out: int = 0) -> list[Problem]:
-    """The first MOST problems of a message, and a last one that gives the number of the others.
+    """The first MOST problems of a message, and one more that gives the number of the remaining ones.
 
     `left_out` is the number of problems that were dropped before this call.
     """

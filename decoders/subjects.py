@@ -131,7 +131,7 @@ def _role(asked: Mapping[str, Any]) -> Role:
 
 
 _KINDS: Final[Mapping[str, str]] = {"topicName": "topics", "groupId": "groups", "transactionalId": "txns"}
-"""By entity type in Kafka's definitions: the name that subjects have for it."""
+"""By entity type in Kafka's definitions: the attribute of Subject that holds such names."""
 
 
 @dataclass(frozen=True, slots=True)

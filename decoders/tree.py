@@ -87,7 +87,7 @@ class Node:
         return self._children
 
     def later(self, make: Callable[[Node], Iterable[Node]]) -> None:
-        """Have `make` make the children on first access to `children`."""
+        """Let `make` create the children when `children` is first read."""
         self._make = make
         self._children = None
 
@@ -268,8 +268,8 @@ class _Walk:
     def null_marker(self, node: Node, slot: Slot) -> bool:
         """Whether a nullable struct is null.
 
-        An int8 before the struct is negative then. If the struct is tagged, it is a varint that is not a positive
-        int32.
+        The marker before the struct is an int8, which is negative for null. For a tagged struct it is a varint; every
+        value that is not a positive int32 means null.
         """
         what = "the null marker"
         if slot.tag is None:

@@ -144,7 +144,7 @@ def heads(records: Buffer) -> list[Head]:
 
 
 def sent(records: Buffer) -> tuple[int, int, int, int, int, int, bool] | None:
-    """Read from a Produce the header fields that identify a partition's first batch (magic 2).
+    """Read the header fields that identify a partition's first batch (magic 2) in a Produce.
 
     Returns (size in bytes, CRC, producer id, producer epoch, base sequence, number of records, is transactional); None
     if there is no whole batch of magic 2.

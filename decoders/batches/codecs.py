@@ -28,7 +28,7 @@ _GZIP: Final = 31
 _ZSTD_WINDOW: Final = 1 << 27
 """The largest zstd window in bytes that Kafka's own reader accepts (zstd's default limit)."""
 _SNAPPY_RATIO: Final = 64
-"""Largest factor by which a snappy block can grow: a copy of 64 bytes takes at least three."""
+"""An upper bound on the ratio by which a snappy block grows: three bytes of it can stand for 64."""
 _XERIAL: Final = b"\x82SNAPPY\0"
 _XERIAL_HEADER: Final = 16
 _INT32: Final = struct.Struct(">i")
@@ -77,7 +77,7 @@ def lz4_size(data: Buffer) -> int:
 
 _lz4_idle: Final[list[Any]] = []
 _zstd_idle: Final[list[zstandard.ZstdDecompressor]] = []
-"""Decompressors to reuse: creating one takes a quarter of the time of a batch, and threads cannot share one."""
+"""Decompressors to reuse: creating one takes a quarter of the time that a batch takes, and threads cannot share one."""
 
 
 def _piece(data: Buffer) -> int:
@@ -197,7 +197,7 @@ def _snappy(data: Buffer, limit: int) -> Iterator[bytes]:
             text = str(error) or f"a block of {counted(len(block), 'byte')} is not a snappy block"
             raise _failed("snappy", text) from None
         if len(plain) != size:
-            raise _failed("snappy", f"a block claims {counted(size, 'byte')} and has {len(plain)}")
+            raise _failed("snappy", f"a block claims {counted(size, 'byte')} and decompresses to {len(plain)}")
         limit -= size
         yield plain
 
@@ -228,7 +228,7 @@ def _snappy_blocks(data: memoryview) -> Iterator[memoryview]:
 def _snappy_size(block: memoryview, limit: int) -> int:
     """Decompressed size in bytes that a block claims.
 
-    Raises CodecError if the size exceeds `limit`, or cannot be the result of so few bytes.
+    Raises CodecError if the size exceeds `limit`, or if the block is too short to decompress to that size.
     """
     try:
         size, _ = read_unsigned_varint(block, 0)

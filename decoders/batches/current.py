@@ -16,7 +16,7 @@ from kproxy.decoders.primitives import read_unsigned_varint, read_varlong
 from kproxy.decoders.problems import Code, DecodeError
 
 _FAR: Final = 1 << 62
-"""Absolute value below which base offsets and timestamps must be for CommonRecords."""
+"""Upper bound on the absolute value of base offsets and timestamps that CommonRecords can read."""
 
 
 def stretches(

@@ -93,7 +93,7 @@ def _decompressed(records: Buffer, batch: Batch, limit: int, troubles: list[Trou
         # Compaction removed all records of the batch: like Kafka, do not decompress the bytes that remain.
         return b""
     if header["compression"] != "none" and count * RECORD_COSTS > limit:
-        text = f"{count} compressed records are more than the {limit} bytes of a batch hold: not opened"
+        text = f"{count} compressed records need more than the limit of {limit} bytes per batch: not opened"
         troubles.append(Trouble(start, Code.DECOMPRESSION_LIMIT, text))
         return None
     try:

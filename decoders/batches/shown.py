@@ -12,7 +12,8 @@ from kproxy.decoders.primitives import text_as_java
 _CONTROL: Final = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]").search
 _PLAIN: Final = bytes([*b"\t\r\n", *range(0x20, 0x7F)])
 _LONG: Final = 64
-"""Length in bytes from which on text is checked by deleting all plain bytes: that is the fastest way."""
+"""Minimum length in bytes of text that is checked by deleting all plain bytes, which is the fastest way for long text.
+"""
 
 
 def text_or_base64(data: bytes | None) -> str | dict[str, str] | None:

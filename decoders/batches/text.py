@@ -1,4 +1,4 @@
-"""Writes the JSON text of records of magic 2 whose bytes are plain directly, without making JSON forms first.
+"""Writes the JSON text of records of magic 2 without making JSON forms first, if all their bytes are plain.
 
 setup.py compiles this file, with the C types of text.pxd, to `_text`. It works byte by byte, so it is fast only in C.
 Plain bytes are ASCII characters and the control characters that JSON has an escape for.
@@ -16,7 +16,8 @@ _KINDS: Final = bytes(
 )
 """By byte: 0 if it is copied unchanged, 1 if it is not plain, else the character that follows the backslash in JSON."""
 _ROOM: Final = 128
-"""Maximum size in bytes of a record's JSON without key, value and headers, or of a header's without its two parts."""
+"""Maximum size in bytes of a record's JSON without key, value and headers, or of a header's JSON without key and value.
+"""
 _FAR: Final = 1 << 62
 
 

@@ -13,7 +13,7 @@ def record_tuple(
     value: bytes | None,
     headers: tuple[Header, ...],
 ) -> Record:
-    """A record from its fields; in C, the tuple `last` with these fields if nothing else refers to it."""
+    """Make a record from its fields; in C, reuse the tuple `last` if nothing else refers to it."""
     del last
     return offset, timestamp, key, value, headers
 
@@ -21,7 +21,7 @@ def record_tuple(
 def header_tuple(last: tuple[Header] | None, name: bytes, content: bytes | None) -> tuple[Header]:
     """The headers of a record with one header.
 
-    In C, the tuples of `last` with these fields if nothing else refers to them.
+    In C, the tuples of `last` are reused if nothing else refers to them.
     """
     del last
     return ((name, content),)

@@ -394,7 +394,9 @@ class Opener:
         secret = may_tell_a_secret(frame.data, self.definitions)
         text = "no known message fits these bytes"
         if len(frame.data) > MOST_GUESSED:
-            text = f"no response with records fits these bytes; others are tried up to {MOST_GUESSED} bytes only"
+            text = (
+                f"no response with records fits these bytes; other responses are tried only up to {MOST_GUESSED} bytes"
+            )
         problem = Problem(Kind.UNKNOWN, 0, "", text, Code.NOT_KAFKA)
         problems = [*_missing(frame, Kind.UNKNOWN), problem]
         return Opened(Kind.UNKNOWN, frame.start, frame.data, root, shift, problems=problems, may_hold_secrets=secret)

@@ -92,8 +92,8 @@ class Lead(NamedTuple):
 def lead(message: Message, version: int) -> list[Lead]:
     """The numbers that Kafka writes before a message's fields.
 
-    It is the message's version; for a coordinator's key its type; for a metadata record the frame version, type and
-    version.
+    These are the message's version; before a coordinator's key, the key's type; before a metadata record, the frame
+    version, type and version.
     """
     if message.kind in {"request", "response", "header"}:
         return []

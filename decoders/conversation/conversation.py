@@ -192,9 +192,9 @@ class Conversation:
         self._pairing.done.append((key, StreamProblem(self.connection, side, time, 0, 0, Code.ONE_SIDED, text, key)))
 
     def _answers(self) -> Iterator[list[Item] | int]:
-        """Yields lists of items of the broker's side, in order.
+        """Yields lists of items of the broker's side, in order, and keys (int) between them.
 
-        An int is a key: the caller must process the client's items before this key, and then ask for the next yield.
+        When a key comes, the caller must process the client's items with lower keys before it asks for the next yield.
         """
         responses = self._responses
         held = self._held
@@ -216,7 +216,10 @@ class Conversation:
             yield from self._walk(out)
 
     def _until(self, key: int) -> Iterator[list[Item] | int]:
-        """Have the requests before `key` processed; reads held bytes again if a late request may explain them."""
+        """Yield `key`, so that the caller processes the requests before it.
+
+        If one of them came late and may explain bytes in memory, these bytes are searched again.
+        """
         while True:
             yield max(key, self._responses.floor)
             if not self._responses.late:
@@ -224,7 +227,9 @@ class Conversation:
             yield from self._walk([])
 
     def _walk(self, out: list[Item]) -> Iterator[list[Item] | int]:
-        """Yields items in the bytes so far, after those in `out`, in the form of `_answers`."""
+        """Yield the items in `out`, then those found in the bytes captured so far; yields lists and keys, as `_answers`
+        does.
+        """
         responses = self._responses
         released = 0
         while True:
@@ -264,7 +269,7 @@ class Conversation:
                 index = self._merge(self._walk([]), asked, index)
 
     def _merge(self, answers: Iterable[list[Item] | int], asked: list[Item], index: int) -> int:
-        """Process the yields of `_answers`, and before each the client's items before it.
+        """Process the lists in `answers`, and at each key in `answers` the client's items with lower keys.
 
         `index` is the position in `asked` to begin at; returns the position of the next unprocessed item.
         """

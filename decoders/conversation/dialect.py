@@ -74,7 +74,7 @@ class DialectConversation:
         self._count = 0
         self._turned = False
         self._unsure = not opened
-        """Whether the assumption may be wrong which side sends the requests."""
+        """Whether it is only assumed which side sends the requests."""
         self._memory = Memory(dialect)
         self._punctuality = Punctuality(dialect, self.connection, self._memory)
         self._ended = [False, False]

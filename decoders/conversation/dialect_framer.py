@@ -18,7 +18,7 @@ from kproxy.decoders.stream import End, Gap, Run, Side, Source
 SEARCHED = 1 << 20
 """Longest frame in bytes that is accepted in a search for the next frame."""
 LIKELY_ERRORS = range(-1, 200)
-"""Error codes with which a response may prove that a frame begins."""
+"""Error codes that a response may have if it is to prove that a frame begins."""
 
 _SIZES = re.compile(rb"(?=\x00[\x00-\x0f]..)", re.DOTALL)
 

@@ -36,7 +36,7 @@ def _missing(size: int) -> str:
 
 
 def _better(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Whether the first of two (standing, size) is likelier; with equal standing, the smaller size is.
+    """Whether the first of two (standing, size) is likelier. If both stand equal, it is the smaller size.
 
     Wrong sizes are mostly large.
     """

@@ -25,5 +25,5 @@ FRAME: Final = 10
 Item = tuple[int, int, Any, "int | None"]
 """(key, kind, content, correlation id). Items are ordered by key.
 
-The key is the address by which the capture holds the stream up to the item without holes (see Stretch).
+The key is the address at which the capture completes the stream's bytes up to the item (see Stretch).
 """

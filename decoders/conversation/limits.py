@@ -23,7 +23,7 @@ class Limits:
     outstanding_time: int = 900 * SECOND
     """How long a request waits for its response; a JoinGroup takes up to max.poll.interval.ms (default 5 minutes)."""
     no_reply_time: int = SECOND
-    """How long a request that wants no reply waits, because some peers send one nevertheless."""
+    """How long a request that wants no reply waits for one: some peers reply nevertheless."""
     early: int = 4096
     early_time: int = 30 * SECOND
     """Maximum time (`early_time`) and number (`early`) of responses that wait for their request.

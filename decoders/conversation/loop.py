@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from kproxy.decoders.stream import Source
 
     class RequestFramer(Protocol):
-        """The interface to `conversation.requests.Requests` that the loop over requests needs.
+        """The members of `conversation.requests.Requests` that the loop over requests uses.
 
-        That module imports this one.
+        This is a protocol, because the module of that class imports this one.
         """
 
         side: Side

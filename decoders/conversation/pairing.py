@@ -76,7 +76,7 @@ class Pairing:
         self.deadline = _NEVER
         """Earliest capture time at which a waiting exchange or response can be overdue."""
         self.asked_from = 0 if opened else _NEVER
-        """Capture time from which on the capture holds the connection's requests."""
+        """Capture time since which the capture holds the connection's requests."""
 
     def presume(self) -> None:
         """Make responses orphans at once until a request comes; for connections whose requests were not captured."""
@@ -91,7 +91,8 @@ class Pairing:
         other: Callable[[int, Any], None],
         search: object,
     ) -> int:
-        """Process responses, and before each the client's items before it; returns the index of the next of `asked`.
+        """Process `answers` and, before each, the items in `asked` with lower keys; returns the index of the next item
+        in `asked`.
 
         `ask` is called for items other than requests in `asked` and, during a `search` for responses, for requests too;
         `other` is called for items other than responses in `answers`.
@@ -337,7 +338,7 @@ class Pairing:
     def keep(self, key: int, most: int, where: str) -> None:
         """Give up the oldest requests of each kind until at most `most` wait.
 
-        `where` says for the report which limit it is.
+        `where` names the limit in the report.
         """
         while len(self.outstanding) + self.repeats > most:
             oldest = next(iter(self.outstanding.values()))

@@ -20,7 +20,9 @@ MOST_OVER = 1024
 
 
 class Punctuality:
-    """Checks the time rules of a dialect. It is told of every request and response, and `check` reports late ones."""
+    """Checks the time rules of a dialect. The conversation passes every request and response to it; `check` reports
+    late ones.
+    """
 
     def __init__(self, dialect: Dialect, connection: Connection, memory: Memory) -> None:
         self._dialect = dialect

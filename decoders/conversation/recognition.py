@@ -14,9 +14,9 @@ from kproxy.decoders.schema.lookup import Definitions
 
 LONGEST_CLIENT_ID = 1024
 NEAR = 5
-"""How many versions above the newest known one a request in a connection's first frame may have."""
+"""Maximum number of versions by which the request in a connection's first frame may exceed the newest known version."""
 SURE = 3
-"""Score of `_score` from which on bytes are the client's, whatever the bytes of the other direction are."""
+"""Minimum result of `_score` that proves that bytes are the client's, whatever the other direction holds."""
 
 _HEADER = Struct(">ihhih")
 _SIZE = Struct(">i")

@@ -349,7 +349,7 @@ class Requests(Framer):
         return None if found is None else found[0]
 
     def _dialects_verdict(self, data: bytes) -> Verdict:
-        """The verdict on a stream's first bytes that are no Kafka request: a dialect's request, or another protocol."""
+        """The protocol of a stream whose first bytes are no Kafka request: a dialect's, or another protocol."""
         if len(data) < 6:
             return Verdict.MORE
         return Verdict.OTHER if self._in_dialect(data) is None else Verdict.WEAK
@@ -378,7 +378,7 @@ class Requests(Framer):
         return self._start(exchange)
 
     def _first(self, size: int) -> bytes | None:
-        """The first `size` bytes of the frame; fewer if the others are lost, None if the others may still arrive."""
+        """The first `size` bytes of the frame; fewer if the rest is lost, None if the rest may still arrive."""
         data = self.stretch.gather(self.position, size)
         if len(data) < size and self.position + len(data) >= self.stretch.end and not self.over:
             return None

@@ -20,9 +20,11 @@ MOST_CANDIDATES = 256
 LONGEST_CHAIN = 4096
 
 EFFORT = 2
-"""Maximum number of bytes, per searched byte, that may be decoded in vain for frames of one magnitude of size."""
+"""Limit on failed attempts: for each magnitude of a frame's size, at most this many bytes are decoded in vain per
+searched byte.
+"""
 TRIAL = 64
-"""Minimum number of decoded bytes that a refuted frame counts as."""
+"""Minimum cost of a refuted frame, in decoded bytes."""
 COPIES = 64
 """Number of copied bytes that cost as much as one decoded byte."""
 
@@ -44,8 +46,8 @@ class Judge(Protocol):
     def refute(self, start: int, end: int) -> int | None:
         """None if the frame [start, end) is proved, else the number of bytes that were decoded to refute it.
 
-        The number is 0 if the header alone refutes the frame. Such a refutation must cost nothing, because it depends
-        on the batches how much of the header `candidates` saw.
+        The number is 0 if the header alone refutes the frame. Such a refutation must cost nothing, because the ends of
+        batches decide how much of the header `candidates` saw.
         """
         ...
 
@@ -167,7 +169,7 @@ class Search:
             self.link_at += 4 + size
 
     def needed(self) -> int:
-        """The first offset whose bytes the search may still read."""
+        """Lowest offset of the bytes that the search may still read."""
         low = self.tested
         if self._candidates:
             low = min(low, *(begin for _, begin in self._candidates))

@@ -97,7 +97,7 @@ def _answered(session: Session, frame: Frame | None, token: Token | None, lifeti
 
 
 def _talks(session: Session) -> bool:
-    """Whether the mechanism's last message always has bytes, so that an unreadable token does not end the login."""
+    """Whether the mechanism's last token always has bytes; an unreadable token then does not end the login."""
     return (session.mechanism or "").startswith("SCRAM")
 
 

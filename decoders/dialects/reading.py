@@ -123,7 +123,9 @@ class _Reading:
         members = self.members
         name = members[DIALECT].text("a dialect's name")
         if not name or not all(part.isalnum() for part in name.split("-")):
-            raise members[DIALECT].error(f"{name!r} is not a dialect's name: letters and digits, with - between")
+            raise members[DIALECT].error(
+                f"{name!r} is not a dialect's name: it needs letters and digits, with single hyphens between them"
+            )
         port = members["port"].whole("port", 1, 65535) if "port" in members else None
         asks = cast("Asks", members["asks"].choice("asks", get_args(Asks)))
         request_header = self._header("requestHeader")

@@ -28,7 +28,7 @@ def show(body: Any, values: Struct, places: tuple[Place, ...], to_json: ToJson, 
 
 
 def form(plain: Any, data: Buffer, inside: Inside, to_json: ToJson, scope: Scope) -> Any:
-    """The JSON form of bytes with their content; `plain` is the form without: base64 text, or a withheld secret."""
+    """The JSON form of bytes with their decoded content; `plain` is that of the bytes alone: base64, or withheld."""
     decoded = inside.json(to_json, scope)
     scope.found.wrong |= inside.wrong
     if not inside.readable:

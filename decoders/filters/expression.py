@@ -1,10 +1,10 @@
 """A parsed filter: a tree that compiles to one function; the tree's text parses to the same tree.
 
 If an exchange does not have a field, any comparison with the field is false. If a field has several values, `any` is
-true if one value fits, `all` if all fit. Without either word one must fit, but all for the operators of NEGATIVE (`!=`,
-`not in`, `not contains`): `topic != a` means that no topic is a. Unknown values (`Unavailable`) follow three-valued
-logic: false and unknown is false, true or unknown is true. If the whole is unknown, the compiled filter raises
-Unavailable.
+true if one value fits, `all` if all fit. Without either word, one value must fit, but for the operators
+of NEGATIVE (`!=`, `not in`, `not contains`) all values must fit: `topic != a` means that no topic is a. Unknown values
+(`Unavailable`) follow three-valued logic: false and unknown is false, true or unknown is true. If the whole is unknown,
+the compiled filter raises Unavailable.
 """
 
 from __future__ import annotations
@@ -459,7 +459,7 @@ def _address_names(address: str) -> tuple[str, ...]:
 
 
 def _broker_test(test: Compare, address: Callable[[Any], Any], get: Getter) -> Predicate:
-    """A comparison with a broker: first by address, and only if that differs by node id, which may be unavailable."""
+    """A comparison with a broker: by address and, if the address differs, by node id, which may be unavailable."""
     other = test.operator in NEGATIVE
     if test.operator in SEARCHES:
         fits = _text_of(test)
@@ -500,7 +500,7 @@ def meant_errors(codes: Callable[[Any], Any], get: Getter) -> Callable[[Any], An
 def _error_test(test: Compare, value: Callable[[Any], Any]) -> Predicate:
     """A comparison with errors: for `==` and `in`, a response without errors has the error NONE.
 
-    Others need an error.
+    For any other operator the comparison is then false.
     """
     fits = _fits(test)
     none = test.operator in {"==", "in"} and 0 in test.values

@@ -41,19 +41,19 @@ FIELDS: Final[Mapping[str, str]] = {
     }.items()
     for name in names.split()
 }
-"""By field name of another language: this language's name, or words that say what to write instead."""
+"""For each field name of another language: this language's name, or words that say what to write instead."""
 
 OPERATORS: Final[Mapping[str, str]] = {
     "is": "==", "eq": "==", "equals": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
     "matches": "~", "like": "~", "contain": "contains", "includes": "contains",
 }  # fmt: skip
-"""By operator of another language: this language's operator."""
+"""For each operator of another language: this language's operator."""
 
 _NUMBER: Final = re.compile(r"-?[0-9]")
 
 
 def instead_of_field(word: str) -> str | None:
-    """A hint what to write instead of an unknown field; None if there is none."""
+    """A hint on what to write instead of an unknown field; None if there is none."""
     folded = word.casefold()
     if folded in KEYWORDS or folded in PREFIXES:
         return f"write {folded}, in small letters"
@@ -87,7 +87,7 @@ def comparison_with(word: str) -> str | None:
 
 
 def instead_of_operator(word: str, field: str) -> str | None:
-    """A hint what to write instead of a word that is not an operator; None if there is none."""
+    """A hint on what to write instead of a word that is not an operator; None if there is none."""
     folded = word.casefold()
     if folded in KEYWORDS:
         return f"write {folded}, in small letters"

@@ -489,12 +489,12 @@ class _Parser:
         if token.value == "(" and before.value in PREFIXES:
             return f"{before.value} takes no parentheses: {before.value} response.body.topics[].errorCode"
         if token.value[:1] in {"[", "{"} and before.value == "in":
-            return f"in takes its values in parentheses: in ({token.value.strip('[]{}')}, …)"
+            return f"'in' takes its values in parentheses: in ({token.value.strip('[]{}')}, …)"
         if token.kind is Kind.WORD and (meant := habits.instead_of_operator(token.value, before.value)) is not None:
             return meant
         has = self._next > 1 and self._tokens[self._next - 2].value == HAS
         if has and token.value in BY_SYMBOL:
-            return f"has tests only whether {before.value} is there; leave out has to compare"
+            return f"'has' only tests whether {before.value} is there; leave out 'has' to compare"
         return _HINTS.get(token.value)
 
     def _unexpected(self, expected: Iterable[Expected], what: str = "") -> _Stop:

@@ -91,7 +91,7 @@ def api_keys(value: Value) -> frozenset[int]:
 
 @cache
 def api_names() -> Mapping[str, Value]:
-    """Values by API name, current and older names: the API key, or the name itself if users' files define it."""
+    """The value for each current or older API name: the API key, or the name itself if users' files define it."""
     from kproxy.decoders.schema.apis import all_apis
 
     names: dict[str, Value] = {api.name: key for key, api in all_apis().items()}
@@ -117,7 +117,7 @@ def error_meanings() -> Mapping[int, tuple[tuple[int, Versions, str], ...]]:
 
 @cache
 def error_names() -> Mapping[str, Value]:
-    """Values by current error name: the error code, or the name itself if only some versions of an API use it."""
+    """The value for each current error name: its code, or the name itself if only some versions of an API use it."""
     from kproxy.decoders.schema.errors import all_errors
 
     names: dict[str, Value] = {error.name: code for code, error in all_errors().items()}
@@ -156,7 +156,7 @@ def _older_name(kind: Type, text: str) -> int | None:
 
 
 def choices(kind: Type) -> Mapping[str, Value]:
-    """All names of a type with a closed list of values, to their values; {} for other types."""
+    """The value for each name of a type with a closed list of values; {} for other types."""
     tables: dict[Type, Callable[[], Mapping[str, Value]]] = {
         Type.API: api_names,
         Type.ERROR: error_names,
@@ -255,7 +255,7 @@ def _quantity(text: str, units: Mapping[str, int], bare: int, example: str) -> i
     parts: int = 10 ** len(fraction)
     value, rest = divmod(int(whole + fraction) * scale, parts)
     if rest:
-        raise BadLiteral(f"{text!r} is finer than a nanosecond, or than a byte")
+        raise BadLiteral(f"{text!r} is not a whole number of nanoseconds or bytes")
     return value
 
 

@@ -223,7 +223,7 @@ ROWS: Final = (
     Row(
         "RequestHeader ResponseHeader",
         "correlationId",
-        "The client's number for the request; its response carries the same one.",
+        "The client's number for the request; its response carries the same number.",
     ),
     Row("RequestHeader", "requestApiKey", "Number of the requested API."),
     Row("RequestHeader", "requestApiVersion", "The version of the body here and of the response."),

@@ -22,8 +22,8 @@ ROWS: Final = (
     Row(
         "ProduceRequest",
         "timeoutMs",
-        "How long the leader waits for followers with acks -1. It bounds no queue, disk, quota or network, nor the "
-        "client's retries; when it runs out (error 7) the records stay written.",
+        "How long the leader waits for followers with acks -1. Time in queues, on disk, in quotas, on the network or "
+        "in the client's retries does not count. When the wait is over (error 7), the records stay written.",
     ),
     Row(
         "ProduceRequest",
@@ -226,12 +226,12 @@ ROWS: Final = (
         "ListOffsetsRequest",
         "replicaId",
         "Who asks.",
-        {-1: "a consumer, shown committed records only", -2: "a debugging tool, shown the log's end"},
+        {-1: "a consumer, which sees committed records only", -2: "a debugging tool, which sees the log's end"},
     ),
     Row(
         "ListOffsetsRequest",
         "topics[].partitions[].timestamp",
-        "Which offset is wanted: that of a time, or by a negative number a special one.",
+        "Which offset is wanted: the one at this time; a negative number asks for a special one.",
         {
             -1: "latest: the high watermark, or the last stable offset when reading committed",
             -2: "earliest: the first offset that the partition still has",
@@ -312,7 +312,7 @@ ROWS: Final = (
         "ListOffsetsResponse",
         "topics[].partitions[].timestamp",
         "The time of the record found.",
-        {-1: "none, as for earliest and latest, which are no records"},
+        {-1: "no time: earliest and latest are no records"},
     ),
     Row(
         "OffsetForLeaderEpochRequest",

@@ -36,7 +36,7 @@ ROWS: Final = (
     Row(
         "JoinGroupRequest",
         "rebalanceTimeoutMs",
-        "How long the others wait for this member to join again (max.poll.interval.ms).",
+        "How long the group waits for this member to join again (max.poll.interval.ms).",
         {-1: "as long as the session timeout"},
     ),
     Row(
@@ -229,7 +229,7 @@ ROWS: Final = (
         {
             0: "joins the group",
             -1: "leaves the group",
-            -2: "a static member goes and will come back",
+            -2: "a static member leaves and will come back",
             POSITIVE: "the epoch of the assignment that the member has reached",
         },
     ),

@@ -16,7 +16,9 @@ from kproxy.decoders.primitives import Buffer
 from kproxy.decoders.schema import errors
 
 WAIT_SHARE: Final = 0.9
-"""Share of its max wait from which on a Fetch counts as a long poll; its latency is then no sign of a slow broker."""
+"""A Fetch that takes at least this share of its max wait counts as a long poll; its latency is then no sign of a slow
+broker.
+"""
 
 _OFFSET: Final = struct.Struct(">q")
 

@@ -97,7 +97,7 @@ class AvroViewer(CompilingViewer[Read]):
 
 @lru_cache(maxsize=1000)
 def reader_of(schema: Schema) -> Read | ViewError:
-    """The function that decodes a value of the schema; if it is no Avro schema, a ViewError, returned."""
+    """The function that decodes a value of the schema; if the schema is invalid, returns a ViewError."""
     try:
         names: dict[str, Any] = {}
         root = _parse(schema.parts, names)

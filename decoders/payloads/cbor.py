@@ -29,7 +29,9 @@ class CborViewer:
     plain = False
 
     def guess(self, payload: Payload, schemas: Schemas) -> str | None:
-        """Accepts only CBOR's own tag, and maps with string keys: almost any bytes begin with some CBOR value."""
+        """Accepts only payloads with CBOR's own tag and maps with string keys: almost any bytes begin with some CBOR
+        value.
+        """
         del schemas
         data = payload.data
         described = data.startswith(SELF_DESCRIBED)

@@ -24,7 +24,7 @@ MOST_STEPS: Final = 500_000
 Nested references could multiply them without limit.
 """
 _COMPARED: Final = 100
-"""Number of comparisons of two elements that count as one step."""
+"""Number of comparisons between two elements that together count as one step."""
 
 
 class JsonSchemaViewer(SchemaViewer):

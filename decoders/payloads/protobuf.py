@@ -137,7 +137,9 @@ class Types:
 
 @lru_cache(maxsize=1000)
 def types_of(schema: Schema) -> Types | ViewError:
-    """The message types of a schema; if its descriptors are invalid or contradictory, a ViewError, returned."""
+    """The message types of a schema. If its descriptors are invalid or contradictory, a ViewError is returned, not
+    raised.
+    """
     from google.protobuf.descriptor_pool import DescriptorPool
 
     try:
@@ -209,7 +211,7 @@ def _known(name: str) -> FileDescriptorProto | None:
 
 
 def _message(message: Message, types: Types) -> Any:
-    """The value of a message for JSON; Protobuf's parser has limited its nesting."""
+    """The value of a message for JSON. The recursion is bounded, because Protobuf's parser limits nesting."""
     package, _, name = message.DESCRIPTOR.full_name.rpartition(".")
     if package == "google.protobuf":
         if name in WRAPPERS:

@@ -61,7 +61,7 @@ def type_name(number: int) -> str:
 
 
 def key_json(key: bytes) -> tuple[dict[str, Any], bool]:
-    """A control record's key as JSON, and whether that accounts for all its bytes. Raises RecordsError."""
+    """(A control record's key as JSON, whether all bytes of the key were decoded). Raises RecordsError."""
     if len(key) < _KEY.size:
         text = f"a control record's key of {counted(len(key), 'byte')}"
         raise RecordsError(Code.TRUNCATED, text, len(key), part="key")
@@ -70,7 +70,7 @@ def key_json(key: bytes) -> tuple[dict[str, Any], bool]:
 
 
 def value_json(number: int, value: bytes, to_json: ToJson) -> tuple[dict[str, Any], bool] | None:
-    """A control record's value as JSON, and whether that accounts for all its bytes; None for an unknown type.
+    """(A control record's value as JSON, whether all bytes of the value were decoded); None for an unknown type.
 
     A version newer than the known ones may have more fields. Raises RecordsError.
     """

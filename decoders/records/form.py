@@ -84,7 +84,7 @@ class RecordsForm(dict[str, Any]):
 
     `troubles` are faults that become problems of the exchange; `left_out` counts those beyond the message's allowance,
     which are dropped. If the field is not `aligned` to batches (a piece of a snapshot, KIP-630), "truncatedHead" is the
-    number of leading bytes that belong to a batch of the piece before.
+    number of leading bytes that belong to a batch of the previous piece.
     """
 
     troubles: list[Trouble]
@@ -124,8 +124,8 @@ class RecordsForm(dict[str, Any]):
     ) -> Iterator[tuple[int, list[dict[str, Any]] | RecordsText]]:
         """Open the batches piece by piece, once; yields (index of the batch, its next records).
 
-        Each batch comes at least once, even an empty one. After its last piece, all members of a batch are set but
-        "records". The parameters are those of `open`.
+        Each batch comes at least once, even an empty one. After its last piece, all members of a batch except "records"
+        are set. The parameters are those of `open`.
         """
         if self._parsed is None:
             return
@@ -144,7 +144,9 @@ class RecordsForm(dict[str, Any]):
         self._records, self._parsed = b"", None
 
     def is_abort(self, index: int) -> bool:
-        """Whether the control batch at `index` aborts its transaction. Always False after the batches were opened."""
+        """Whether the control batch at `index` aborts its transaction. Valid only until the batches are opened; False
+        afterwards.
+        """
         if self._parsed is None:
             return False
         records = open_batch(self._records, self._parsed.batches[index], most=1).records
@@ -207,7 +209,9 @@ def _plain(opened: Opened, header: dict[str, Any], view: View, topic: str | None
 
 
 def _complete(header: dict[str, Any], records: list[Record]) -> None:
-    """Add base offset and record count to the header of a message set, in JSON order; only the messages have them."""
+    """Add base offset and record count to the header of a message set, in JSON order; these are known only from its
+    messages.
+    """
     rest = dict(header)
     size = rest.pop("sizeInBytes")
     header.clear()
@@ -279,7 +283,7 @@ def _control(
 def _with_inside(data: bytes, inside: tuple[dict[str, Any], bool] | None, *, hidden: bool) -> dict[str, Any]:
     """The JSON form of bytes with the content decoded from them.
 
-    `inside` is (content, whether it accounts for all bytes).
+    `inside` is (content, whether all bytes were decoded).
     """
     plain: dict[str, Any] = in_base64(data)
     if inside is None:

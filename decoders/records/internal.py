@@ -37,7 +37,7 @@ _LARGEST: Final = 0x7FFF
 class Body:
     """The message in a key or value: its definition, its `version`, and the offset at which it begins.
 
-    It ends at the end.
+    It extends to the last byte.
     """
 
     message: Message

@@ -691,7 +691,7 @@ def _check(crc: Node, valid: bool) -> None:
 
 
 def _bits(attributes: Node, bits: Mapping[str, Any]) -> None:
-    """Add a node below the attributes for each entry of `bits`: the name of a bit, or of several, and its meaning."""
+    """Add a node below the attributes for each entry of `bits`: (name of a bit or of several bits, meaning)."""
     for name, value in bits.items():
         node = Node(name, BITS, attributes.start, attributes)
         node.end, node.value = attributes.end, value

@@ -37,8 +37,6 @@ PLACES: Final[Mapping[int, Lists]] = {
 }
 """Where messages have their records, by API key (Produce, Fetch, FetchSnapshot, ShareFetch)."""
 
-"""API key of Envelope, which may enclose any of these messages (KIP-590)."""
-
 UNALIGNED: Final = "unalignedRecords"
 """Name of the field whose bytes may begin within a batch."""
 

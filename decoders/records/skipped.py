@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-"""API key."""
-
 BELOW: Final = "below_fetch_offset"
 ABORTED: Final = "aborted"
 ABORT: Final = 0

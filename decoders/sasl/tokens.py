@@ -3,7 +3,7 @@
 PLAIN (RFC 4616), SCRAM (RFC 5802, with Kafka's extension "tokenauth" of KIP-48) and OAUTHBEARER (RFC 7628, with the
 extensions of KIP-342) are decoded; GSSAPI is only recognised. The mechanism is inferred from the message's form,
 because a capture may lack the handshake that named it. A message of any other form is not decoded. `decoders.secrets`
-defines which parts are secret; unknown attributes of SCRAM are.
+defines which parts are secret; unknown attributes of SCRAM are secret.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def _unescaped(name: str) -> str:
 def _oauthbearer(text: str) -> Token | None:
     """Decode a message of OAUTHBEARER. None if the text has another form.
 
-    It is a header as in SCRAM, then "key=value" pairs separated by bytes 0x01; "auth" holds the bearer token.
+    A message is a header as in SCRAM, then "key=value" pairs separated by bytes 0x01; "auth" holds the bearer token.
     """
     header = _GS2_HEADER.match(text)
     if header is None or text[header.end() : header.end() + 1] != "\1" or not text.endswith("\1\1"):

@@ -29,7 +29,7 @@ class Additions:
     def names(self) -> dict[str, frozenset[int]]:
         """API keys and request types of dialects by name.
 
-        A dialect's also by a name such as "coordinator-draft-1.Ping".
+        A request type also has a name with its dialect's name in front: "coordinator-draft-1.Ping".
         """
         found: dict[str, frozenset[int]] = {}
         for message in self.messages:

@@ -49,8 +49,8 @@ class Element:
     def object(self, what: str, required: Collection[str] = (), optional: Collection[str] = ()) -> dict[str, Element]:
         """The members of an object, by name.
 
-        Raises DefinitionError unless it is an object that has all `required` members and no others than `optional`
-        ones. `what` names the object in the error.
+        Raises DefinitionError unless it is an object that has all `required` members and no further members than the
+        `optional` ones. `what` names the object in the error.
         """
         if not isinstance(self.value, dict):
             raise self.error(f"{what} must be an object")

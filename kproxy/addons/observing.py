@@ -74,7 +74,7 @@ class Observers:
             self._guard(place, place.observer.close)
 
     def _begin(self, reader: Reader) -> None:
-        """Parses the observers' filters; the definitions are loaded by then, whose names the filters may use."""
+        """Parses the observers' filters. The definitions must be loaded before, because filters may use their names."""
         self._begun = True
         if any(_wants_findings(place.observer) for place in self._places):
             from kproxy.captures.findings.live import LiveFindings

@@ -29,9 +29,9 @@ class Exit(IntEnum):
 
 MEANINGS: dict[Exit, str] = {
     Exit.OK: "done",
-    Exit.CONDITION: "the condition that was asked about holds",
+    Exit.CONDITION: "the condition that the command checks holds",
     Exit.USAGE: "wrong command line or configuration",
-    Exit.INPUT: "input unreadable or cut (what could be read was written before)",
+    Exit.INPUT: "input unreadable or cut (the readable part was written)",
     Exit.CONNECT: "cannot connect or listen",
     Exit.PERMISSION: "permission denied",
     Exit.EMPTY: "nothing was found (with --fail-on empty)",

@@ -23,7 +23,7 @@ OUTPUT_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 LONGEST_LINE = 500
-"""Characters; longer lines of an error message are shortened."""
+"""Maximum number of characters of a line of an error message; longer lines are shortened."""
 
 
 class LazyGroup(click.Group, settings.LazyMarker):
@@ -99,7 +99,7 @@ class LazyGroup(click.Group, settings.LazyMarker):
             if error.errno not in OUTPUT_ERRORS:
                 return _unexpected(error)
             _drop(sys.stdout)
-            # the system's text, as a library's may be anything
+            # the system's own text, because an error from a library may have any text
             _show(Failure(f"{error.filename or 'the output'}: {os.strerror(error.errno)}"), Exit.USAGE)
             return Exit.USAGE
         except Exception as error:  # noqa: BLE001 (the last line of defence: everything else is a bug of kproxy)

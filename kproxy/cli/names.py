@@ -23,7 +23,7 @@ class Named:
     message: str | None = None
 
     def messages(self, definitions: Definitions, kind: str | None = None) -> list[list[Message]]:
-        """For each message meant, all its definitions; `kind` selects request or response."""
+        """For each message that the name denotes, all its definitions; `kind` selects request or response."""
         if self.message is not None:
             return [[one for one in definitions.messages() if one.name == self.message]]
         kinds = [self.kind or kind] if self.kind or kind else ["request", "response"]

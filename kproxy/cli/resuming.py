@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from kproxy.captures.export.partial import Partial
 
 _ELSEWHERE = frozenset({"captures", "target", "jobs", "resume"})
-"""Parameters whose values are not compared: they do not affect the output, or are the captures, compared by stamp."""
+"""Parameters whose values are not compared: they do not affect the output, or are the captures, whose stamps are
+compared instead.
+"""
 
 
 def made_of(context: click.Context, captures: Sequence[Path], files: Iterable[Path]) -> Mapping[str, Any]:
@@ -54,7 +56,7 @@ def destination(
 ) -> Iterator[tuple[BinaryIO, Partial | None]]:
     """The output as in kproxy.cli.terminal.output; with `parts` (from `made_of`) a file that can be resumed.
 
-    Raises Failure (exit 2) as `output`, and if an existing partial file cannot be resumed.
+    Raises Failure (exit 2) for the reasons of `output`, and if an existing partial file cannot be resumed.
     """
     if parts is None or target is None:
         with output(target, read) as out:

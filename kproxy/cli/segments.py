@@ -42,7 +42,7 @@ def export(reader: SegmentReader, form: str, out: BinaryIO) -> None:
 
 
 def stats(reader: SegmentReader) -> None:
-    """Prints a summary of each segment. Raises CaptureError as `export`."""
+    """Prints a summary of each segment. Raises CaptureError if one could not be read to its end."""
     from kproxy.captures.export.encoding import encode
     from kproxy.captures.export.segments import segment_json
     from kproxy.captures.segments import Segment

@@ -48,8 +48,8 @@ def lacking() -> bool:
 def opened(master: str | None, *, queries: bool = False) -> Iterator[Any]:
     """A SparkSession, ended with the block; Java's messages go to a file in the cache unless -v is given.
 
-    `queries` is as in captures.spark.session.start. Raises Failure: exit 2 if Spark or Java is missing, 4 if Spark does
-    not start (for example because the master cannot be reached), 3 if a query fails.
+    `queries` has the meaning that it has in captures.spark.session.start. Raises Failure: exit 2 if Spark or Java is
+    missing, 4 if Spark does not start (for example because the master cannot be reached), 3 if a query fails.
     """
     if lacking():
         raise Failure(NO_SPARK, Exit.USAGE)

@@ -35,7 +35,10 @@ def can_paint(*, keys_from_stdin: bool = True) -> bool:
 
 
 def standard_output() -> BinaryIO:
-    """Standard output for bytes; with python -u in a buffer, as unbuffered output loses the rest of short writes."""
+    """Standard output for bytes.
+
+    With python -u it gets a buffer, because unbuffered output loses the rest of a short write.
+    """
     out = sys.stdout.buffer
     return open(out.fileno(), "wb", closefd=False) if isinstance(out, io.RawIOBase) else out
 

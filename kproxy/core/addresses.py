@@ -185,7 +185,7 @@ class Reader:
         """Skips `size` bytes; returns the position before them. Raises DecodeError if fewer bytes remain."""
         start = self.position
         if size < 0 or start + size > self.end:
-            raise self.fail(Code.TRUNCATED, f"{counted(size, 'byte')} wanted, {self.end - start} there")
+            raise self.fail(Code.TRUNCATED, f"{counted(size, 'byte')} expected, {self.end - start} left")
         self.position = start + size
         return start
 
@@ -211,7 +211,7 @@ class Reader:
         """
         value = self.varint() - 1 if self.flexible else self.integer(size)
         if value < -1 or value > self.end - self.position:
-            raise self.fail(Code.BAD_LENGTH, f"length {value}, {counted(self.end - self.position, 'byte')} there")
+            raise self.fail(Code.BAD_LENGTH, f"length {value}, {counted(self.end - self.position, 'byte')} left")
         return value
 
     def tags(self) -> list[tuple[int, int, int, int]]:
@@ -223,7 +223,7 @@ class Reader:
         count = self.varint()
         if 2 * count > self.end - self.position:
             left = self.end - self.position
-            raise self.fail(Code.BAD_LENGTH, f"{counted(count, 'tagged field')}, {counted(left, 'byte')} there")
+            raise self.fail(Code.BAD_LENGTH, f"{counted(count, 'tagged field')}, {counted(left, 'byte')} left")
         for _ in self.many(count, "tagged fields"):
             start = self.position
             tag = self.varint()

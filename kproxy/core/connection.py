@@ -648,7 +648,9 @@ class Connection:
         if isinstance(plan, Watch) or walker is None:
             data = frame.data()
             if plan is STRAY and self._shared.book.known.search(data).address is not None:
-                raise _WithheldError(f"its request is no longer known, as {MAX_NOTED} others wait for responses")
+                raise _WithheldError(
+                    f"its request is no longer known, as {MAX_NOTED} other requests wait for responses"
+                )
             self._release(frame, commands)
             return [], self._check(plan, data, commands)
         at = walker.at
@@ -709,7 +711,7 @@ class Connection:
                 changes = [Change(name, f"tag {plan.tag}", "blanked under an unused tag, for lack of space")]
                 fitting = rewrite.retagged(data, tags, plan.tag)
             if fitting is None:
-                raise _WithheldError("it has no room for other addresses, and no tag is free")
+                raise _WithheldError("it has no room for kproxy's addresses, and no tag is free")
             new = fitting
         return new, changes
 

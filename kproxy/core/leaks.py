@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 Address = tuple[str, int]
 
 _LENGTH_ENDS = [{size, size + 1 if size < 127 else (size + 1) >> 7} for size in range(256)]
-"""By size of a host in bytes: values that the byte before the host may have, the last byte of the host's length field.
+"""By size of a host in bytes: the possible values of the byte before the host, which is the last byte of the host's
+length field.
 
 The length has two bytes or is a varint. With another byte there, the host is only the end of a longer one ("kafka" in
 "proxy.kafka").
@@ -24,9 +25,11 @@ TOLD = 4096
 LONGEST_HOST = 255
 """Longest host name in bytes; DNS allows no longer ones."""
 SEARCHED = 32 << 20
-"""Maximum number of bytes that one search scans, summed over all ports: some hundredths of a second."""
+"""Maximum number of bytes that one search scans, summed over all ports; a search of so many takes some hundredths of a
+second.
+"""
 COMPARED = 50_000
-"""Maximum number of comparisons with hosts in one search: some hundredths of a second."""
+"""Maximum number of comparisons with hosts in one search; so many take some hundredths of a second."""
 
 
 @dataclass(slots=True)

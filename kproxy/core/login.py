@@ -113,7 +113,7 @@ def _oauthbearer(mechanism: str, who: Credentials, version: int) -> Generator[As
     """Authenticates with OAUTHBEARER (RFC 7628); returns the session lifetime in ms.
 
     A broker that refuses the token first sends a message with the reason; it sends the error only after kproxy has
-    answered that.
+    answered this message.
     """
     del mechanism
     pairs = {"auth": f"Bearer {who.token}", **who.extensions}

@@ -17,14 +17,17 @@ MAX_NOTED = 4096
 SHORTEST_REQUEST = 8
 """Shortest length of a Kafka request in bytes, without the length field; a shorter frame is a bare SASL token."""
 SOME_NOTES, MOST_NOTES = 8, 64
-"""Number of notes at which they are recorded as one batch: SOME_NOTES if the newest is of a response, else MOST_NOTES.
+"""Number of queued notes at which all of them are recorded as one batch: SOME_NOTES if the newest note is about a
+response, else MOST_NOTES.
 
 Recording a batch delays the next message. After a response the next message is usually some time away, so smaller
 batches are recorded there.
 """
 
 UNACKNOWLEDGED = 1 << 28
-"""Bytes sent by one side after which the recording gets an ACK of the other, so that no TCP window looks full."""
+"""Number of bytes from one side after which the recording gets an ACK of the other side, so that no TCP window looks
+full.
+"""
 
 
 class Passing:
@@ -142,7 +145,7 @@ class Notes:
         self.size = 0
 
     def add(self, size: int, call: Callable[..., None], arguments: tuple[Any, ...], answer: bool = False) -> None:
-        """Queues `call(*arguments)`, which records about `size` bytes; `answer` says that these are of a response."""
+        """Queues `call(*arguments)`, which records about `size` bytes; `answer` says that it records a response."""
         self.calls.append((call, arguments))
         self.size += size
         count = len(self.calls)

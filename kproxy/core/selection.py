@@ -122,7 +122,7 @@ class Selection:
         return excluded
 
     def rest(self, side: int) -> bytes:
-        """The bytes of `side` that are still kept back, when that direction ends."""
+        """Returns the bytes of `side` that are still held back; to be called when that direction ends."""
         way = self._ways[side]
         head, way.head = way.head, b""
         return head

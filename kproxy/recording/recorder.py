@@ -80,7 +80,8 @@ class Recorder:
         both may be called from the writer's thread.
 
         `choice` selects the bytes that are recorded (None: all). At most `queue_max` bytes wait for the thread (None:
-        `queue_bytes()`). A write has up to `batch_bytes` bytes, or eight times as many with `threaded`, plus one read.
+        `queue_bytes()`). A write has up to `batch_bytes` bytes (with `threaded` eight times as many), plus the bytes of
+        one read.
         """
         self._batch_bytes = batch_bytes
         self._schedule = schedule
@@ -278,7 +279,7 @@ class Flow(Pair):
     ) -> None:
         """Makes several packets for `size` bytes of the connection.
 
-        `view` holds the first of them, the others are not recorded.
+        `view` holds the first of these bytes; the rest is not recorded.
         """
         buffers: Buffers = []
         total = packets = 0

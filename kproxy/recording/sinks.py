@@ -136,7 +136,7 @@ class File:
         total = self._total
         comments = []
         if total.excluded:
-            comments.append(f"{counted(total.excluded, 'exchange')} left out, as --record says")
+            comments.append(f"{counted(total.excluded, 'exchange')} left out by --record")
         if self._failure:
             comments.append(f"{failed}: {self._failure}")
         block = statistics(time.time_ns(), total.packets + total.dropped, total.dropped, comments)

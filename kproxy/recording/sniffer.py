@@ -98,7 +98,9 @@ class Sniffer:
             self._device.close()
 
     def _take(self, *, last: bool = False) -> None:
-        """Records the packets that have arrived; with `last`, also reads the kernel's counters before their time."""
+        """Records the packets that have arrived; with `last`, also reads the kernel's counters, even if they are not
+        due.
+        """
         batch = Batch()
         gone = None
         new = 0

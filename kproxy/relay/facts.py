@@ -37,7 +37,7 @@ def connection_facts(
 
     `target` is the address that kproxy dialled, `way` names the listener that the client used ("the bootstrap
     listener"), `through` is the proxy between kproxy and the broker. If the connection to the broker failed, `broker`
-    is None and `refusal` says how.
+    is None and `refusal` says why.
     """
     facts = []
     if client.peer is not None and client.transport is not None:

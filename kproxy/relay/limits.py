@@ -38,7 +38,7 @@ class Share:
 
     @classmethod
     def of(cls, nodes: int, clusters: int = 1) -> Share:
-        """The limits of one of `clusters` clusters; all together get at most a quarter of the available descriptors."""
+        """The limits of each of `clusters` clusters; together they get at most a quarter of the free descriptors."""
         files = _open_files()
         each = min(nodes * MOST_PER_LISTENER, _spare(files) // 4 // clusters)
         return cls(nodes, each, f"the limit of {files} open files")

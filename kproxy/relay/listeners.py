@@ -90,7 +90,7 @@ class Listeners:
         return None
 
     def _unserved(self, topic: str, node: Node, reason: str) -> None:
-        text = f"no listener for {node.name} and others: {reason}; clients get a port that refuses connections"
+        text = f"no listener for {node.name} and further nodes: {reason}; clients get a port that refuses connections"
         self._warn(f"listeners-{topic}", text)
 
     def nowhere(self) -> int:
@@ -109,7 +109,7 @@ class Listeners:
         if port != wanted:
             self._warn(
                 f"port-{node.name}",
-                f"port {wanted} of {node.name} is taken: its listener uses {port}, maybe not after a restart",
+                f"port {wanted} of {node.name} is taken: its listener uses {port}; after a restart, maybe another port",
             )
         self._take(port, sockets, node)
         return port

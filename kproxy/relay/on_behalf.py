@@ -57,7 +57,7 @@ class OnBehalf:
         try:
             found = credentials.load(self._settings)
         except credentials.CredentialsError as error:
-            raise LoginError(f"cannot be authenticated to: {error}") from None
+            raise LoginError(f"cannot authenticate kproxy: {error}") from None
         return login(self._settings.mechanism, found, version)
 
     def begin(self) -> None:

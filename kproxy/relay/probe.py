@@ -154,7 +154,7 @@ async def _log_in(sasl: SaslSettings, reader: asyncio.StreamReader, transport: A
         try:
             return login(sasl.mechanism, credentials.load(sasl), version)
         except credentials.CredentialsError as error:
-            raise LoginError(f"cannot be authenticated to: {error}") from None
+            raise LoginError(f"cannot authenticate kproxy: {error}") from None
 
     clock = asyncio.get_running_loop().time
     gate = Gate(definitions(), steps)

@@ -389,7 +389,9 @@ class Relay:
         await self.tls.spoken(protocol)
 
     def recorded(self, target: Address, peer: Address | None) -> Address | None:
-        """The broker's address for the recording; `target` is the address dialled, `peer` the address connected."""
+        """The broker's address for the recording; `target` is the address that kproxy dialled, `peer` that of the
+        socket's other end.
+        """
         return tunnel.recorded(self._tunnel, target, peer)
 
     def facts(self, link: Link, *, refusal: str = "") -> list[str]:
@@ -540,9 +542,9 @@ class Link:
 
     @property
     def waits_for_broker(self) -> bool:
-        """Whether kproxy does not read from the client until the broker is connected.
+        """Whether kproxy reads nothing from the client, because it still connects or authenticates to the broker.
 
-        That has a deadline of its own.
+        Both have a deadline of their own.
         """
         return self._core is None or self._authenticating
 

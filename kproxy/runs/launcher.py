@@ -162,7 +162,7 @@ class RelayProcess:
     def _last_words(self, code: int) -> str:
         self._stderr.seek(0)
         lines = self._stderr.read().decode("utf-8", "replace").strip().splitlines()
-        return f"the {self.called} did not start (exit {code}): {lines[-1] if lines else 'it said nothing'}"
+        return f"the {self.called} did not start (exit {code}): {lines[-1] if lines else 'it printed nothing'}"
 
     def _read_events(self) -> None:
         assert self._process.stdout is not None  # noqa: S101

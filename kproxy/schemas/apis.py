@@ -63,7 +63,7 @@ def _of_confluent(get: Get, url: str, kind: IdKind, value: int | str) -> Schema:
 def _add_references(
     get: Get, url: str, type_: SchemaType, answer: dict[str, Any], parts: dict[str, Part], asked: set[str]
 ) -> None:
-    """Adds the schemas that `answer` refers to to `parts`; a schema comes after those that it refers to.
+    """Adds to `parts` the schemas that `answer` refers to; a schema comes after those that it refers to itself.
 
     `asked` holds the names that were fetched already.
     """

@@ -116,7 +116,7 @@ def _status(status: int) -> str:
     if status == 404:
         return "not found (404)"
     if 300 <= status < 400:
-        return f"the registry redirects to another address ({status}): give that one"
+        return f"the registry redirects to another address ({status}): give the new address"
     return f"the registry answers {status}"
 
 

@@ -16,7 +16,7 @@ from kproxy.schemas.http import Access, Http, RefusedError, UnreachableError
 NOT_FOUND_SECONDS: Final = 300.0
 """Seconds until a schema that the registry does not have is requested again."""
 REFUSED_SECONDS: Final = 30.0
-"""Seconds until a schema is requested again that the registry refused otherwise than by 404 (not found)."""
+"""Seconds until a schema is requested again that the registry refused with a status other than 404 (not found)."""
 PAUSE_SECONDS: Final = 30.0
 """Seconds until an unreachable registry is tried again; doubles with each failure, up to LONGEST_PAUSE."""
 LONGEST_PAUSE: Final = 600.0

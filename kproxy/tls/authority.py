@@ -26,7 +26,7 @@ KEY_FILE, CERTIFICATE_FILE = "ca-key.pem", "ca.pem"
 LIFE = timedelta(days=5 * 365)
 LEAF_LIFE = timedelta(days=7)
 SKEW = timedelta(hours=1)
-"""How far a client's clock may be behind kproxy's: certificates are valid from that much earlier."""
+"""How far a client's clock may be behind kproxy's: certificates are valid from this long before they are made."""
 ALIAS = b"kproxy"
 """Name of the certificate's entry in a truststore."""
 

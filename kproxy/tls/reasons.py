@@ -42,8 +42,11 @@ def of_client(failure: HandshakeError, *, minted: bool) -> str:
         return _silent(failure) or "closed the connection during the TLS handshake"
     reason = error.reason or str(error)
     if "ALERT" in reason and any(alert in reason for alert in _NOT_TRUSTED):
-        advice = "give it the CA that `kproxy ca` exports" if minted else "it needs the CA of --tls-in's certificate"
-        return f"refuses kproxy's certificate ({_alert(reason)}): {advice}, and the name or address must be in it"
+        advice = "the CA that `kproxy ca` exports" if minted else "the CA of --tls-in's certificate"
+        return (
+            f"refuses kproxy's certificate ({_alert(reason)}): the client needs {advice}, "
+            "and the certificate must name the host that the client connects to"
+        )
     if reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE":
         return "shows no certificate, which --tls-in-ca asks for"
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -70,7 +73,7 @@ def of_broker(failure: HandshakeError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         said = error.verify_message
         if error.verify_code in _NAME_MISMATCH:
-            return f"has a certificate of another name ({said}): --tls-out-name says which name to expect"
+            return f"has a certificate for another name ({said}): --tls-out-name says which name to expect"
         if error.verify_code == _EXPIRED:
             return f"has a certificate that does not verify: {said}"
         return f"has a certificate that does not verify ({said}): --tls-out-ca takes the CA to trust"
@@ -80,7 +83,8 @@ def of_broker(failure: HandshakeError) -> str:
         return f"refuses kproxy's certificate, or requires one: --tls-out-cert ({_alert(reason)})"
     if any(word in reason for word in _NOTHING_SHARED):
         return (
-            f"and kproxy share no TLS version or cipher, or it wants a certificate: --tls-out-cert ({_alert(reason)})"
+            "and kproxy share no TLS version or cipher, "
+            f"or the broker wants a certificate: --tls-out-cert ({_alert(reason)})"
         )
     return f"has a TLS error: {_alert(reason)}"
 

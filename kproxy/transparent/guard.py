@@ -119,5 +119,5 @@ class Guard:
                 await self._answer(await self._start(claimed, install=False))
         self._warn(
             "guardian-gone",
-            "the guardian of the rules was killed repeatedly; it is not started again after the current one",
+            "the guardian of the rules was killed repeatedly; if this one is killed too, no other takes its place",
         )

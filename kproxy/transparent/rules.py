@@ -70,7 +70,7 @@ class Rules:
         return tuple(hooks)
 
     def install(self) -> list[Command]:
-        """The commands that install the rules, in an order in which no packet meets only a part of them."""
+        """The commands that install the rules, in an order that never lets a packet meet only some of the rules."""
         return [command for family in self.families for command in self._install(family)]
 
     def release(self) -> list[Command]:

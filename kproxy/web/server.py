@@ -25,7 +25,7 @@ TOKEN_BYTES: Final = 32
 _TOKEN: Final = "token"  # noqa: S105 (its name in a URL)
 _FONT_SIZE: Final = 16
 SHUTDOWN_SECONDS: Final = 3.0
-"""Seconds that connected browsers get to learn of the end."""
+"""Seconds that connected browsers have to learn that the server ends."""
 
 _POLICY: Final = (
     "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "

@@ -145,7 +145,7 @@ def told_of(running: RelayProcess, text: str) -> bool:
     [
         (sasl.PASSWORD, ""),
         ("wrong", "refuses kproxy's credentials: SASL_AUTHENTICATION_FAILED"),
-        (None, "cannot be authenticated to"),
+        (None, "cannot authenticate kproxy"),
     ],
 )
 def test_a_check_before_the_run_authenticates(

@@ -154,7 +154,7 @@ def _offered(reader: Reader, path: Path) -> Served:
 
 
 def _audited(reader: Reader, selection: Selection) -> Audit:
-    """The audit of the selected exchanges. From all others it learns API versions and topic names only."""
+    """The audit of the selected exchanges. From the other exchanges it learns only API versions and topic names."""
     from kproxy.captures.analysis.audit import Audit
     from kproxy.decoders.exchange import Exchange
 

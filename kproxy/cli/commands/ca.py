@@ -13,7 +13,7 @@ from kproxy.cli.terminal import forcing, output, refuse_existing
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _LEAST_PASSWORD = 6
-"""Characters; Java's keytool refuses truststores with shorter passwords."""
+"""Minimum length in characters of a truststore's password: Java's keytool refuses truststores with shorter ones."""
 
 
 @click.command()

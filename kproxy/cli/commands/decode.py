@@ -31,7 +31,7 @@ NOT_IN_DUMPS = str.maketrans("", "", string.hexdigits + " \t\r\n")
 MOST_TEXT = 1 << 20
 """Longest text, in characters, that may be a binary message: longer messages hold bytes that are not text."""
 READINGS = 10
-"""How many of the other readings that fit are listed without --all."""
+"""Maximum number of further readings that are listed without --all."""
 
 
 @click.command()

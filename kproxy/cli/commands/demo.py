@@ -138,7 +138,7 @@ def _show(relay: RelayProcess, traffic: Traffic, record_to: Path | None) -> None
                     upstream=traffic.bootstrap,
                     listening=(relay.bootstrap,),
                     recording=None if record_to is None else relay.recording,
-                    ours=False,  # cluster and clients end with the demo, so leaving needs no question
+                    ours=False,  # the cluster and the clients end with the demo, so the UI quits without a question
                     indexer_ended=lambda: indexer.ended,
                 ),
                 viewers=Viewing().chooser(),

@@ -124,7 +124,7 @@ def message_path() -> Iterator[Fact]:
     from kproxy.captures.formats.compiled import COMPILED as RECORDING
     from kproxy.core.compiled import COMPILED
 
-    yield _compiled("relay's path", "some microseconds a message slower", compiled=COMPILED and RECORDING)
+    yield _compiled("relay's path", "slower by some microseconds per message", compiled=COMPILED and RECORDING)
 
 
 def _compiled(name: str, otherwise: str, *, compiled: bool) -> Fact:
@@ -215,7 +215,7 @@ def open_files() -> Iterator[Fact]:
     unlimited = hard == resource.RLIM_INFINITY
     limit = "unlimited" if unlimited else str(hard)
     state = "ok" if unlimited or hard >= FEW_FILES else "note"
-    yield Fact("open files", state, f"{soft}, raised to {limit} while forwarding (two a connection)")
+    yield Fact("open files", state, f"{soft}, raised to {limit} while forwarding (two per connection)")
 
 
 def terminal() -> Iterator[Fact]:

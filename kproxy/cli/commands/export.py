@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kproxy.decoders.view import View
 
 SMALL = 16 << 20
-"""Size of captures in bytes below which further processes would cost more than they save."""
+"""Size of captures in bytes below which more processes would cost more time than they save."""
 
 
 @click.command()
@@ -298,7 +298,10 @@ def _redaction(
     *,
     show_secrets: bool,
 ) -> Redaction | None:
-    """Overwrites bytes that the output must not hold; None if there are none, as text formats withhold secrets."""
+    """The redaction that overwrites secrets, payloads or hosts; None if nothing is to be overwritten.
+
+    Text formats need none for secrets, because they withhold them.
+    """
     from kproxy.captures.redaction import HOSTS, SECRETS
     from kproxy.captures.redaction.exchanges import Redaction
 

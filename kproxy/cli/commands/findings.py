@@ -185,7 +185,9 @@ def command(
     for line in report_lines(form, report):
         click.echo(line)
     for kind, number in findings.engine.evicted.items():
-        settings.warn(f"too many to watch at the same time: findings about {counted(number, kind)} may be missing")
+        settings.warn(
+            f"the rules cannot watch so many at the same time: findings about {counted(number, kind)} may be missing"
+        )
     failing = _worst(new)
     readings.conclude(reader, selection, health=form != "jsonl")
     asked = next(filter(fails_on, SEVERITIES), None)

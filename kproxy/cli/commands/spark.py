@@ -95,7 +95,7 @@ class Target(click.Path):
     default="128M",
     show_default=True,
     metavar="SIZE",
-    help="Most bytes of a capture that one task reads.",
+    help="Maximum bytes of a capture that one task reads.",
 )
 @click.option("--follow", is_flag=True, help="Keep reading new captures: CAPTURE is a folder in which captures rotate.")
 @click.option(
@@ -115,7 +115,7 @@ class Target(click.Path):
     default=64,
     show_default=True,
     metavar="N",
-    help="With --follow: most files that are read at a time.",
+    help="With --follow: maximum number of files that are read at a time.",
 )
 @click.option(
     "--batch-size",
@@ -123,7 +123,7 @@ class Target(click.Path):
     default="16G",
     show_default=True,
     metavar="SIZE",
-    help="With --follow: most bytes that are read at a time, unless one file is larger.",
+    help="With --follow: maximum bytes that are read at a time, unless one file is larger.",
 )
 @porting
 @releasing
@@ -229,7 +229,9 @@ def _options(
 
 
 def _followed(captures: tuple[str, ...], engine: str) -> Path:
-    """The one folder in `captures`. Raises Failure if there are others, or if `engine` cannot follow a folder."""
+    """The one folder in `captures`. Raises Failure if `captures` holds anything else, or if `engine` cannot follow a
+    folder.
+    """
     if engine == "local":
         raise Failure("--follow needs Spark: remove --engine local", Exit.USAGE)
     if len(captures) > 1 or not Path(captures[0]).is_dir():

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> click.Command:
-    """The command of the view whose command has this name."""
+    """The click command of the view that has this name."""
     for view in VIEWS.values():
         if view.command is not None and view.command.name == name:
             return _command(view, view.command)

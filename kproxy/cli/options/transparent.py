@@ -44,7 +44,7 @@ _OPTIONS = (
         type=click.Choice(["all", "local", "remote"]),
         default="all",
         show_default=True,
-        help="Clients whose connections are redirected: on this machine, on others (tproxy: only these), or all.",
+        help="Clients whose connections are redirected: on this machine, on others (for tproxy only these), or all.",
     ),
     click.option(
         "--setup", is_flag=True, help="Install the rules (root); they are removed when kproxy exits, however it ends."

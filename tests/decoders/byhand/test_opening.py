@@ -405,7 +405,7 @@ def test_of_many_bytes_answers_with_records_are_guessed_and_no_others() -> None:
     listed = response_frame(3, 4, 1 << 30, topics=topics)
     (unknown,) = Opener(definitions(), Asked(), View()).open(listed)
     assert unknown.kind is Kind.UNKNOWN
-    assert f"others are tried up to {MOST_GUESSED} bytes only" in unknown.problems[-1].message
+    assert f"other responses are tried only up to {MOST_GUESSED} bytes" in unknown.problems[-1].message
     (named,) = Opener(definitions(), Asked(api_key=3), View()).open(listed)
     assert named.message is not None
     assert named.message.name == "MetadataResponse"

@@ -37,11 +37,11 @@ def test_lengths(data: bytes, flexible: bool, value: int, position: int) -> None
 @pytest.mark.parametrize(
     ("data", "flexible", "code", "text"),
     [
-        (b"\0\3ab", False, Code.BAD_LENGTH, "length 3, 2 bytes there"),
-        (b"\xff\xfe", False, Code.BAD_LENGTH, "length -2, 0 bytes there"),
-        (b"\4ab", True, Code.BAD_LENGTH, "length 3, 2 bytes there"),
-        (b"\0", False, Code.TRUNCATED, "2 bytes wanted, 1 there"),
-        (b"\x80", True, Code.TRUNCATED, "1 byte wanted, 0 there"),
+        (b"\0\3ab", False, Code.BAD_LENGTH, "length 3, 2 bytes left"),
+        (b"\xff\xfe", False, Code.BAD_LENGTH, "length -2, 0 bytes left"),
+        (b"\4ab", True, Code.BAD_LENGTH, "length 3, 2 bytes left"),
+        (b"\0", False, Code.TRUNCATED, "2 bytes expected, 1 left"),
+        (b"\x80", True, Code.TRUNCATED, "1 byte expected, 0 left"),
         (b"\x80\x80\x80\x80\x80\1", True, Code.BAD_VARINT, "varint of more than five bytes"),
     ],
 )
@@ -62,9 +62,9 @@ def test_tagged_fields() -> None:
 @pytest.mark.parametrize(
     ("data", "text"),
     [
-        (b"\2\0\0\0", "2 tagged fields, 3 bytes there"),
-        (b"\1\0", "1 tagged field, 1 byte there"),
-        (b"\1\0\2x", "2 bytes wanted, 1 there"),
+        (b"\2\0\0\0", "2 tagged fields, 3 bytes left"),
+        (b"\1\0", "1 tagged field, 1 byte left"),
+        (b"\1\0\2x", "2 bytes expected, 1 left"),
     ],
 )
 def test_invalid_tagged_fields(data: bytes, text: str) -> None:

@@ -222,7 +222,7 @@ def test_a_long_unknown_response_is_not_held() -> None:
 def test_an_address_that_stays_because_a_response_ends_early_is_noticed() -> None:
     story = Playbook().client(request(3, 9, 1), PASSES)
     story.book.known.remember("kafka-1.example.com", 9092)
-    unread = notice("unread-Metadata v9-4 bytes wanted, 2 there")
+    unread = notice("unread-Metadata v9-4 bytes expected, 2 left")
     leak = notice("leaked-Metadata v9-kafka-1.example.com:9092"), leaked("kafka-1.example.com", 9092)
     story.broker(framed(metadata(1, NODES)[4:-40]), PASSES, unread, *leak).counted(held=1, unread=1, leaked=1)
 
