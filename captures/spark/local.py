@@ -22,8 +22,8 @@ from kproxy.captures.spark.plan.splits import SPLIT_SIZE, Plan, Read, Split, of_
 from kproxy.captures.spark.read import reading, told
 from kproxy.captures.spark.read.closing import CLOSED, Closer, Counting, Numbers
 from kproxy.captures.spark.read.facts import Facts, learned_facts
-from kproxy.captures.spark.read.folding import folded
 from kproxy.captures.spark.read.flows import FINAL, ITEMS, MADE, SORTED, Options
+from kproxy.captures.spark.read.folding import folded
 from kproxy.captures.tables import arrow
 from kproxy.captures.tables.schema import CAPTURES, FINDINGS, TABLES
 from kproxy.captures.tls.keylog import Secrets

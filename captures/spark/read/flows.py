@@ -28,8 +28,8 @@ from kproxy.captures.reader import BATCH, Done, Reader
 from kproxy.captures.source import FileSource
 from kproxy.captures.spark.claims.plain import Passing
 from kproxy.captures.spark.plan.order import Order
-from kproxy.captures.spark.read.asking import Asked, asks_for_numbers, asks_others
 from kproxy.captures.spark.read import told
+from kproxy.captures.spark.read.asking import Asked, asks_for_numbers, asks_others
 from kproxy.captures.spark.read.facts import NODE, Facts
 from kproxy.captures.tables import arrow
 from kproxy.captures.tables.flows import FlowCounter

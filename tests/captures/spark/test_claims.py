@@ -18,11 +18,11 @@ from kproxy.captures.spark.claims.checks import NUMBERS
 from kproxy.captures.spark.claims.compiled import Found, Looked, check
 from kproxy.captures.spark.plan.splits import plan
 from kproxy.captures.spark.read.flows import Options
-from kproxy.captures.tables.schema import TABLES, USUAL
+from kproxy.captures.tables.schema import USUAL
 from kproxy.captures.tcp.packets import Ints, Packets
 from kproxy.decoders.exchange import Exchange
 from tests.captures import files, traffic
-from tests.captures.spark.comparing import assert_same, counted, exported
+from tests.captures.spark.comparing import TABLES, assert_same, counted, exported
 from tests.support.multiply import multiply
 
 SECOND = 1_000_000_000

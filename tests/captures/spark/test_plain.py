@@ -21,14 +21,14 @@ from kproxy.captures.spark.claims.by_flow import Flows
 from kproxy.captures.spark.claims.checks import NUMBERS
 from kproxy.captures.spark.claims.compiled import Found, check
 from kproxy.captures.spark.read.flows import Options
-from kproxy.captures.tables.schema import TABLES, USUAL
+from kproxy.captures.tables.schema import USUAL
 from kproxy.captures.tcp.packets import Packets
 from kproxy.captures.tcp.reassembly import Share
 from kproxy.decoders.conversation.conversation import Conversation
 from kproxy.decoders.exchange import Connection, Exchange, Frame, Status
 from kproxy.decoders.stream import End, Gap, Run, Side
 from tests.captures import files, traffic
-from tests.captures.spark.comparing import assert_same, counted, exported
+from tests.captures.spark.comparing import TABLES, assert_same, counted, exported
 from tests.captures.spark.cutting import cut_at
 from tests.captures.spark.test_claims import (
     COORDINATOR,
