@@ -14,9 +14,9 @@ from unittest.mock import patch
 from kproxy.captures.spark import local
 from kproxy.captures.spark.read import parcels
 from kproxy.captures.spark.read.flows import Options
-from kproxy.captures.tables.schema import TABLES, WITHOUT_BODIES
+from kproxy.captures.tables.schema import WITHOUT_BODIES
 from tests.captures import files, traffic
-from tests.captures.spark.comparing import assert_same, counted, exported
+from tests.captures.spark.comparing import TABLES, assert_same, counted, exported
 from tests.captures.spark.cutting import cut_at
 from tests.captures.spark.test_crossing import in_pieces, kept_alive, overlapping
 from tests.captures.spark.test_damaged import (

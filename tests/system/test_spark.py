@@ -19,10 +19,10 @@ from kproxy.captures.spark import job
 from kproxy.captures.spark import tables as spark_tables
 from kproxy.captures.spark.read.flows import Options
 from kproxy.captures.spark.write.parquet import write
-from kproxy.captures.tables.schema import TABLES, USUAL
+from kproxy.captures.tables.schema import USUAL
 from kproxy.decoders.filters import parse
 from tests.captures import traffic
-from tests.captures.spark.comparing import Rows, assert_same, counted, exported, written
+from tests.captures.spark.comparing import TABLES, Rows, assert_same, counted, exported, written
 from tests.captures.spark.test_files import moved
 from tests.captures.tls.test_decrypting import captured, conversation, spoken
 from tests.captures.tls.wire import Wire

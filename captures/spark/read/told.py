@@ -14,7 +14,7 @@ from typing import Final
 from kproxy.captures.findings.making import when
 from kproxy.captures.reader import Closing, Item
 from kproxy.captures.redaction.exchanges import HeldFrame
-from kproxy.decoders.exchange import Exchange, Frame, Status, StreamProblem
+from kproxy.decoders.exchange import Exchange, Frame, Status
 from kproxy.decoders.stream import END_OF_CAPTURE, Source
 
 BEGUN: Final = "told 1 begun"
@@ -24,8 +24,8 @@ ENDED: Final = "told 3 ended"
 ORDER: Final = ("ended", "started", "kind", "done", "born", "nth", "flow_id")
 """Columns by which the rows are sorted, of captures.spark.read.flows.ITEMS.
 
-`ended` is the time (ns) of what only the capture's end completes, and `started` is 0 then; for all other rows `ended` is
-0 and `started` the address at which it happened. `done` is that address, or for the end of a connection its time.
+`ended` is the time (ns) of what only the capture's end completes, and `started` is 0 then. For all other rows `ended`
+is 0 and `started` the address at which it happened. `done` is that address, or for the end of a connection its time.
 """
 COLUMNS: Final = (*ORDER, "rank", "told")
 _FRAME: Final = [field.name for field in fields(Frame)]

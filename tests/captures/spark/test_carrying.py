@@ -15,10 +15,9 @@ from kproxy.captures.spark.follow.carry import Carry
 from kproxy.captures.spark.follow.state import unpack
 from kproxy.captures.spark.plan.splits import plan
 from kproxy.captures.spark.read.flows import Options
-from kproxy.captures.tables.schema import TABLES
 from kproxy.decoders.filters import parse
 from tests.captures import files, traffic
-from tests.captures.spark.comparing import Rows, assert_same, counted, exported
+from tests.captures.spark.comparing import TABLES, Rows, assert_same, counted, exported
 from tests.captures.spark.test_damaged import again, disordered, dropped, later, repeated
 from tests.captures.test_disorder import WINDOW, displaced
 from tests.captures.test_poisoned import GARBAGE, poisoned

@@ -13,10 +13,9 @@ from kproxy.captures.errors import CaptureError
 from kproxy.captures.spark import local
 from kproxy.captures.spark.plan.splits import plan
 from kproxy.captures.spark.read.flows import Options
-from kproxy.captures.tables.schema import TABLES
 from kproxy.captures.tcp import reassembly
 from tests.captures import files, traffic
-from tests.captures.spark.comparing import Rows, assert_same, counted, exported
+from tests.captures.spark.comparing import TABLES, Rows, assert_same, counted, exported
 from tests.captures.spark.test_damaged import again, disordered, repeated, tcp_of, tiny
 from tests.captures.spark.test_joined import COORDINATOR, Talk, find_coordinator, response, timed
 from tests.support.thinned import thinned

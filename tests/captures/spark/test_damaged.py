@@ -22,10 +22,9 @@ from kproxy.captures.spark.plan.order import Order
 from kproxy.captures.spark.plan.splits import plan
 from kproxy.captures.spark.read.flows import Options
 from kproxy.captures.spark.read.reading import read, summaries
-from kproxy.captures.tables.schema import TABLES
 from kproxy.decoders.filters import parse
 from tests.captures import files, traffic
-from tests.captures.spark.comparing import Rows, assert_same, counted, exported
+from tests.captures.spark.comparing import TABLES, Rows, assert_same, counted, exported
 from tests.captures.spark.cutting import cut_at
 from tests.captures.traffic import KAFKA_1_1, LIBRDKAFKA, packets
 from tests.support.thinned import thinned

@@ -15,11 +15,10 @@ from kproxy.captures.spark.plan import files as spark_files
 from kproxy.captures.spark.plan.files import BLOCK
 from kproxy.captures.spark.plan.splits import expand, plan
 from kproxy.captures.spark.read.flows import Options
-from kproxy.captures.tables.schema import TABLES
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
 from tests.captures import files, traffic
-from tests.captures.spark.comparing import Rows, assert_same, counted, exported, written
+from tests.captures.spark.comparing import TABLES, Rows, assert_same, counted, exported, written
 from tests.support.multiply import multiply
 from tests.support.objects import Objects, as_somebody, serving
 

@@ -10,9 +10,8 @@ from typing import Any
 
 from kproxy.captures.spark import local
 from kproxy.captures.spark.read.flows import Options
-from kproxy.captures.tables.schema import TABLES
 from tests.captures import files
-from tests.captures.spark.comparing import assert_same, counted, exported
+from tests.captures.spark.comparing import TABLES, assert_same, counted, exported
 
 SECOND = 1_000_000_000
 START = 1_700_000_000 * SECOND

@@ -12,10 +12,9 @@ from kproxy.captures.ring import segment_name
 from kproxy.captures.spark import local
 from kproxy.captures.spark.plan.splits import plan
 from kproxy.captures.spark.read.flows import Options
-from kproxy.captures.tables.schema import TABLES
 from kproxy.captures.tls.keylog import read
 from tests.captures import files, traffic
-from tests.captures.spark.comparing import Rows, assert_same, counted, exported
+from tests.captures.spark.comparing import TABLES, Rows, assert_same, counted, exported
 from tests.captures.tls.test_decrypting import captured, conversation, spoken
 from tests.captures.tls.wire import Wire
 from tests.support.certificates import TestCa

@@ -10,9 +10,9 @@ from kproxy.captures.spark import local
 from kproxy.captures.spark.plan.splits import plan
 from kproxy.captures.spark.read import reading
 from kproxy.captures.spark.read.flows import Options
-from kproxy.captures.tables.schema import TABLES, WITHOUT_BODIES
+from kproxy.captures.tables.schema import WITHOUT_BODIES
 from tests.captures import traffic
-from tests.captures.spark.comparing import Rows, assert_same, counted, exported
+from tests.captures.spark.comparing import TABLES, Rows, assert_same, counted, exported
 from tests.support.thinned import thinned
 
 CAPTURES = [

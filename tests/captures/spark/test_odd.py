@@ -10,9 +10,8 @@ import pytest
 
 from kproxy.captures.spark import local
 from kproxy.captures.spark.read.flows import Options
-from kproxy.captures.tables.schema import TABLES
 from tests.captures import files
-from tests.captures.spark.comparing import assert_same, counted, exported
+from tests.captures.spark.comparing import TABLES, assert_same, counted, exported
 from tests.captures.spark.test_joined import (
     COORDINATOR,
     Talk,

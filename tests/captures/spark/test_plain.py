@@ -10,9 +10,8 @@ from random import Random
 
 from kproxy.captures.spark import local
 from kproxy.captures.spark.read.flows import Options
-from kproxy.captures.tables.schema import TABLES
 from tests.captures import files
-from tests.captures.spark.comparing import assert_same, counted, exported
+from tests.captures.spark.comparing import TABLES, assert_same, counted, exported
 from tests.captures.spark.cutting import cut_at
 from tests.captures.spark.test_damaged import fragmented
 from tests.captures.spark.test_joined import (
