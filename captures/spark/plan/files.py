@@ -38,9 +38,13 @@ PACKED: Final = 8 << 20
 
 It is the maximum size of a compressed block.
 """
-KEPT: Final = 256
-"""Maximum number of blocks of files at URLs that a task keeps: 64 MiB."""
-AT_ONCE: Final = 64
+PAGE: Final = 1 << 16
+"""Number of bytes of the blocks in which files at URLs are read by address."""
+BETWEEN: Final = 4
+"""Number of blocks that are read with their neighbours, though nobody asked for them: a request takes longer."""
+KEPT: Final = 1024
+"""Maximum number of blocks that a task keeps: 64 MiB."""
+AT_ONCE: Final = 256
 """Maximum number of blocks that are read at once: 16 MiB."""
 HEAD: Final = 1 << 12
 """Number of leading bytes by which a file is recognised that has grown."""
@@ -151,7 +155,7 @@ class Blocks:
 
         Raises CaptureError if they cannot be read.
         """
-        wanted = sorted({block for start, end in ranges for block in range(start // BLOCK, -(-end // BLOCK))})
+        wanted = sorted({block for start, end in ranges for block in range(start // PAGE, -(-end // PAGE))})
         missing = [block for block in wanted if (url, block) not in self._kept]
         for first, last in _stretches(missing):
             self._fetch(url, first, last)
@@ -160,14 +164,14 @@ class Blocks:
         """The bytes [start, end) of a file; fewer if it ends before. Raises CaptureError if they cannot be read."""
         if end <= start:
             return b""
-        first, last = start // BLOCK, (end - 1) // BLOCK
+        first, last = start // PAGE, (end - 1) // PAGE
         self.need(url, [(start, end)])
         blocks = [self._kept[url, block] for block in range(first, last + 1)]
         for block in range(first, last + 1):
             self._kept.move_to_end((url, block))
         while len(self._kept) > max(KEPT, last + 1 - first):
             self._kept.popitem(last=False)
-        begin = first * BLOCK
+        begin = first * PAGE
         whole = b"".join(blocks) if len(blocks) > 1 else blocks[0]
         return whole[start - begin : end - begin]
 
@@ -176,18 +180,20 @@ class Blocks:
             file = self._files.get(url)
             if file is None:
                 file = self._files[url] = _input(url)
-            data = file.read_at((last - first) * BLOCK, first * BLOCK)
+            data = file.read_at((last - first) * PAGE, first * PAGE)
         for block in range(first, last):
-            start = (block - first) * BLOCK
-            self._kept[url, block] = data[start : start + BLOCK]
+            start = (block - first) * PAGE
+            self._kept[url, block] = data[start : start + PAGE]
 
 
 def _stretches(blocks: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """(first, end) of stretches of blocks that are read at once: at most AT_ONCE blocks, with single blocks between."""
+    """(first, end) of stretches of blocks that are read at once: at most AT_ONCE blocks, with at most BETWEEN others
+    between.
+    """
     i = 0
     while i < len(blocks):
         first, last = blocks[i], blocks[i]
-        while i < len(blocks) and blocks[i] - last <= 2 and blocks[i] - first < AT_ONCE:  # one between
+        while i < len(blocks) and blocks[i] - last <= 1 + BETWEEN and blocks[i] - first < AT_ONCE:  # one between
             last = blocks[i]
             i += 1
         yield first, last + 1

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import os
+import random
+import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,14 +15,17 @@ import pytest
 
 from kproxy.captures.errors import CaptureError
 from kproxy.captures.spark import local
-from kproxy.captures.spark.plan.files import AT_ONCE, BLOCK, KEPT, Blocks
+from kproxy.captures.spark.plan import files as spark_files
+from kproxy.captures.spark.plan.files import PAGE, Blocks
 from kproxy.captures.spark.plan.splits import plan
 from kproxy.captures.spark.read import parcels
 from kproxy.captures.spark.read.addressed import ByAddress
+from kproxy.captures.spark.read.by_flow import Flows
 from kproxy.captures.spark.read.flows import Options
-from kproxy.captures.spark.read.parcels import ALL, heads
+from kproxy.captures.spark.read.pieces import heads
 from kproxy.captures.tables.schema import TABLES, USUAL
 from kproxy.captures.tcp.packets import ACK, PSH, Packets
+from kproxy.captures.tcp.reassembly import Share
 from tests.captures import files, traffic
 from tests.captures.spark.comparing import assert_same, counted, exported
 from tests.support.multiply import interleave, lengthen
@@ -163,31 +168,58 @@ def test_files_that_can_be_read_by_address_and_files_that_cannot(tmp_path: Path)
     assert_same({name: counted(tables[name].to_pylist()) for name in TABLES}, exported(paths))
 
 
-def test_heads_of_writes() -> None:
-    """Of two directions; the third segment of the first one continues a write, and one segment is empty."""
-    direction = np.array([0, 1, 0, 0, 0, 1])
-    flags = np.array([PSH, ACK, ACK, ACK, PSH, PSH]) | ACK
-    stored = np.array([100, 100, 10, 100, 0, 100])
-    none = np.zeros(6, np.int64)
-    packets = Packets([b"ab", b"ba"], direction, none, none, none, flags, none, stored, stored)
-    assert heads(packets, 64).tolist() == [64, 64, 10, 0, 0, 0]
-    assert heads(packets, 0).tolist() == [0] * 6
-    assert heads(packets, ALL).tolist() == stored.tolist()
+def test_heads_of_frames() -> None:
+    """A large request in two segments, two small frames in one, a response that teaches, and a segment that is lost."""
+    large = struct.pack(">ihhi", 300, 0, 9, 1) + bytes(292)
+    small = struct.pack(">ihhi", 10, 10, 0, 2) + bytes(2)
+    asked, answer = struct.pack(">ihhi", 8, 3, 0, 77), struct.pack(">ii", 200, 77) + bytes(196)
+    sent = [
+        (0, large[:100], 0), (0, large[100:] + small + asked, PSH), (1, answer[:120], 0),
+        (1, answer[120:], PSH), (0, bytes(50), 0), (0, large, PSH),
+    ]  # fmt: skip
+    lost = 4
+    data = b"".join(payload for _, payload, _ in sent)
+    seqs, rows, at = [1000, 5000], [], 0
+    for number, (side, payload, flags) in enumerate(sent):
+        if number != lost:
+            rows.append((side, seqs[side], flags | ACK, at, len(payload)))
+        seqs[side] += len(payload)
+        at += len(payload)
+    direction, seq, flag, address, stored = np.array(rows).T
+    none = np.zeros(len(rows), np.int64)
+    packets = Packets([b"ab", b"ba"], direction, none, seq, none, flag, address, stored, stored)
+    flows = Flows([7], np.array([0, len(rows)]), np.array([0, 2]), Share(packets, none, none, none, 0, 0), none)
+    found = heads(flows, Mapped(data))
+    # 96 bytes of a request, whether or not they are of its segment, and all bytes of the response
+    expected = [(0, 96), (304, 96), (318, 96), (330, 120), (450, 84), (584, 96)]
+    assert list(zip(*(column.tolist() for column in found.columns), strict=True)) == expected
+    assert found.starts.tolist() == [0, len(expected)]
 
 
-def test_blocks_are_fetched_together_and_few_are_kept(objects: Objects) -> None:
-    data = bytes(range(251)) * (((KEPT + 40) * BLOCK) // 251)
+class Mapped:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def read(self, start: int, end: int) -> bytes:
+        return self._data[start:end]
+
+
+def test_blocks_are_fetched_together_and_few_are_kept(objects: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_files, "KEPT", 20)
+    monkeypatch.setattr(spark_files, "AT_ONCE", 30)
+    data = random.Random(1).randbytes(60 * PAGE - 7)
     objects.held["bucket/a"] = data
     url, blocks = f"s3://bucket/a{objects.options}", Blocks()
-    blocks.need(url, [(9 * BLOCK, 9 * BLOCK + 1), (3 * BLOCK + 5, 3 * BLOCK + 9), (BLOCK, BLOCK + 2)])
-    assert [(first // BLOCK, last // BLOCK) for _, first, last in objects.ranges] == [(1, 3), (9, 9)]
-    assert blocks.read(url, 2 * BLOCK - 3, 3 * BLOCK + 3) == data[2 * BLOCK - 3 : 3 * BLOCK + 3]
+    blocks.need(url, [(19 * PAGE, 19 * PAGE + 1), (6 * PAGE + 5, 6 * PAGE + 9), (PAGE, PAGE + 2)])
+    assert [(first // PAGE, last // PAGE) for _, first, last in objects.ranges] == [(1, 6), (19, 19)]
+    assert blocks.read(url, 2 * PAGE - 3, 3 * PAGE + 3) == data[2 * PAGE - 3 : 3 * PAGE + 3]
     assert len(objects.ranges) == 2
     objects.ranges.clear()
-    blocks.need(url, [(10 * BLOCK, (11 + AT_ONCE) * BLOCK)])
+    blocks.need(url, [(20 * PAGE, 60 * PAGE)])
     assert len(objects.ranges) == 2
-    for block in range(KEPT + 30):
-        assert blocks.read(url, block * BLOCK + 7, block * BLOCK + 10) == data[block * BLOCK + 7 : block * BLOCK + 10]
-    assert blocks.kept <= KEPT
+    for at in range(0, len(data), PAGE):
+        assert blocks.read(url, at + 7, at + 10) == data[at + 7 : at + 10]
+        assert blocks.kept <= 60
+    assert blocks.kept <= 20
     assert blocks.read(url, len(data) - 2, len(data) + 5) == data[-2:]
     assert blocks.read(url, 5, 5) == b""
