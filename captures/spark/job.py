@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from kproxy.captures.ports import Ports
@@ -23,6 +23,7 @@ from kproxy.captures.spark.plan.files import is_url
 from kproxy.captures.spark.plan.order import Order, Summary
 from kproxy.captures.spark.plan.splits import SPLIT_SIZE, Plan, of_groups, plan
 from kproxy.captures.spark.read import parcels, told
+from kproxy.captures.spark.read.addressed import Addressed
 from kproxy.captures.spark.read.closing import Closer, Counting, Numbers
 from kproxy.captures.spark.read.digest import DIGEST, Digest
 from kproxy.captures.spark.read.facts import Facts, LearnedFact, changing
@@ -120,9 +121,10 @@ def make(
     Raises CaptureError if a capture cannot be opened.
     """
     there = plan(_for_executors(spark, paths), size, secrets=secrets)
-    _, sent, order, whole = segments(spark, there, size, options.ports)
+    planned, sent, order, whole = segments(spark, there, size, options.ports)
+    addressed = Addressed.of(planned)
     count = parallelism(spark, len(order.summaries))
-    held, stage = [sent], _items(options, order)
+    held, stage = [sent], _items(options, order, addressed)
     if options.undecided:
         first = drafted(sent, count, stage)
         held.append(first)
@@ -130,16 +132,17 @@ def make(
         options = replace(options, facts=Facts(learned(digest, first)))
         if options.numbered:
             sent = sent.unionByName(_numbered(first, Numbers.of(digest.counted), count))
-        stage = _items(options, order)
+        stage = _items(options, order, addressed)
     made = drafted(sent, count, stage)
     held.append(made)
     digest = digest_of(made)
     facts, numbers = Facts(learned(digest, made)), Numbers.of(digest.counted)
     closing = max(1, min(count, sum(digest.counts.values()) // FEW))
-    in_order = of_rows(made).repartition(closing, "range").sortWithinPartitions(*SORTED)
+    borders = evenly(digest, closing)
+    in_order = of_rows(made).repartitionById(len(borders) + 1, _part(borders)).sortWithinPartitions(*SORTED)
     names = tuple(name for name in TABLES if name in options.tables)
     at_hand = {CAPTURES.name: [arrow.batch(CAPTURES, list(order.captures()))]}
-    rows = [parts.unclosed(in_order, lambda: Closer(options, facts, numbers))]
+    rows = [parts.unclosed(in_order, lambda: Closer(options, facts, numbers, order, addressed))]
     if options.findings:
         held.append(kept(_found(made, options, order.capture, decrypted=there.decrypted)))
         rows.append(parts.findings(held[-1]))
@@ -168,8 +171,8 @@ def _for_executors(spark: SparkSession, given: Sequence[Path | str]) -> list[str
     return [name if is_url(name) else str(Path(name).absolute()) for name in names]
 
 
-def _items(options: Options, order: Order) -> Stage:
-    return lambda batches: items(batches, options, order)
+def _items(options: Options, order: Order, addressed: Addressed) -> Stage:
+    return lambda batches: items(batches, options, order, addressed)
 
 
 def drafted(sent: DataFrame, parts: int, stage: Stage) -> DataFrame:
@@ -186,6 +189,34 @@ def digest_of(drafted: DataFrame) -> Digest:
 def of_rows(drafted: DataFrame) -> DataFrame:
     """The items that have rows."""
     return drafted.where("state is null and told is null")
+
+
+def evenly(digest: Digest, parts: int) -> list[int]:
+    """The first ranges of all parts but the first, if the ranges of items are divided into at most `parts` parts.
+
+    The ranges of a part are adjacent, so that a task reads one stretch of the capture.
+    """
+    counts: dict[int, int] = {}
+    for (_, span), count in digest.counts.items():
+        counts[span] = counts.get(span, 0) + count
+    least, held, borders = sum(counts.values()) / parts, 0, []
+    for span in sorted(counts):
+        if held >= least * (len(borders) + 1):
+            borders.append(span)
+        held += counts[span]
+    return borders
+
+
+def _part(borders: Sequence[int]) -> Column:
+    """The index of the part in which the `range` of an item lies."""
+
+    def within(low: int, high: int) -> Column:
+        if low == high:
+            return f.lit(low)
+        middle = (low + high) // 2
+        return f.when(f.col("range") < borders[middle], within(low, middle)).otherwise(within(middle + 1, high))
+
+    return within(0, len(borders))
 
 
 def learned(digest: Digest, drafted: DataFrame, *, final: bool = True) -> list[LearnedFact]:
@@ -221,17 +252,18 @@ def shuffled(spark: SparkSession) -> int:
 
 
 def segments(
-    spark: SparkSession, planned: Plan, size: int, wanted: Ports | None
+    spark: SparkSession, planned: Plan, size: int, wanted: Ports | None, *, payload: bool = False
 ) -> tuple[Plan, DataFrame, Order, list[tuple[str, str]]]:
     """Read the splits of a plan; returns (plan, parcels, order of the files, files read as a whole).
 
     The plan is corrected where its splits report that it must be. Parcels (captures.spark.read.packing.PARCELS) are
-    those of connections with a port in `wanted` (None: all). Files read as a whole are (name, reason).
+    those of connections with a port in `wanted` (None: all); `payload` is as in captures.spark.read.parcels. Files
+    read as a whole are (name, reason).
     """
     whole = list(planned.whole)
     while True:
         count = len(planned.splits)
-        found = kept(mapped(spark.range(0, count, 1, count), of_splits(planned, wanted), PARCELS))
+        found = kept(mapped(spark.range(0, count, 1, count), of_splits(planned, wanted, payload=payload), PARCELS))
         summaries = found.where(f.col("summary").isNotNull()).select("summary").collect()
         order = Order.of(planned, [Summary.of(row["summary"]) for row in summaries])
         mended = order.mended(planned)
@@ -262,14 +294,14 @@ def kept(frame: DataFrame) -> DataFrame:
     return frame.persist(StorageLevel.MEMORY_AND_DISK_DESER)
 
 
-def of_splits(planned: Plan, wanted: Ports | None) -> Stage:
+def of_splits(planned: Plan, wanted: Ports | None, *, payload: bool) -> Stage:
     """A stage that reads the splits whose numbers are in the column "id" of its batches."""
     splits = planned.splits
 
     def stage(batches: Iterable[Any]) -> Iterator[Any]:
         for batch in batches:
             for number in batch.column("id").to_pylist():
-                yield from parcels.read(splits[number], wanted)
+                yield from parcels.read(splits[number], wanted, payload=payload)
 
     return stage
 

@@ -16,6 +16,7 @@ from kproxy.captures.spark.follow.flow_states import carried, state_rows
 from kproxy.captures.spark.plan.order import Order
 from kproxy.captures.spark.plan.splits import SPLIT_SIZE, Plan, of_groups, plan
 from kproxy.captures.spark.read import parcels, reading, told
+from kproxy.captures.spark.read.addressed import Addressed
 from kproxy.captures.spark.read.closing import CLOSED, Closer, Counting, Numbers
 from kproxy.captures.spark.read.facts import Facts, learned_facts
 from kproxy.captures.spark.read.flows import FINAL, ITEMS, MADE, SORTED, Options, items
@@ -42,13 +43,14 @@ def tables(
 def of_plan(planned: Plan, options: Options, *, size: int = SPLIT_SIZE) -> dict[str, Any]:
     """The tables of a plan by name, as pyarrow tables; the plan is corrected where its splits report trouble."""
     sent, planned, order = ordered(planned, size, options.ports)
+    addressed = Addressed.of(planned)
     if options.undecided:
-        first = _items(items(shuffled(sent, PARCELS, BY_FLOW), options, order))
+        first = _items(items(shuffled(sent, PARCELS, BY_FLOW), options, order, addressed))
         options = replace(options, facts=Facts(one for batch in first for one in learned_facts(batch)))
         if options.numbered:
             sent += Counting(Numbers.of(_counts(first))).rows(first)
-    made = list(items(shuffled(sent, PARCELS, BY_FLOW), options, order))
-    found = _tables(_closed(_items(made), options, Carry()), options)
+    made = list(items(shuffled(sent, PARCELS, BY_FLOW), options, order, addressed))
+    found = _tables(_closed(_items(made), options, Carry(), order, addressed), options)
     if options.findings:
         rows = (each.filter(pc.is_valid(each.column("told"))).select(told.COLUMNS) for each in made)
         in_order = shuffled(rows, pa.schema([ITEMS.field(name) for name in told.COLUMNS]), told.ORDER)
@@ -57,10 +59,12 @@ def of_plan(planned: Plan, options: Options, *, size: int = SPLIT_SIZE) -> dict[
     return found | _captures(order, options)
 
 
-def ordered(planned: Plan, size: int, wanted: Ports | None = None) -> tuple[list[Any], Plan, Order]:
-    """(parcels of all splits, corrected plan, order of its files)."""
+def ordered(
+    planned: Plan, size: int, wanted: Ports | None = None, *, payload: bool = False
+) -> tuple[list[Any], Plan, Order]:
+    """(parcels of all splits, corrected plan, order of its files); `payload` is as in captures.spark.read.parcels."""
     while True:
-        batches = [batch for split in planned.splits for batch in parcels.read(split, wanted)]
+        batches = [batch for split in planned.splits for batch in parcels.read(split, wanted, payload=payload)]
         order = Order.of(planned, [one for batch in batches for one in reading.summaries(batch)])
         mended = order.mended(planned)
         if mended is None:
@@ -93,7 +97,9 @@ class Batch:
 
 
 def batch(sent: Iterable[Any], order: Order, options: Options, carry: Carry, states: Mapping[int, bytes]) -> Batch:
-    """Make one batch of a stream from its parcels, their order, and the `carry` and `states` of the batch before."""
+    """Make one batch of a stream from its parcels, which have payload, their order, and the `carry` and `states` of the
+    batch before.
+    """
     order = carry.order(order)
     given = shuffled([*sent, state_rows(states)], PARCELS, BY_FLOW)
     made = list(carried(given, options, order, carry.numbers))
@@ -104,7 +110,7 @@ def batch(sent: Iterable[Any], order: Order, options: Options, carry: Carry, sta
         if state is not None and number is not None
     }
     rows = _items(made)
-    closed = _closed(rows, options, carry)
+    closed = _closed(rows, options, carry, order)
     final = pc.equal(closed.column("standing"), FINAL)
     standing_for_good = (each.filter(pc.equal(each.column("standing"), FINAL)) for each in rows)
     facts = (fact for each in standing_for_good for fact in learned_facts(each))
@@ -116,10 +122,12 @@ def batch(sent: Iterable[Any], order: Order, options: Options, carry: Carry, sta
     )
 
 
-def _closed(made: Sequence[Any], options: Options, carry: Carry) -> Any:
+def _closed(
+    made: Sequence[Any], options: Options, carry: Carry, order: Order, addressed: Addressed | None = None
+) -> Any:
     """Items with all their rows, as a table of CLOSED."""
     facts = Facts([*carry.facts, *(one for batch in made for one in learned_facts(batch))])
-    closer = Closer(options, facts, Numbers.of(_counts(made), carry.counts))
+    closer = Closer(options, facts, Numbers.of(_counts(made), carry.counts), order, addressed)
     return pa.Table.from_batches(closer.close(made), CLOSED)
 
 

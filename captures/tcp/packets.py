@@ -18,7 +18,7 @@ Where: TypeAlias = "Ints | slice"
 
 COLUMNS = ("time", "seq", "ack", "flags", "at", "length", "stored")
 """The columns of Packets except `direction`."""
-FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
+FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
 CLOSED = 0x100
 """A flag of our own: the packet's receive window is 0, so its sender can take no more data."""
 

@@ -8,7 +8,7 @@ from kproxy.decoders.conversation.acks import ENOUGH, way
 from kproxy.decoders.conversation.compiled import wants_no_reply, whole_requests
 from kproxy.decoders.conversation.framer import SIZE, Framer
 from kproxy.decoders.conversation.items import IN_ORDER, NO_REPLY, ONE_WAY, REQUEST, TOKEN, WHOLE, Item
-from kproxy.decoders.conversation.loop import NO_REPLY_KEYS, SASL_KEYS
+from kproxy.decoders.conversation.loop import HEAD, NO_REPLY_KEYS, SASL_KEYS
 from kproxy.decoders.conversation.recognition import (
     LONGEST_CLIENT_ID,
     Known,
@@ -243,8 +243,12 @@ class Requests(Framer):
 
     def no_reply(self, key: int, version: int, position: int, size: int) -> bool:
         """Whether the request of `size` bytes at `position`, with this API key and version, wants no reply."""
-        head = self.stretch.gather(position, min(size + 4, ENOUGH))
-        return bool(wants_no_reply(head, way(self.definitions, key, version)))
+        found = None
+        for most in (HEAD, ENOUGH):
+            if found is None:
+                head = self.stretch.gather(position, min(size + 4, most))
+                found = wants_no_reply(head, way(self.definitions, key, version))
+        return bool(found)
 
     def follow_sasl(self, key: int, version: int) -> bool:
         """Process a SASL request; returns whether tokens without a Kafka header may follow."""

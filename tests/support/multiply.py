@@ -34,6 +34,17 @@ def multiply(base: Path, copies: int, out: Path) -> None:
                 file.write(_renumbered(frame, copy))
 
 
+def interleave(base: Path, copies: int, out: Path) -> None:
+    """Write `copies` of `base` to `out`, all at the same time: packet by packet."""
+    header, records = _read(base)
+    with out.open("wb") as file:
+        file.write(header)
+        for seconds, micro, held, wire, frame in records:
+            for copy in range(copies):
+                file.write(struct.pack("<IIII", seconds, micro, held, wire))
+                file.write(_renumbered(frame, copy))
+
+
 def lengthen(base: Path, copies: int, out: Path) -> None:
     """Write the connection of `base` with the most packets, its payload repeated `copies` times on that connection."""
     header, records = _read(base)

@@ -79,7 +79,7 @@ def make(
     before = carry.groups + len(gone)
     if there:
         planned = plan([one.path for one in there], size, before)
-        _, sent, order, _ = job.segments(spark, planned, size, options.ports)
+        _, sent, order, _ = job.segments(spark, planned, size, options.ports, payload=True)
     else:
         sent, order = spark.createDataFrame([], from_arrow_schema(PARCELS)), Order(carry.capture or "", ())
     order = carry.order(Order(order.capture, (*gone, *order.summaries)))
@@ -93,7 +93,7 @@ def make(
     closed = job.kept(
         mapped(
             items.repartition(count, "range").sortWithinPartitions(*SORTED),
-            lambda rows: Closer(options, facts, numbers).close(rows),
+            lambda rows: Closer(options, facts, numbers, order).close(rows),
             CLOSED,
         )
     )

@@ -84,7 +84,7 @@ def carried(batches: Iterable[Any], options: Options, order: Order, numbers: Map
     def restore(state: bytes) -> Flow:
         return load(state, options, order, numbers)
 
-    return items(batches, options, order, restore, _left)
+    return items(batches, options, order, restore=restore, end=_left)
 
 
 def state_rows(states: Mapping[int, bytes]) -> Any:

@@ -10,13 +10,15 @@ from __future__ import annotations
 import mmap
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from hashlib import blake2b
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from kproxy.captures import private
 from kproxy.captures.compression import CompressionError, is_compressed, pieces
@@ -36,6 +38,16 @@ PACKED: Final = 8 << 20
 
 It is the maximum size of a compressed block.
 """
+PAGE: Final = 1 << 16
+"""Number of bytes of the blocks in which files at URLs are read by address."""
+BETWEEN: Final = 4
+"""Number of blocks that are read with their neighbours, though nobody asked for them: a request takes longer."""
+KEPT: Final = 1024
+"""Maximum number of blocks that a task keeps: 64 MiB."""
+AT_ONCE: Final = 256
+"""Maximum number of blocks that are read at once: 16 MiB."""
+HEAD: Final = 1 << 12
+"""Number of leading bytes by which a file is recognised that has grown."""
 _SAME: Final = {"s3a": "s3", "s3n": "s3"}
 """Hadoop's names of file systems, with the names that pyarrow has for them."""
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/?]*)([^?]*)(\?[a-z_]+=.*)?", re.DOTALL)
@@ -52,11 +64,29 @@ def shown(path: str) -> str:
     return path if match is None else f"{match[1]}://{match[2].rpartition('@')[2]}{match[3]}"
 
 
+class Stamp(NamedTuple):
+    """What identifies the content of a file that several tasks read: its size, its time of modification in nanoseconds,
+    and a digest of its first bytes, which is empty for a URL.
+    """
+
+    size: int
+    time: int
+    head: bytes
+
+    def check(self, path: str, found: Stamp) -> None:
+        """Raise CaptureError if the file at `path`, now with the stamp `found`, was changed; it may have grown."""
+        if self != found and not (self.head and found.size > self.size and found.head == self.head):
+            raise CaptureError("was changed while it was read", shown(path))
+
+
 class Mapped:
     """The bytes of a file as `view`; only ranges for which `need` was called are present."""
 
-    def __init__(self, view: memoryview, read: Callable[[int, int], bytes], file: BinaryIO) -> None:
+    stamp: Stamp
+
+    def __init__(self, view: memoryview, stamp: Stamp, read: Callable[[int, int], bytes], file: BinaryIO) -> None:
         self.view = view
+        self.stamp = stamp
         self._read = read
         self._file = file
         self._there: set[int] = set()
@@ -76,8 +106,9 @@ class Mapped:
 class Local(Mapped):
     """A local file, all of whose bytes are present."""
 
-    def __init__(self, view: memoryview) -> None:
+    def __init__(self, view: memoryview, stamp: Stamp) -> None:
         self.view = view
+        self.stamp = stamp
 
     def need(self, start: int, end: int) -> None:
         pass
@@ -86,6 +117,8 @@ class Local(Mapped):
 @contextmanager
 def mapped(path: str) -> Iterator[Mapped | None]:
     """A context with the bytes of a file; None if it is compressed, empty or cannot be mapped.
+
+    A local file's view stays valid after the context.
 
     Raises CaptureError if it cannot be opened or read.
     """
@@ -98,11 +131,99 @@ def mapped(path: str) -> Iterator[Mapped | None]:
             with TemporaryFile(buffering=0) as held:
                 held.truncate(size)
                 view = memoryview(mmap.mmap(held.fileno(), size, access=mmap.ACCESS_READ))
-                yield Mapped(view, lambda at, count: file.read_at(count, at), held)
+                yield Mapped(view, _stamp_of_url(path), lambda at, count: file.read_at(count, at), held)
         return
     with _opened(path) as descriptor:
         view_of = None if is_compressed(os.pread(descriptor, 4, 0)) else _mapped(descriptor)
-        yield None if view_of is None else Local(view_of)
+        yield None if view_of is None else Local(view_of, _stamp(view_of, descriptor))
+
+
+class Blocks:
+    """The bytes of files at URLs, in blocks that are kept while there is room."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, Any] = {}
+        self._kept: OrderedDict[tuple[str, int], bytes] = OrderedDict()
+
+    @property
+    def kept(self) -> int:
+        """Number of blocks that are kept."""
+        return len(self._kept)
+
+    def need(self, url: str, ranges: Iterable[tuple[int, int]]) -> None:
+        """Read the blocks of some ranges (start, end); what lies between near ranges is read with them.
+
+        Raises CaptureError if they cannot be read.
+        """
+        wanted = sorted({block for start, end in ranges for block in range(start // PAGE, -(-end // PAGE))})
+        missing = [block for block in wanted if (url, block) not in self._kept]
+        for first, last in _stretches(missing):
+            self._fetch(url, first, last)
+
+    def read(self, url: str, start: int, end: int) -> bytes:
+        """The bytes [start, end) of a file; fewer if it ends before. Raises CaptureError if they cannot be read."""
+        if end <= start:
+            return b""
+        first, last = start // PAGE, (end - 1) // PAGE
+        self.need(url, [(start, end)])
+        blocks = [self._kept[url, block] for block in range(first, last + 1)]
+        for block in range(first, last + 1):
+            self._kept.move_to_end((url, block))
+        while len(self._kept) > max(KEPT, last + 1 - first):
+            self._kept.popitem(last=False)
+        begin = first * PAGE
+        whole = b"".join(blocks) if len(blocks) > 1 else blocks[0]
+        return whole[start - begin : end - begin]
+
+    def _fetch(self, url: str, first: int, last: int) -> None:
+        with _as_capture_errors(url):
+            file = self._files.get(url)
+            if file is None:
+                file = self._files[url] = _input(url)
+            data = file.read_at((last - first) * PAGE, first * PAGE)
+        for block in range(first, last):
+            start = (block - first) * PAGE
+            self._kept[url, block] = data[start : start + PAGE]
+
+
+def _stretches(blocks: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """(first, end) of stretches of blocks that are read at once: at most AT_ONCE blocks, with at most BETWEEN others
+    between.
+    """
+    i = 0
+    while i < len(blocks):
+        first, last = blocks[i], blocks[i]
+        while i < len(blocks) and blocks[i] - last <= 1 + BETWEEN and blocks[i] - first < AT_ONCE:  # one between
+            last = blocks[i]
+            i += 1
+        yield first, last + 1
+
+
+def opened_view(path: str, stamp: Stamp) -> memoryview:
+    """The bytes of a local file, mapped. Raises CaptureError if it cannot be opened or was changed since `stamp`."""
+    with mapped(path) as held:
+        if held is None:
+            raise CaptureError("was changed while it was read", shown(path))
+        stamp.check(path, held.stamp)
+        return held.view
+
+
+def check_url(url: str, stamp: Stamp) -> None:
+    """Raise CaptureError if the file at a URL is gone or was changed since `stamp`."""
+    with _as_capture_errors(url):
+        found = _stamp_of_url(url)
+    stamp.check(url, found)
+
+
+def _stamp(view: memoryview, descriptor: int) -> Stamp:
+    status = os.fstat(descriptor)
+    return Stamp(len(view), status.st_mtime_ns, blake2b(view[:HEAD], digest_size=8).digest())
+
+
+def _stamp_of_url(url: str) -> Stamp:
+    system, path, _ = _system(url)
+    found = system.get_file_info(path)
+    return Stamp(int(found.size or 0), int(found.mtime_ns or 0), b"")
 
 
 def head(path: str, size: int) -> bytes:

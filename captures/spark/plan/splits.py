@@ -22,6 +22,7 @@ from kproxy.captures.keys import HEAD, capture_id, named
 from kproxy.captures.ring import number_of
 from kproxy.captures.spark.plan import files
 from kproxy.captures.spark.plan.edges import edges
+from kproxy.captures.spark.plan.files import Stamp
 from kproxy.captures.tls import keylog
 from kproxy.captures.tls.keylog import Secrets
 
@@ -53,6 +54,8 @@ class Split:
     """Whether this is the last split of its file."""
     alone: bool = True
     """Whether this is the only split of its file."""
+    stamp: Stamp | None = None
+    """The stamp of the file; None without a walker."""
     secrets: Secrets = field(default_factory=dict, repr=False)
     """TLS secrets besides those in the files; only splits without a walker have any."""
 
@@ -170,7 +173,7 @@ def _splits(group: tuple[str, ...], size: int, *, cut: bool) -> Iterator[Split]:
         starts = sorted(set(starts))
         for start, end in zip(starts, [*starts[1:], len(view)], strict=True):
             at = moved(walker, start)
-            yield Split(0, group, 0, start, end, at, last=end == len(view), alone=len(starts) == 1)
+            yield Split(0, group, 0, start, end, at, last=end == len(view), alone=len(starts) == 1, stamp=held.stamp)
 
 
 def moved(walker: Walker, position: int) -> Walker:

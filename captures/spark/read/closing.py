@@ -14,9 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kproxy.captures.spark.plan.order import Order
+from kproxy.captures.spark.read.addressed import Addressed
 from kproxy.captures.spark.read.asking import numbered
 from kproxy.captures.spark.read.facts import Facts, Position, Then
 from kproxy.captures.spark.read.flows import COUNTED, ITEMS, MADE, Held, Open, Options, nested, records_of
+from kproxy.captures.spark.read.opening import Opener, Packed, unpack
 from kproxy.captures.tables import arrow
 from kproxy.captures.tables.rows import Row
 from kproxy.captures.tables.schema import EXCHANGES, FLOWS, RECORDS, TABLES
@@ -26,6 +29,8 @@ NUMBERED: Final = {"exchange": (EXCHANGES.name, "exchange"), "flow": (FLOWS.name
 """By kind of a counted item, the (table, column) that holds its number."""
 
 
+BYTES_AT_ONCE: Final = 8 << 20
+"""Items of a batch are closed together up to the one that reaches this number of bytes of frames."""
 _NONE: Final[Mapping[str, int]] = {}
 
 
@@ -92,7 +97,12 @@ class Counting:
 class Closer:
     """Completes items; those of a range must be adjacent, in the order captures.spark.read.flows.SORTED."""
 
-    def __init__(self, options: Options, facts: Facts, numbers: Numbers) -> None:
+    def __init__(
+        self, options: Options, facts: Facts, numbers: Numbers, order: Order, addressed: Addressed | None = None
+    ) -> None:
+        """Bytes of packed exchanges are read from the files in `addressed`."""
+        self._source = (addressed or Addressed()).opened()
+        self._opener = Opener(options, order, self._source, facts)
         self._options = options
         self._facts = facts
         self._counting = Counting(numbers)
@@ -101,17 +111,29 @@ class Closer:
     def close(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Batches of CLOSED: the items with all their rows, for the tables whose columns the batches have."""
         for batch in batches:
-            if batch.num_rows:
-                # Spark gives times in the session's time zone
-                yield self._closed(batch.cast(pa.schema([ITEMS.field(name) for name in batch.schema.names])))
+            # Spark gives times in the session's time zone
+            some = batch.cast(pa.schema([ITEMS.field(name) for name in batch.schema.names]))
+            packed = [None if data is None else unpack(data) for data in some.column("packed").to_pylist()]
+            start = size = 0
+            for index, each in enumerate(packed):
+                size += 0 if each is None else each.exchange.size
+                if size >= BYTES_AT_ONCE or index == len(packed) - 1:
+                    end = index + 1
+                    yield self._closed(some.slice(start, end - start), packed[start:end])
+                    start, size = end, 0
 
-    def _closed(self, batch: Any) -> Any:
+    def _closed(self, batch: Any, packed: Sequence[Packed | None]) -> Any:
         positions = list(zip(*(batch.column(name).to_pylist() for name in ("done", "born", "nth")), strict=True))
         numbers = self._counting.of(batch)
         opened = {
             index: rows_of(pickle.loads(data), positions[index], self._facts, self._options)  # noqa: S301  # our own
             for index, data in enumerate(batch.column("open").to_pylist())
             if data is not None
+        }
+        if self._source.remote and self._options.bodies:
+            self._source.need(span for one in packed if one is not None for span in one.spans)
+        opened |= {
+            index: self._opener.rows(one, positions[index]) for index, one in enumerate(packed) if one is not None
         }
         given = {name: batch.column(name) for name in batch.schema.names}
         closed = {name: self._table(name, given[name], opened) for name in MADE if name in given}
@@ -128,6 +150,8 @@ class Closer:
         """A column of rows with the rows of open items put in; `opened` maps an item's index to its rows by table."""
         if not opened or name not in self._options.tables:
             return column
+        if not len(column.flatten()):
+            return nested(name, [opened[i].get(name) if i in opened else None for i in range(len(column))])
         given = nested(name, [rows.get(name, []) for rows in opened.values()])
         both = pa.concat_arrays([column, given])
         order = np.arange(len(column))
@@ -166,7 +190,7 @@ def rows_of(opened: Open, position: Position, facts: Facts, options: Options) ->
 
 
 PLACE: Final = ("standing", "kind", "started", "born", "rank")
-TAKEN: Final = (*PLACE, "range", "done", "nth", "number", "open")
+TAKEN: Final = (*PLACE, "range", "done", "nth", "number", "open", "packed")
 """Columns of items that closing needs, besides those with the rows of tables."""
 CLOSED: Final = pa.schema([
     *(ITEMS.field(name) for name in PLACE), ("number", pa.int64()),

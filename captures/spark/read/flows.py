@@ -12,6 +12,7 @@ import pickle
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -28,9 +29,11 @@ from kproxy.captures.reader import BATCH, Done, Reader
 from kproxy.captures.source import FileSource
 from kproxy.captures.spark.plan.order import Order
 from kproxy.captures.spark.read import told
+from kproxy.captures.spark.read.addressed import Addressed, ByAddress
 from kproxy.captures.spark.read.asking import NUMBERS, Asked, asks_for_numbers, asks_others, number_of
 from kproxy.captures.spark.read.digest import DIGEST, Digest
 from kproxy.captures.spark.read.facts import NODE, Facts
+from kproxy.captures.spark.read.opening import pack
 from kproxy.captures.spark.read.packing import STATE, Parcel, unpack
 from kproxy.captures.tables import arrow
 from kproxy.captures.tables.flows import FlowCounter
@@ -42,13 +45,13 @@ from kproxy.captures.tcp.packets import nothing
 from kproxy.captures.tcp.reassembly import Share
 from kproxy.decoders.exchange import Connection, Exchange, StreamProblem
 from kproxy.decoders.filters import Expression, Matcher
-from kproxy.decoders.knowledge import RESERVED, Knowledge
+from kproxy.decoders.knowledge import RESERVED, TEACHING, Knowledge
 from kproxy.decoders.learning import learn, learn_both
-from kproxy.decoders.schema import Definitions
+from kproxy.decoders.schema import Definitions, api_keys
 from kproxy.decoders.stream import Source
 from kproxy.decoders.view import View
 
-GRANULE: Final = 26
+GRANULE: Final = 22
 """Number of low bits of an address: addresses that differ only in them form a range, by which items are counted."""
 MADE: Final = tuple(name for name in TABLES if name not in {CAPTURES.name, FINDINGS.name})
 """Tables whose rows are made from items."""
@@ -71,6 +74,7 @@ ITEMS: Final = pa.schema([
     ("standing", pa.string()),
     ("learned", _LEARNED),
     ("open", pa.binary()),
+    ("packed", pa.binary()),
     ("flow_id", pa.int64()),
     ("state", pa.binary()),
     ("ended", pa.int64()),
@@ -85,11 +89,12 @@ at which the item was complete; `born` is the address of its connection's first 
 within its flow by beginning, `nth` by completion. Numbers are given in the order (started, born, rank), facts are known
 in the order (done, born, nth). `range` is started >> GRANULE. The `started` of a flow is that of its first exchange.
 
-`learned` holds the facts in the item for other flows. `open`, if present, is a pickled Open, and the item has no rows
-yet. `number` is present if an earlier batch of a stream numbered the item. `standing` is FINAL, or the item's state
-until the next batch of a stream (OPEN, PRESUMED). Two kinds have a `state` and no rows: "state", that of a flow for the
-next batch (captures.spark.follow.flow_states), and DIGEST. Rows with `told` are no items either: findings are made of
-them, in the order of captures.spark.read.told.ORDER.
+`learned` holds the facts in the item for other flows. If `packed` (captures.spark.read.opening.pack) or `open` (a
+pickled Open) is present, the item is an exchange that has no rows yet. `number` is present if an earlier batch of a
+stream numbered the item. `standing` is FINAL, or the item's state until the next batch of a stream (OPEN, PRESUMED).
+Two kinds have a `state` and no rows: "state", that of a flow for the next batch (captures.spark.follow.flow_states),
+and DIGEST. Rows with `told` are no items either: findings are made of them, in the order of
+captures.spark.read.told.ORDER.
 """
 Place = tuple[str, int, int, int]
 """Where an item that is counted began: (counter, started, born, rank); the counter is "exchange" or "flow"."""
@@ -163,8 +168,10 @@ class OpenRecords:
 class Held(FileSource):
     """A source that holds the bytes of a flow's segments, at their addresses."""
 
-    def __init__(self, spans: Iterable[tuple[int, Any]] = ()) -> None:
+    def __init__(self, spans: Iterable[tuple[int, Any]] = (), beyond: ByAddress | None = None) -> None:
+        """`beyond` has the bytes of segments that are not held."""
         super().__init__(())
+        self.beyond = beyond
         self._starts: list[int] = []
         self._payloads: list[Any] = []
         for at, payload in spans:
@@ -201,11 +208,14 @@ class Held(FileSource):
 
     def read(self, start: int, end: int) -> bytes | memoryview:
         i = bisect_right(self._starts, start) - 1
-        if i < 0:
-            return b""
-        offset = start - self._starts[i]
-        found: memoryview = self._payloads[i][offset : offset + end - start]
-        return found
+        if i >= 0:
+            offset = start - self._starts[i]
+            found: memoryview = self._payloads[i][offset : offset + end - start]
+            if self.beyond is None or len(found) == end - start:
+                return found
+            more = self.beyond.read(start, end)
+            return more if len(more) > len(found) else found
+        return b"" if self.beyond is None else self.beyond.read(start, end)
 
 
 Progress: TypeAlias = "tuple[list[tuple[int, Exchange]], Done]"
@@ -438,8 +448,11 @@ class Flow:
         return self._matcher is None or bool(self._matcher.matches(item))
 
     def _exchange(self, item: Exchange, at: int, born: int, started: int, rank: int) -> Any:
-        if not self._options.bodies:
-            return self._item("exchange", started, at, born, self._drafter.headers(item), rank=rank)
+        if self._is_for_later(item):
+            drafter = self._drafter
+            flow, software = drafter.flows.of(item.connection), drafter.software(item.connection)
+            later = pack(item, flow.epoch, software, found=drafter.was_found(item))
+            return self._item("exchange", started, at, born, {}, packed=later, rank=rank)
         draft, bodies = self._drafter.draft(item)
         knowledge = AnnouncedKnowledge()
         learned = knowledge.announced
@@ -455,6 +468,14 @@ class Flow:
             rows[RECORDS.name] = records_of(draft.key, item, self._reader, knowledge)
         return self._item("exchange", started, at, born, rows, learned, rank=rank)
 
+    def _is_for_later(self, item: Exchange) -> bool:
+        """Whether stage 3 can make an exchange's rows: it teaches nothing, and its bytes can be read by address."""
+        if not self._options.bodies:
+            return True
+        if self.source.beyond is None or (item.protocol is None and item.api_key in early(self._options)):
+            return False
+        return self.source.beyond.has(item)
+
     def _item(
         self,
         kind: str,
@@ -466,6 +487,7 @@ class Flow:
         open_: bytes | None = None,
         rank: int = 0,
         *,
+        packed: bytes | None = None,
         had: bool = True,
     ) -> tuple[Any, ...]:
         self._nth += 1
@@ -478,7 +500,7 @@ class Flow:
         span = (done if started is None else started) or 0
         return (
             kind, span >> GRANULE, started, done, born, self._nth, rank, number, standing, learned, open_,
-            self.number, None, *_NOT_TOLD, *made,
+            packed, self.number, None, *_NOT_TOLD, *made,
         )  # fmt: skip
 
 
@@ -487,6 +509,24 @@ def _share(parcel: Parcel, order: Order) -> Share:
     before = clocks[np.searchsorted(starts, parcel.packets.at, "right") - 1]
     clock = np.maximum(parcel.clock, before)
     return Share(parcel.packets, order.which(parcel.position), parcel.reached, clock, 0, 0)
+
+
+EARLY: Final = TEACHING | {api_keys.API_VERSIONS}
+"""API keys of exchanges that stage 2 decodes, because other exchanges depend on them."""
+
+
+@lru_cache(maxsize=16)
+def _defined_keys(release: str | None, user_definitions: tuple[str, ...]) -> frozenset[int]:
+    """The API keys of messages that users define."""
+    usual, found = definitions(release, ()).apis, definitions(release, user_definitions).apis
+    return frozenset(key for key, api in found.items() if usual.get(key) != api)
+
+
+def early(options: Options) -> frozenset[int]:
+    """API keys of exchanges that stage 2 decodes; those that users define may teach as well."""
+    if not options.user_definitions:
+        return EARLY
+    return EARLY | _defined_keys(options.release, options.user_definitions)
 
 
 def open_records(item: Exchange, source: Source, precision: int) -> OpenRecords:
@@ -514,16 +554,19 @@ def items(
     batches: Iterable[Any],
     options: Options,
     order: Order,
+    addressed: Addressed | None = None,
+    *,
     restore: Restore | None = None,
     end: Callable[[int, Flow], Iterator[Any]] | None = None,
 ) -> Iterator[Any]:
     """The items of flows as batches of ITEMS, from their parcels (captures.spark.read.packing.PARCELS).
 
-    The rows of a flow must be adjacent, in the order of their position; batches may be cut anywhere. `restore` makes a
-    flow from the row of its state. `end` yields the items that follow a flow's last segment; by default these are the
-    items that the end of the capture completes. The last item is the digest of the others.
+    The rows of a flow must be adjacent, in the order of their position; batches may be cut anywhere. The payload that
+    parcels lack is read from the files in `addressed`. `restore` makes a flow from the row of its state. `end` yields
+    the items that follow a flow's last segment; by default these are the items that the end of the capture completes.
+    The last item is the digest of the others.
     """
-    return _packed(_digested(_items(batches, options, order, restore, end or _end)))
+    return _packed(_digested(_items(batches, options, order, addressed, restore, end or _end)))
 
 
 def _end(_: int, flow: Flow) -> Iterator[Any]:
@@ -534,11 +577,13 @@ def _items(
     batches: Iterable[Any],
     options: Options,
     order: Order,
+    addressed: Addressed | None,
     restore: Restore | None,
     end: Callable[[int, Flow], Iterator[Any]],
 ) -> Iterator[Any]:
     flow: Flow | None = None
     number = 0
+    beyond = None if addressed is None else addressed.opened()
     decompress = zstandard.ZstdDecompressor().decompress
     for batch in batches:
         numbers, positions = (batch.column(name).to_pylist() for name in ("flow_id", "position"))
@@ -552,7 +597,7 @@ def _items(
             if position == STATE and restore is not None:
                 flow = restore(data.as_py())
                 continue
-            flow = flow or Flow(here, options, order)
+            flow = flow or Flow(here, options, order, source=Held(beyond=beyond))
             if position == NUMBERS:
                 flow.take_number(data.as_py())
             else:

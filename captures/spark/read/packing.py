@@ -34,7 +34,8 @@ STATE: Final = -1
 _LEVEL: Final = 1
 """Compression level of zstd: half the time of the default level, for 3 % more bytes."""
 _STEPS: Final = 3
-"""Number of leading columns that are written as differences of successive numbers."""
+_STEPS_OF_PIECES: Final = 1
+"""Number of leading columns, of segments and of pieces, that are written as differences of successive numbers."""
 _Planes: TypeAlias = tuple[int, bytes, bytes, bytes]
 """Columns of equal length: (count of numbers, first number of each column, width in bytes of each column's numbers,
 data).
@@ -51,24 +52,23 @@ class Parcel:
     """The segments of a flow in a portion of a split.
 
     `packets` are the segments, `position`, `reached` and `clock` as in captures.spark.read.reading.SEGMENTS, `counts`
-    the result of captures.tables.flows.counted with directions in place of their numbers. `data` are the first
-    `sent[i]` captured bytes of each segment, one after the other.
+    the result of captures.tables.flows.counted with directions in place of their numbers. Of their payload, `data` has
+    `sizes[i]` bytes from each of the addresses `pieces_at[i]` on.
     """
 
     packets: Packets
     position: Ints
     reached: Ints
     clock: Ints
-    sent: Ints
+    pieces_at: Ints
+    sizes: Ints
     data: memoryview
     counts: Sequence[tuple[bytes, int, int, list[int], bool]]
 
     def pieces(self) -> Iterator[tuple[int, memoryview]]:
-        """(address, bytes) of each segment of which bytes were sent."""
-        some = np.flatnonzero(self.sent)
-        sizes = self.sent[some]
-        ends = np.cumsum(sizes)
-        for at, start, end in zip(self.packets.at[some].tolist(), (ends - sizes).tolist(), ends.tolist(), strict=True):
+        """(address, bytes) of each piece of the payload; a piece lies in one segment."""
+        ends = np.cumsum(self.sizes)
+        for at, start, end in zip(self.pieces_at.tolist(), (ends - self.sizes).tolist(), ends.tolist(), strict=True):
             yield at, self.data[start:end]
 
 
@@ -79,47 +79,49 @@ class Columns(NamedTuple):
     starts: Ints
 
 
-def packed(flows: Flows, sent: Ints, source: Source) -> Iterator[tuple[int, int, bytes]]:
+def packed(flows: Flows, pieces: Columns, source: Source) -> Iterator[tuple[int, int, bytes]]:
     """For each flow: its flow_id, the position of its first segment, and its parcel as bytes for `unpack`.
 
-    `sent` is the number of leading bytes of each segment that are sent; they are read from `source`.
+    `pieces` has the columns `pieces_at` and `sizes` of Parcel; their bytes are read from `source`.
     """
     compress = zstandard.ZstdCompressor(_LEVEL).compress
     packets, comments, counts = flows.share.packets, flows.comments, flows.counts
-    bases, segments = _of_segments(flows, sent)
+    bases, segments = _of_segments(flows)
+    at, sizes = pieces.columns
     of_flows = zip(
         flows.numbers,
         flows.position[flows.starts[:-1]].tolist(),
         pairwise(flows.directions.tolist()),
-        pairwise(flows.starts.tolist()),
+        pairwise(pieces.starts.tolist()),
         bases,
         _planes(segments, _STEPS),
+        _planes(pieces, _STEPS_OF_PIECES),
         strict=True,
     )
-    for i, (number, position, (first, end), (low, high), base, planes) in enumerate(of_flows):
-        some = np.flatnonzero(sent[low:high]) + low
-        starts = packets.at[some]
-        data = b"".join(map(source.read, starts.tolist(), (starts + sent[some]).tolist()))
-        parts = packets.directions[first:end], counts[i], comments.get(i, {}), base.tobytes(), planes, data
+    for i, (number, position, (first, end), (low, high), base, *planes) in enumerate(of_flows):
+        starts = at[low:high]
+        data = b"".join(map(source.read, starts.tolist(), (starts + sizes[low:high]).tolist()))
+        parts = packets.directions[first:end], counts[i], comments.get(i, {}), base.tobytes(), *planes, data
         yield number, position, compress(pickle.dumps(parts, pickle.HIGHEST_PROTOCOL))
 
 
 def unpack(data: Any, decompress: Callable[[Any], bytes] = zstandard.decompress) -> Parcel:
     """The parcel from its packed bytes."""
-    directions, counts, comments, base, planes, payload = pickle.loads(decompress(data))  # noqa: S301  # of our own stage 1
-    position, time, at, which, late, seq, ack, flags, reached, length, lacking, sent = _numbers(planes, _STEPS)
+    directions, counts, comments, base, planes, of_pieces, payload = pickle.loads(decompress(data))  # noqa: S301  # of our own stage 1
+    position, time, at, which, late, seq, ack, flags, reached, length, lacking = _numbers(planes, _STEPS)
+    pieces_at, sizes = _numbers(of_pieces, _STEPS_OF_PIECES)
     expected, acknowledged = _expected(which, length, np.frombuffer(base, np.int64).reshape(1, 2), _ONE, slice(None))
     packets = Packets(
         directions, which, time, seq + expected, ack + acknowledged, flags, at, length, length - lacking, comments
     )  # fmt: skip
     begin = int(time[0])
     return Parcel(
-        packets, position, reached + at, late + time, sent, memoryview(payload),
+        packets, position, reached + at, late + time, pieces_at, sizes, memoryview(payload),
         [(directions[one], first + begin, last + begin, *rest) for one, first, last, *rest in counts],
     )  # fmt: skip
 
 
-def _of_segments(flows: Flows, sent: Ints) -> tuple[Ints, Columns]:
+def _of_segments(flows: Flows) -> tuple[Ints, Columns]:
     """The first numbers of each flow's two directions, and the written columns of segments."""
     share, whose, begins = flows.share, flows.whose, flows.starts[:-1]
     packets, first = share.packets, share.packets.first
@@ -130,7 +132,7 @@ def _of_segments(flows: Flows, sent: Ints) -> tuple[Ints, Columns]:
     columns = (
         flows.position, packets.time, packets.at,
         which, share.clock - packets.time, packets.seq - seq, packets.ack - ack, packets.flags,
-        share.reached - packets.at, packets.length, packets.length - packets.stored, sent,
+        share.reached - packets.at, packets.length, packets.length - packets.stored,
     )  # fmt: skip
     return base, Columns(columns, flows.starts)
 

@@ -9,38 +9,45 @@ import pyarrow as pa
 
 from kproxy.captures.garbage import one_collection
 from kproxy.captures.ports import Ports
+from kproxy.captures.spark.plan import files
 from kproxy.captures.spark.plan.order import Summary
 from kproxy.captures.spark.plan.splits import Split
 from kproxy.captures.spark.read import reading
 from kproxy.captures.spark.read.by_flow import ByFlow
 from kproxy.captures.spark.read.packing import PARCELS, packed
+from kproxy.captures.spark.read.pieces import PIECES, Sent
 from kproxy.captures.spark.read.reading import Segments
 from kproxy.decoders.stream import Source
 
 PORTION: Final = 32 << 20
-"""Maximum bytes of payload in a portion of a split: a flow has a parcel in each, which bounds memory."""
+"""Maximum bytes of payload in a portion of a split. A flow has a parcel in each portion, which bounds memory."""
 SEGMENTS_OF_PORTION: Final = 1 << 18
 GROUP: Final = 2048
 """Maximum number of segments of flows that are packed together: few, so that the results stay in the CPU's cache."""
 
 
-def read(split: Split, wanted: Ports | None = None) -> Iterator[Any]:
+def read(split: Split, wanted: Ports | None = None, *, payload: bool = False) -> Iterator[Any]:
     """The parcels and summaries of a split, as batches of captures.spark.read.packing.PARCELS.
 
-    Raises CaptureError if a file cannot be opened.
+    With `payload`, and where bytes cannot be read by address (captures.spark.read.addressed), they have all bytes of
+    segments. Of files at URLs they have the heads of frames, which saves requests. Otherwise they have none. Raises
+    CaptureError if a file cannot be opened.
     """
+    by_address = split.stamp is not None and not payload
+    sent = Sent.ALL if not by_address else Sent.HEADS if files.is_url(split.paths[0]) else Sent.NONE
     held, bytes_of = ByFlow(), _Bytes()
     for found in reading.segments(split, wanted):
         if isinstance(found, Summary):
             if len(held):
-                yield from _portion(held, bytes_of)
+                yield from _portion(held, bytes_of, sent)
             held, bytes_of = ByFlow(), _Bytes()
             yield _rows({"summary": [found.json()]})
             continue
         held.add(found)
-        bytes_of.add(found)
-        if held.size >= PORTION or len(held) >= SEGMENTS_OF_PORTION:
-            yield from _portion(held, bytes_of)
+        if sent is not Sent.NONE:
+            bytes_of.add(found)
+        if (sent is Sent.ALL and held.size >= PORTION) or len(held) >= SEGMENTS_OF_PORTION:
+            yield from _portion(held, bytes_of, sent)
             held, bytes_of = ByFlow(), _Bytes()
 
 
@@ -66,12 +73,12 @@ class _Bytes:
         return view[start - base : end - base]
 
 
-def _portion(held: ByFlow, source: Source) -> list[Any]:
+def _portion(held: ByFlow, source: Source, sent: Sent) -> list[Any]:
     """The rows of a portion of a split."""
     with one_collection():
         rows: list[tuple[int, int, bytes]] = []
         for flows in held.groups(GROUP):
-            rows += packed(flows, flows.share.packets.stored, source)
+            rows += packed(flows, PIECES[sent](flows, source), source)
         columns = zip(*rows, strict=True)
         return [_rows(dict(zip(PARCELS.names, columns, strict=False)))]
 

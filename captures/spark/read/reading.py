@@ -139,7 +139,9 @@ def _cut(split: Split, walker: Walker, wanted: Ports | None) -> Iterator[Segment
     path = split.paths[0]
     with files.mapped(path) as held:
         if held is None:
-            raise CaptureError("was replaced by another file while it was read", files.shown(path))
+            raise CaptureError("was changed while it was read", files.shown(path))
+        if split.stamp is not None:
+            split.stamp.check(path, held.stamp)
         held.need(split.start, split.end)
         yield from _records(split, walker, held.view, wanted)
 

@@ -50,7 +50,7 @@ def streamed(
     carry, states = Carry(), dict[int, bytes]()
     found: list[Rows] = []
     for paths in batches:
-        sent, _, order = local.ordered(plan(paths, size, carry.groups), size)
+        sent, _, order = local.ordered(plan(paths, size, carry.groups), size, payload=True)
         made = local.batch(sent, order, options, carry, states)
         if kept is not None:
             kept.append(made)

@@ -1,0 +1,119 @@
+"""Packs an exchange whose bodies are still in the capture, and makes its rows later, from bytes of a source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from kproxy.captures.export import packing
+from kproxy.captures.export.records import RecordLines
+from kproxy.captures.keys import Flow, Flows, flow_id, split_address
+from kproxy.captures.spark.plan.order import Order
+from kproxy.captures.spark.read.facts import Facts, Position, Then
+from kproxy.captures.tables.records import record_rows
+from kproxy.captures.tables.rows import Drafter, Row
+from kproxy.captures.tables.schema import RECORDS
+from kproxy.decoders.exchange import Connection, Exchange, Health
+from kproxy.decoders.stream import Source
+from kproxy.decoders.view import View
+
+if TYPE_CHECKING:
+    from kproxy.captures.spark.read.flows import Options
+
+PRECISION: Final = 6
+"""Decimal places of times, in seconds, where records name them."""
+
+
+def pack(exchange: Exchange, epoch: int, software: str | None, *, found: bool) -> bytes:
+    """An exchange with what its connection tells of it: its epoch (captures.keys.Flow), the client's software, and
+    whether a frame was found by resynchronisation.
+    """
+    return packing.pack([exchange], (epoch, software, found))
+
+
+class Packed(NamedTuple):
+    """An exchange, whose frames are addresses in a Source, with the further arguments of `pack`."""
+
+    exchange: Exchange
+    epoch: int
+    software: str | None
+    found: bool
+
+    @property
+    def spans(self) -> Iterator[tuple[int, int]]:
+        """(first address, end) of all pieces of the exchange's frames."""
+        for frame in (self.exchange.request, self.exchange.response):
+            if frame is not None:
+                yield from ((at, at + length) for at, length in frame.spans)
+
+
+def unpack(packed: bytes) -> Packed:
+    """What was given to `pack`, which returned these bytes."""
+    (exchange,), told = packing.unpack(packed)
+    return Packed(cast("Exchange", exchange), *told)
+
+
+class Opener:
+    """Makes the rows of packed exchanges from the bytes of a source, by address."""
+
+    def __init__(self, options: Options, order: Order, source: Source, facts: Facts) -> None:
+        self._options = options
+        self._then = Then(facts, (0, 0, 0))
+        self._source = source
+        self._drafter = _Told(
+            order.capture, source, options.definitions, order.where, options.tables, Health()
+        )  # fmt: skip
+
+    def rows(self, packed: Packed, position: Position) -> dict[str, list[Row]]:
+        """The rows of an exchange by table, with the facts known at its position."""
+        exchange, drafter = packed.exchange, self._drafter
+        drafter.tell(packed)
+        if not self._options.bodies:
+            return drafter.headers(exchange)
+        draft, _ = drafter.draft(exchange)
+        then = self._then
+        then.position = position
+        rows = draft.close(then.topic, None)
+        if RECORDS.name in self._options.tables:
+            reader: Any = SimpleNamespace(
+                source=self._source, definitions=self._options.definitions, precision=PRECISION, health=Health()
+            )
+            rows[RECORDS.name] = list(record_rows(draft.key, exchange, RecordLines(reader, View(knowledge=then))))
+        return rows
+
+
+class _Told(Drafter):
+    """A drafter that is told what the connection of each exchange knows."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.flows = _Epochs()
+        self._packed: Packed | None = None
+
+    def tell(self, packed: Packed) -> None:
+        """Note what is known of the next exchange."""
+        cast("_Epochs", self.flows).epoch = packed.epoch
+        self._packed = packed
+
+    def software(self, connection: Connection) -> str | None:  # noqa: ARG002
+        return None if self._packed is None else self._packed.software
+
+    def was_found(self, exchange: Exchange) -> bool:  # noqa: ARG002
+        return self._packed is not None and self._packed.found
+
+
+class _Epochs(Flows):
+    """Gives connections the epoch that is set."""
+
+    epoch = 0
+
+    def of(self, connection: Connection) -> Flow:
+        return _flow(connection.client, connection.broker, self.epoch)
+
+
+@lru_cache(1 << 12)
+def _flow(client: str, broker: str, epoch: int) -> Flow:
+    number = flow_id(client, broker)
+    return Flow(number, epoch, split_address(client), split_address(broker), f"{number}:{epoch}:")
