@@ -27,7 +27,7 @@ from kproxy.captures.tables.schema import TABLES, USUAL
 from kproxy.captures.tcp.packets import ACK, PSH, Packets
 from kproxy.captures.tcp.reassembly import Share
 from tests.captures import files, traffic
-from tests.captures.spark.comparing import assert_same, counted, exported
+from tests.captures.spark.comparing import TABLES, assert_same, counted, exported
 from tests.support.multiply import interleave, lengthen
 from tests.support.objects import Objects, as_somebody, serving
 
