@@ -23,7 +23,7 @@ from kproxy.captures.spark.read.addressed import ByAddress
 from kproxy.captures.spark.read.by_flow import Flows
 from kproxy.captures.spark.read.flows import Options
 from kproxy.captures.spark.read.pieces import heads
-from kproxy.captures.tables.schema import TABLES, USUAL
+from kproxy.captures.tables.schema import USUAL
 from kproxy.captures.tcp.packets import ACK, PSH, Packets
 from kproxy.captures.tcp.reassembly import Share
 from tests.captures import files, traffic
