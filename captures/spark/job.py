@@ -199,7 +199,8 @@ def evenly(digest: Digest, parts: int) -> list[int]:
     counts: dict[int, int] = {}
     for (_, span), count in digest.counts.items():
         counts[span] = counts.get(span, 0) + count
-    least, held, borders = sum(counts.values()) / parts, 0, []
+    least, held = sum(counts.values()) / parts, 0
+    borders: list[int] = []
     for span in sorted(counts):
         if held >= least * (len(borders) + 1):
             borders.append(span)

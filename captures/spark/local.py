@@ -26,6 +26,8 @@ from kproxy.captures.tables import arrow
 from kproxy.captures.tables.schema import CAPTURES, FINDINGS, TABLES
 from kproxy.captures.tls.keylog import Secrets
 
+AT_ONCE: Final = 1024
+"""Maximum number of rows in a batch."""
 BY_FLOW: Final = ("flow_id", "position")
 
 
@@ -151,7 +153,7 @@ def shuffled(batches: Iterable[Any], schema: Any, by: Sequence[str]) -> list[Any
     """Batches of all rows, sorted by some columns, nulls last: what a shuffle does on Spark."""
     table = pa.Table.from_batches(batches, schema)
     keys = [(name, "ascending") for name in by]
-    return list(table.take(pa.compute.sort_indices(table, keys)).to_batches())
+    return list(table.take(pa.compute.sort_indices(table, keys)).to_batches(max_chunksize=AT_ONCE))
 
 
 def unfolded(column: Any, name: str) -> Any:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kproxy.captures.tables.rows import Row
-from kproxy.captures.tables.schema import Column, Table
+from kproxy.captures.tables.schema import Table
 
 AT_ONCE: Final = 1024
 """Number of rows converted to columns at a time."""
@@ -56,38 +55,13 @@ def batch(table: Table, rows: Sequence[Row]) -> Any:
     Raises ValueError if a row has another number of values.
     """
     given = table.given
-    return _batch(table, zip(given, zip(*rows, strict=True) if rows else [()] * len(given), strict=True))
-
-
-def of_values(table: Table, values: list[Any], without: Collection[str]) -> Any:
-    """Like `batch`, but `values` holds the values of all rows, one row after the other.
-
-    `without` names columns that the rows lack.
-    """
-    given = [column for column in table.given if column.name not in without]
-    width = len(given)
-    if len(values) % width:
-        raise ValueError("rows of other columns")
-    return _batch(table, ((column, values[index::width]) for index, column in enumerate(given)))
-
-
-def of_columns(table: Table, columns: Mapping[str, Any], without: Collection[str]) -> Any:
-    """Like `batch`, but from columns by name: sequences, numpy arrays, or pyarrow arrays.
-
-    Columns that `columns` lacks are null; those named in `without` are left out.
-    """
-    null = [None] * len(next(iter(columns.values())))
-    given = [column for column in table.given if column.name not in without]
-    return _batch(table, ((column, columns.get(column.name, null)) for column in given))
-
-
-def _batch(table: Table, given: Iterable[tuple[Column, Any]]) -> Any:
-    arrays: dict[str, Any] = {column.name: _array(values, _TYPES[column.type]) for column, values in given}
+    columns = zip(given, zip(*rows, strict=True) if rows else [()] * len(given), strict=True)
+    arrays: dict[str, Any] = {column.name: _array(values, _TYPES[column.type]) for column, values in columns}
     for column in table.columns:
         if column.of:
             arrays[column.name] = _micros(*(arrays[name] for name in column.of)).cast(_TYPES[column.type])
-    fields = [field for field in schema(table) if field.name in arrays]
-    return pa.record_batch([arrays[field.name] for field in fields], schema=pa.schema(fields))
+    of_table = schema(table)
+    return pa.record_batch([arrays[name] for name in of_table.names], schema=of_table)
 
 
 def _micros(nanos: Any, before: Any = None) -> Any:
@@ -99,10 +73,6 @@ def _micros(nanos: Any, before: Any = None) -> Any:
 
 
 def _array(values: Any, type_: Any) -> Any:
-    if isinstance(values, pa.Array):
-        return values.cast(type_)
-    if isinstance(values, np.ndarray):
-        return pa.array(values, type_)
     try:
         # Many columns are constant; checking for that is faster than converting every value.
         if values and values[0] is values[-1] and values.count(values[0]) == len(values):

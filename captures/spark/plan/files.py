@@ -44,8 +44,8 @@ BETWEEN: Final = 4
 """Number of blocks that are read with their neighbours, though nobody asked for them: a request takes longer."""
 KEPT: Final = 1024
 """Maximum number of blocks that a task keeps: 64 MiB."""
-AT_ONCE: Final = 256
-"""Maximum number of blocks that are read at once: 16 MiB."""
+AT_ONCE: Final = 64
+"""Maximum number of blocks that are read at once: 4 MiB."""
 HEAD: Final = 1 << 12
 """Number of leading bytes by which a file is recognised that has grown."""
 _SAME: Final = {"s3a": "s3", "s3n": "s3"}

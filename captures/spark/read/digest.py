@@ -23,11 +23,11 @@ _GAPS: Final = TABLES[FLOWS.name].index("gap_bytes")
 class Digest:
     """What stage 3 needs of the items of stage 2.
 
-    `facts` maps each fact to its first position; its last member says whether the item is final. `counts` maps (kind,
+    `facts` maps each fact to its first position, by whether the item is final. `counts` maps (kind,
     range) to a number of items without a number of their own. `lost` is the number of missing bytes in rows of flows.
     """
 
-    facts: dict[tuple[str, str, str, bool], Position] = field(default_factory=dict)
+    facts: dict[bool, dict[tuple[str, str, str], Position]] = field(default_factory=lambda: {True: {}, False: {}})
     counts: Counter[tuple[str, int]] = field(default_factory=Counter)
     lost: int = 0
 
@@ -37,8 +37,9 @@ class Digest:
         whole = cls()
         for state in states:
             other: Digest = pickle.loads(zstandard.decompress(state))  # noqa: S301  # of our own stage 2
-            for fact, position in other.facts.items():
-                whole._add(fact, position)
+            for final, facts in other.facts.items():
+                for fact, position in facts.items():
+                    whole.learn([fact], position, final=final)
             whole.counts += other.counts
             whole.lost += other.lost
         return whole
@@ -52,18 +53,16 @@ class Digest:
 
     def learn(self, learned: Iterable[tuple[str, str, str]], position: Position, *, final: bool) -> None:
         """Add the facts of an item, known from `position` on."""
+        facts = self.facts[final]
         for fact in learned:
-            self._add((*fact, final), position)
-
-    def _add(self, fact: tuple[str, str, str, bool], position: Position) -> None:
-        self.facts[fact] = min(position, self.facts.get(fact, position))
+            facts[fact] = min(position, facts.get(fact, position))
 
     def packed(self) -> bytes:
         return zstandard.compress(pickle.dumps(self, pickle.HIGHEST_PROTOCOL))
 
     def learned(self, *, final: bool) -> Iterator[LearnedFact]:
         """The facts of items that are final, or of those that are not, each with its first position."""
-        return ((*fact, position) for (*fact, of_final), position in self.facts.items() if of_final == final)
+        return ((*fact, position) for fact, position in self.facts[final].items())
 
     @property
     def counted(self) -> Iterator[tuple[str, int, int]]:

@@ -98,6 +98,7 @@ captures.spark.read.told.ORDER.
 """
 Place = tuple[str, int, int, int]
 """Where an item that is counted began: (counter, started, born, rank); the counter is "exchange" or "flow"."""
+_NO_ROWS: Final = (None,) * len(MADE)
 FINAL: Final = "final"
 OPEN: Final = "open"
 """Standing of an item that has begun; its rows are those that it has if the capture ends here."""
@@ -496,7 +497,7 @@ class Flow:
             number = self.numbers.get((COUNTED[kind], started, born, rank))
         standing = FINAL if self._begun is None else OPEN if had and rank <= self._begun[0] else PRESUMED
         wanted = self._options.tables
-        made = [(rows or {}).get(name) if name in wanted else None for name in MADE]
+        made = [rows.get(name) if name in wanted else None for name in MADE] if rows else _NO_ROWS
         span = (done if started is None else started) or 0
         return (
             kind, span >> GRANULE, started, done, born, self._nth, rank, number, standing, learned, open_,
@@ -655,6 +656,8 @@ def _batch(held: Sequence[tuple[Any, ...]]) -> Any:
 
 def nested(table: str, column: Sequence[Sequence[Row] | None]) -> Any:
     """A pyarrow array of lists of structs, from lists of rows of a table; None becomes an empty list."""
+    if not any(column):
+        return pa.array([[]] * len(column), pa.list_(pa.struct(list(arrow.schema(TABLES[table])))))
     ends = np.cumsum([0, *(0 if rows is None else len(rows) for rows in column)]).astype(np.int32)
     inner = arrow.batch(TABLES[table], [row for rows in column if rows is not None for row in rows])
     structs = pa.StructArray.from_arrays(inner.columns, fields=list(inner.schema))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from kproxy.captures.export import packing
 from kproxy.captures.export.records import RecordLines
@@ -16,11 +16,9 @@ from kproxy.captures.tables.records import record_rows
 from kproxy.captures.tables.rows import Drafter, Row
 from kproxy.captures.tables.schema import RECORDS
 from kproxy.decoders.exchange import Connection, Exchange, Health
+from kproxy.decoders.schema import Definitions
 from kproxy.decoders.stream import Source
 from kproxy.decoders.view import View
-
-if TYPE_CHECKING:
-    from kproxy.captures.spark.read.flows import Options
 
 PRECISION: Final = 6
 """Decimal places of times, in seconds, where records name them."""
@@ -58,27 +56,37 @@ def unpack(packed: bytes) -> Packed:
 class Opener:
     """Makes the rows of packed exchanges from the bytes of a source, by address."""
 
-    def __init__(self, options: Options, order: Order, source: Source, facts: Facts) -> None:
-        self._options = options
+    def __init__(
+        self,
+        order: Order,
+        source: Source,
+        definitions: Definitions,
+        tables: Sequence[str],
+        facts: Facts,
+        *,
+        bodies: bool,
+    ) -> None:
+        """`tables` are those that are wanted; without `bodies` only headers are read."""
+        self._definitions = definitions
+        self._bodies = bodies
+        self._records = RECORDS.name in tables
         self._then = Then(facts, (0, 0, 0))
         self._source = source
-        self._drafter = _Told(
-            order.capture, source, options.definitions, order.where, options.tables, Health()
-        )  # fmt: skip
+        self._drafter = _Told(order.capture, source, definitions, order.where, tables, Health())
 
     def rows(self, packed: Packed, position: Position) -> dict[str, list[Row]]:
         """The rows of an exchange by table, with the facts known at its position."""
         exchange, drafter = packed.exchange, self._drafter
         drafter.tell(packed)
-        if not self._options.bodies:
+        if not self._bodies:
             return drafter.headers(exchange)
         draft, _ = drafter.draft(exchange)
         then = self._then
         then.position = position
         rows = draft.close(then.topic, None)
-        if RECORDS.name in self._options.tables:
+        if self._records:
             reader: Any = SimpleNamespace(
-                source=self._source, definitions=self._options.definitions, precision=PRECISION, health=Health()
+                source=self._source, definitions=self._definitions, precision=PRECISION, health=Health()
             )
             rows[RECORDS.name] = list(record_rows(draft.key, exchange, RecordLines(reader, View(knowledge=then))))
         return rows

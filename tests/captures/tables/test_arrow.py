@@ -1,4 +1,4 @@
-"""Rows as Arrow columns: derived columns, and values that rows may lack."""
+"""Rows as Arrow columns, some of which are derived from others."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kproxy.captures.tables import arrow
-from kproxy.captures.tables.schema import EXCHANGES, RECORD_BATCHES, TABLES, Table
+from kproxy.captures.tables.schema import EXCHANGES, RECORD_BATCHES
 
 TIMES = ("ts_ns", "req_ts_ns", "req_last_ts_ns", "rsp_ts_ns", "rsp_last_ts_ns")
 
@@ -30,18 +30,7 @@ def test_times_and_what_lies_between_them_are_microseconds_rounded_down() -> Non
     assert made.column("rsp_ts").null_count == 1
 
 
-@pytest.mark.parametrize("table", TABLES.values(), ids=str)
-def test_rows_may_lack_what_comes_later(table: Table) -> None:
-    width = len(table.given) - len(table.later)
-    assert [column.name in table.later for column in table.given] == [False] * width + [True] * len(table.later)
-    made = arrow.of_values(table, [None] * width * 3, table.later)
-    assert len(made) == 3
-    assert set(made.schema.names) == {column.name for column in table.columns} - set(table.later)
-
-
 def test_rows_of_other_columns_are_refused() -> None:
     for rows in ([(None,) * 3], [(None,), (None, None)]):
         with pytest.raises(ValueError):  # noqa: PT011  # zip's own words
             arrow.batch(RECORD_BATCHES, rows)
-    with pytest.raises(ValueError, match="other columns"):
-        arrow.of_values(RECORD_BATCHES, [None] * 3, ())
