@@ -60,8 +60,6 @@ These are the first ones of Metadata and FindCoordinator, AlterConfigs, and the 
 SERVED = frozenset({Status.OK, Status.NO_REPLY_EXPECTED})
 CONNECTIONS = 20_000
 """Most open connections whose beginning, or latest heartbeat, is remembered."""
-HELD = 10_000
-"""Most problems of connections without an exchange that wait to be told."""
 REPEATED = frozenset({api_keys.HEARTBEAT, 68, 76, 88})
 """APIs whose exchanges mostly repeat each other byte for byte, but for the correlation id."""
 SMALL = 1_024
@@ -117,12 +115,6 @@ class FactMaker:
         """For each open connection, the latest exchange of REPEATED without ids (3 parts), and its facts."""
         self._begun: dict[int, bool] = {}
         """Whether each open connection has done work."""
-        self._numbered: set[Connection] = set()
-        """The open connections of which an exchange was complete."""
-        self._held: dict[Connection, list[tuple[StreamProblem, int]]] = {}
-        """Problems of the other connections, with their times."""
-        self._problems = 0
-        """Number of problems in `_held`."""
 
     def make(self, items: Iterable[Item], closings: Iterable[Closing] = ()) -> Iterator[Fact]:
         """The facts of a reader's batch: its items in their order, and the connections that ended in it.
@@ -151,34 +143,11 @@ class FactMaker:
     def of(self, one: Item | Closing, time: int) -> Iterator[Fact]:
         """The facts of the next item that is complete, or of the next connection that ended.
 
-        `time` is that of `when`. Facts for which it is time are made as well. Until an exchange of its connection is
-        complete, or its connection ends, a problem waits: the number of the connection is not sure before.
+        `time` is that of `when`. Facts for which it is time are made as well.
         """
-        connection = one.connection
-        if isinstance(one, StreamProblem) and connection not in self._numbered:
-            self._held.setdefault(connection, []).append((one, time))
-            self._problems += 1
-            if self._problems > HELD:
-                yield from self._released(next(iter(self._held)))
-            return
-        if connection in self._held:
-            yield from self._released(connection)
-        if isinstance(one, Exchange | StreamProblem):
-            self._numbered.add(connection)
-            yield from self._completed(one, time)
-        else:
-            if one.how != END_OF_CAPTURE:  # which problems may follow
-                self._numbered.discard(connection)
+        if not isinstance(one, Exchange | StreamProblem):
             yield from self._closed(one)
-
-    def _released(self, connection: Connection) -> Iterator[Fact]:
-        """The facts of a connection's problems that waited."""
-        held = self._held.pop(connection)
-        self._problems -= len(held)
-        for one, time in held:
-            yield from self._completed(one, time)
-
-    def _completed(self, one: Item, time: int) -> Iterator[Fact]:
+            return
         found: list[Fact] = []
         self._item(one, time, found)
         yield from found
@@ -187,8 +156,6 @@ class FactMaker:
 
     def finish(self) -> Iterator[Fact]:
         """The facts that wait for the end of the capture."""
-        while self._held:
-            yield from self._released(next(iter(self._held)))
         if self._sampler is not None:
             yield from self._of_wanted(self._sampler.finish())
 
