@@ -66,6 +66,10 @@ class LiveFindings:
         self._findings.end()
         return self.ledger.news()
 
+    def result(self) -> list[Finding]:
+        """The findings so far that are not forgotten, resolved ones too, in the order of `Findings.result`."""
+        return self._findings.result()
+
 
 class Ledger:
     """Tells the changes of an engine's findings, and drops findings that were resolved long ago."""

@@ -64,8 +64,6 @@ UNANSWERED: Final = Status.NO_RESPONSE
 SERVED: Final = frozenset({Status.OK, Status.NO_REPLY_EXPECTED})
 CONNECTIONS = 20_000
 """Most open connections of which something is remembered."""
-HELD: Final = 10_000
-"""Most problems that wait for the first complete exchange of their connection."""
 REPEATED = frozenset({api_keys.HEARTBEAT, 68, 76, 88})
 """APIs whose exchanges mostly repeat each other byte for byte, but for the correlation id."""
 SMALL = 1_024
@@ -135,11 +133,7 @@ class FactMaker:
         self._knowledge = Knowledge()
         self._beginnings = facts.Beginning in self._wanted
         self._open: dict[int, Seen] = {}
-        """Open connections of which an exchange was complete, by number."""
-        self._held: dict[Connection, list[tuple[StreamProblem, int]]] = {}
-        """Problems of the other connections, with their times."""
-        self._problems = 0
-        """Number of problems in `_held`."""
+        """Open connections by number."""
 
     def make(self, items: Iterable[Item], closings: Iterable[Closing] = ()) -> list[Fact]:
         """The facts of a reader's batch: its items in their order, and the connections that ended in it.
@@ -186,56 +180,25 @@ class FactMaker:
 
     def finish(self) -> list[Fact]:
         """The facts that wait for the end of the capture."""
-        made: list[Fact] = []
-        while self._held:
-            self._release(next(iter(self._held)), made)
-        if self._sampler is not None:
-            made += self._of_wanted(self._sampler.finish())
-        return made
+        return [] if self._sampler is None else self._of_wanted(self._sampler.finish())
 
     def _of_wanted(self, made: Iterable[Fact]) -> list[Fact]:
         return [fact for fact in made if type(fact) in self._wanted]
 
     def _close(self, closing: Closing, out: list[Fact]) -> None:
         """Append the facts of a connection that ended."""
-        if closing.connection in self._held:
-            self._release(closing.connection, out)
-        if closing.how != END_OF_CAPTURE:  # which problems may follow
-            self._open.pop(closing.connection.number, None)
+        self._open.pop(closing.connection.number, None)
         if not closing.syns:
             out.append(_closed(closing))
         out += tcp_facts.of(closing, _at(closing.connection, closing.time))
 
     def _take(self, item: Item, time: int, out: list[Fact]) -> None:
-        """Append the facts of an item, and those for which its time is the time to make them.
-
-        A problem waits for the first complete exchange of its connection, or for its end: before that, the number of
-        the connection is not certain.
-        """
+        """Append the facts of an item, and those for which its time is the time to make them."""
         if isinstance(item, StreamProblem):
-            if item.connection.number not in self._open:
-                self._held.setdefault(item.connection, []).append((item, time))
-                self._problems += 1
-                if self._problems > HELD:
-                    self._release(next(iter(self._held)), out)
-                return
-            out.append(_trouble(item, time))
+            side = "broker" if item.side else "client"
+            out.append(facts.Trouble(_at(item.connection, time), item.code, side, item.offset, item.size, item.message))
         else:
-            if self._held and item.connection in self._held:
-                self._release(item.connection, out)
             self._exchange(item, time, out)
-        self._make_due(time, out)
-
-    def _release(self, connection: Connection, out: list[Fact]) -> None:
-        """Append the facts of a connection's problems that waited."""
-        held = self._held.pop(connection)
-        self._problems -= len(held)
-        for one, time in held:
-            out.append(_trouble(one, time))
-            self._make_due(time, out)
-
-    def _make_due(self, time: int, out: list[Fact]) -> None:
-        """Append the facts of samples for which it is time."""
         if self._sampler is not None and time >= self._sampler.due:
             out += self._of_wanted(self._sampler.facts(time))
 
@@ -375,11 +338,6 @@ def in_order(exchanges: Sequence[Exchange], problems: Sequence[StreamProblem]) -
             items.append(left.pop())
         items.append(exchange)
     return [*items, *reversed(left)]
-
-
-def _trouble(item: StreamProblem, time: int) -> Fact:
-    side = "broker" if item.side else "client"
-    return facts.Trouble(_at(item.connection, time), item.code, side, item.offset, item.size, item.message)
 
 
 def _at(connection: Connection, time: int) -> At:

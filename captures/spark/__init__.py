@@ -4,8 +4,8 @@
     frames["exchanges"].groupBy("api_name").count().show()
 
 There are three stages, each a function over Arrow batches: `reading` turns a split into segments, `flows` turns the
-segments of whole flows into items, `closing` turns items into rows once the facts of all flows are known. `local` runs
-the stages in one process, `job` on Spark.
+segments of whole flows into items, `closing` turns items into rows once the facts of all flows are known. `folding`
+makes the table findings of what all flows tell. `local` runs the stages in one process, `job` on Spark.
 """
 
 from __future__ import annotations

@@ -73,6 +73,16 @@ def test_nothing_of_the_wire_reaches_a_terminal_or_a_page() -> None:
     assert "\x1b" not in made
 
 
+def test_a_rule_links_to_its_text() -> None:
+    (findings,) = (one for one in SECTIONS if one.name == "findings")
+    row = {column.name: None for column in findings.columns} | {"rule": "group.poll_gap", "scopes": ["g"]}
+    made = page.page("tables", [Found(findings, [row, row | {"rule": HOSTILE}], more=False)])
+    assert '<a href="#group.poll_gap">group.poll_gap</a>' in made
+    assert made.count('id="group.poll_gap"') == 1
+    assert "max.poll.interval.ms" in made.partition('id="group.poll_gap"')[2]
+    assert "<b>" not in made
+
+
 def test_rows_as_objects() -> None:
     found = Found(section(), [{"at": AT, "names": ["a"]}], more=False)
     assert list(objects(found)) == [

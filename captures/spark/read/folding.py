@@ -14,12 +14,11 @@ import pyarrow as pa
 
 from kproxy.captures.findings.reading import Findings
 from kproxy.captures.findings.rows import finding_rows
-from kproxy.captures.reader import Closing, Item
 from kproxy.captures.spark.read import told
 from kproxy.captures.spark.read.flows import Options, nested
 from kproxy.captures.tables import arrow
 from kproxy.captures.tables.schema import FINDINGS
-from kproxy.decoders.exchange import Connection, Exchange, StreamProblem
+from kproxy.decoders.exchange import Exchange
 
 FOUND: Final = pa.schema([(FINDINGS.name, pa.list_(pa.struct(list(arrow.schema(FINDINGS)))))])
 """The result: one row with the list of all rows of the table."""
@@ -35,14 +34,6 @@ class Unread:
         return b""
 
 
-@dataclass(slots=True)
-class _Open:
-    """An open connection: its number, 0 before its first exchange, and the object that stands for it in all items."""
-
-    number: int = 0
-    connection: Connection | None = None
-
-
 class Fold:
     """Numbers exchanges and connections where they begin, and gives each complete item to the rules."""
 
@@ -52,44 +43,33 @@ class Fold:
         self._connections = 0
         self._numbers: dict[tuple[int, int, int], int] = {}
         """Numbers of the exchanges that are not complete, by flow, first address of the connection, and rank."""
-        self._open: dict[tuple[int, int], _Open] = {}
-        """The open connections, by flow and first address."""
+        self._open: dict[tuple[int, int], int] = {}
+        """Numbers of open connections, by flow and first address."""
 
     def add(self, batch: Any) -> None:
         """The next rows, with the columns told.COLUMNS, in the order told.ORDER."""
         columns = (batch.column(name).to_pylist() for name in ("kind", "flow_id", "born", "rank", "ended"))
         for kind, flow, born, rank, ended, data in zip(*columns, batch.column("told"), strict=True):
-            talk = self._open.setdefault((flow, born), _Open())
             if kind == told.BEGUN:
-                self._exchanges += 1
-                self._numbers[flow, born, rank] = self._exchanges
-                self._number(talk)
+                self._begin(flow, born, rank)
                 continue
             number = self._numbers.pop((flow, born, rank), 0) if kind == told.DONE else 0
             held = data.as_buffer()
             if held.size:
-                self._complete(talk, number, *told.load(held))
+                one, time = told.load(held)
+                one.connection.number = self._open.get((flow, born), 0)
+                if isinstance(one, Exchange):
+                    one.number = number
+                self._findings.add_one(one, time)
             if kind == told.ENDED and not ended:  # problems may follow the end that is the capture's
-                del self._open[flow, born]
+                self._open.pop((flow, born), None)
 
-    def _number(self, talk: _Open) -> None:
-        if not talk.number:
+    def _begin(self, flow: int, born: int, rank: int) -> None:
+        self._exchanges += 1
+        self._numbers[flow, born, rank] = self._exchanges
+        if (flow, born) not in self._open:
             self._connections += 1
-            talk.number = self._connections
-            if talk.connection is not None:
-                talk.connection.number = talk.number
-
-    def _complete(self, talk: _Open, number: int, one: Item | Closing, time: int) -> None:
-        if talk.connection is None:
-            talk.connection = one.connection
-            talk.connection.number = talk.number
-        if isinstance(one, Exchange | StreamProblem):
-            one.connection = talk.connection
-        else:
-            one = one._replace(connection=talk.connection)
-        if isinstance(one, Exchange):
-            one.number = number
-        self._findings.add_one(one, time)
+            self._open[flow, born] = self._connections
 
     def found(self, capture: str) -> Any:
         """The findings of the capture with this id, which ends here: a batch of FOUND."""

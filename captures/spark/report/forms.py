@@ -19,6 +19,7 @@ def _count(value: float) -> str:
 
 FORMS: Final[Mapping[str, Callable[[Any], str]]] = {
     "text": str,
+    "rule": str,
     "count": _count,
     "bytes": lambda value: size_text(round(value)),
     "us": lambda value: latency_text(round(value * 1000)),
@@ -33,7 +34,7 @@ FORMS: Final[Mapping[str, Callable[[Any], str]]] = {
 Durations are written in milliseconds, or with a unit; times in the session's time zone, which is UTC here.
 """
 
-TO_THE_LEFT: Final = frozenset({"text", "list", "time", "flag"})
+TO_THE_LEFT: Final = frozenset({"text", "rule", "list", "time", "flag"})
 
 
 def text(form: str, value: Any) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape as html_escape
+from typing import Any
 
 from kproxy.captures.spark.report import forms
-from kproxy.captures.spark.report.sections import Found
+from kproxy.captures.spark.report.sections import Column, Found
 from kproxy.decoders.escaping import escape
 
 _STYLE = """
@@ -23,7 +24,7 @@ nav { display: flex; flex-wrap: wrap; gap: .2em 1.2em } a { color: var(--c0) }
 th { position: sticky; top: 0; background: var(--soft); font-weight: 600 }
 th, td { padding: .15em .9em .15em .4em; border-bottom: 1px solid var(--line); text-align: left; white-space: nowrap }
 td.n, th.n { text-align: right } td { max-width: 30em; overflow: hidden; text-overflow: ellipsis }
-figure { margin: .5em 0 1em } figcaption span { margin-right: 1.2em; color: var(--dim) }
+pre { white-space: pre-wrap } figure { margin: .5em 0 1em } figcaption span { margin-right: 1.2em; color: var(--dim) }
 svg { width: 100%; height: auto } text { font-size: 12px; fill: var(--dim) }
 .grid { stroke: var(--line) } .axis { stroke: var(--dim) } .stroke { fill: none; stroke-width: 1.5; stroke: var(--c) }
 .fill { fill: var(--c) } .key { display: inline-block; width: .8em; height: .8em; margin-right: .4em;
@@ -61,13 +62,21 @@ def _section(found: Found) -> Iterator[str]:
         heads = (f"<th{kind}>{_text(column.head)}</th>" for kind, column in zip(kinds, section.columns, strict=True))
         yield f'<div class="rows"><table><thead><tr>{"".join(heads)}</tr></thead><tbody>'
         for row in found.rows:
-            texts = (_text(forms.text(column.form, row[column.name])) for column in section.columns)
-            cells = (f'<td{kind} title="{text}">{text}</td>' for kind, text in zip(kinds, texts, strict=True))
+            cells = (_cell(column, kind, row) for kind, column in zip(kinds, section.columns, strict=True))
             yield f"<tr>{''.join(cells)}</tr>"
         yield "</tbody></table></div>"
         if found.more:
             yield f"<p>The first {section.most} rows; there are more.</p>"
+    for name, text in (section.texts(found.rows) if section.texts is not None else {}).items():
+        lines = "\n".join(map(_text, text.split("\n")))
+        yield f'<details><summary id="{_text(name)}">{_text(name)}</summary><pre>{lines}</pre></details>'
     yield "</section>"
+
+
+def _cell(column: Column, kind: str, row: Mapping[str, Any]) -> str:
+    text = _text(forms.text(column.form, row[column.name]))
+    shown = f'<a href="#{text}">{text}</a>' if column.form == "rule" else text
+    return f'<td{kind} title="{text}">{shown}</td>'
 
 
 def _text(words: str) -> str:

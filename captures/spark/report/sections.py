@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from kproxy.captures.spark.report import (
     batches,
     errors,
+    findings,
     journeys,
     latency,
     overview,
@@ -67,6 +68,8 @@ class Section:
     plot: Callable[[Rows], str] | None = None
     most: int = 1000
     """Maximum number of rows that are collected."""
+    texts: Callable[[Rows], Mapping[str, str]] | None = None
+    """Makes texts that a page shows below the rows, by name; cells of the form "rule" link to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +209,20 @@ _OVERVIEW: Final = Section(
 
 SECTIONS: Final = (
     _OVERVIEW,
+    Section(
+        "findings", "Findings", "What is wrong, the most severe and costly first. A rule is explained by "
+        "`kproxy findings --explain RULE`; `kproxy findings CAPTURE` shows the exchanges that prove it.",
+        "Needs the table findings, which is written only if --tables names it; or nothing was found.",
+        lambda spark, tables, _: findings.findings(spark, tables),
+        (
+            Column("severity", "severity", "text"), Column("rule", "rule", "rule"), Column("findings", "findings"),
+            Column("occurrences", "occurrences"), Column("impact", "impact"), Column("impact_unit", "of", "text"),
+            Column("example", "the worst", "text"), Column("scopes", "about", "list", wide=True),
+            Column("confidence", "sure", "text", wide=True), Column("title", "meaning", "text", wide=True),
+            Column("cause", "likely cause", "text", wide=True), *_FIRST_AND_LAST,
+        ),
+        texts=findings.rule_texts,
+    ),
     _latencies(
         "api", "Latency by API",
         "From the request's last byte to the response's. A Fetch without records waited for records, and is "

@@ -117,24 +117,6 @@ def test_findings_do_not_depend_on_the_batches_of_a_reading(size: int) -> None:
     assert [finding_json(one) for one in findings(reader)] == [finding_json(one) for one in findings(whole)]
 
 
-@pytest.mark.parametrize("size", [1, 20])
-def test_batches_do_not_matter_where_problems_come_before_the_first_exchange(size: int, tmp_path: Path) -> None:
-    """A connection has its number from its first exchange on, wherever batches end."""
-    packets = traffic.packets(traffic.LIBRDKAFKA)
-    kept = [
-        (time, data)
-        for number, (time, data) in enumerate(packets)
-        if number > len(packets) // 3 or traffic.ports(data)[0] > traffic.ports(data)[1]
-    ]
-    path = files.write(tmp_path / "a.pcap", files.pcap(kept))
-    whole = read(path)
-    expected = [finding_json(one) for one in findings(whole)]
-    (health,) = (one for one in expected if one["rule"] == "capture.health")
-    assert health["numbers"]["connections"] == 12, "each is counted, though its problem came before its number"
-    reader = Reader(read(path).source, whole.definitions, batch=size)
-    assert [finding_json(one) for one in findings(reader)] == expected
-
-
 def test_refused_connections_of_one_moment_are_in_the_order_of_time() -> None:
     """Their packets have no bytes, so that their ends have one address."""
     (pressure,) = (one for one in findings(read(traffic.KAFKA_1_1)) if one.rule == "tcp.pressure")

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession, functions
 from kproxy.captures.spark.report import (
     batches,
     errors,
+    findings,
     journeys,
     latency,
     overview,
@@ -98,6 +99,30 @@ def test_overview(spark: SparkSession, tables: report_tables.Tables, lines: list
     assert row["bytes"] == sum(
         line[side]["size"] + 4 for line in lines for side in ("request", "response") if line[side]
     )
+
+
+def test_findings(spark: SparkSession, tables: report_tables.Tables) -> None:
+    expected: dict[tuple[str, ...], list[dict[str, Any]]] = defaultdict(list)
+    for capture in CAPTURES:
+        result = CliRunner().invoke(main, ["findings", str(capture), "--json", "--severity", "info"])
+        for one in map(json.loads, result.stdout.splitlines()):
+            if one["schema"] == "kproxy.finding/1":
+                expected[one["severity"], one["rule"], one["confidence"], one["impact"]["unit"]].append(one)
+    found = rows(findings.findings(spark, tables))
+    for row in found:
+        of_rule = expected.pop((row["severity"], row["rule"], row["confidence"], row["impact_unit"]))
+        assert row["findings"] == len(of_rule)
+        assert row["occurrences"] == sum(one["occurrences"] for one in of_rule)
+        assert row["impact"] == sum(one["impact"]["value"] for one in of_rule)
+        assert row["scopes"] == sorted({one["scope"]["name"] for one in of_rule})
+        assert row["example"] in {one["summary"] for one in of_rule}
+        assert row["title"] == of_rule[0]["title"]
+    assert not expected
+    worst = [("error", "warn", "note", "info").index(row["severity"]) for row in found]
+    assert worst == sorted(worst)
+    texts = findings.rule_texts([*found, {"rule": "gone"}])
+    assert texts.keys() == {row["rule"] for row in found}
+    assert texts["upgrade.cutoff"].startswith("upgrade.cutoff (#")
 
 
 @pytest.mark.parametrize("by", ["api", "client", "broker", "minute"])
