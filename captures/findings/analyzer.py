@@ -97,6 +97,9 @@ class Context(Protocol):
     def wake(self, time: int) -> None:
         """Call `tick` once the capture has reached a time; only the earliest time that was asked for counts."""
 
+    def rest(self) -> None:
+        """Nothing more about this key matters: drop the analyzer, which is fed no further fact."""
+
     def closed(self, connection: int) -> Closed | None:
         """How and when a connection ended, if it did lately."""
 

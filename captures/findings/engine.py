@@ -47,8 +47,8 @@ class Views:
     """What analyzers may ask of connections that are not their own."""
 
     def __init__(self) -> None:
-        self._closed: OrderedDict[int, Closed] = OrderedDict()
-        self._damaged: OrderedDict[int, None] = OrderedDict()
+        self._closed: dict[int, Closed] = {}
+        self._damaged: dict[int, None] = {}
 
     def learn(self, fact: Fact) -> None:
         if isinstance(fact, Closed) and fact.at.connection:
@@ -97,6 +97,10 @@ class Cell:
     def wake(self, time: int) -> None:
         self._engine.wake(self, time)
 
+    def rest(self) -> None:
+        self.alarm = _NEVER
+        self._engine.rest(self._analysis, self.key)
+
     def report(
         self,
         rule: str,
@@ -139,6 +143,19 @@ class Route(NamedTuple):
     errors: frozenset[int] | None
 
 
+class Resting:
+    """Stands for all cells whose analyzers need no further facts."""
+
+    __slots__ = ("alarm", "analyzer")
+
+    def __init__(self) -> None:
+        self.alarm = _NEVER
+        self.analyzer = Analyzer()
+
+
+RESTING: Final = Resting()
+
+
 class Keyed:
     """The analyses with one kind of key: for each key, the cells of the analyses that had a fact of it."""
 
@@ -149,7 +166,7 @@ class Keyed:
         self.half = kind.most // 2
         """Up to this number of keys their order does not matter, because eviction is far away."""
         self.analyses: list[Analysis] = []
-        self.rows: OrderedDict[Hashable, list[Cell | None]] = OrderedDict()
+        self.rows: OrderedDict[Hashable, list[Cell | Resting | None]] = OrderedDict()
         """The cells of each key; beyond `half` keys in the order of their latest facts."""
 
 
@@ -174,6 +191,8 @@ class Engine:
         self.uncounted = 0
         """Number of findings beyond the maximum."""
         self._keyed = {kind: Keyed(kind) for kind in Key}
+        self._connections = self._keyed[Key.CONNECTION]
+        """Their state ends with them."""
         taken: dict[Hashable, list[tuple[Key, Route]]] = {}
         for analysis in analyses:
             keyed = self._keyed[analysis.key]
@@ -246,6 +265,8 @@ class Engine:
                         cell = row[place] = Cell(self, analysis, key)
                         self._count(analysis, 1)
                     cell.analyzer.feed(fact)
+            if kind is Closed:
+                self._drop(self._connections, self._connections.rows.pop(fact.at.connection, ()))
 
     def _sort(self, kind: type[Fact], fact: Any) -> Hashable:
         """The sort of a fact of SORTED (see `_sorts`); learns from it what there is to learn."""
@@ -258,7 +279,7 @@ class Engine:
             self._beats.pop(fact.at.connection, None)
         return kind
 
-    def _row(self, keyed: Keyed, key: Hashable) -> list[Cell | None]:
+    def _row(self, keyed: Keyed, key: Hashable) -> list[Cell | Resting | None]:
         """Make room for the cells of a key; the key that had no fact for the longest time gives way."""
         if len(keyed.rows) >= keyed.kind.most:
             self._evict(keyed)
@@ -355,16 +376,27 @@ class Engine:
                 cell.alarm = _NEVER
                 cell.analyzer.tick()
 
+    def rest(self, analysis: Analysis, key: Hashable) -> None:
+        """Drop an analyzer that needs no further fact."""
+        keyed = self._keyed[analysis.key]
+        row = keyed.rows.get(key)
+        if row is not None:
+            row[keyed.analyses.index(analysis)] = RESTING
+
     def _evict(self, keyed: Keyed) -> None:
         """Drop the state of the key that had no fact for the longest time."""
         _, row = keyed.rows.popitem(last=False)
+        self._drop(keyed, row)
+        kind = keyed.kind.value[0]
+        self.evicted[kind] = self.evicted.get(kind, 0) + 1
+
+    def _drop(self, keyed: Keyed, row: Iterable[Cell | Resting | None]) -> None:
+        """Let go of the cells of a key."""
         for place, cell in enumerate(row):
             if cell is not None:
                 cell.alarm = _NEVER
                 cell.analyzer.close()
                 self._count(keyed.analyses[place], -1)
-        kind = keyed.kind.value[0]
-        self.evicted[kind] = self.evicted.get(kind, 0) + 1
 
 
 def _sorts(analysis: Analysis) -> Iterator[Any]:

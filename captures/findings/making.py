@@ -187,10 +187,13 @@ class FactMaker:
 
     def _close(self, closing: Closing, out: list[Fact]) -> None:
         """Append the facts of a connection that ended."""
-        self._open.pop(closing.connection.number, None)
+        seen = self._open.pop(closing.connection.number, None)
+        at = _at(closing.connection, closing.time)
+        if seen is not None:
+            at = at._replace(peer=seen.peer)  # one text instead of two that are equal
         if not closing.syns:
-            out.append(_closed(closing))
-        out += tcp_facts.of(closing, _at(closing.connection, closing.time))
+            out.append(_closed(closing, at))
+        out += tcp_facts.of(closing, at)
 
     def _take(self, item: Item, time: int, out: list[Fact]) -> None:
         """Append the facts of an item, and those for which its time is the time to make them."""
@@ -350,9 +353,9 @@ def _host(connection: Connection) -> str:
     return connection.client.rpartition(":")[0]
 
 
-def _closed(closing: Closing) -> Fact:
+def _closed(closing: Closing, at: At) -> Fact:
     connection = closing.connection
     return facts.Closed(
-        _at(connection, closing.time), closing.how, bool(connection.opened), connection.first_time, *closing.sent,
+        at, closing.how, bool(connection.opened), connection.first_time, *closing.sent,
         closing.first, None if closing.closer is None else "broker" if closing.closer else "client",
     )  # fmt: skip

@@ -76,11 +76,10 @@ def misfit(host: str, peer: str, broker: str) -> str | None:
 class Leak(Analyzer):
     """One client: addresses that it cannot use, until it does more than to bootstrap."""
 
-    __slots__ = ("_bad", "_context", "_due", "_first", "_lately", "_works")
+    __slots__ = ("_bad", "_context", "_due", "_first", "_lately")
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._works = False
         self._bad: dict[str, str] = {}
         """Why the client cannot use an advertised address."""
         self._first: facts.At | None = None
@@ -90,13 +89,9 @@ class Leak(Analyzer):
         self._due = False
 
     def feed(self, fact: Any) -> None:
-        if self._works:
-            return
         if isinstance(fact, facts.Beginning):
             if fact.work:
-                self._works = True
-                self._bad.clear()
-                self._lately.clear()
+                self._context.rest()
         elif isinstance(fact, facts.Broker):
             self._learn(fact.at, fact.host, fact.port)
         elif isinstance(fact, facts.Coordinator):
@@ -109,7 +104,7 @@ class Leak(Analyzer):
                 self._report()
 
     def tick(self) -> None:
-        if self._bad and not self._works:
+        if self._bad:
             self._due = True
             self._report()
 

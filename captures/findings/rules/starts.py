@@ -30,24 +30,23 @@ WORDS: Final = {
 class Stuck(Analyzer):
     """One client: the steps that it has not passed yet, and for how long."""
 
-    __slots__ = ("_context", "_failing", "_passed", "_works")
+    __slots__ = ("_context", "_failing", "_passed")
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._works = False
-        self._passed: set[str] = set()
+        self._passed: frozenset[str] = frozenset()
         self._failing: dict[str, tuple[facts.At, int]] = {}
         """For each step the first failure of a row of them, and their number."""
 
     def feed(self, fact: Any) -> None:
-        if self._works:
-            return
         if isinstance(fact, facts.Beginning):
             # JoinGroup is a step of the start, answered or not.
-            self._works = fact.work and fact.at.key != api_keys.JOIN_GROUP
+            if fact.work and fact.at.key != api_keys.JOIN_GROUP:
+                self._context.rest()
         elif not fact.error:
-            self._works = fact.step == "join"
-            self._passed.add(fact.step)
+            if fact.step == "join":
+                self._context.rest()
+            self._passed |= {fact.step}
             self._failing.pop(fact.step, None)
         elif fact.step not in self._passed and fact.step in WORDS:
             first, count = self._failing.get(fact.step, (fact.at, 0))

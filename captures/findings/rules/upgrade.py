@@ -70,6 +70,9 @@ def highest(ranges: tuple[tuple[int, int, int], ...]) -> Mapping[int, int]:
     return {api: high for api, _, high in ranges}
 
 
+NOTHING: Final[Mapping[int, int]] = {}
+
+
 class _Use:
     """An API of which a client used too old a version only."""
 
@@ -103,7 +106,7 @@ class Cutoff(Analyzer):
         """APIs of which the client used a version that the newest release answers."""
         self._used: dict[int, _Use] = {}
         """The other APIs that it used."""
-        self._offered: Mapping[int, int] = {}
+        self._offered: Mapping[int, int] = NOTHING
         self._asked = False
         self._software = ""
         self._among_brokers = bool(_BROKER_ID.match(context.key[0]))
@@ -231,7 +234,7 @@ class Outdated(Analyzer):
         self._context = context
         self._first: facts.At | None = None
         """The client's first work."""
-        self._silent: set[int] | None = None if _BROKER_ID.match(context.key[0]) else set()
+        self._silent: tuple[int, ...] | None = None if _BROKER_ID.match(context.key[0]) else ()
         """Connections on which it worked, as long as it has not asked."""
 
     def feed(self, fact: Any) -> None:
@@ -244,7 +247,8 @@ class Outdated(Analyzer):
             self._silent = self._first = None
         elif self._silent is not None and fact.work and len(self._silent) < CONNECTIONS:
             self._first = self._first or at
-            self._silent.add(at.connection)
+            if at.connection not in self._silent:
+                self._silent = (*self._silent, at.connection)
 
     def _is_old(self, name: str, software: str) -> bool:
         found = LIBRARIES[name].search(software)

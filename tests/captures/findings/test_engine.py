@@ -98,6 +98,27 @@ def test_the_end_of_the_capture_is_no_silence() -> None:
     assert engine.findings() == []
 
 
+class Once(Silence):
+    """Wants one fact only."""
+
+    def feed(self, fact: Any) -> None:
+        super().feed(fact)
+        self.tick()
+        self.context.rest()
+
+
+def test_an_analyzer_at_rest_is_neither_fed_nor_woken() -> None:
+    analysis = Analysis(frozenset({"test.silence"}), Key.CONNECTION, (facts.Exchange,), Once)
+    engine = Engine((analysis,), {RULE.id: RULE})
+    feed(engine, Story().exchange("a").at(1).exchange("a").exchange("b").at(30).exchange("c"))
+    assert [(one.scope.name, one.occurrences) for one in engine.findings()] == [("1", 1), ("2", 1), ("3", 1)]
+
+
+def test_the_state_of_a_connection_ends_with_it() -> None:
+    story = Story().exchange("a").exchange("b").at(1).closes("a")
+    assert feed(quiet(), story.at(20).exchange("c")) == ["2 was silent"]
+
+
 def test_thresholds_can_be_set() -> None:
     story = Story().exchange("a").at(4).exchange("b")
     engine = quiet(**{"test.silence.silent_s": 3})
