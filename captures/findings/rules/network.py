@@ -56,9 +56,8 @@ class Pressure(Analyzer):
 
     def _pressed(self, fact: facts.Pressure) -> None:
         at = fact.at
-        end = self._context.closed(at.connection)
-        if not self._context.whole(at.connection) or (end is not None and not (end.client_bytes and end.broker_bytes)):
-            return  # of a capture of one direction the reader tells only when it ends
+        if not self._context.whole(at.connection) or not self._brokers.get(at.broker):
+            return  # of a capture of one direction, in which nobody is answered, the reader tells only when it ends
         for side, window in (("client", fact.client), ("broker", fact.broker)):
             self._shut(at, side, window)
         pair = at.peer, at.broker

@@ -20,8 +20,10 @@ MILLISECOND = 1_000_000
 START = 1_700_000_000_000 * MILLISECOND
 
 
-def pressed(number: int = 1, peer: str = "h", **said: Any) -> Story:
+def pressed(number: int = 1, peer: str = "h", *, answers: bool = True, **said: Any) -> Story:
     story = Story()
+    if answers:
+        story.exchange("other", "ApiVersions", connection=99)
     for turn in range(number):
         at = story.at(turn).where("c", exchange=0, connection=turn + 1, peer=peer)
         story.made.append(facts.Pressure(at, 1000, 0, (0, 0, 0), (0, 0, 0))._replace(**said))
@@ -66,9 +68,7 @@ def test_a_capture_with_missing_bytes_proves_nothing() -> None:
 
 
 def test_a_capture_of_one_direction_proves_nothing() -> None:
-    story = Story().at(1).closes("c", got=0)
-    story.made += pressed(retransmitted=500).made
-    story.is_quiet()
+    pressed(answers=False, retransmitted=500, broker=(3, 5000, 5000)).is_quiet()
 
 
 # --- brokers that do not answer ---
