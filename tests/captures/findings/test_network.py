@@ -195,6 +195,13 @@ def test_segments_that_are_sent_again_are_a_fact(tmp_path: Path) -> None:
     assert (fact.segments, fact.retransmitted) == (5, 2)
 
 
+def test_probes_of_the_last_segment_are_no_retransmissions(tmp_path: Path) -> None:
+    """TCP probes for a lost tail after a few milliseconds, in which a receiver may delay its acknowledgement."""
+    wire, data = Wire().opened(), request(18, 0, 1, "app")
+    wire.send(0, data, "PA").wait(20).send(0, data, "PA", again=True).send(1, response(18, 0, 1), "PA").closed()
+    assert not wire.facts(tmp_path, facts.Pressure)
+
+
 @pytest.mark.parametrize(("late", "again"), [(200, 1), (2, 0)])
 def test_a_gap_that_is_filled_late(late: int, again: int, tmp_path: Path) -> None:
     """The segment was lost before the capture; one that was only overtaken comes at once."""
