@@ -89,10 +89,11 @@ class Pressure(Analyzer):
             return
         first, latest, count = self._knocks.get(pair, (at, at.time, 0))
         if at.time - latest >= WINDOW or first.time < self._brokers[at.broker]:
-            first, count = at, 0
-        count += 1
-        remember(self._knocks, pair, (first, at.time, count), PAIRS)
-        how, lasted = "refused" if fact.refused else "left unanswered", at.time - first.time
+            first, latest, count = at, at.time, 0
+        # facts are told at the ends of connections, so older ones may come later
+        first, latest, count = min(first, at), max(latest, at.time), count + 1
+        remember(self._knocks, pair, (first, latest, count), PAIRS)
+        how, lasted = "refused" if fact.refused else "left unanswered", latest - first.time
         few = count < self._context.limit(PRESSURE, "knocks")
         few |= lasted < self._context.limit(PRESSURE, "down_ms") * MILLISECOND
         what = (

@@ -91,6 +91,13 @@ def test_a_broker_that_does_not_answer() -> None:
     assert "3 connections in a row were refused" in finding.summary
 
 
+def test_connections_whose_end_is_told_late_shorten_nothing() -> None:
+    story = knocks(4)
+    story.made.append(story.made.pop(2))
+    (finding,) = story.tells("WARN tcp.pressure host-c")
+    assert "4 connections in a row were left unanswered, over 90 s" in finding.summary
+
+
 def test_an_advertised_broker_that_does_not_answer() -> None:
     story = Story().advertises("other", "10.0.0.1")
     story.made += knocks(3, known=False).made
