@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import __version__, libversion
+from confluent_kafka import KafkaException, __version__, libversion
 
 from kproxy.captures.findings.model import Severity
 from tests.recipes import RECIPES
@@ -50,8 +50,12 @@ def _make(running: Cluster, rule: str, recipe: Recipe) -> bool:
     """Make a fault; its capture is kept if the finding is there. Otherwise it stays in the temporary directory."""
     capture = Path(tempfile.mkdtemp(prefix="recipe-")) / f"{rule}.pcap"
     ports = [*running.ports, *(running.controllers if recipe.among_brokers else ())]
-    with captured(capture, " or ".join(f"tcp port {port}" for port in ports)):
-        recipe.make(Stage(running, running.bootstrap))
+    try:
+        with captured(capture, " or ".join(f"tcp port {port}" for port in ports)):
+            recipe.make(Stage(running, running.bootstrap))
+    except (AssertionError, OSError, KafkaException) as problem:
+        print(f"{rule}: {problem}", file=sys.stderr)
+        return False
     found = findings(capture)
     for one in found:
         print(f"{one.severity.name:5} {one.rule} {one.scope.name}: {one.summary} [{one.cause}]")
