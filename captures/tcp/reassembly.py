@@ -53,7 +53,11 @@ FEW = 12
 MOST_AT_ONCE = 1 << 30
 """Maximum bytes of one direction that are handled together: the order of sequence numbers this close is unambiguous."""
 AGAIN = 10_000_000
-"""Nanoseconds after which a segment that fills a gap, or that has nothing new after a pause, was sent again."""
+"""Nanoseconds after which a segment that fills a gap was sent again, rather than overtaken on its way."""
+TIMEOUT = 150_000_000
+"""Nanoseconds of silence after which a segment with nothing new was sent again by a timeout (200 ms at least). Sooner
+it is a probe: the acknowledgement of the last segment was delayed, and nothing was lost.
+"""
 QUIET = 120_000_000_000
 """Nanoseconds after a connection's end after which any packet on its ports begins another connection."""
 PARTS = 12
@@ -82,7 +86,8 @@ class Disorder:
     """Counts of a connection's segments with data, and of those that came out of order.
 
     Segments are `repeated` if all their bytes had arrived before, and `filled` if they fill a hole. Of both,
-    `retransmitted` are those that came so late (AGAIN) that they were neither captured twice nor overtaken on the way.
+    `retransmitted` are those that came so late (AGAIN, TIMEOUT) that they were neither captured twice nor overtaken on
+    the way, nor mere probes.
     """
 
     repeated: int = 0
@@ -760,7 +765,7 @@ class Reassembler:
             connection = self._open(flow, way, piece, clock, opened=False)
             side = connection.sides[0]
         other = connection.sides[1 - side.side]
-        paused = clock - connection.last_time > AGAIN
+        paused = clock - connection.last_time > TIMEOUT
         connection.last_time = clock
         if not flags & RST:
             window = connection.windows[side.side]

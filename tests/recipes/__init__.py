@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from tests.recipes import brokers, clients, consumers, fetches, frames, groups, producers, sending
+from tests.recipes import brokers, clients, consumers, fetches, frames, groups, habits, producers, sending, written
 from tests.recipes.recipe import Recipe
 
-FAMILIES: Final = (brokers, clients, consumers, fetches, frames, groups, producers, sending)
+FAMILIES: Final = (brokers, clients, consumers, fetches, frames, groups, habits, producers, sending, written)
 RECIPES: Final[Mapping[str, Recipe]] = MappingProxyType(
     {rule: recipe for family in FAMILIES for rule, recipe in family.RECIPES.items()}
 )

@@ -7,16 +7,17 @@ import lzma
 import sys
 import tempfile
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import __version__, libversion
+from confluent_kafka import KafkaException, __version__, libversion
 
 from kproxy.captures.findings.model import Severity
 from tests.recipes import RECIPES
 from tests.recipes.kept import KEPT, findings, telling
 from tests.recipes.recipe import Recipe, Stage
-from tests.support.brokers import cluster
+from tests.support.brokers import Cluster, cluster
 from tests.support.facts import told
 from tests.support.tcpdump import captured
 
@@ -30,18 +31,31 @@ def main(rules: list[str]) -> int:
             print(f"{rule}: Kafka {recipe.release}, {recipe.nodes} node(s): {recipe.words}")
         return 0
     failed = 0
-    for rule in rules:
-        failed += not _make(rule, RECIPES[rule])
+    for (release, nodes, _), found in groupby(sorted(rules, key=_place), _place):
+        names = list(found)
+        settings = RECIPES[names[0]].settings
+        with cluster(release, nodes, lambda _, settings=settings: settings) as running:  # type: ignore[misc]
+            for rule in names:
+                failed += not _make(running, rule, RECIPES[rule])
     return 1 if failed else 0
 
 
-def _make(rule: str, recipe: Recipe) -> bool:
+def _place(rule: str) -> tuple[str, int, str]:
+    """What recipes have in common that use one cluster. Those with several brokers may stop some: each has its own."""
+    recipe = RECIPES[rule]
+    return recipe.release, recipe.nodes, repr(recipe.settings) + (rule if recipe.nodes > 1 else "")
+
+
+def _make(running: Cluster, rule: str, recipe: Recipe) -> bool:
     """Make a fault; its capture is kept if the finding is there. Otherwise it stays in the temporary directory."""
     capture = Path(tempfile.mkdtemp(prefix="recipe-")) / f"{rule}.pcap"
-    with cluster(recipe.release, recipe.nodes, lambda _: recipe.settings) as running:
-        ports = [*running.ports, *(running.controllers if recipe.among_brokers else ())]
+    ports = [*running.ports, *(running.controllers if recipe.among_brokers else ())]
+    try:
         with captured(capture, " or ".join(f"tcp port {port}" for port in ports)):
             recipe.make(Stage(running, running.bootstrap))
+    except (AssertionError, OSError, KafkaException) as problem:
+        print(f"{rule}: {problem}", file=sys.stderr)
+        return False
     found = findings(capture)
     for one in found:
         print(f"{one.severity.name:5} {one.rule} {one.scope.name}: {one.summary} [{one.cause}]")

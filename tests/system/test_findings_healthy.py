@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -17,8 +18,10 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from tests.support.brokers import Cluster, cluster
+from tests.support.java import broker_classpath
 from tests.support.proxy import Proxy, kproxy
 from tests.support.tcpdump import captured
+from tests.system.clients import calm
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
@@ -129,6 +132,24 @@ def test_a_cluster_that_is_restarted_in_turn(tmp_path: Path) -> None:
                 time.sleep(10)
         assert proxy.stop() == 0
     assert wrong(tmp_path, proxy.recording) == []
+    assert wrong(tmp_path, whole) == []
+
+
+def test_clients_of_all_libraries(tmp_path: Path) -> None:
+    """Groups that grow and shrink, share groups, transactions of the newer protocol, and members idle for 2 minutes."""
+    whole = tmp_path / "whole.pcap"
+    source = Path(__file__).parent / "clients" / "Calm.java"
+    java = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", broker_classpath("4.4.0"), str(source)]
+    with ExitStack() as stack:
+        running = stack.enter_context(cluster("4.4.0", 1))
+        stack.enter_context(captured(whole, ports_of(running)))
+        admin = AdminClient({"bootstrap.servers": running.bootstrap})
+        for future in admin.create_topics([NewTopic(name, 6, 1) for name in ("orders", "payments", "empty")]).values():
+            future.result(60)
+        with subprocess.Popen([*java, running.bootstrap, "120"], stdout=subprocess.PIPE, text=True) as members:
+            calm.run(running.bootstrap, 120)
+            said, _ = members.communicate(timeout=120)
+        assert "FAILED" not in said
     assert wrong(tmp_path, whole) == []
 
 

@@ -39,7 +39,8 @@ class Quorum:
     """The controllers of one cluster."""
 
     __slots__ = (
-        "before", "candidates", "ended", "epoch", "heard", "leader", "moved", "moves", "planned", "since", "warned",
+        "before", "candidates", "ended", "epoch", "heard", "leader", "moved", "moves", "planned", "served", "since",
+        "warned",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -58,6 +59,8 @@ class Quorum:
         """The first request for a vote since there was a leader."""
         self.candidates: dict[int, None] = {}
         """Who asked for votes since then."""
+        self.served = 0
+        """When the leader was last asked for something that it answered."""
         self.heard = False
         """A follower's Fetch was answered: the capture has both directions."""
         self.warned = False
@@ -92,6 +95,8 @@ class Elections(Analyzer):
 
     def _asks(self, fact: facts.QuorumStep, quorum: Quorum) -> None:
         """A node wants to lead, as it hears of no leader."""
+        if fact.at.time < quorum.served:
+            return  # the reader tells of exchanges on connections that it is not sure of only when the capture ends
         if quorum.since is None:
             quorum.since = fact.at
             quorum.candidates.clear()
@@ -103,6 +108,7 @@ class Elections(Analyzer):
         """There is a leader of this epoch."""
         if fact.epoch < quorum.epoch:
             return
+        quorum.served = max(quorum.served, fact.at.asked)
         since = quorum.since
         if since is not None and (fact.epoch > quorum.epoch or fact.at.asked > since.time):
             quorum.since, quorum.warned = None, False

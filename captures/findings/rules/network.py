@@ -56,9 +56,8 @@ class Pressure(Analyzer):
 
     def _pressed(self, fact: facts.Pressure) -> None:
         at = fact.at
-        end = self._context.closed(at.connection)
-        if not self._context.whole(at.connection) or (end is not None and not (end.client_bytes and end.broker_bytes)):
-            return  # of a capture of one direction the reader tells only when it ends
+        if not self._context.whole(at.connection) or not self._brokers.get(at.broker):
+            return  # of a capture of one direction, in which nobody is answered, the reader tells only when it ends
         for side, window in (("client", fact.client), ("broker", fact.broker)):
             self._shut(at, side, window)
         pair = at.peer, at.broker
@@ -90,10 +89,11 @@ class Pressure(Analyzer):
             return
         first, latest, count = self._knocks.get(pair, (at, at.time, 0))
         if at.time - latest >= WINDOW or first.time < self._brokers[at.broker]:
-            first, count = at, 0
-        count += 1
-        remember(self._knocks, pair, (first, at.time, count), PAIRS)
-        how, lasted = "refused" if fact.refused else "left unanswered", at.time - first.time
+            first, latest, count = at, at.time, 0
+        # facts are told at the ends of connections, so older ones may come later
+        first, latest, count = min(first, at), max(latest, at.time), count + 1
+        remember(self._knocks, pair, (first, latest, count), PAIRS)
+        how, lasted = "refused" if fact.refused else "left unanswered", latest - first.time
         few = count < self._context.limit(PRESSURE, "knocks")
         few |= lasted < self._context.limit(PRESSURE, "down_ms") * MILLISECOND
         what = (

@@ -93,7 +93,7 @@ class Followers(Analyzer):
             if now - follower.last.time < self._silent:
                 self._context.wake(follower.last.time + self._silent)
                 break
-            if self._context.closed(connection) is not None:
+            if self._context.closed(connection) is not None or self._is_elsewhere(follower):
                 del self._followers[connection]
             elif not follower.told and self._alive - follower.last.time >= self._silent - SECOND:
                 self._report_silence(follower, now)
@@ -101,6 +101,13 @@ class Followers(Analyzer):
                 self._context.wake(now + SECOND)
         if self._followers:
             self._context.wake(now + self._silent)
+
+    def _is_elsewhere(self, follower: Follower) -> bool:
+        """Whether the same broker has fetched since, on another connection: the capture lacks the end of this one."""
+        return any(
+            one.replica == follower.replica and one.last.time > follower.last.time + SECOND
+            for one in self._followers.values()
+        )
 
     def _report_silence(self, follower: Follower, until: int, *evidence: Evidence) -> None:
         if not self._context.whole(follower.last.connection):

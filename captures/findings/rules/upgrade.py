@@ -187,7 +187,7 @@ class Refused(Analyzer):
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.Offered):
-            if fact.ranges and not self._ranges:
+            if fact.ranges and not fact.error and not self._ranges:
                 self._ranges = {key: (low, high) for key, low, high in fact.ranges}
                 if self._ranges.get(api_keys.FETCH, (0, 0))[0] >= floors()[api_keys.FETCH]:
                     # A Kafka 4 broker offers Produce v0 for the sake of old librdkafka, and refuses it (KAFKA-18659).
@@ -217,6 +217,7 @@ class Refused(Analyzer):
             numbers={
                 "client": at.client, "api": api_name(at.key), "version": at.version, "broker": at.broker, "low": low,
                 "high": high, "closed_ms": closed_ms,
+                "answers": f"answers v{low} to v{high}" if high >= 0 else "does not have this API",
             },
             impact=Impact("requests", 1),
             scope=Scope("client", f"{at.client_id}@{at.peer}"),

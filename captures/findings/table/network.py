@@ -19,8 +19,8 @@ ROWS = (
         cause="A side is overloaded, or the network loses packets.",
         guards=(
             "A client that does not read is a NOTE: a consumer that processes records leaves the next ones in TCP.",
-            "A segment that is captured twice, or out of order, is no retransmission: only those after a pause.",
-            "Retransmissions count by client host and broker, and only if the capture itself lacks nothing.",
+            "A segment that is captured twice, out of order, or a probe for a lost tail, is no retransmission.",
+            "Retransmissions count by client host and broker, and only if the capture lacks nothing at all.",
             "SYNs count only towards a broker that answered or is advertised, if each was repeated or refused.",
             "Refused connections are an INFO up to `down_ms`: brokers restart. One that works begins the row anew.",
         ),

@@ -18,7 +18,7 @@ ROWS = (
         text="node {node} {what}",
         cause="The follower stands still, or copies too slowly.",
         guards=(
-            "A follower whose connection is closed restarts, or follows another leader.",
+            "A follower whose connection is closed, or that uses another one, restarts or follows another leader.",
             ("A leader that answers nobody is the one that stands still: the follower's next request tells, or the "
             "answers to others."),
             "A new or restarted replica catches up: its lag falls.",

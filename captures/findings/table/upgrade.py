@@ -44,11 +44,11 @@ ROWS = (
         vantage="this client's traffic",
         meaning="The request has a version that the broker does not have. Brokers close such a connection at once, "
         "without an answer; only an ApiVersions request is answered.",
-        text="{client} sent {api} v{version} to {broker}, which answers v{low} to v{high}: closed after "
+        text="{client} sent {api} v{version} to {broker}, which {answers}: closed after "
         "{closed_ms:.0f} ms",
         cause="The client's library is too old, or too new, for the broker.",
         guards=(
-            "Only if the broker's versions are known from an ApiVersions response.",
+            "Only if the broker's versions are known from an ApiVersions response that is no error.",
             "A Kafka 4 broker offers Produce from v0 on and still refuses v0 to v2.",
             "Only if the connection closed within `close_ms` of the request, and the capture has all of it.",
         ),

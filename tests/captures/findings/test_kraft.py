@@ -100,6 +100,12 @@ def test_a_silence_on_a_connection_with_gaps_is_quiet() -> None:
     assert [one.rule for one in story.found() if one.rule == "kraft.elections"] == []
 
 
+def test_a_vote_that_is_told_of_late_is_quiet() -> None:
+    story = led().at(10).quorum("pre-vote", 2, 3).at(20).quorum("fetch", 2, 3).at(60).quorum("fetch", 3, 3)
+    story.made.append(story.made.pop(3))
+    story.at(100).beat(1).is_quiet()
+
+
 def test_a_capture_of_requests_alone_shows_no_silence() -> None:
     story = ClusterStory().quorum("begin", 1, 3).at(10).quorum("pre-vote", 2, 3).at(12).quorum("pre-vote", 3, 3)
     story.at(60).beat(1).is_quiet()

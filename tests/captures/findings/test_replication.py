@@ -80,6 +80,14 @@ def test_a_follower_whose_connection_is_closed_is_quiet() -> None:
     alone(story, 2, 10, 60).is_quiet()
 
 
+def test_a_follower_that_fetches_on_another_connection_is_quiet() -> None:
+    """It was restarted, and the capture lacks the packet that closed the first one."""
+    story = both(10)
+    for number in range(20, 120):
+        story.at(number / 2).follows(2).follows(3, connection=77)
+    story.is_quiet()
+
+
 def test_a_silence_with_gaps_is_quiet() -> None:
     story = both(10)
     story.trouble("fetcher 3")

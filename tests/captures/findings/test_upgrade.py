@@ -99,6 +99,15 @@ def test_versions_of_a_broker_that_told_none_are_unknown() -> None:
     Story().exchange("app", "Fetch", Status.NO_RESPONSE, version=12, took=0.002).closes("app").is_quiet()
 
 
+def test_an_error_tells_of_no_versions() -> None:
+    """A broker that does not know the version of ApiVersions names the versions of this API alone (KIP-511)."""
+    story = Story().offered("new", ApiVersions=(0, 3))
+    story.made[-1] = story.made[-1]._replace(error=35)
+    story.exchange("app", "Fetch", Status.NO_RESPONSE, version=12, took=0.002).closes("app").is_quiet()
+    story.offered("new", Fetch=(0, 11)).at(1).exchange("b", "Fetch", Status.NO_RESPONSE, version=12, took=0.002)
+    story.closes("b").tells("ERROR upgrade.refused app@host-app", "ERROR upgrade.refused b@host-b")
+
+
 def test_produce_v2_at_an_older_broker_is_quiet() -> None:
     story = Story().offered("app", Fetch=(0, 11), Produce=(0, 8)).at(1)
     story.exchange("app", "Produce", Status.NO_RESPONSE, version=2, took=0.002).closes("app")
