@@ -728,7 +728,10 @@ class Link:
 
         if isinstance(core, ActedConnection):
             self._acted = core
-            core.wake = lambda: asyncio.get_running_loop().call_soon(self._tick)
+            core.wake = self._wake
+
+    def _wake(self) -> None:
+        asyncio.get_running_loop().call_soon(self._tick)
 
     def _tick(self) -> None:
         """Lets go the frames that have waited long enough."""
