@@ -138,7 +138,7 @@ class Relay:
         from kproxy.addons import acting, loading
 
         classes = loading.load(self.settings.addons).actors
-        return acting.table(classes, self._known(), self.warn) if classes else None
+        return acting.table(classes, self._known(), self.warn, self._loop.time) if classes else None
 
     def _load_engine(self) -> Engine | None:
         settings = self.settings

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kproxy.decoders.message import Decoded, decode_request, decode_response
+from kproxy.decoders.schema import Definitions
 from kproxy.decoders.writer import write
 from kproxy.faults.engine import Engine
 from kproxy.faults.parsing import parse
@@ -15,10 +16,17 @@ from tests.support.playbook import Playbook
 PRODUCE, FETCH, METADATA, HEARTBEAT, COMMIT = 0, 1, 3, 12, 8
 
 
-def asking(api_key: int, version: int, correlation_id: int, body: Mapping[str, Any], client_id: str = "app") -> bytes:
+def asking(
+    api_key: int,
+    version: int,
+    correlation_id: int,
+    body: Mapping[str, Any],
+    client_id: str = "app",
+    known: Definitions = DEFINITIONS,
+) -> bytes:
     """A request with these values in its body."""
-    header_version = DEFINITIONS.request_header_version(api_key, version)
-    header, message = DEFINITIONS.message("RequestHeader", header_version), DEFINITIONS.request(api_key, version)
+    header_version = known.request_header_version(api_key, version)
+    header, message = known.message("RequestHeader", header_version), known.request(api_key, version)
     assert header is not None
     assert message is not None
     head = {"requestApiKey": api_key, "requestApiVersion": version, "correlationId": correlation_id}
@@ -79,8 +87,8 @@ def answered(frame: bytes, api_key: int, version: int) -> Decoded:
     return decoded
 
 
-def asked(frame: bytes) -> Decoded:
-    decoded = decode_request(frame, DEFINITIONS)
+def asked(frame: bytes, known: Definitions = DEFINITIONS) -> Decoded:
+    decoded = decode_request(frame, known)
     assert decoded.problems == []
     assert decoded.body is not None
     return decoded
