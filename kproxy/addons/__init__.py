@@ -6,6 +6,6 @@ An *observer* receives complete exchanges in the process that reads the recordin
 relay.
 """
 
-from kproxy.addons.api import Actor, Frame, Observed, Observer, Progress
+from kproxy.addons.api import Act, Actor, Frame, Observed, Observer, Progress
 
-__all__ = ["Actor", "Frame", "Observed", "Observer", "Progress"]
+__all__ = ["Act", "Actor", "Frame", "Observed", "Observer", "Progress"]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import time
 import traceback
 from collections.abc import Callable, Iterable
 
-from kproxy.addons.api import SIZE, Actor, Frame, name_of
+from kproxy.addons.api import SIZE, Act, Actor, Frame, name_of
 from kproxy.core.differences import by, differences
 from kproxy.core.rewrite import Change
-from kproxy.core.verdict import Turn, Verdict
-from kproxy.decoders.message import decode_request, decode_response
-from kproxy.decoders.schema import Definitions
+from kproxy.core.verdict import Ending, Turn, Verdict, Wait
+from kproxy.decoders.message import Decoded, decode_request, decode_response
+from kproxy.decoders.schema import Definitions, errors
 from kproxy.decoders.stream import Side
+from kproxy.faults import synthesis
 
 Warn = Callable[[str, str, str], None]
 """A function (topic, line, details) that shows the user the line once for each topic, and logs the details."""
@@ -23,9 +25,19 @@ CHANGES = 50
 class Actors:
     """All actors of a relay; implements the protocol `kproxy.core.acting.Actors`."""
 
-    def __init__(self, actors: Iterable[Actor], definitions: Definitions, warn: Warn) -> None:
-        """Registers each actor for the APIs it names. Raises LookupError if an API does not exist."""
+    def __init__(
+        self,
+        actors: Iterable[Actor],
+        definitions: Definitions,
+        warn: Warn,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Registers each actor for the APIs it names; `clock` gives the time in seconds for delays.
+
+        Raises LookupError if an API does not exist.
+        """
         self._definitions = definitions
+        self._clock = clock
         self._warn = warn
         self._working = list(actors)
         """The actors that have not failed yet."""
@@ -65,6 +77,10 @@ class Actors:
                 break
             try:
                 new = actor.request(given) if side is Side.CLIENT else actor.response(given)
+                if isinstance(new, Act):
+                    unseen = None
+                    self._do(actor, new, given, turn, verdict)
+                    continue
                 if new is None or new == frame:
                     continue
                 unseen = self._checked(given, new, parties)
@@ -75,6 +91,53 @@ class Actors:
             except Exception as error:  # noqa: BLE001 (anybody's code)
                 unseen = None
                 self._shut_out(actor, given, error)
+
+    def _do(self, actor: Actor, act: Act, given: Frame, turn: Turn, verdict: Verdict) -> None:
+        """Carries out what an actor wants besides other bytes. Raises what cannot be done."""
+        name = name_of(actor)
+        note = f"{name}: {act.verb}"
+        if act.verb == "drop":
+            verdict.frame = None
+        elif act.verb == "disconnect":
+            verdict.ending = Ending(act.reset)
+        elif act.verb == "delay":
+            if act.data is not None and act.data != given.data:
+                became = self._checked(given, act.data, (given.client, given.broker))
+                verdict.changes += _changes(given, became, name)
+                verdict.frame = act.data
+            verdict.wait = Wait(name, self._clock() + act.seconds)
+            note += f" {act.seconds:g}s"
+        else:
+            self._answer(name, act, given, turn, verdict)
+            return
+        verdict.notes.append(note)
+
+    def _answer(self, name: str, act: Act, given: Frame, turn: Turn, verdict: Verdict) -> None:
+        """Answers a request instead of the broker, or puts an error or a body into a response."""
+        key, version = given.api_key, given.api_version
+        fault = synthesis.Fault(act.code, (), lambda _: None)
+        if given.side is Side.BROKER:
+            body = act.body
+            if body is None:
+                body = synthesis.stamped(given.message, given.version, given.body, key, fault)
+            data = given.written(body=body)
+            verdict.changes += _changes(given, self._checked(given, data, (given.client, given.broker)), name)
+            verdict.frame = data
+            return
+        if act.body is None:
+            asked = Decoded(given.message, given.version, given.header, given.body)
+            made = synthesis.answer(asked, key, version, fault, self._definitions)
+            note = f"{name}: answer {errors.name(act.code)}"
+        else:
+            message = self._definitions.response(key, version)
+            if message is None:
+                raise ValueError("no definition of this version's response")
+            made = message, version, act.body
+            note = f"{name}: answer"
+        verdict.answer = synthesis.frame(key, version, turn.correlation_id, made, self._definitions)
+        verdict.frame = None
+        verdict.notes.append(note)
+        verdict.reasons.append(note)
 
     def passed(self, side: Side, api_key: int, api_version: int, reason: str) -> None:
         """Warns the user that a frame was forwarded without passing the actors; `reason` says why."""
@@ -150,7 +213,7 @@ class Actors:
                 actors.append(working[called])
         if not renewed:
             raise LookupError(f"there is no actor {name!r}")
-        fresh = Actors(actors, self._definitions, self._warn)
+        fresh = Actors(actors, self._definitions, self._warn, self._clock)
         self._working, self._by_key = fresh._working, fresh._by_key
         return renewed
 
@@ -167,7 +230,12 @@ class Actors:
         self._warn(f"actor-{name}", text, traceback.format_exc())
 
 
-def table(classes: Iterable[type[Actor]], definitions: Definitions, warn: Warn) -> Actors:
+def table(
+    classes: Iterable[type[Actor]],
+    definitions: Definitions,
+    warn: Warn,
+    clock: Callable[[], float] = time.monotonic,
+) -> Actors:
     """Creates one actor of each class; a class that cannot be instantiated is reported and left out."""
     actors = []
     for one in classes:
@@ -179,7 +247,7 @@ def table(classes: Iterable[type[Actor]], definitions: Definitions, warn: Warn) 
             warn(f"actor-{one.__name__}", text, traceback.format_exc())
         else:
             actors.append(actor)
-    return Actors(actors, definitions, warn)
+    return Actors(actors, definitions, warn, clock)
 
 
 def _acts_on(actor: Actor, side: Side) -> bool:

@@ -10,7 +10,7 @@ from kproxy.decoders.compiler import Values
 from kproxy.decoders.exchange import Exchange, Health, Status
 from kproxy.decoders.exchange_json import SASL_TOKEN, exchange_json
 from kproxy.decoders.frames import decode_frame, where_of
-from kproxy.decoders.schema import Message
+from kproxy.decoders.schema import Message, errors
 from kproxy.decoders.stream import Side
 from kproxy.decoders.view import View
 from kproxy.decoders.writer import write
@@ -69,13 +69,19 @@ class Actor:
     apis: ClassVar[Collection[str | int]] = ()
     """The APIs whose frames the actor receives, by name or API key ("Metadata", 3)."""
 
-    def request(self, frame: Frame) -> bytes | None:
-        """Returns the frame to send to the broker instead of `frame`, or None to send `frame` unchanged."""
+    def request(self, frame: Frame) -> bytes | Act | None:
+        """Returns the frame to send to the broker instead of `frame`, or None to send `frame` unchanged.
+
+        It may also return what else to do: `frame.drop()`, `delay()`, `answer()` or `disconnect()`.
+        """
         del frame
         return None
 
-    def response(self, frame: Frame) -> bytes | None:
-        """Returns the frame to send to the client instead of `frame`, or None to send `frame` unchanged."""
+    def response(self, frame: Frame) -> bytes | Act | None:
+        """Returns the frame to send to the client instead of `frame`, or None to send `frame` unchanged.
+
+        It may also return what else to do: `frame.drop()`, `delay()`, `answer()` or `disconnect()`.
+        """
         del frame
         return None
 
@@ -201,6 +207,18 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True)
+class Act:
+    """What an actor wants to be done with a frame; made by the methods of `Frame`."""
+
+    verb: str
+    seconds: float = 0.0
+    data: bytes | None = None
+    code: int = 0
+    body: Values | None = None
+    reset: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Frame:
     """A whole frame that the relay holds while an actor works on it.
 
@@ -231,3 +249,25 @@ class Frame:
         content = write(self.header_message, self.header_version, self.header if header is None else header)
         content += write(self.message, self.version, self.body if body is None else body)
         return len(content).to_bytes(SIZE, "big") + content
+
+    def drop(self) -> Act:
+        """Forward nothing: the client gets no answer. A dropped response was done by the broker."""
+        return Act("drop")
+
+    def delay(self, seconds: float, data: bytes | None = None) -> Act:
+        """Send the frame, or `data` instead, so many seconds later, and all behind it too."""
+        return Act("delay", seconds=seconds, data=data)
+
+    def answer(self, *, error: str | int | None = None, body: Values | None = None) -> Act:
+        """Answer instead of the broker, which never sees the request: an error at every place, or a body.
+
+        For a response, the error is put into what the broker has answered. Raises ValueError for an unknown error.
+        """
+        code = error if isinstance(error, int) or error is None else errors.by_name(error)
+        if (code is None) == (body is None) or code == 0:
+            raise ValueError(f"answer() takes the name of an error other than NONE, or a body, not {error!r}")
+        return Act("answer", code=code or 0, body=body)
+
+    def disconnect(self, *, reset: bool = False) -> Act:
+        """End the connection here, by FIN or with `reset` by RST; the frame is not forwarded."""
+        return Act("disconnect", reset=reset)

@@ -146,8 +146,10 @@ class ActedConnection(Connection):
         comment = verdict.comment("broker")
         found: list[Command] = []
         for _ in copies:
-            for one in super().from_client(verdict.frame):
-                found.append(ToBroker(verdict.shaped(bytes(one.data)), comment) if isinstance(one, ToBroker) else one)
+            found += [
+                ToBroker(verdict.shaped(bytes(one.data)), comment) if isinstance(one, ToBroker) else one
+                for one in super().from_client(verdict.frame)
+            ]
         commands = self._to_broker.put(found, verdict.wait)
         if verdict.mute is not None:
             commands += self._to_broker.put([], verdict.mute)

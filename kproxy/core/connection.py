@@ -503,7 +503,7 @@ class Connection:
             return position
         if self._bad_start(1, head, length, commands):
             return position
-        if len(head) < wanted:
+        if len(head) < wanted and not 0 <= length < 4 <= len(head):  # a frame this short has no correlation id
             self._head = head
             return position
         self.passing.responses += 1

@@ -141,6 +141,7 @@ class Cutter:
             taken = len(waiting)
         if not self._budget.take(taken):
             self._passing = self._needed - len(waiting)
+            assert self._turn is not None  # noqa: S101 (set above, or by an earlier call)
             self._passed(self._turn, "there is no memory left to hold it (--memory)")
             return False
         self._taken += taken

@@ -288,8 +288,8 @@ class Engine:
     def _fires(self, active: Active, asked: Decoded, turn: Turn) -> bool:
         """Counts a match; returns whether the rule acts on it."""
         action = active.rule.action
-        partial = isinstance(action, Error) and action.at and not action.applied
-        if partial and (asked.body is None or self._split(action, asked)[1] is None):
+        named = self._split(action, asked)[1] if isinstance(action, Error) and action.at else asked.body
+        if named is None and isinstance(action, Error) and not action.applied:
             return False
         per = active.rule.trigger.per
         keys: Sequence[object] = ("",)
@@ -298,8 +298,7 @@ class Engine:
         elif per == "connection":
             keys = (turn.parties.number,)
         elif per == "partition":
-            body = self._split(action, asked)[1] if isinstance(action, Error) and action.at else asked.body
-            keys = tuple(dict.fromkeys(partitions(body))) or ("",)
+            keys = tuple(dict.fromkeys(partitions(named))) or ("",)
         return active.counter.fires(keys)
 
     def _do(self, active: Active, turn: Turn, verdict: Verdict, kept: _Kept) -> None:

@@ -138,7 +138,7 @@ class Relay:
         from kproxy.addons import acting, loading
 
         classes = loading.load(self.settings.addons).actors
-        return acting.table(classes, self._known(), self.warn) if classes else None
+        return acting.table(classes, self._known(), self.warn, self._loop.time) if classes else None
 
     def _load_engine(self) -> Engine | None:
         settings = self.settings
@@ -730,7 +730,10 @@ class Link:
 
         if isinstance(core, ActedConnection):
             self._acted = core
-            core.wake = lambda: asyncio.get_running_loop().call_soon(self._tick)
+            core.wake = self._wake
+
+    def _wake(self) -> None:
+        asyncio.get_running_loop().call_soon(self._tick)
 
     def _tick(self) -> None:
         """Lets go the frames that have waited long enough."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 import pytest
 
-from kproxy.addons import Actor, Frame
+from kproxy.addons import Act, Actor, Frame
 from kproxy.addons.acting import Actors, table
 from kproxy.core.rewrite import Change
 from kproxy.core.verdict import Parties, Turn, Verdict
 from kproxy.decoders.stream import Side
 from kproxy.decoders.writer import write
 from tests.kproxy.core.frames import DEFINITIONS, decoded, request, response
+from tests.support.playbook import ANYTHING, PASSES, RESET, Playbook, altered
 
 HEARTBEAT, METADATA, AUTHENTICATE = 12, 3, 36
 PARTIES = "c:1", "b:2"
@@ -291,3 +293,61 @@ def test_where_one_cannot_be_made_all_stays() -> None:
     with pytest.raises(LookupError, match="cannot create actor Unmade: OSError: no file"):
         actors.reload([InPlace, Unmade], None)
     assert offer(actors, Side.BROKER, HEARTBEAT, 4, answer(), *PARTIES)[0] == answer(501)
+
+
+class Does(Actor):
+    """Does with each Heartbeat what a test wants."""
+
+    apis = (HEARTBEAT,)
+    act: ClassVar[Callable[[Frame], Act]]
+
+    def request(self, frame: Frame) -> Act:
+        return type(self).act(frame)
+
+
+class DoesAnswers(Actor):
+    apis = (HEARTBEAT,)
+
+    def response(self, frame: Frame) -> Act:
+        return frame.answer(error="REBALANCE_IN_PROGRESS")
+
+
+def heartbeat(correlation_id: int = 7) -> bytes:
+    message = DEFINITIONS.request(HEARTBEAT, 4)
+    assert message is not None
+    return request(HEARTBEAT, 4, correlation_id, write(message, 4, {"groupId": "g", "memberId": "m"}))
+
+
+def does(act: Callable[[Frame], Act]) -> Playbook:
+    Does.act = act
+    return Playbook(actors=table([Does], DEFINITIONS, Said(), lambda: 0.0))
+
+
+def test_an_actor_drops_answers_and_ends() -> None:
+    does(Frame.drop).client(heartbeat())
+    story = does(lambda frame: frame.answer(error="REBALANCE_IN_PROGRESS")).client(heartbeat(), ANYTHING)
+    assert story.to_broker == b""
+    assert decoded(story.to_client, HEARTBEAT, 4)["errorCode"] == 27
+    assert [comment.splitlines()[-1] for *_, comment in story.recorded] == ["Does: answer REBALANCE_IN_PROGRESS"] * 2
+    story = does(lambda frame: frame.answer(body={"throttleTimeMs": 9})).client(heartbeat(), ANYTHING)
+    assert decoded(story.to_client, HEARTBEAT, 4) == {"throttleTimeMs": 9, "errorCode": 0}
+    does(lambda frame: frame.disconnect(reset=True)).client(heartbeat(), RESET)
+
+
+def test_an_actor_delays() -> None:
+    story = does(lambda frame: frame.delay(2)).client(heartbeat())
+    story.later(1)
+    story.later(1, altered(heartbeat()))
+
+
+def test_an_actor_puts_an_error_into_an_answer() -> None:
+    story = Playbook(actors=table([DoesAnswers], DEFINITIONS, Said())).client(heartbeat(), PASSES)
+    story.broker(answer(), ANYTHING)
+    assert decoded(story.to_client, HEARTBEAT, 4)["errorCode"] == 27
+    assert "DoesAnswers: errorCode: 0 -> 27" in story.recorded[0][2]
+
+
+@pytest.mark.parametrize("error", [None, 0, "NO_SUCH_ERROR"])
+def test_an_actor_that_answers_nothing_fails(error: str | int | None) -> None:
+    story = does(lambda frame: frame.answer(error=error)).client(heartbeat(), PASSES)
+    assert story.to_broker == heartbeat()

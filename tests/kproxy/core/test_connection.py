@@ -623,3 +623,9 @@ def test_a_notice_on_tls_names_the_option_that_helps(side: int, text: str) -> No
     assert [(one.topic, one.text, one.once) for one in commands if isinstance(one, Notice)] == [
         (f"not-kafka-{side}-TLS", text, False)
     ]
+
+
+def test_an_empty_answer_to_a_sasl_token_does_not_wait() -> None:
+    """The token's first bytes read like an unknown API; the broker accepts it with a frame of no byte."""
+    story = Playbook().client(request(17, 0, 1), PASSES).broker(response(17, 0, 1, {}), PASSES)
+    story.client(framed(b"\0user\0secret"), PASSES).broker(framed(b""), PASSES)

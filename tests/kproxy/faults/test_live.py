@@ -1,0 +1,194 @@
+"""`kproxy run --fault` between librdkafka's clients and its mock cluster, whose log says what the broker has done."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kproxy.captures.reader import read
+from kproxy.decoders.exchange import Exchange
+from kproxy.decoders.exchange_json import exchange_json
+from kproxy.runs.launcher import RelayProcess, wait_until
+from kproxy.runs.registry import ask
+from tests.kproxy.support import relay
+from tests.kproxy.test_run import COMMAND
+from tests.support.patience import SECONDS
+
+confluent_kafka = pytest.importorskip("confluent_kafka")
+
+pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("own_places")]
+
+QUIET = {"log_level": 0}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[str]:
+    from kproxy.runs.demo import start_cluster
+
+    keeper, bootstrap = start_cluster()
+    yield bootstrap
+    del keeper
+
+
+def produced(bootstrap: str, topic: str, values: list[str], **settings: Any) -> list[str | None]:
+    """Produces one value after the other; returns the error of each, None for success."""
+    errors: list[str | None] = []
+    producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, **QUIET, **settings})
+    with closing(producer):
+        for value in values:
+            producer.produce(
+                topic, value, partition=0, on_delivery=lambda error, _: errors.append(error and error.name())
+            )
+            assert producer.flush(SECONDS) == 0
+    return errors
+
+
+def log(bootstrap: str, topic: str) -> list[str]:
+    """The values in partition 0 of a topic, read without kproxy."""
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": "judge", **QUIET})
+    with closing(consumer):
+        place = confluent_kafka.TopicPartition(topic, 0)
+        _, end = consumer.get_watermark_offsets(place, SECONDS)
+        consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+        found: list[str] = []
+        deadline = time.monotonic() + SECONDS
+        while len(found) < end and time.monotonic() < deadline:
+            message = consumer.poll(0.2)
+            if message is not None and message.error() is None:
+                found.append(message.value().decode())
+        assert len(found) == end
+        return found
+
+
+def faults(process: RelayProcess, op: str = "list", **more: Any) -> dict[str, Any]:
+    return ask(process.run_dir, "faults", op=op, **more)
+
+
+def exchanges(recording: Path) -> list[dict[str, Any]]:
+    with closing(read([recording])) as reader:
+        return [exchange_json(one, reader.source, reader.definitions) for one in reader if isinstance(one, Exchange)]
+
+
+def test_not_applied_leaves_nothing_in_the_log(cluster: str, tmp_path: Path) -> None:
+    recording = tmp_path / "r.pcapng"
+    rule = "api == Produce and topic == none => error INVALID_RECORD not applied"
+    with relay(cluster, record_to=recording, faults=(rule,)) as process:
+        assert produced(process.bootstrap, "none", ["a", "b"]) == ["INVALID_RECORD"] * 2
+        assert [one["hits"] for one in faults(process)["rules"]] == [2]
+    produced(cluster, "none", ["witness"])
+    assert log(cluster, "none") == ["witness"]
+    own = [one for one in exchanges(recording) if one["api"] == "Produce"]
+    assert [one["status"] for one in own] == ["ok", "ok"]
+    answers = [one["response"]["body"]["responses"][0]["partitionResponses"][0]["errorCode"] for one in own]
+    assert answers == [87, 87]
+    assert "not applied" in json.dumps(own[0])
+
+
+def test_applied_leaves_exactly_one_copy_in_the_log(cluster: str) -> None:
+    rule = "api == Produce => error INVALID_RECORD applied, nth 1"
+    with relay(cluster, faults=(rule,)) as process:
+        assert produced(process.bootstrap, "one", ["a", "b"]) == ["INVALID_RECORD", None]
+    assert log(cluster, "one") == ["a", "b"]
+
+
+def test_a_lost_answer_makes_a_producer_write_twice(cluster: str) -> None:
+    with relay(cluster, faults=("api == Produce => disconnect after, nth 1",)) as process:
+        assert produced(process.bootstrap, "twice", ["a"]) == [None]
+        assert [one["hits"] for one in faults(process)["rules"]] == [1]
+    assert log(cluster, "twice") == ["a", "a"]
+
+
+def test_a_held_produce_is_released(cluster: str) -> None:
+    with relay(cluster, faults=("barrier: api == Produce => hold request",)) as process:
+        producer = confluent_kafka.Producer({"bootstrap.servers": process.bootstrap, **QUIET})
+        with closing(producer):
+            producer.produce("held", "a", partition=0)
+            producer.poll(0)
+            assert wait_until(lambda: faults(process)["rules"][0]["held"] == 1, SECONDS)
+            assert len(producer) == 1
+            assert faults(process, "release", name="barrier") == {"released": 1}
+            assert producer.flush(SECONDS) == 0
+    assert log(cluster, "held") == ["a"]
+
+
+def test_rules_are_managed_over_the_control_socket(cluster: str) -> None:
+    with relay(cluster, record=False) as process:
+        assert faults(process) == {"rules": []}
+        assert "no rules" in faults(process, "remove", name="a")["error"]
+        assert "did you mean drop?" in faults(process, "add", rule="api == Fetch => dorp request")["error"]
+        rule = "deny: api == Produce => error INVALID_RECORD not applied"
+        assert faults(process, "add", rule=rule) == {"added": "deny"}
+        assert "already" in faults(process, "add", rule=rule)["error"]
+        denied = ["INVALID_RECORD"]
+        assert produced(process.bootstrap, "managed", ["a"]) == denied
+        faults(process, "pause", name="deny")
+        assert produced(process.bootstrap, "managed", ["b"]) == [None]
+        faults(process, "resume", name="deny")
+        assert produced(process.bootstrap, "managed", ["c"]) == denied
+        assert [one["hits"] for one in faults(process)["rules"]] == [2]
+        faults(process, "reset")
+        assert [one["hits"] for one in faults(process)["rules"]] == [0]
+        faults(process, "remove", name="deny")
+        assert produced(process.bootstrap, "managed", ["d"]) == [None]
+        assert "there is no rule" in faults(process, "release", name="deny")["error"]
+    assert log(cluster, "managed") == ["b", "d"]
+
+
+def test_sighup_reads_the_file_again(cluster: str, tmp_path: Path) -> None:
+    path = tmp_path / "faults.yaml"
+    path.write_text("- 'a: api == Fetch => swap'\n")
+
+    def names() -> list[str]:
+        return [one["name"] for one in faults(process)["rules"]]
+
+    with relay(cluster, record=False, faults_file=str(path)) as process:
+        faults(process, "add", rule="added: api == Fetch => swap")
+        path.write_text("- 'b: api == Fetch => swap'\n")
+        os.kill(process.pid, signal.SIGHUP)
+        assert wait_until(lambda: names() == ["b", "added"], SECONDS)
+        path.write_text("- api == Fetch => swp\n")
+        os.kill(process.pid, signal.SIGHUP)
+        assert wait_until(
+            lambda: any("faults.yaml:1:3" in one for one in process.command("status")["messages"]), SECONDS
+        )
+        assert names() == ["b", "added"]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    words = [*COMMAND[:-1], *arguments]
+    return subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, check=False)
+
+
+def test_a_wrong_rule_ends_run_before_it_listens() -> None:
+    ended = run("run", "--upstream", "localhost:1", "--headless", "--fault", "api == Fetch => dorp request")
+    assert ended.returncode == 2
+    assert "did you mean drop?" in ended.stderr
+    assert re.search(r"\n +\^{4}\n", ended.stderr)
+    assert "bootstrap.servers" not in ended.stderr
+
+
+def test_check_explains_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "faults.yaml"
+    path.write_text("- 'slow: api == Fetch => delay 1s'\n")
+    ended = run("faults", "check", "api == Produce => drop response, nth 3", str(path))
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout == (
+        "rule-1: at the 3rd request of Produce that matches api == Produce, the answer is dropped: the broker has done "
+        "what it asks, the client hears nothing.\n"
+        "slow: at each request of Fetch that matches api == Fetch, the response leaves 1s later, and so does all "
+        "behind it.\n"
+    )
+    path.write_text("- api == Fetch => dely 1s\n")
+    ended = run("faults", "check", str(path))
+    assert ended.returncode == 2
+    assert f"{path}:1:3: no action 'dely'; did you mean delay?" in ended.stderr
