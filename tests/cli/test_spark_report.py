@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import NoReturn
 from xml.etree import ElementTree as ET
 
 import click
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from kproxy.captures.spark.report import page, plots
 from kproxy.captures.spark.report.sections import SECTIONS, Column, Found, Section
+from kproxy.cli.commands import spark_report
 from kproxy.cli.commands.spark_report import narrowed, objects, text
-from kproxy.cli.exits import Exit
+from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.main import main
+from tests.captures import traffic
 
 HOSTILE = '<b>"&\x1b[31m\n'
-AT = datetime(2026, 11, 21, 6, 11, 10, 500_000)  # noqa: DTZ001 (as Spark gives it)
+AT = datetime(2026, 11, 21, 6, 11, 10, 500_000)  # noqa: DTZ001 (as executors give it)
 
 
 def test_a_page_without_a_folder_is_refused_before_anything_runs(tmp_path: Path) -> None:
@@ -26,8 +30,72 @@ def test_a_page_without_a_folder_is_refused_before_anything_runs(tmp_path: Path)
     assert (result.exit_code, result.stderr) == (Exit.USAGE, f"kproxy: {tmp_path / 'no'}: not a folder\n")
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("report") / "tables"
+    result = CliRunner().invoke(main, ["export", str(traffic.LIBRDKAFKA), "--format", "parquet", "-o", str(directory)])
+    assert result.exit_code == 0, result.stderr
+    return directory
+
+
+def report(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, ["spark", "report", *map(str, arguments)])
+
+
+def test_small_tables_are_reported_by_this_process(folder: Path, tmp_path: Path) -> None:
+    result = report(folder, "--json", "--html", tmp_path / "page.html")
+    assert result.exit_code == 0, result.stderr
+    first, *_ = result.stderr.splitlines()
+    assert first.startswith("kproxy: ")
+    assert first.endswith(" rows, computed by this process")
+    overview, *_ = map(json.loads, result.stdout.splitlines())
+    assert (overview["section"], overview["exchanges"]) == ("overview", 176)
+    assert "<svg" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("rows", "missing", "chosen"),
+    [(10**9, (), "local"), (1, (), "spark"), (1, ("pyspark",), "local"), (10**9, ("duckdb",), "spark")],
+    ids=["few rows", "many rows", "no Spark", "no DuckDB"],
+)
+def test_size_and_packages_choose_who_computes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, rows: int, missing: tuple[str, ...], chosen: str
+) -> None:
+    def opened(*_: object, **__: object) -> NoReturn:
+        raise Failure("Spark was started")
+
+    monkeypatch.setattr(spark_report, "LARGE", rows)
+    monkeypatch.setattr(spark_report, "opened", opened)
+    monkeypatch.setattr(spark_report, "find_spec", lambda name: None if name in missing else name)
+    monkeypatch.setattr(spark_report, "lacking", lambda: "pyspark" in missing)
+    result = report(folder)
+    assert ("Spark was started" in result.stderr) == (chosen == "spark"), result.stderr
+    assert ("computed by this process" in result.stderr) == (chosen == "local"), result.stderr
+
+
+def test_what_a_report_refuses(folder: Path, tmp_path: Path) -> None:
+    result = report(folder, "--engine", "local", "--master", "local[1]")
+    assert (result.exit_code, result.stderr) == (
+        Exit.USAGE,
+        "kproxy: --master needs Spark: remove --engine local\n",
+    )
+    result = report(tmp_path / "none")
+    assert result.exit_code == Exit.INPUT
+    assert "holds no tables" in result.stderr
+    (tmp_path / "exchanges").mkdir()
+    (tmp_path / "exchanges" / "1.parquet").write_bytes(b"PAR1 cut")
+    result = report(tmp_path)
+    assert result.exit_code == Exit.INPUT
+    assert "1.parquet" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_report_reads_a_url(folder: Path) -> None:
+    assert report(folder.as_uri(), "--engine", "local").stdout == report(folder, "--engine", "local").stdout
+
+
 def section(*columns: Column, **more: object) -> Section:
-    return Section("s", "Title", "Words.", "Nothing.", lambda *_: None, columns, **more)  # type: ignore[arg-type]  # never run
+    return Section("s", "Title", "Words.", "Nothing.", lambda _: "", columns, **more)  # type: ignore[arg-type]
 
 
 def shown(found: Found, width: int = 80) -> list[str]:
