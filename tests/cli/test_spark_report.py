@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import NoReturn
@@ -167,6 +167,38 @@ def test_a_plot_is_well_formed_and_stays_in_its_frame(name: str) -> None:
             assert -1 <= float(element.attrib.get(along, 0)) <= size + 1, element.attrib
         if element.tag == "rect":
             assert float(element.attrib["x"]) + float(element.attrib["width"]) <= width
+
+
+def test_time_axes_say_which_day_it_is() -> None:
+    begin = datetime(2026, 11, 21, 23, 50, tzinfo=UTC).timestamp()
+
+    def words(lasts: float) -> list[str]:
+        figure = ET.fromstring(plots.lines({"a": [(begin, 1), (begin + lasts, 1)]}, lambda _: ""))
+        return [element.text or "" for element in figure.iter("text") if element.text]
+
+    assert words(60) == [
+        "23:50:00", "2026-11-21", "23:50:10", "23:50:20", "23:50:30", "23:50:40", "23:50:50", "23:51:00",
+    ]  # fmt: skip
+    assert words(1800).count("2026-11-21") == words(1800).count("2026-11-22") == 1
+    assert words(30 * 86400) == [
+        f"2026-{day}" for day in ("11-23", "11-27", "12-01", "12-05", "12-09", "12-13", "12-17", "12-21")
+    ]
+    assert "2026-11-21 23:50:00" in plots.lines({"a": [(begin, 1)]}, str)
+
+
+def test_a_page_shows_the_first_rows_and_holds_all() -> None:
+    columns = [Column(f"c{number}", f"head {number}", "text") for number in range(12)]
+    rows = [{column.name: f"{column.head} of row {number}" for column in columns} for number in range(40)]
+    body = ET.fromstring(
+        f"<x>{page.page('t', [Found(section(*columns), rows, more=False)]).partition('</nav>')[2][:-16]}</x>"
+    )
+    table = next(body.iter("table"))
+    assert table.attrib["class"] == "many most"
+    first, more = table.findall("tbody")
+    assert (len(first), len(more), more.attrib["class"]) == (12, 28, "more")
+    assert [cell.text for row in [*first, *more] for cell in row] == [text for row in rows for text in row.values()]
+    assert {cell.attrib["data-head"] for cell in first[0]} == {column.head for column in columns}
+    assert next(body.iter("label")).text == "Show all 40 rows"
 
 
 def test_lines_break_where_nothing_was_captured() -> None:
