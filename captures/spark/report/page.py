@@ -86,7 +86,7 @@ def _section(found: Found) -> Iterator[str]:
         yield '<div class="rows">'
         if len(found.rows) > _FIRST:
             name = f"{section.name}-all"
-            yield f'<input type="checkbox" id="{name}"><label for="{name}">Show all {len(found.rows):,} rows</label>'
+            yield f'<input type="checkbox" id="{name}"/><label for="{name}">Show all {len(found.rows):,} rows</label>'
         kinds = " ".join(kind for columns, kind, _ in _KINDS if len(section.columns) > columns)
         yield f'<table class="{kinds}"><thead><tr>{"".join(heads)}</tr></thead>'
         yield f"<tbody>{''.join(_row(section, row) for row in found.rows[:_FIRST])}</tbody>"
