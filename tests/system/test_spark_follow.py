@@ -16,7 +16,7 @@ import pytest
 
 from kproxy.captures.spark.follow.query import STATE, follow
 from kproxy.captures.spark.read.flows import Options
-from kproxy.captures.spark.report import tables as report_tables
+from kproxy.captures.spark.report import by_spark
 from tests.captures import traffic
 from tests.captures.spark.comparing import Rows, assert_same, exported, written
 from tests.captures.spark.test_carrying import rotated
@@ -84,7 +84,7 @@ def test_a_rotation_in_batches(spark: Any, tmp_path: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in out.glob("[!.]*/**/*.parquet")} == before
     with pytest.raises(ValueError, match="was begun with other options"):
         follow(spark, folder, out, Options(FEW), once=True)
-    found = report_tables.read(spark, str(out))["exchanges"]
+    found = by_spark.read(spark, str(out))["exchanges"]
     assert found.count() == spark.read.parquet(str(out / "exchanges")).count() == len(rows(out)["exchanges"])
     assert found.where("capture_date is null or capture_hour is null").count() == 0
 

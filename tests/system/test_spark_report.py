@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from kproxy.cli.commands.spark_report import NO_DUCKDB
 from kproxy.cli.spark_session import NO_JAVA, NO_SPARK
 from tests.captures import traffic
 from tests.support.require import require, unavailable
@@ -91,6 +92,7 @@ def test_a_wheel_reports_on_a_machine_without_java(wheel: Path, bare: dict[str, 
     for capture in CAPTURES:
         installed("export", capture, "--format", "parquet", "-o", "tables")
     said = installed("spark", "report", "tables", "--html", "report.html", "--master", "local[2]", "--json")
+    assert installed("spark", "report", "tables", "--engine", "local", "--json") == said
     rows = [json.loads(line) for line in said.splitlines()]
     assert {row["schema"] for row in rows} == {"kproxy.report/1"}
     (overview,) = [row for row in rows if row["section"] == "overview"]
@@ -115,16 +117,19 @@ def test_captures_are_read_out_of_a_zip(wheel: Path, bare: dict[str, str], captu
 
 
 @pytest.mark.parametrize(
-    ("hidden", "words"),
+    ("engine", "hidden", "words"),
     [
-        ("import kproxy.captures.spark.session.java as j; j.find_spec = lambda _: None", NO_JAVA),
-        ("import kproxy.cli.spark_session as s; s.find_spec = lambda _: None", NO_SPARK),
-        ("import kproxy.cli.spark_session as s; s.find_spec = {'pyspark': 1, 'pyarrow': 1}.get", NO_SPARK),
+        ("spark", "import kproxy.captures.spark.session.java as j; j.find_spec = lambda _: None", NO_JAVA),
+        ("spark", "import kproxy.cli.spark_session as s; s.find_spec = lambda _: None", NO_SPARK),
+        ("spark", "import kproxy.cli.spark_session as s; s.find_spec = {'pyspark': 1, 'pyarrow': 1}.get", NO_SPARK),
+        ("local", "import kproxy.cli.commands.spark_report as s; s.find_spec = {'pyarrow': 1}.get", NO_DUCKDB),
     ],
 )
-def test_one_line_says_what_to_install(bare: dict[str, str], tmp_path: Path, hidden: str, words: str) -> None:
+def test_one_line_says_what_to_install(
+    bare: dict[str, str], tmp_path: Path, engine: str, hidden: str, words: str
+) -> None:
     path = f"import sys; sys.path.insert(0, {str(ROOT)!r}); "
-    done = kproxy(bare, "spark", "report", tmp_path, before=path + hidden)
+    done = kproxy(bare, "spark", "report", tmp_path, "--engine", engine, before=path + hidden)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"kproxy: {words}\n")
 
 

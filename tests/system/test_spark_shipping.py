@@ -49,7 +49,7 @@ sys.path.insert(0, archive)
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from kproxy.captures.spark import tables
-from kproxy.captures.spark.report import latency, tables as written
+from kproxy.captures.spark.report import by_spark, latency
 from kproxy.captures.spark.source import KafkaCapture
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
 spark.addArtifacts(archive, pyfile=True)
@@ -61,8 +61,8 @@ for name, frame in frames.items():
 reader = spark.read.format("kafka_capture").option("view", "exchanges")
 print(type(spark).__module__)
 print(spark.sql("select count(*) from exchanges").first()[0], reader.load(captures).count())
-found = written.read(spark, out)
-print(latency.percentiles(spark, found).count(), found["records"].count())
+found = by_spark.read(spark, out)
+print(found.frame(latency.percentiles()).count(), found["records"].count())
 spark.stop()
 """
 

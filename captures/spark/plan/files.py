@@ -320,6 +320,12 @@ def upload(folder: Path, url: str) -> None:
                     system.delete_file(one.path)
 
 
+def file_system(url: str) -> tuple[Any, str]:
+    """(pyarrow.fs.FileSystem of a URL, path in it). Raises OSError or pyarrow's exceptions if it cannot be reached."""
+    system, path, _ = _system(url)
+    return system, path
+
+
 def _matching(system: Any, path: str) -> Iterator[str]:
     from pyarrow import fs
 

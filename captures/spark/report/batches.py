@@ -4,55 +4,61 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
+from kproxy.captures.spark.report.measured import MEASURED, percentile
 
-from kproxy.captures.spark.report.measured import measured
-from kproxy.captures.spark.report.tables import Tables
-
-_SIZES: Final = """
+_SIZES: Final = f"""
+    WITH {MEASURED}
     SELECT
         topic, client, codec, count(*) AS batches, sum(records) AS records, sum(batch_bytes) AS bytes,
-        percentile(batch_bytes, 0.5) AS p50_bytes, max(batch_bytes) AS max_bytes,
-        percentile(records, 0.5) AS p50_records, sum(batch_bytes) FILTER (WHERE records > 0) / sum(records)
-            AS bytes_per_record
-    FROM {record_batches} AS b JOIN {measured} AS e USING (capture_id, exchange_id)
+        {percentile("batch_bytes", 0.5)} AS p50_bytes, max(batch_bytes) AS max_bytes,
+        {percentile("records", 0.5)} AS p50_records,
+        sum(batch_bytes) FILTER (WHERE records > 0) / sum(records) AS bytes_per_record
+    FROM {{record_batches}} AS b JOIN measured AS e USING (capture_id, exchange_id)
     WHERE e.api_key = 0
     GROUP BY ALL
     ORDER BY batches DESC, topic, client, codec
 """
 _COMPRESSION: Final = """
-    SELECT
-        topic, codec, sum(batches) AS batches, sum(records) AS records, sum(batch_bytes) AS batch_bytes,
-        sum(payload_bytes) AS payload_bytes, sum(payload_bytes) / sum(batch_bytes) AS ratio
-    FROM (
+    WITH stored AS (
         SELECT
             capture_id, exchange_id, topic, partition, count(*) AS batches, sum(batch_bytes) AS batch_bytes,
             if(count(DISTINCT codec) = 1, max(codec), 'mixed') AS codec
         FROM {record_batches} GROUP BY ALL HAVING NOT coalesce(bool_or(control), false)
-    )
-    JOIN (
+    ),
+    payloads AS (
         SELECT
             capture_id, exchange_id, topic, partition, count(*) AS records,
-            sum(coalesce(octet_length(key), 0) + coalesce(octet_length(value), 0) + coalesce(aggregate(
-                headers, 0L, (sum, header) -> sum + octet_length(header.key) + coalesce(octet_length(header.value), 0)
-            ), 0)) AS payload_bytes
+            sum(coalesce(octet_length(key), 0) + coalesce(octet_length(value), 0)) AS bytes
         FROM {records} GROUP BY ALL HAVING NOT coalesce(bool_or(withheld), false)
+    ),
+    header_bytes AS (
+        SELECT
+            capture_id, exchange_id, topic, partition,
+            sum(bit_length(h.key)) / 8 + coalesce(sum(octet_length(h.value)), 0) AS bytes
+        FROM (SELECT capture_id, exchange_id, topic, partition, explode(headers) AS h FROM {records}) AS r
+        GROUP BY ALL
     )
-    USING (capture_id, exchange_id, topic, partition)
+    SELECT
+        topic, codec, sum(batches) AS batches, sum(records) AS records, sum(batch_bytes) AS batch_bytes,
+        CAST(sum(p.bytes + coalesce(h.bytes, 0)) AS BIGINT) AS payload_bytes,
+        sum(p.bytes + coalesce(h.bytes, 0)) / sum(batch_bytes) AS ratio
+    FROM stored AS s
+    JOIN payloads AS p USING (capture_id, exchange_id, topic, partition)
+    LEFT JOIN header_bytes AS h USING (capture_id, exchange_id, topic, partition)
     GROUP BY topic, codec
     ORDER BY batch_bytes DESC, topic, codec
 """
 
 
-def sizes(spark: SparkSession, tables: Tables) -> DataFrame:
+def sizes() -> str:
     """A row for each topic, client and codec of produced batches: number of batches, their sizes and records.
 
     Records of compressed message sets (magic 0 and 1) are not counted, because that needs decompression.
     """
-    return spark.sql(_SIZES, record_batches=tables["record_batches"], measured=measured(spark, tables))
+    return _SIZES
 
 
-def compression(spark: SparkSession, tables: Tables) -> DataFrame:
+def compression() -> str:
     """A row for each topic and codec; `ratio` is bytes of keys, values and headers for each byte of the batches with
     them.
 
@@ -60,4 +66,4 @@ def compression(spark: SparkSession, tables: Tables) -> DataFrame:
     `records`, which is written only on demand, and is empty without it. A partition of an exchange with several codecs
     has the codec "mixed"; partitions with control batches or withheld records are left out.
     """
-    return spark.sql(_COMPRESSION, record_batches=tables["record_batches"], records=tables["records"])
+    return _COMPRESSION

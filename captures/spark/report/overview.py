@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
+from kproxy.captures.spark.report.measured import MEASURED
 
-from kproxy.captures.spark.report.measured import measured
-from kproxy.captures.spark.report.tables import Tables
-
-_OVERVIEW: Final = """
+_OVERVIEW: Final = f"""
+    WITH {MEASURED}
     SELECT
         min(ts) AS first, max(ts) AS last, count(*) AS exchanges,
         count(DISTINCT capture_id) AS captures, count(DISTINCT client) AS clients, count(DISTINCT broker) AS brokers,
         coalesce(sum(request_bytes), 0) + coalesce(sum(response_bytes), 0) AS bytes,
         count_if(cardinality(error_counts) > 0) AS errors,
         count_if(status NOT IN ('ok', 'no_reply_expected')) AS unfinished,
-        (SELECT count(*) FROM {anomalies}) AS anomalies
-    FROM {measured}
+        (SELECT count(*) FROM {{anomalies}}) AS anomalies
+    FROM measured
 """
 
 
-def overview(spark: SparkSession, tables: Tables) -> DataFrame:
+def overview() -> str:
     """A single row: time span, bytes, and numbers of exchanges, clients, brokers, errors, and incomplete exchanges."""
-    return spark.sql(_OVERVIEW, measured=measured(spark, tables), anomalies=tables["anomalies"])
+    return _OVERVIEW

@@ -17,8 +17,11 @@ COLOURS: Final = 6
 _WIDTH: Final = 960
 _LEFT, _RIGHT = 210, 36
 _ROW: Final = 22
-_HEIGHT: Final = 220
+_HEIGHT: Final = 234
+_AXIS: Final = 44
+"""Height of a time axis: a line of times, and one of dates."""
 _STEPS: Final = (1, 2, 5, 10)
+_DAY: Final = 86400
 _TIME_STEPS: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
 
 Write = Callable[[float], str]
@@ -54,8 +57,8 @@ def lines(series: Mapping[str, Sequence[Point]], write: Write) -> str:
     if not points:
         return ""
     x = _Scale.over([when for when, _ in points], _LEFT // 2, _WIDTH - _RIGHT)
-    y = _Scale(0, max(value for _, value in points) or 1, _HEIGHT - 30, 10)
-    parts = [*_time_axis(x, _HEIGHT - 30)]
+    y = _Scale(0, max(value for _, value in points) or 1, _HEIGHT - _AXIS, 10)
+    parts = [*_time_axis(x, _HEIGHT - _AXIS)]
     for value in _ticks(0, y.high, 4):
         parts.append(_line(x.start, y(value), x.stop, y(value), "grid"))
         parts.append(_text(x.start - 6, y(value) + 4, write(value), "end"))
@@ -130,7 +133,7 @@ def spans(rows: Sequence[Span], names: tuple[str, str]) -> str:
         for colour, begin, end in ((0, found.begin, found.settled), (1, found.settled, found.end)):
             width = max(x(end) - x(begin) - (1 if colour else 0), 1.5)
             parts.append(_bar(colour, x(begin), top, width, found.words))
-    return _figure(parts, bottom + 24, names)
+    return _figure(parts, bottom + _AXIS - 4, names)
 
 
 class _Scale(NamedTuple):
@@ -182,15 +185,20 @@ def _time_axis(x: _Scale, bottom: float) -> Iterator[str]:
     while (x.high - x.low) / step > 8:
         step *= 2
     at = math.ceil(x.low / step) * step
+    day = ""
     while at <= x.high:
+        date, time = _clock(at).split(" ")
         yield _line(x(at), 4, x(at), bottom, "grid")
-        yield _text(x(at), bottom + 16, _clock(at, days=x.high - x.low > 86400), "middle")
+        if step < _DAY:
+            yield _text(x(at), bottom + 16, time, "middle")
+        if date != day:
+            yield _text(x(at), bottom + (30 if step < _DAY else 16), date, "middle")
+        day = date
         at += step
 
 
-def _clock(when: float, *, days: bool = False) -> str:
-    time = datetime.fromtimestamp(when, UTC)
-    return f"{time:%m-%d %H:%M}" if days else f"{time:%H:%M:%S}"
+def _clock(when: float) -> str:
+    return f"{datetime.fromtimestamp(when, UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def _short(label: str) -> str:

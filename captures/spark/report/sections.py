@@ -9,8 +9,6 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, SparkSession
-
 from kproxy.captures.spark.report import (
     batches,
     errors,
@@ -20,18 +18,17 @@ from kproxy.captures.spark.report import (
     overview,
     plots,
     rebalances,
-    rollup,
     throttling,
     throughput,
     usage,
     versions,
 )
 from kproxy.captures.spark.report.forms import FORMS
-from kproxy.captures.spark.report.tables import Tables
+from kproxy.captures.spark.report.tables import Executor
 
 Rows = Sequence[Mapping[str, Any]]
-Analysis = Callable[[SparkSession, Tables, int], DataFrame]
-"""A function of a session, the tables, and the length of an interval in seconds, which returns the section's rows."""
+Analysis = Callable[[int], str]
+"""A function of the length of an interval in seconds, which returns the query for the section's rows."""
 
 _POINTS: Final = 120
 """Approximate maximum number of intervals in a plot over time."""
@@ -81,14 +78,14 @@ class Found:
     more: bool
 
 
-def find(spark: SparkSession, tables: Tables, seconds: int | None = None) -> Iterator[Found]:
+def find(tables: Executor, seconds: int | None = None) -> Iterator[Found]:
     """Run the analysis of every section, one after the other.
 
     `seconds` is the length of an interval; None chooses it by the duration of the captures.
     """
     for section in SECTIONS:
-        taken = section.run(spark, tables, seconds or 60).limit(section.most + 1).collect()
-        rows = [row.asDict() for row in taken[: section.most]]
+        taken = tables.rows(section.run(seconds or 60), section.most + 1)
+        rows = taken[: section.most]
         if section is _OVERVIEW and seconds is None:
             seconds = _step(rows[0])
         yield Found(section, rows, len(taken) > section.most)
@@ -190,7 +187,7 @@ _FIRST_AND_LAST: Final = (Column("first", "first", "time", wide=True), Column("l
 def _latencies(by: str, title: str, words: str) -> Section:
     return Section(
         f"latency_by_{by}", title, words, "No request was answered.",
-        lambda spark, tables, _: latency.percentiles(spark, tables, (by,)),
+        lambda _: latency.percentiles((by,)),
         (Column(by, "API" if by == "api" else by, "text"), *_LATENCIES), partial(_latency_plot, by),
     )  # fmt: skip
 
@@ -198,7 +195,7 @@ def _latencies(by: str, title: str, words: str) -> Section:
 _OVERVIEW: Final = Section(
     "overview", "Overview", "Errors are exchanges whose response has an error code; unfinished are those that are "
     "incomplete, unanswered or unreadable.", "There is no exchange.",
-    lambda spark, tables, _: overview.overview(spark, tables),
+    lambda _: overview.overview(),
     (
         Column("exchanges", "exchanges"), Column("clients", "clients"), Column("brokers", "brokers"),
         Column("bytes", "bytes", "bytes"), Column("errors", "errors"), Column("unfinished", "unfinished"),
@@ -213,7 +210,7 @@ SECTIONS: Final = (
         "findings", "Findings", "What is wrong, the most severe and costly first. A rule is explained by "
         "`kproxy findings --explain RULE`; `kproxy findings CAPTURE` shows the exchanges that prove it.",
         "Needs the table findings, which is written only if --tables names it; or nothing was found.",
-        lambda spark, tables, _: findings.findings(spark, tables),
+        lambda _: findings.findings(),
         (
             Column("severity", "severity", "text"), Column("rule", "rule", "rule"), Column("findings", "findings"),
             Column("occurrences", "occurrences"), Column("impact", "impact"), Column("impact_unit", "of", "text"),
@@ -232,9 +229,8 @@ SECTIONS: Final = (
     _latencies("broker", "Latency by broker", "By address."),
     Section(
         "over_time", "Over time",
-        "Percentiles come from KLL sketches: their ranks are within about 1.3 % of the true ones.",
-        "There is no exchange.",
-        lambda spark, tables, seconds: rollup.merged(spark, rollup.rollup(spark, tables, seconds)),
+        "Of requests by their first byte.", "There is no exchange.",
+        latency.over_time,
         (
             Column("time", "from", "time"), Column("exchanges", "count"), Column("errors", "errors"),
             Column("p50_us", "p50 ms", "us"), Column("p99_us", "p99 ms", "us"),
@@ -244,7 +240,7 @@ SECTIONS: Final = (
     ),
     Section(
         "errors", "Errors", "Error codes at any depth of responses.", "No response has an error code.",
-        lambda spark, tables, _: errors.errors(spark, tables),
+        lambda _: errors.errors(),
         (
             Column("error", "error", "text"), Column("api", "API", "text"), Column("client", "client", "text"),
             Column("broker", "broker", "text"), Column("exchanges", "count"),
@@ -254,7 +250,7 @@ SECTIONS: Final = (
     Section(
         "unfinished", "Incomplete, unanswered or unreadable exchanges", "",
         "Every exchange is complete, answered and readable.",
-        lambda spark, tables, _: errors.unfinished(spark, tables),
+        lambda _: errors.unfinished(),
         (
             Column("status", "status", "text"), Column("api", "API", "text"), Column("client", "client", "text"),
             Column("broker", "broker", "text", wide=True), Column("exchanges", "count"),
@@ -264,7 +260,7 @@ SECTIONS: Final = (
     Section(
         "throttling", "Throttling", "Throttle times in responses, which quotas cause.",
         "No response has a throttle time.",
-        lambda spark, tables, _: throttling.throttled(spark, tables),
+        lambda _: throttling.throttled(),
         (
             Column("client", "client", "text"), Column("api", "API", "text"),
             Column("broker", "broker", "text", wide=True), Column("exchanges", "count"),
@@ -275,7 +271,7 @@ SECTIONS: Final = (
     Section(
         "topics", "Topics", "Bytes of records fields, in (produced), out (fetched) and to replicas.",
         "No records were seen.",
-        lambda spark, tables, _: throughput.by_topic(spark, tables),
+        lambda _: throughput.by_topic(),
         (
             Column("topic", "topic", "text"), Column("in_bytes", "in B", "bytes"), Column("in_records", "records"),
             Column("producers", "producers"), Column("out_bytes", "out B", "bytes"), Column("out_records", "records"),
@@ -289,7 +285,7 @@ SECTIONS: Final = (
     Section(
         "batches", "Batches that were produced", "Median bytes and records of a batch.",
         "No batch was produced.",
-        lambda spark, tables, _: batches.sizes(spark, tables),
+        lambda _: batches.sizes(),
         (
             Column("topic", "topic", "text"), Column("client", "client", "text"), Column("codec", "codec", "text"),
             Column("batches", "batches"), Column("records", "records"), Column("p50_bytes", "p50 B", "bytes"),
@@ -300,7 +296,7 @@ SECTIONS: Final = (
     Section(
         "compression", "Compression", "Bytes of keys, values and headers for each byte of their batches.",
         "Needs the table records, which `kproxy export` writes only if --tables names it.",
-        lambda spark, tables, _: batches.compression(spark, tables),
+        lambda _: batches.compression(),
         (
             Column("topic", "topic", "text"), Column("codec", "codec", "text"), Column("batches", "batches"),
             Column("records", "records"), Column("batch_bytes", "stored B", "bytes"),
@@ -309,7 +305,7 @@ SECTIONS: Final = (
     ),
     Section(
         "users", "Who uses which topic", "", "No topic was named.",
-        lambda spark, tables, _: usage.users(spark, tables),
+        lambda _: usage.users(),
         (
             Column("topic", "topic", "text"), Column("use", "use", "text"), Column("client", "client", "text"),
             Column("exchanges", "count"), Column("bytes", "bytes", "bytes"), Column("records", "records"),
@@ -320,7 +316,7 @@ SECTIONS: Final = (
     ),
     Section(
         "versions", "Versions in use", "Versions that Kafka 4 refuses come first.", "No request was seen.",
-        lambda spark, tables, _: versions.versions(spark, tables),
+        lambda _: versions.versions(),
         (
             Column("refused", "Kafka 4", "text"), Column("software", "software", "text"), Column("api", "API", "text"),
             Column("version", "v"), Column("exchanges", "count"), Column("between_brokers", "brokers'", "flag"),
@@ -331,7 +327,7 @@ SECTIONS: Final = (
     Section(
         "rebalances", "Rebalances", "Generations of groups: how long each took until every member had its assignment.",
         "No group was seen.",
-        lambda spark, tables, _: rebalances.timeline(spark, tables),
+        lambda _: rebalances.timeline(),
         (
             Column("group_id", "group", "text"), Column("generation", "generation"), Column("began", "began", "time"),
             Column("took_us", "took ms", "us"), Column("members", "members"), Column("leaves", "leaves"),
@@ -344,7 +340,7 @@ SECTIONS: Final = (
         "journeys", "Journeys of records", "Time from the Produce to the first Fetch that brought them to a client. "
         "A row without consumer: the captures show nobody who fetched them.",
         "No Produce was acknowledged with an offset.",
-        lambda spark, tables, _: journeys.delays(spark, tables),
+        lambda _: journeys.delays(),
         (
             Column("topic", "topic", "text"), Column("producer", "producer", "text"),
             Column("consumer", "consumer", "text"), Column("batches", "batches"), Column("p50_us", "p50 ms", "us"),

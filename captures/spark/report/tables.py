@@ -1,18 +1,18 @@
-"""The tables of a folder that `kproxy export --format parquet` or `kproxy spark` wrote."""
+"""The tables of a folder that `kproxy export --format parquet` or `kproxy spark` wrote, whoever reads them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from string import Formatter
+from typing import Any, Protocol
 
-from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from kproxy.captures.tables.schema import TABLES
 
-from kproxy.captures.tables.schema import PARTITIONS, TABLES, Table
 
-Tables = Mapping[str, DataFrame]
+class Executor(Protocol):
+    """Runs queries of this package over the tables of a folder."""
 
-_NOT_THERE: Final = "PATH_NOT_FOUND"
+    def rows(self, query: str, most: int | None = None) -> list[dict[str, Any]]:
+        """The first `most` rows of a query's result, or all; times have no zone and are UTC."""
 
 
 class NoTables(Exception):  # noqa: N818 (a finding about a folder)
@@ -23,27 +23,6 @@ class NoTables(Exception):  # noqa: N818 (a finding about a folder)
         super().__init__(f"{directory}: holds no tables, which are folders named {names} (docs/tables.md)")
 
 
-def read(spark: SparkSession, directory: str) -> dict[str, DataFrame]:
-    """The tables of a folder or URL (`s3a://…`) by name, with their partition columns.
-
-    A missing table is empty, because writers may leave tables out. Raises NoTables if all are missing.
-    """
-    found = {name: _read(spark, f"{directory.rstrip('/')}/{name}", table) for name, table in TABLES.items()}
-    if not any(found.values()):
-        raise NoTables(directory)
-    return {name: held or spark.createDataFrame([], _ddl(TABLES[name])) for name, held in found.items()}
-
-
-def _read(spark: SparkSession, path: str, table: Table) -> DataFrame | None:
-    try:
-        frame = spark.read.schema(_ddl(table)).parquet(path)
-        _ = frame.schema  # by Spark Connect nobody looks for files before
-    except AnalysisException as error:
-        if error.getCondition() != _NOT_THERE:
-            raise
-        return None
-    return frame
-
-
-def _ddl(table: Table) -> str:
-    return ", ".join((table.ddl, *(f"{name} string" for name in PARTITIONS)))
+def named(query: str) -> list[str]:
+    """The names of the tables in a query."""
+    return sorted({name for _, name, _, _ in Formatter().parse(query) if name})

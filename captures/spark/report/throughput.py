@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
+from kproxy.captures.spark.report.measured import MEASURED, interval
 
-from kproxy.captures.spark.report.measured import measured
-from kproxy.captures.spark.report.tables import Tables
-
-_MOVED: Final = """
-    SELECT
-        coalesce(topic, topic_uuid) AS topic, t.ts_ns, client,
-        if(t.api_key = 0, 'in', if(by_broker, 'replicated', 'out')) AS way,
-        bytes, if(records = 0 AND batches > 0, NULL, records) AS records, batches
-    FROM {exchange_topics} AS t JOIN {measured} AS e USING (capture_id, exchange_id)
-    WHERE t.api_key IN (0, 1, 78) AND bytes > 0 AND coalesce(t.error_code, 0) = 0
+_WITH: Final = f"""
+    {MEASURED},
+    moved AS (
+        SELECT
+            coalesce(topic, topic_uuid) AS topic, t.ts, client,
+            if(t.api_key = 0, 'in', if(by_broker, 'replicated', 'out')) AS way,
+            bytes, if(records = 0 AND batches > 0, NULL, records) AS records, batches
+        FROM {{exchange_topics}} AS t JOIN measured AS e USING (capture_id, exchange_id)
+        WHERE t.api_key IN (0, 1, 78) AND bytes > 0 AND coalesce(t.error_code, 0) = 0
+    )
 """
-_BY_TOPIC: Final = """
+_BY_TOPIC: Final = f"""
+    WITH {_WITH}
     SELECT
         topic,
         coalesce(sum(bytes) FILTER (WHERE way = 'in'), 0) AS in_bytes,
@@ -27,31 +28,29 @@ _BY_TOPIC: Final = """
         sum(records) FILTER (WHERE way = 'out') AS out_records,
         count(DISTINCT client) FILTER (WHERE way = 'out') AS consumers,
         coalesce(sum(bytes) FILTER (WHERE way = 'replicated'), 0) AS replicated_bytes
-    FROM {moved} GROUP BY topic
+    FROM moved GROUP BY topic
     ORDER BY in_bytes + out_bytes + replicated_bytes DESC, topic
 """
-_OVER_TIME: Final = """
-    SELECT
-        timestamp_seconds(ts_ns DIV 1000000000 DIV :seconds * :seconds) AS time, topic, way,
-        sum(bytes) AS bytes, sum(records) AS records
-    FROM {moved} GROUP BY ALL ORDER BY time, topic, way
-"""
 
 
-def moved(spark: SparkSession, tables: Tables) -> DataFrame:
+def moved() -> str:
     """A row for each partition of a Produce or Fetch that carried records without an error: topic, way, bytes, records.
 
     `way` is "in" (produced), "out" (fetched) or "replicated" (fetched with a client id that brokers use to replicate).
     Records are counted from batch headers; they are null for compressed message sets (magic 0 and 1).
     """
-    return spark.sql(_MOVED, exchange_topics=tables["exchange_topics"], measured=measured(spark, tables))
+    return f"WITH {_WITH} SELECT * FROM moved ORDER BY ts, topic, way, client"
 
 
-def by_topic(spark: SparkSession, tables: Tables) -> DataFrame:
+def by_topic() -> str:
     """A row for each topic: bytes, records and clients that produced, fetched and replicated."""
-    return spark.sql(_BY_TOPIC, moved=moved(spark, tables))
+    return _BY_TOPIC
 
 
-def over_time(spark: SparkSession, tables: Tables, seconds: int = 60) -> DataFrame:
+def over_time(seconds: int = 60) -> str:
     """A row for each interval of `seconds`, topic and way (see `moved`): bytes and records; `time` is its beginning."""
-    return spark.sql(_OVER_TIME, args={"seconds": seconds}, moved=moved(spark, tables))
+    return f"""
+        WITH {_WITH}
+        SELECT {interval("ts", seconds)} AS time, topic, way, sum(bytes) AS bytes, sum(records) AS records
+        FROM moved GROUP BY ALL ORDER BY time, topic, way
+    """

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
+from kproxy.captures.spark.report.measured import MEASURED
 
-from kproxy.captures.spark.report.measured import measured
-from kproxy.captures.spark.report.tables import Tables
-
-_USERS: Final = """
+_USERS: Final = f"""
+    WITH {MEASURED},
+    users AS (
     SELECT
         coalesce(topic, topic_uuid) AS topic,
         CASE
@@ -22,21 +21,22 @@ _USERS: Final = """
         client,
         sort_array(collect_set(client_ip)) AS addresses, sort_array(collect_set(software)) AS software,
         sort_array(collect_set(api_name)) AS apis, sort_array(collect_set(group_id)) AS groups,
-        count(DISTINCT capture_id, exchange_id) AS exchanges, coalesce(sum(bytes), 0) AS bytes,
+        count(DISTINCT (capture_id, exchange_id)) AS exchanges, coalesce(sum(bytes), 0) AS bytes,
         sum(if(records = 0 AND batches > 0, NULL, records)) AS records, count_if(t.error_code <> 0) AS errors,
         min(e.ts) AS first, max(e.ts) AS last
-    FROM {exchange_topics} AS t
-    JOIN {measured} AS e USING (capture_id, exchange_id)
+    FROM {{exchange_topics}} AS t
+    JOIN measured AS e USING (capture_id, exchange_id)
     GROUP BY ALL
-    ORDER BY use = 'asks', topic, use, exchanges DESC, client
+    )
+    SELECT * FROM users ORDER BY use = 'asks', topic, use, exchanges DESC, client
 """
 
 
-def users(spark: SparkSession, tables: Tables) -> DataFrame:
+def users() -> str:
     """A row for each topic, use and client.
 
     `use` is "produces", "fetches", "commits" (OffsetCommit, TxnOffsetCommit), "replicates" (a broker, known by its
     client id) or "asks": Metadata, ListOffsets and other requests that name the topic; these rows come last. `errors`
     counts refused partitions.
     """
-    return spark.sql(_USERS, exchange_topics=tables["exchange_topics"], measured=measured(spark, tables))
+    return _USERS

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +14,14 @@ import click
 
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
-from kproxy.cli.spark_session import master_option, opened
+from kproxy.cli.spark_session import lacking, master_option, opened
 from kproxy.cli.tables import table
 from kproxy.cli.terminal import forcing, output, refuse_existing
 
 if TYPE_CHECKING:
+    from kproxy.captures.spark.report import by_duckdb
     from kproxy.captures.spark.report.sections import Found
+    from kproxy.captures.spark.report.tables import Executor
 
 SCHEMA = "kproxy.report/1"
 SHOWN = 12
@@ -25,6 +29,11 @@ SHOWN = 12
 NARROWEST = 8
 """Smallest width in characters to which a column of text is narrowed."""
 GAP = 2
+ENGINES = ("auto", "spark", "local")
+NEEDED = ("duckdb", "pyarrow")
+NO_DUCKDB = "a report needs DuckDB or Spark: pip install 'kafka-kproxy[report]'"
+LARGE = 5_000_000
+"""Number of rows, of all tables together, from which Spark reports them."""
 
 
 @click.command("report")
@@ -37,14 +46,23 @@ GAP = 2
     type=click.IntRange(min=1),
     help="Seconds per point in plots over time (default: by the length of the captures).",
 )
+@click.option(
+    "--engine",
+    type=click.Choice(ENGINES),
+    default="auto",
+    show_default=True,
+    help="Compute in this process, or with Spark; auto uses Spark for URLs, from 5 million rows on, or with --master.",
+)
 @forcing
 @master_option
-def command(directory: str, html: Path | None, seconds: int | None, master: str | None) -> None:
+def command(directory: str, html: Path | None, seconds: int | None, engine: str, master: str | None) -> None:
     """Summarise the tables in a folder.
 
-    DIRECTORY is what `kproxy export --format parquet -o` wrote, from one capture or many, or a URL that Spark reads.
-    The report has findings (if their table was written), percentiles of latency, errors, throttling, throughput of topics, batches, who uses which topic,
-    versions and which of them Kafka 4 refuses, rebalances, and the time of records from producer to consumer.
+    DIRECTORY is what `kproxy export --format parquet -o` wrote, from one capture or many, or a URL that Spark reads
+    (with --engine local: that pyarrow reads). This process computes reports of small tables, Spark those of large
+    ones. The report has findings (if their table was written), percentiles of latency, errors, throttling, throughput
+    of topics, batches, who uses which topic, versions and which of them Kafka 4 refuses, rebalances, and the time of
+    records from producer to consumer.
 
     The terminal shows the first rows of each section; the page has more rows, and plots, and needs no network. With
     --json one object per row.
@@ -57,17 +75,12 @@ def command(directory: str, html: Path | None, seconds: int | None, master: str 
     if html is not None and not html.absolute().parent.is_dir():
         raise Failure(f"{html.parent}: not a folder", Exit.USAGE)
     refuse_existing(html)
-    with opened(master, queries=True) as spark:
+    with executor(directory, engine, master) as tables:
         from kproxy.captures.spark.report.page import page
         from kproxy.captures.spark.report.sections import find
-        from kproxy.captures.spark.report.tables import NoTables, read
 
-        try:
-            tables = read(spark, directory)
-        except NoTables as error:
-            raise Failure(str(error)) from None
         results = []
-        for found in find(spark, tables, seconds):
+        for found in find(tables, seconds):
             results.append(found)
             for line in objects(found) if settings.current().json else text(found, _width()):
                 click.echo(line)
@@ -75,6 +88,59 @@ def command(directory: str, html: Path | None, seconds: int | None, master: str 
         with output(html, ()) as file:
             file.write(page(directory, results).encode("utf-8", "replace"))
         click.echo(f"kproxy: wrote {html}", err=True)
+
+
+@contextmanager
+def executor(directory: str, engine: str, master: str | None) -> Iterator[Executor]:
+    """What runs the queries over the tables of a folder, by `ENGINES`; says on standard error what was chosen.
+
+    Raises Failure: exit 2 if packages are missing, 3 if the tables are missing or cannot be read, and as
+    spark_session.opened does.
+    """
+    from kproxy.captures.spark.plan.files import is_url
+
+    here = all(find_spec(package) for package in NEEDED)
+    if engine == "local" and master is not None:
+        raise Failure("--master needs Spark: remove --engine local", Exit.USAGE)
+    if not here and (engine == "local" or (engine == "auto" and lacking())):
+        raise Failure(NO_DUCKDB, Exit.USAGE)
+    if engine == "auto" and (master is not None or is_url(directory) or not here):
+        engine = "spark"
+    if engine != "spark":
+        with _in_this_process(directory) as tables:
+            rows = sum(tables.sizes.values())
+            if engine == "local" or rows < LARGE or lacking():
+                _say(f"{rows:,} rows, computed by this process")
+                yield tables
+                return
+        _say(f"{rows:,} rows, computed by Spark")
+    with opened(master, queries=True) as spark:
+        from kproxy.captures.spark.report import by_spark
+        from kproxy.captures.spark.report.tables import NoTables
+
+        try:
+            yield by_spark.read(spark, directory)
+        except NoTables as error:
+            raise Failure(str(error)) from None
+
+
+@contextmanager
+def _in_this_process(directory: str) -> Iterator[by_duckdb.Tables]:
+    from kproxy.captures.spark.report import by_duckdb
+    from kproxy.captures.spark.report.tables import NoTables
+
+    try:
+        with by_duckdb.opened(directory) as tables:
+            yield tables
+    except NoTables as error:
+        raise Failure(str(error)) from None
+    except by_duckdb.Unreadable as error:
+        raise Failure(f"{directory}: {error}") from None
+
+
+def _say(words: str) -> None:
+    if not settings.current().quiet:
+        click.echo(f"kproxy: {words}", err=True)
 
 
 def _width() -> int:

@@ -1,21 +1,28 @@
-"""Every analysis agrees with plain Python over the exchange JSON of the same captures."""
+"""Every analysis agrees with plain Python over the exchange JSON of the same captures, whoever runs it."""
 
 from __future__ import annotations
 
 import json
 import math
+import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from pyspark.sql import SparkSession, functions
+from pyspark.sql import SparkSession
 
 from kproxy.captures.spark.report import (
     batches,
+    by_duckdb,
+    by_spark,
     errors,
     findings,
     journeys,
@@ -23,25 +30,27 @@ from kproxy.captures.spark.report import (
     overview,
     rebalances,
     rollup,
+    sections,
     throttling,
     throughput,
     usage,
     versions,
 )
-from kproxy.captures.spark.report import tables as report_tables
+from kproxy.captures.spark.report.page import page
+from kproxy.captures.spark.report.tables import Executor, NoTables
 from kproxy.captures.tables.schema import TABLES
 from kproxy.cli.main import main
 from tests.captures import traffic
 from tests.captures.spark import by_json
 from tests.support.spark import local_session
 
-pytestmark = pytest.mark.system
 CAPTURES = (traffic.LIBRDKAFKA, traffic.KAFKA_0_8, traffic.KAFKA_1_1)
 REFUSED = {
     "Produce": 3, "Fetch": 4, "ListOffsets": 1, "OffsetCommit": 2, "OffsetFetch": 1, "OffsetForLeaderEpoch": 2,
     "CreateTopics": 2, "DeleteTopics": 1,
 }  # fmt: skip
 """The lowest version of an API that Kafka 4 supports (KIP-896), if it is not 0."""
+Read: TypeAlias = Callable[[Path], Executor]
 GONE = {"LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown"}
 """APIs between brokers of clusters with ZooKeeper."""
 
@@ -74,13 +83,40 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         yield session
 
 
+@pytest.fixture(scope="module", params=["duckdb", pytest.param("spark", marks=pytest.mark.system)])
+def read(request: pytest.FixtureRequest) -> Iterator[Read]:
+    """Opens a folder of tables with each executor in turn."""
+    if request.param == "spark":
+        spark = request.getfixturevalue("spark")
+        yield lambda folder: by_spark.read(spark, str(folder))
+        return
+    with ExitStack() as stack:
+        yield lambda folder: stack.enter_context(by_duckdb.opened(str(folder)))
+
+
 @pytest.fixture(scope="module")
-def tables(spark: SparkSession, folder: Path) -> report_tables.Tables:
-    return report_tables.read(spark, str(folder))
+def tables(read: Read, folder: Path) -> Executor:
+    return read(folder)
 
 
-def rows(frame: Any) -> list[dict[str, Any]]:
-    return [row.asDict() for row in frame.collect()]
+def changed(folder: Path, to: Path, **changes: Callable[[Any], Any]) -> Path:
+    """A folder with the same tables, in which functions of a pyarrow.Table have changed those of their name."""
+    to.mkdir()
+    for path in folder.iterdir():
+        if path.name not in changes:
+            (to / path.name).symlink_to(path)
+            continue
+        table = pq.read_table(path).drop_columns(["capture_date", "capture_hour"])
+        (to / path.name).mkdir()
+        pq.write_table(changes[path.name](table), to / path.name / "1.parquet")
+    return to
+
+
+def replaced(table: Any, **columns: Any) -> Any:
+    for name, values in columns.items():
+        index = table.schema.get_field_index(name)
+        table = table.set_column(index, table.schema.field(index), values.cast(table.schema.field(index).type))
+    return table
 
 
 def micros(time: datetime) -> int:
@@ -88,8 +124,8 @@ def micros(time: datetime) -> int:
     return round(time.replace(tzinfo=UTC).timestamp() * 1_000_000)
 
 
-def test_overview(spark: SparkSession, tables: report_tables.Tables, lines: list[by_json.Line]) -> None:
-    (row,) = rows(overview.overview(spark, tables))
+def test_overview(tables: Executor, lines: list[by_json.Line]) -> None:
+    (row,) = tables.rows(overview.overview())
     assert row["exchanges"] == len(lines)
     assert row["captures"] == len(CAPTURES)
     assert row["clients"] == len({by_json.client(line) for line in lines})
@@ -101,14 +137,14 @@ def test_overview(spark: SparkSession, tables: report_tables.Tables, lines: list
     )
 
 
-def test_findings(spark: SparkSession, tables: report_tables.Tables) -> None:
+def test_findings(tables: Executor) -> None:
     expected: dict[tuple[str, ...], list[dict[str, Any]]] = defaultdict(list)
     for capture in CAPTURES:
         result = CliRunner().invoke(main, ["findings", str(capture), "--json", "--severity", "info"])
         for one in map(json.loads, result.stdout.splitlines()):
             if one["schema"] == "kproxy.finding/1":
                 expected[one["severity"], one["rule"], one["confidence"], one["impact"]["unit"]].append(one)
-    found = rows(findings.findings(spark, tables))
+    found = tables.rows(findings.findings())
     for row in found:
         of_rule = expected.pop((row["severity"], row["rule"], row["confidence"], row["impact_unit"]))
         assert row["findings"] == len(of_rule)
@@ -126,13 +162,13 @@ def test_findings(spark: SparkSession, tables: report_tables.Tables) -> None:
 
 
 @pytest.mark.parametrize("by", ["api", "client", "broker", "minute"])
-def test_percentiles(spark: SparkSession, tables: report_tables.Tables, lines: list[by_json.Line], by: str) -> None:
+def test_percentiles(tables: Executor, lines: list[by_json.Line], by: str) -> None:
     names = {
         "api": by_json.api, "client": by_json.client, "broker": lambda line: line["broker"],
         "minute": lambda line: by_json.micros(line, "request") // 60_000_000,
     }  # fmt: skip
     expected = by_json.latencies(lines, names[by])
-    found = rows(latency.percentiles(spark, tables, (by,)))
+    found = tables.rows(latency.percentiles((by,)))
     assert {micros(row[by]) // 60_000_000 if by == "minute" else row[by] for row in found} == expected.keys()
     for row in found:
         values = expected[micros(row[by]) // 60_000_000 if by == "minute" else row[by]]
@@ -142,23 +178,42 @@ def test_percentiles(spark: SparkSession, tables: report_tables.Tables, lines: l
             assert row[column] == pytest.approx(by_json.percentile(values, rank), abs=0.01)
 
 
-def test_percentiles_by_several(spark: SparkSession, tables: report_tables.Tables, lines: list[by_json.Line]) -> None:
+def test_percentiles_by_several(tables: Executor, lines: list[by_json.Line]) -> None:
     expected = by_json.latencies(lines, lambda line: (by_json.client(line), line["broker"]))
-    found = rows(latency.percentiles(spark, tables, ("client", "broker")))
+    found = tables.rows(latency.percentiles(("client", "broker")))
     assert {(row["client"], row["broker"]): row["exchanges"] for row in found} == {
         key: len(values) for key, values in expected.items()
     }
 
 
 @pytest.mark.parametrize("seconds", [1, 60])
+def test_over_time(tables: Executor, lines: list[by_json.Line], seconds: int) -> None:
+    def interval(line: by_json.Line) -> int:
+        return by_json.micros(line, "request") // 1_000_000 // seconds * seconds
+
+    counts = Counter(map(interval, lines))
+    expected = by_json.latencies(lines, interval)
+    found = {micros(row["time"]) // 1_000_000: row for row in tables.rows(latency.over_time(seconds))}
+    assert {when: row["exchanges"] for when, row in found.items()} == counts
+    assert sum(row["errors"] for row in found.values()) == sum(bool(line["error_codes"]) for line in lines)
+    for when, row in found.items():
+        for column, rank in (("p50_us", 0.5), ("p99_us", 0.99)):
+            values = expected.get(when)
+            assert row[column] == (
+                None if values is None else pytest.approx(by_json.percentile(values, rank), abs=0.01)
+            )
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("seconds", [1, 60])
 def test_rolled_up_figures_merge_into_those_of_all(
-    spark: SparkSession, tables: report_tables.Tables, lines: list[by_json.Line], seconds: int
+    spark: SparkSession, folder: Path, lines: list[by_json.Line], seconds: int
 ) -> None:
-    kept = rollup.rollup(spark, tables, seconds)
+    kept = rollup.rollup(by_spark.read(spark, str(folder)), seconds)
     expected = by_json.latencies(lines, by_json.api)
     counts = Counter(by_json.api(line) for line in lines)
     failed = Counter(by_json.api(line) for line in lines if line["error_codes"])
-    found = {row["api"]: row for row in rows(rollup.merged(spark, kept, ("api",)))}
+    found = {row["api"]: row for row in rollup.merged(kept, ("api",)).collect()}
     assert {name: row["exchanges"] for name, row in found.items()} == counts
     assert +Counter({name: row["errors"] for name, row in found.items()}) == failed
     for name, values in expected.items():
@@ -167,17 +222,17 @@ def test_rolled_up_figures_merge_into_those_of_all(
             place = rank * len(values)
             near = range(max(0, math.floor(place) - 1), min(len(values), math.ceil(place) + 1))
             assert found[name][column] in {values[at] for at in near}
-    times = {micros(row["time"]) // 1_000_000 for row in rows(rollup.merged(spark, kept))}
+    times = {micros(row["time"]) // 1_000_000 for row in rollup.merged(kept).collect()}
     assert times == {by_json.micros(line, "request") // 1_000_000 // seconds * seconds for line in lines}
 
 
-def test_errors(spark: SparkSession, tables: report_tables.Tables, lines: list[by_json.Line]) -> None:
+def test_errors(tables: Executor, lines: list[by_json.Line]) -> None:
     expected = Counter(
         (error, by_json.api(line), by_json.client(line), line["broker"])
         for line in lines
         for error in line["error_codes"]
     )
-    found = rows(errors.errors(spark, tables))
+    found = tables.rows(errors.errors())
     assert {(row["error"], row["api"], row["client"], row["broker"]): row["exchanges"] for row in found} == expected
     unfinished = Counter(
         (line["status"], line["api"], by_json.client(line))
@@ -185,21 +240,23 @@ def test_errors(spark: SparkSession, tables: report_tables.Tables, lines: list[b
         if line["status"] not in {"ok", "no_reply_expected"}
     )
     counted: Counter[Any] = Counter()
-    for row in rows(errors.unfinished(spark, tables)):
+    for row in tables.rows(errors.unfinished()):
         counted[row["status"], row["api"], row["client"]] += row["exchanges"]
     assert counted == unfinished
 
 
-def test_throttling(spark: SparkSession, tables: report_tables.Tables, lines: list[by_json.Line]) -> None:
+def test_throttling(read: Read, tables: Executor, folder: Path, lines: list[by_json.Line], tmp_path: Path) -> None:
     """These captures have no throttling, so the test adds a throttle time to each exchange: its API key in ms."""
-    assert rows(throttling.throttled(spark, tables)) == []
-    exchanges = tables["exchanges"]
-    slowed = exchanges.withColumn("throttle_time_ms", exchanges["throttle_time_ms"] + exchanges["api_key"])
+    assert tables.rows(throttling.throttled()) == []
+
+    def slowed(table: Any) -> Any:
+        return replaced(table, throttle_time_ms=pc.add(table["throttle_time_ms"], table["api_key"]))
+
     expected: dict[Any, list[int]] = defaultdict(list)
     for line in lines:
         if "throttleTimeMs" in by_json.body(line, "response"):
             expected[by_json.client(line), by_json.api(line), line["broker"]].append(line["api_key"])
-    found = rows(throttling.throttled(spark, {**tables, "exchanges": slowed}))
+    found = read(changed(folder, tmp_path / "slowed", exchanges=slowed)).rows(throttling.throttled())
     assert {
         (row["client"], row["api"], row["broker"]): (
             row["exchanges"], row["throttled"], row["throttle_ms"], row["max_ms"],
@@ -210,7 +267,7 @@ def test_throttling(spark: SparkSession, tables: report_tables.Tables, lines: li
     }  # fmt: skip
 
 
-def test_throughput(spark: SparkSession, tables: report_tables.Tables, lines: list[by_json.Line]) -> None:
+def test_throughput(tables: Executor, lines: list[by_json.Line]) -> None:
     moved: Counter[tuple[str, str]] = Counter()
     for part in by_json.produced(lines):
         if not part.answer.get("errorCode", 0):
@@ -218,7 +275,7 @@ def test_throughput(spark: SparkSession, tables: report_tables.Tables, lines: li
     for part in by_json.fetched(lines):
         way = "replicated" if by_json.by_broker(part.line) else "out"
         moved[part.topic, way] += part.records["sizeInBytes"]
-    found = rows(throughput.by_topic(spark, tables))
+    found = tables.rows(throughput.by_topic())
     assert (
         Counter({(row["topic"], way): row[f"{way}_bytes"] for row in found for way in ("in", "out", "replicated")})
         == +moved
@@ -228,17 +285,17 @@ def test_throughput(spark: SparkSession, tables: report_tables.Tables, lines: li
         records[part.topic] += by_json.counted(part.records)
     assert Counter({row["topic"]: row["in_records"] or 0 for row in found}) == records
     over_time: Counter[tuple[str, str]] = Counter()
-    for row in rows(throughput.over_time(spark, tables, 5)):
+    for row in tables.rows(throughput.over_time(5)):
         over_time[row["topic"], row["way"]] += row["bytes"]
     assert over_time == +moved
 
 
-def test_batches(spark: SparkSession, tables: report_tables.Tables, lines: list[by_json.Line]) -> None:
+def test_batches(tables: Executor, lines: list[by_json.Line]) -> None:
     expected: dict[Any, list[Any]] = defaultdict(list)
     for part in by_json.produced(lines):
         for batch in part.records["batches"]:
             expected[part.topic, by_json.client(part.line), batch["compression"]].append(batch)
-    found = rows(batches.sizes(spark, tables))
+    found = tables.rows(batches.sizes())
     assert {(row["topic"], row["client"], row["codec"]) for row in found} == expected.keys()
     for row in found:
         held = expected[row["topic"], row["client"], row["codec"]]
@@ -249,7 +306,7 @@ def test_batches(spark: SparkSession, tables: report_tables.Tables, lines: list[
             assert row["records"] == sum(batch["recordCount"] for batch in held)
 
 
-def test_compression(spark: SparkSession, tables: report_tables.Tables, lines: list[by_json.Line]) -> None:
+def test_compression(tables: Executor, lines: list[by_json.Line]) -> None:
     stored: Counter[tuple[str, str]] = Counter()
     held: Counter[tuple[str, str]] = Counter()
     for part in [*by_json.produced(lines), *by_json.fetched(lines)]:
@@ -267,7 +324,7 @@ def test_compression(spark: SparkSession, tables: report_tables.Tables, lines: l
             + sum(len(one["key"].encode()) + by_json.payload(one["value"]) for one in record.get("headers", ()))
             for record in listed
         )
-    rows_ = [row for row in rows(batches.compression(spark, tables)) if not row["topic"].startswith("__")]
+    rows_ = [row for row in tables.rows(batches.compression()) if not row["topic"].startswith("__")]
     assert {(row["topic"], row["codec"]): row["batch_bytes"] for row in rows_} == stored
     assert {(row["topic"], row["codec"]): row["payload_bytes"] for row in rows_} == held
     assert {codec for _, codec in held} >= {"none", "gzip", "snappy", "lz4", "zstd", "mixed"}
@@ -275,7 +332,7 @@ def test_compression(spark: SparkSession, tables: report_tables.Tables, lines: l
         assert row["ratio"] == pytest.approx(held[row["topic"], row["codec"]] / stored[row["topic"], row["codec"]])
 
 
-def test_who_uses_which_topic(spark: SparkSession, tables: report_tables.Tables, lines: list[by_json.Line]) -> None:
+def test_who_uses_which_topic(tables: Executor, lines: list[by_json.Line]) -> None:
     expected: dict[Any, set[int]] = defaultdict(set)
     groups: dict[Any, set[str]] = defaultdict(set)
     for number, line in enumerate(lines):
@@ -291,7 +348,7 @@ def test_who_uses_which_topic(spark: SparkSession, tables: report_tables.Tables,
                 key = by_json.topic(line, topic), "commits", by_json.client(line)
                 expected[key].add(number)
                 groups[key].add(asked["groupId"])
-    found = [row for row in rows(usage.users(spark, tables)) if row["use"] != "asks"]
+    found = [row for row in tables.rows(usage.users()) if row["use"] != "asks"]
     assert {(row["topic"], row["use"], row["client"]): row["exchanges"] for row in found} == {
         key: len(numbers) for key, numbers in expected.items()
     }
@@ -299,14 +356,12 @@ def test_who_uses_which_topic(spark: SparkSession, tables: report_tables.Tables,
         assert set(row["groups"]) == groups[row["topic"], row["use"], row["client"]]
 
 
-def test_versions_and_what_kafka_4_refuses(
-    spark: SparkSession, tables: report_tables.Tables, lines: list[by_json.Line]
-) -> None:
+def test_versions_and_what_kafka_4_refuses(tables: Executor, lines: list[by_json.Line]) -> None:
     expected = Counter(
         (line["api"], line["api_version"]) for line in lines if line["api"] and line["api_version"] is not None
     )
     counted: Counter[Any] = Counter()
-    for row in rows(versions.versions(spark, tables)):
+    for row in tables.rows(versions.versions()):
         counted[row["api"], row["version"]] += row["exchanges"]
         lowest = REFUSED.get(row["api"], 0)
         refused = "gone" if row["api"] in GONE else f"below {lowest}" if row["version"] < lowest else None
@@ -314,11 +369,11 @@ def test_versions_and_what_kafka_4_refuses(
         if row["api"] in GONE:
             assert row["between_brokers"]
     assert counted == expected
-    software = {row["software"] for row in rows(versions.versions(spark, tables))}
+    software = {row["software"] for row in tables.rows(versions.versions())}
     assert "apache-kafka-java 4.4.0" in software
 
 
-def test_rebalances(spark: SparkSession, tables: report_tables.Tables, lines: list[by_json.Line]) -> None:
+def test_rebalances(tables: Executor, lines: list[by_json.Line]) -> None:
     joined: dict[Any, list[Any]] = defaultdict(list)
     for line in lines:
         answer = by_json.body(line, "response")
@@ -334,7 +389,7 @@ def test_rebalances(spark: SparkSession, tables: report_tables.Tables, lines: li
             synced[key] = max(synced[key], by_json.micros(line, "response"))
         if line["api"] == "ConsumerGroupHeartbeat" and answer and answer["memberEpoch"] > 0:
             epochs[asked["groupId"], answer["memberEpoch"]].add(answer["memberId"])
-    found = {(row["group_id"], row["generation"]): row for row in rows(rebalances.timeline(spark, tables))}
+    found = {(row["group_id"], row["generation"]): row for row in tables.rows(rebalances.timeline())}
     assert found.keys() == joined.keys() | epochs.keys()
     for key, members in joined.items():
         row = found[key]
@@ -384,64 +439,100 @@ def expected_journeys(lines: Sequence[by_json.Line]) -> dict[Any, Any]:
     return expected
 
 
-def found_journeys(spark: SparkSession, tables: report_tables.Tables) -> dict[Any, Any]:
+def found_journeys(tables: Executor) -> dict[Any, Any]:
     return {
         (row["topic"], row["partition"], row["offset"], row["producer"], row["consumer"]): (
             row["records"], row["delay_us"], row["fetches"],
         )
-        for row in rows(journeys.journeys(spark, tables))
+        for row in tables.rows(journeys.journeys())
     }  # fmt: skip
 
 
-def test_journeys(spark: SparkSession, tables: report_tables.Tables, lines: list[by_json.Line]) -> None:
+def test_journeys(tables: Executor, lines: list[by_json.Line]) -> None:
     expected = expected_journeys(lines)
-    assert found_journeys(spark, tables) == expected
+    assert found_journeys(tables) == expected
     assert len({key[4] for key in expected}) > 5
-    assert sum(row["batches"] for row in rows(journeys.delays(spark, tables))) == len(expected)
+    assert sum(row["batches"] for row in tables.rows(journeys.delays())) == len(expected)
 
 
-def test_journeys_of_what_is_fetched_again(spark: SparkSession, tables: report_tables.Tables) -> None:
+def test_journeys_of_what_is_fetched_again(read: Read, tables: Executor, folder: Path, tmp_path: Path) -> None:
     """Every Fetch comes again a second later: of several fetches the first counts."""
-    once = found_journeys(spark, tables)
-    exchanges = tables["exchanges"].where("api_key = 1")
-    later = [exchanges[name] + 1_000_000_000 for name in ("req_ts_ns", "rsp_last_ts_ns")]
-    again = exchanges.withColumns(
-        {
-            "exchange_id": functions.concat("exchange_id", functions.lit("x")),
-            "req_ts_ns": later[0],
-            "rsp_last_ts_ns": later[1],
-        }
-    )
-    batches_ = tables["record_batches"]
-    copied = batches_.withColumn("exchange_id", functions.concat("exchange_id", functions.lit("x")))
-    doubled = {
-        **tables,
-        "exchanges": tables["exchanges"].unionByName(again),
-        "record_batches": batches_.unionByName(copied),
-    }
-    assert found_journeys(spark, doubled) == {
-        key: (records, delay, fetches * 2) for key, (records, delay, fetches) in once.items()
+
+    def fetched_again(table: Any) -> Any:
+        again = table.filter(pc.equal(table["api_key"], 1))
+        second = pa.scalar(1_000_000, pa.duration("us"))
+        later = {name: pc.add(again[name], second) for name in ("req_ts", "rsp_last_ts")}
+        return pa.concat_tables([table, renamed(replaced(again, **later))])
+
+    def renamed(table: Any) -> Any:
+        return replaced(table, exchange_id=pc.binary_join_element_wise(table["exchange_id"], "x", ""))
+
+    def brought_again(table: Any) -> Any:
+        return pa.concat_tables([table, renamed(table)])
+
+    doubled = changed(folder, tmp_path / "doubled", exchanges=fetched_again, record_batches=brought_again)
+    assert found_journeys(read(doubled)) == {
+        key: (records, delay, fetches * 2) for key, (records, delay, fetches) in found_journeys(tables).items()
     }
 
 
 def test_what_others_produced_is_nobodys_journey(
-    spark: SparkSession, tables: report_tables.Tables, lines: list[by_json.Line]
+    read: Read, folder: Path, lines: list[by_json.Line], tmp_path: Path
 ) -> None:
-    seen = {**tables, "exchanges": tables["exchanges"].where("client_id <> 'shop-gzip'")}
+    def without(table: Any) -> Any:
+        return table.filter(pc.not_equal(table["client_id"], "shop-gzip"))
+
+    seen = read(changed(folder, tmp_path / "seen", exchanges=without))
     expected = expected_journeys([line for line in lines if line["client_id"] != "shop-gzip"])
-    assert found_journeys(spark, seen) == expected
+    assert found_journeys(seen) == expected
     assert len(expected) < len(expected_journeys(lines))
 
 
-def test_a_folder_without_tables_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(report_tables.NoTables, match="holds no tables"):
-        report_tables.read(spark, str(tmp_path))
+def test_a_folder_without_tables_is_refused(read: Read, tmp_path: Path) -> None:
+    with pytest.raises(NoTables, match="holds no tables"):
+        read(tmp_path)
 
 
-def test_tables_that_were_not_written_are_empty(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
+def test_tables_that_were_not_written_are_empty(read: Read, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "exchanges").symlink_to(folder / "exchanges")
-    found = report_tables.read(spark, str(tmp_path))
-    assert found.keys() == TABLES.keys()
-    assert rows(latency.percentiles(spark, found))
-    empty: Sequence[Any] = rows(journeys.journeys(spark, found))
-    assert not empty
+    found = read(tmp_path)
+    assert found.rows(latency.percentiles())
+    assert not found.rows(journeys.journeys())
+    assert found.rows(overview.overview())[0]["anomalies"] == 0
+
+
+def test_every_section_is_made_of_empty_tables(read: Read, tmp_path: Path) -> None:
+    (tmp_path / "flows").mkdir()
+    assert [bool(found.rows) for found in sections.find(read(tmp_path))] == [True] + [False] * (
+        len(sections.SECTIONS) - 1
+    )
+
+
+@pytest.mark.system
+def test_both_make_the_same_page(spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In whatever time zone Python runs."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "America/New_York")
+        time.tzset()
+        try:
+            by_java = list(sections.find(by_spark.read(spark, str(folder))))
+        finally:
+            patch.undo()
+            time.tzset()
+    with by_duckdb.opened(str(folder)) as tables:
+        here = list(sections.find(tables))
+    for one, other in zip(by_java, here, strict=True):
+        assert (one.section.name, one.rows, one.more) == (other.section.name, other.rows, other.more)
+    assert page("tables", by_java) == page("tables", here)
+
+
+def test_damaged_tables_are_refused(folder: Path, tmp_path: Path) -> None:
+    for name in ("exchanges", "flows"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "exchanges" / "1.parquet").write_bytes(b"PAR1 and no more PAR1")
+    with pytest.raises(by_duckdb.Unreadable, match=r"1\.parquet"), by_duckdb.opened(str(tmp_path)):
+        pass
+    whole = max(folder.glob("exchanges/*/*/*.parquet"), key=lambda path: path.stat().st_size)
+    (tmp_path / "exchanges" / "1.parquet").write_bytes(bytes(1000).join([b"PAR1", whole.read_bytes()[1004:]]))
+    with by_duckdb.opened(str(tmp_path)) as tables, pytest.raises(by_duckdb.Unreadable):
+        list(sections.find(tables))

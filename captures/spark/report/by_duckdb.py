@@ -1,0 +1,121 @@
+"""Runs the analyses in this process, for tables of up to some million rows: pyarrow reads, DuckDB computes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset as ds
+from pyarrow import fs
+
+from kproxy.captures.spark.plan.files import file_system, is_url
+from kproxy.captures.spark.report.tables import NoTables, named
+from kproxy.captures.tables import arrow
+from kproxy.captures.tables.schema import PARTITIONS, TABLES, Table
+
+_FAILURES: Final = (duckdb.Error, pa.ArrowException, OSError)
+"""What reading tables and running queries may raise."""
+MACROS: Final = {
+    "collect_set(x)": "coalesce(list(DISTINCT x) FILTER (WHERE x IS NOT NULL), [])",
+    "count_if(x)": "count(*) FILTER (WHERE x)",  # its own is null where every condition is
+    "explode(x)": "unnest(x)",
+    "regexp_like(x, pattern)": "regexp_matches(x, pattern)",
+    "size(x)": "len(x)",
+    "sort_array(x)": "list_sort(x)",
+    "timestamp_seconds(x)": "make_timestamp(x * 1000000)",
+    "unix_micros(x)": "epoch_us(x)",
+    "unix_seconds(x)": "epoch_us(x) // 1000000",
+}
+"""Functions of Spark that DuckDB lacks or has in another way, and what they are in DuckDB."""
+_CONFIG: Final = {
+    # nothing is fetched from anywhere
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    # a name in a query is a table, never a variable of this program
+    "python_enable_replacements": "false",
+    "preserve_insertion_order": "false",
+    # as Spark sorts
+    "default_null_order": "nulls_first_on_asc_last_on_desc",
+}
+
+
+class Unreadable(Exception):  # noqa: N818 (a finding about a folder)
+    """Tables that cannot be read, for example because a file is damaged."""
+
+
+class Tables:
+    """The tables of a folder."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, sizes: Mapping[str, int]) -> None:
+        self._connection = connection
+        self.sizes = sizes
+        """The number of rows of each table."""
+
+    def rows(self, query: str, most: int | None = None) -> list[dict[str, Any]]:
+        """As tables.Executor has it. Raises Unreadable."""
+        with _as_unreadable():
+            result = self._connection.execute(query.format(**{name: name for name in named(query)}))
+            names = [column[0] for column in result.description or ()]
+            rows = result.fetchall() if most is None else result.fetchmany(most)
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+@contextmanager
+def opened(directory: str) -> Iterator[Tables]:
+    """The tables of a folder, or of a URL that pyarrow reads (`s3://…`).
+
+    A missing table is empty, because writers may leave tables out. Raises NoTables if all are missing, and Unreadable
+    if they cannot be read.
+    """
+    with _as_unreadable():
+        found = {name: _dataset(directory, table) for name, table in TABLES.items()}
+        sizes = {name: 0 if held is None else held.count_rows() for name, held in found.items()}
+    if not any(found.values()):
+        raise NoTables(directory)
+    with (
+        TemporaryDirectory(prefix="kproxy-") as aside,
+        duckdb.connect(config={**_CONFIG, "temp_directory": aside}) as connection,
+    ):
+        for head, body in MACROS.items():
+            connection.execute(f"CREATE TEMP MACRO {head} AS {body}")
+        for name, held in found.items():
+            connection.register(name, _schema(TABLES[name]).empty_table() if held is None else held)
+        yield Tables(connection, sizes)
+
+
+@contextmanager
+def _as_unreadable() -> Iterator[None]:
+    try:
+        yield
+    except _FAILURES as error:
+        raise Unreadable(str(error).partition("\n")[0]) from None
+
+
+def _dataset(directory: str, table: Table) -> Any:
+    """The pyarrow.dataset.Dataset of a table; None if its folder is missing."""
+    if is_url(directory):
+        system, root = file_system(directory)
+    else:
+        # a link of a followed folder is resolved once: the tree behind it stays as it is for a while
+        system, root = fs.LocalFileSystem(), str(Path(directory).absolute())
+    path = f"{root.rstrip('/')}/{table.name}"
+    if not is_url(directory):
+        path = str(Path(path).resolve())
+    if system.get_file_info(path).type != fs.FileType.Directory:
+        return None
+    levels = ds.partitioning(pa.schema([(name, pa.string()) for name in PARTITIONS]), flavor="hive")
+    return ds.dataset(path, _schema(table), format="parquet", filesystem=system, partitioning=levels)
+
+
+def _schema(table: Table) -> Any:
+    """The table's schema with its partition columns; times have no zone, because all are UTC."""
+    fields = [
+        pa.field(field.name, pa.timestamp("us") if pa.types.is_timestamp(field.type) else field.type)
+        for field in arrow.schema(table)
+    ]
+    return pa.schema([*fields, *((name, pa.string()) for name in PARTITIONS)])
