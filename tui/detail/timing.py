@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 AROUND: Final = 2_000
 """How many exchanges before, and after, the shown one are compared with it."""
 MOST_NAMED: Final = 4
-"""Most requests in flight that are named."""
+"""Maximum number of requests in flight that are named."""
 FEWEST_ALIKE: Final = 5
-"""Fewest comparable exchanges for which a percentage is shown."""
+"""Minimum number of comparable exchanges for which a percentage is shown."""
 _MILLISECOND: Final = 1_000_000
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "kproxy.report/1"
 SHOWN = 12
-"""Most rows of a section in the terminal."""
+"""Maximum number of rows of a section in the terminal."""
 NARROWEST = 8
 """Smallest width to which a column of text is cut."""
 GAP = 2
