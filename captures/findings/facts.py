@@ -165,7 +165,7 @@ class Committed(NamedTuple):
 
 
 class OffsetLookup(NamedTuple):
-    """A partition in ListOffsets: the requested timestamp (-1 latest, -2 earliest, ...) and the offset in the response."""
+    """A partition in ListOffsets: requested timestamp (-1 latest, -2 earliest, …) and offset in the response."""
 
     at: At
     topic: str

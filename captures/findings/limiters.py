@@ -42,7 +42,7 @@ class Limiter(StrEnum):
 
 
 class Window(NamedTuple):
-    """A window of time: its number since the epoch, time of its first lag, its smallest lag, and the end at that lag."""
+    """A window of time: its number since the epoch, time of its first lag, its smallest lag, and the end then."""
 
     number: int
     time: int
@@ -178,7 +178,7 @@ class Verdict(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """Shares from which on a limiter is the cause: `full` of the responses, `held` of the lag, the others of the time."""
+    """From these shares on, a limiter is the cause: `full` of responses, `held` of the lag, the others of the time."""
 
     throttled: float
     held: float

@@ -43,7 +43,10 @@ def of_client(failure: HandshakeError, *, minted: bool) -> str:
     reason = error.reason or str(error)
     if "ALERT" in reason and any(alert in reason for alert in _NOT_TRUSTED):
         advice = "give it the CA that `kproxy ca` exports" if minted else "it needs the CA of --tls-in's certificate"
-        return f"refuses kproxy's certificate ({_alert(reason)}): {advice}, and the name or address must be in it"
+        return (
+            f"refuses kproxy's certificate ({_alert(reason)}): {advice}; the certificate must name the host that the "
+            "client connects to"
+        )
     if reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE":
         return "shows no certificate, which --tls-in-ca asks for"
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -63,14 +66,14 @@ def of_broker(failure: HandshakeError) -> str:
         return f"does not speak TLS, it sends {first[:8]!r}: leave out --tls-out if it is plaintext"
     if error is None:
         return _silent(failure) or (
-            "closed the connection during the TLS handshake, as a broker does that speaks plaintext (leave out "
-            "--tls-out) or wants a client's certificate (--tls-out-cert)"
+            "closed the connection during the TLS handshake, as brokers do that speak plaintext (leave out --tls-out) "
+            "or require a client certificate (--tls-out-cert)"
         )
     reason = error.reason or str(error)
     if isinstance(error, ssl.SSLCertVerificationError):
         said = error.verify_message
         if error.verify_code in _NAME_MISMATCH:
-            return f"has a certificate of another name ({said}): --tls-out-name says which name to expect"
+            return f"has a certificate for another name ({said}): --tls-out-name says which name to expect"
         if error.verify_code == _EXPIRED:
             return f"has a certificate that does not verify: {said}"
         return f"has a certificate that does not verify ({said}): --tls-out-ca takes the CA to trust"

@@ -81,7 +81,7 @@ class Controllers(Analyzer):
         before = self._latest.setdefault(fact.at.broker, fact)
         old, new = sorted((before, fact), key=lambda one: one.epoch)
         remember(self._latest, fact.at.broker, new, BROKERS)
-        # What a connection says whose beginning is not in the capture may come late.
+        # Messages of a connection whose beginning is not in the capture may be late.
         if old.epoch < new.epoch and old.at.time < new.at.time and new.epoch not in self._told:
             remember(self._told, new.epoch, None, CHANGES)
             self._change(old.controller, new)
@@ -134,7 +134,7 @@ class Controllers(Analyzer):
         else:
             seen.controller, seen.new = controller, None
             if not self._views or at.broker == self._views[-1].broker:
-                # Other brokers tell of the same changes.
+                # Other brokers report the same changes.
                 self._views = self._count(self._views, at, Severity.NOTE, "Metadata names another controller")
 
     def _count(self, changes: list[facts.At], at: facts.At, severity: Severity, note: str) -> list[facts.At]:

@@ -95,7 +95,7 @@ class CrossRack(Analyzer):
         if not fact.rack and len(client.racks) < 2:
             return False
         if fact.rack:
-            why = f"it names its rack {fact.rack}, where {client.across // MEBIBYTE} MiB of it have a replica"
+            why = f"it names its rack {fact.rack}, which has replicas of {client.across // MEBIBYTE} MiB of these"
         elif at.version < FIRST_RACK:
             why = f"Fetch v{at.version} of its library cannot name a rack"
         else:

@@ -163,7 +163,7 @@ class Skew(Analyzer):
         if share < self._context.limit(SKEW, "share") or max(self._known, len(self._seen)) < 2:
             return
         if not any(one == key for one, _ in fact.content.keys):
-            return  # told with the next sample that has the key
+            return  # reported with the next sample that has the key
         at, text = fact.at, _key_text(key)
         self._context.report(
             SKEW,
@@ -206,7 +206,7 @@ class Mix(Analyzer):
         if isinstance(fact, facts.TopicView):
             if not fact.error and fact.partitions != self._known:
                 self._known = fact.partitions
-                self._clients.clear()  # the same key may go elsewhere from here on
+                self._clients.clear()  # from here on, the same key may go to another partition
             return
         client = fact.at.client
         if not self._known:

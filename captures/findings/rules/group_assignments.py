@@ -88,7 +88,7 @@ class IdleMembers(Analyzer):
         if fact.subscription is not None:
             remember(self._subscriptions, fact.member, fact.subscription, MEMBERS)
         if fact.what == "join" and fact.kind == "classic":
-            self._shares.clear()  # a rebalance: what was assigned is over
+            self._shares.clear()  # a rebalance: the old assignment no longer holds
 
     def _plan(self, fact: facts.Assigned) -> None:
         """Take one part of the leader's assignment; the parts follow each other."""

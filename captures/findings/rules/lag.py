@@ -213,7 +213,7 @@ class Causes:
         client = fact.at.client_id, fact.at.peer
         groups = self._groups.get(client, ())
         if fact.group in groups or self._readers.active(client) is None:
-            return  # it is told again with the next heartbeat, if the client reads by then
+            return  # the next heartbeat repeats it, if the client reads by then
         remember(self._groups, client, (*groups[1 - GROUPS_OF_CLIENT :], fact.group), CLIENTS)
         clients = self._clients.get(fact.group) or {}
         remember(clients, client, None, MEMBERS)

@@ -178,7 +178,7 @@ class Latencies(Analyzer):
         if last is None:
             if len(self._last) > CONNECTIONS:
                 del self._last[next(iter(self._last))]
-            return  # what the first request of a connection waits for, such as a login, is not in sight
+            return  # what the first request of a connection waits for, such as a login, is not visible
         queue = last.time - asked if last.time > asked else 0
         start = asked + queue
         left = at.time - start if at.time > start else 0

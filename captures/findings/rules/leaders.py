@@ -33,9 +33,9 @@ class Elections(Analyzer):
 
     def feed(self, fact: facts.PartitionState) -> None:
         if fact.new or fact.leader_epoch == 0:
-            self._epoch, self._version, self._isr, self._recovering = -1, -1, (), False  # perhaps created anew
+            self._epoch, self._version, self._isr, self._recovering = -1, -1, (), False  # a new topic, perhaps
         if fact.leader_epoch is not None and fact.leader_epoch < self._epoch:
-            return  # from a message that comes late
+            return  # the message is late
         if fact.recovering and not self._recovering and not fact.past:
             self._report(fact, Confidence.PROVEN)
         elif fact.recovering is None and fact.at.key in CONTROLLED:

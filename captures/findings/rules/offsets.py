@@ -184,7 +184,7 @@ class Positions(Analyzer):
             remember(self._starts, place, Start(fact, offset), PLACES)
             return
         if not start.read:
-            return  # others ask for commits too, and do not read
+            return  # other programs fetch committed offsets too, without reading
         start.read = False
         start.times += 1
         lasted = fact.at.time - start.first.time

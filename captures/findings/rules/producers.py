@@ -116,7 +116,7 @@ class Retries(Analyzer):
                 return
         written = [one.offset for one in (first, second) if one.answered and not one.error and one.offset is not None]
         if idempotent and len(set(written)) > 1:
-            return  # of another cluster: producer ids are small numbers in each
+            return  # a batch of another cluster: all clusters use the same small producer ids
         lost = not first.answered and self._context.whole(first.at.connection)
         example, evidence = _both(first, second)
         if second.error == DUPLICATE or (idempotent and written and (lost or len(written) > 1)):

@@ -118,13 +118,13 @@ class Reassignments(Analyzer):
         self, fact: facts.PartitionState, replicas: frozenset[int] | None, before: frozenset[int] | None,
         move: Move | None,
     ) -> frozenset[int] | None:  # fmt: skip
-        """The replicas that a reassignment adds; empty if this state is not part of one."""
+        """The replicas that a reassignment adds; None if this state is not part of one."""
         if fact.adding or fact.removing:
             return frozenset(fact.adding or ())
         if fact.adding is not None or fact.at.key not in CONTROLLED or None in {replicas, before}:
             return None
         if move is None and replicas is not None and before is not None and replicas > before:
-            # Before Kafka 2.4 a move adds its replicas, and says no more.
+            # Before Kafka 2.4, a move only adds its replicas to the list and does not mark them.
             return replicas - before
         return None
 
@@ -217,7 +217,7 @@ class Reassignments(Analyzer):
 
     def _report_stuck(self, place: Place, move: Move, lasted: int) -> None:
         move.told = True
-        # Large partitions take hours to copy: only who sees the copying knows whether it goes on.
+        # Large partitions take hours to copy: only captured Fetch requests show whether copying goes on.
         seen = any(self._context.now - self._fetchers.get(node, 0) < self._stuck for node in move.missing)
         name = f"{place[0]}-{place[1]}"
         missing = _nodes(tuple(sorted(move.missing)))

@@ -100,7 +100,7 @@ class Topics(Analyzer):
             return False
         if fact.at.version >= 1:
             return fact.new
-        # A new controller tells each broker of all partitions; what comes later is new.
+        # A new controller sends each broker all partitions; those in later requests are new.
         _, since = self._controllers.get(fact.at.broker, (-1, fact.at.time))
         settled = fact.at.time - since >= self._context.limit(LIFE, "settled_ms") * MILLISECOND
         return settled and fact.version == FIRST and fact.isr == fact.replicas

@@ -125,7 +125,7 @@ class Stalls(Analyzer):
         remember(self._writes, (place, offset), write, PLACES)
         stall = self._stalls.get(place)
         if stall is not None and stall.stable == offset and stall.write is None:
-            stall.write = write  # a consumer was told before the producer
+            stall.write = write  # the consumer's response came before the producer's
             self._context.wake(stall.first.time + self._flat)
 
     def _step(self, fact: facts.Txn) -> None:

@@ -67,7 +67,7 @@ class Truncated(Analyzer):
         if isinstance(fact, facts.EpochEnd):
             self._validate(fact)
         elif isinstance(fact, facts.Committed):
-            # A consumer that starts, perhaps with an older position than the last one of this client.
+            # A consumer starts, perhaps at an older position than the last one of this client.
             self._readers.pop((fact.at.client_id, fact.at.peer), None)
             self._asked.pop((fact.at.client_id, fact.at.peer), None)
         elif fact.replica is None and not fact.error:
@@ -88,7 +88,7 @@ class Truncated(Analyzer):
             self._high, self._epoch, self._low = high, max(epoch, self._epoch), None
             return
         if epoch <= self._epoch:
-            return  # a follower's, or one that was answered before
+            return  # the high watermark of a follower, or an older one
         if self._low is None:
             self._low = fact
         lasted = fact.at.time - self._low.at.time

@@ -140,7 +140,7 @@ class Cutoff(Analyzer):
         if self._among_brokers:
             return
         low = {key: use for key, use in self._used.items() if use.version >= 0}
-        # Who was offered no newer version than it used may know newer ones.
+        # A client that was offered no newer version than it used may know newer ones.
         low = {key: use for key, use in low.items() if not self._asked or self._offered.get(key, -1) >= floors()[key]}
         if not low:
             return

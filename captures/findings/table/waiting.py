@@ -107,7 +107,7 @@ ROWS = (
         cause="Another producer with the same transactional.id called initTransactions, or the coordinator ended a "
         "transaction that was open for longer than transaction.timeout.ms.",
         guards=(
-            "One fencing is how a restarted producer takes over: it is an INFO.",
+            "A single fencing is an INFO: a restarted producer takes over in this way.",
             "An epoch that grows with each commit (transactions of version 2, KIP-890) is no fencing.",
         ),
         thresholds=(

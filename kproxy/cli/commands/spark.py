@@ -95,7 +95,7 @@ class Target(click.Path):
     default="128M",
     show_default=True,
     metavar="SIZE",
-    help="Most bytes of a capture that one task reads.",
+    help="Maximum bytes of a capture that one task reads.",
 )
 @click.option("--follow", is_flag=True, help="Keep reading new captures: CAPTURE is a folder in which captures rotate.")
 @click.option(
@@ -115,7 +115,7 @@ class Target(click.Path):
     default=64,
     show_default=True,
     metavar="N",
-    help="With --follow: most files that are read at a time.",
+    help="With --follow: maximum number of files that are read at a time.",
 )
 @click.option(
     "--batch-size",
@@ -123,7 +123,7 @@ class Target(click.Path):
     default="16G",
     show_default=True,
     metavar="SIZE",
-    help="With --follow: most bytes that are read at a time, unless one file is larger.",
+    help="With --follow: maximum bytes that are read at a time, unless one file is larger.",
 )
 @porting
 @releasing

@@ -103,7 +103,7 @@ def spooling(command: Command) -> Command:
             "--spool-max",
             type=SIZE,
             metavar="SIZE",
-            help="Most bytes to unpack, and to keep unpacked (default: 20GB).",
+            help="Maximum bytes to unpack, and to keep unpacked (default: 20GB).",
         ),
     ]
     wrapped: Any = spooled
