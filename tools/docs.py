@@ -180,7 +180,7 @@ when a request's header passes, and so takes only {known}.
 
 Any field of a message, by its path in the [exchange JSON](exchange-json.md): `request.body.` or `response.body.`, then
 names with dots between them. `[]` after a list's name stands for every element, `[0]` for the first. A path is known if
-a message of any API and version has it. The type of its values follows from the definition and the name: `…ErrorCode` are
+a message of any API and version has it. Definition and name give the type of its values: `…ErrorCode` are
 errors, `…Ms` durations (a bare number is milliseconds) or, with `Timestamp` in the name, times, `…Bytes` sizes,
 `apiKey` an API. Bytes compare as base64 text; `….decoded.` leads into the decoded content of bytes. A filter cannot
 decide on a secret.

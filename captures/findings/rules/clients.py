@@ -383,7 +383,7 @@ class MemberIds(Analyzer):
             return
         self._context.report(
             ID_RETRY,
-            at_evidence(first, "baseline", "JoinGroup without a member id, as the first one is"),
+            at_evidence(first, "baseline", "JoinGroup without a member id, as in a first join"),
             at_evidence(at, "trigger", f"JoinGroup without a member id, {count} times in a row"),
             numbers={"group": fact.group, "client": at.client, "count": count},
             impact=Impact("requests", count),

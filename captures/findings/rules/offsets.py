@@ -329,8 +329,8 @@ class Storage(Analyzer):
 
 
 CAUSES: Final = {
-    "never reads": "The group has no committed offset, and auto.offset.reset is latest: it begins behind all records "
-    "that are there already.",
+    "never reads": "The group has no committed offset, and auto.offset.reset is latest: it begins after all existing "
+    "records.",
     "was beyond the end by": "The log ends before the consumer's position: records were lost with a leader (unclean "
     "election), or the topic was created anew.",
     "reads again": "The consumer's position is not in the log any more, and auto.offset.reset is earliest.",

@@ -122,7 +122,7 @@ class Poison(Analyzer):
             severity=Severity.ERROR if archived else None,
             actors=(Actor("culprit", at.peer, at.client_id or None),),
             cause="The program releases these records." if released else "Members take these records and do not "
-            "acknowledge them: they crash at them, or take longer than the lock lasts.",
+            "acknowledge them: they crash while processing, or take longer than the lock lasts.",
         )  # fmt: skip
 
     @property

@@ -15,7 +15,7 @@ WINDOW: Final = 600 * SECOND
 ERRORS: Final = {
     76: "the broker cannot read their compression",
     89: "it pushes more often than the broker allows",
-    117: "it pushes by an old subscription",
+    117: "it pushes with an old subscription id",
     118: "they are larger than the broker takes",
 }
 POINTLESS: Final = "it pushes metrics although its subscription has none"

@@ -145,7 +145,9 @@ class Topics(Analyzer):
             self._context.report(
                 LIFE,
                 at_evidence(fact.at, "trigger", f"{name}: its deletion was accepted"),
-                at_evidence(alive, "symptom", "the controller speaks to brokers, and does not stop all replicas of it"),
+                at_evidence(
+                    alive, "symptom", "the controller sends requests to brokers, but has not stopped all replicas of it"
+                ),
                 numbers={"what": f"{name} was to be deleted {lasted / SECOND:.0f} s ago, and is not"},
                 impact=Impact("ms_lost", lasted / MILLISECOND),
                 episode=("stuck", fact.at.time),

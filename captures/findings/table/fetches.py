@@ -18,8 +18,8 @@ ROWS = (
         "all partitions.",
         text="{broker} gave {client} no fetch session {count} times ({answer}); each request names {partitions} "
         "partitions",
-        cause="The broker's cache of fetch sessions is full of others that are in use: a new session takes the place "
-        "of another only after that was idle for two minutes, or if it has more partitions.",
+        cause="The broker's cache of fetch sessions is full of others that are in use: a new session replaces "
+        "another one only if the other was idle for two minutes or has fewer partitions.",
         guards=(
             "Clients without sessions (librdkafka: epoch -1) ask for none.",
             "A throttled answer never grants a session.",

@@ -14,7 +14,7 @@ ROWS = (
         confidence=Confidence.STRONG,
         vantage="this producer's traffic",
         meaning="A producer sent the same batch to a partition again, as it got no answer or an error. An idempotent "
-        "producer's batch is written once. Any other producer's is written twice, if the broker had the first one.",
+        "producer's batch is written once. Any other producer's batch is written twice if the broker got both.",
         text="{client}: batches for topic {topic} {what} (batches: {count}, records: {records}; {example})",
         cause="An answer was lost or late, and the producer is not idempotent.",
         guards=(
