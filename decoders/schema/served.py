@@ -76,7 +76,7 @@ def served(name: str = NEWEST) -> Served:
 
 
 def refused_by(key: int, version: int) -> tuple[str, ...]:
-    """The releases that do not serve a version of an API that earlier ones served, oldest first."""
+    """The releases that refuse a version of an API which earlier releases served; the oldest comes first."""
     return tuple(one.release for one in reversed(all_served()) if one.refuses(key, version))
 
 

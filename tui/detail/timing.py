@@ -137,7 +137,7 @@ def _unknown(row: Row, detail: Detail) -> Iterator[str]:
 
 
 class _Around:
-    """The exchanges at most AROUND before and after one."""
+    """The neighbours of an exchange: up to AROUND exchanges before it, and as many after it."""
 
     def __init__(self, number: int, row: Row, detail: Detail, index: IndexReader, text: RowText) -> None:
         self._row, self._index, self._text = row, index, text

@@ -20,7 +20,8 @@ ROWS = (
         cause="advertised.listeners names addresses that work only inside the broker's own network, or a proxy or "
         "port forwarding in front of the cluster does not rewrite them.",
         guards=(
-            "A client that sends other requests than Metadata, FindCoordinator and a login has reached its brokers.",
+            ("A client that sends more than Metadata, FindCoordinator and a login does not count: it reaches its "
+            "brokers."),
             "Loopback addresses and 0.0.0.0 count only for clients on other hosts.",
             "Private addresses and names within Kubernetes count only for clients with a public address.",
             "Until the client repeats Metadata, it may be idle, so the finding is a WARN.",

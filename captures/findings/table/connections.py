@@ -57,7 +57,7 @@ ROWS = (
         cause="Something between client and broker lost, repeated or reordered messages, or two threads wrote to one "
         "connection.",
         guards=(
-            "Produce with acks=0 has no response.",
+            "Produce with acks=0 does not count: it has no response.",
             "Nothing is reported of a connection whose first packet is missing, or that has gaps or cut packets.",
             "Nothing is reported of a connection of which the capture lacks the client's side.",
             "One response without a request at the end of a connection does not count: the request may be lost.",

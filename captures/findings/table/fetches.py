@@ -21,10 +21,10 @@ ROWS = (
         cause="The broker's cache of fetch sessions is full of others that are in use: a new session replaces "
         "another one only if the other was idle for two minutes or has fewer partitions.",
         guards=(
-            "Clients without sessions (librdkafka: epoch -1) ask for none.",
-            "A throttled answer never grants a session.",
+            "Clients that ask for no session, such as librdkafka (epoch -1), do not count.",
+            "Throttled responses do not count: they never grant a session.",
             "A granted session ends the count, so single refusals while a broker starts do not count.",
-            "After a restart of a broker each session is unknown there once.",
+            "A restarted broker does not know old sessions: single errors do not count.",
             "Followers do not count.",
         ),
         thresholds=(
@@ -127,7 +127,7 @@ ROWS = (
             "Only a partition's last 16 answers count: reading a topic again from its start is intended.",
             "A new connection begins anew: after a restart or a rebalance records are read again by design.",
             "Small shares, short periods and few bytes do not count: some repetition is normal.",
-            "The same offset without records is a long poll.",
+            "The same offset without records does not count: it is a long poll.",
         ),
         thresholds=(
             Threshold("share", 0.2, "of the bytes", "within five minutes"),

@@ -50,7 +50,7 @@ ROWS = (
         text="{waiters} members of group {group} waited up to {longest_s:.1f} s for {culprit}",
         cause="The late member rejoins only when it calls poll(): it was processing.",
         guards=(
-            "An empty group waits for group.initial.rebalance.delay.ms before its first generation.",
+            "A group's first generation does not count: it waits for group.initial.rebalance.delay.ms.",
             "A member that was not in the last generation holds up nobody.",
             "If no late member is in the capture, the finding is a NOTE.",
         ),

@@ -19,7 +19,7 @@ ROWS = (
         cause="The active controller stands still (garbage collection, a slow disk: each change waits for fsync), the "
         "network between controllers is unreliable, or most controllers are down.",
         guards=(
-            "Elections before the first leader of the capture belong to the start of the cluster.",
+            "Elections before the first leader of the capture do not count: they may belong to the cluster's start.",
             "A leader that steps down (EndQuorumEpoch) is stopped on purpose: the election after it does not count.",
             ("A single election without EndQuorumEpoch is a failure that the quorum survived: an INFO "
             "(controller.failover)."),
@@ -61,11 +61,11 @@ ROWS = (
             "A broker that asks for its shutdown (wantShutDown) is fenced on purpose, as is one that starts.",
             "Answers with an error say nothing about fencing.",
             "If no other broker's heartbeat is answered meanwhile, the controller stands still, not the broker.",
-            "A broker that registered anew was restarted.",
+            "A broker that registered again does not count: it was restarted.",
             "Records that were fetched long after they were written do not count.",
             "If the capture begins shortly before the record, the broker may have asked for its shutdown before.",
-            "A broker that catches up with the metadata log, or starts, lacks records for a while.",
-            "A broker that restarts after a crash is refused until its old session ends.",
+            "A broker that starts, or catches up with the metadata log, does not count: it lacks records for a while.",
+            "Refusals until the old session ends do not count: a broker that restarts after a crash gets them.",
         ),
         thresholds=(
             Threshold("session_ms", 9000, "ms", "without heartbeat; broker.session.timeout.ms"),

@@ -18,7 +18,7 @@ ROWS = (
         text="{client} and {broker}: {what}",
         cause="A side is overloaded, or the network loses packets.",
         guards=(
-            "A client that does not read is a NOTE: a consumer that processes records leaves the next ones in TCP.",
+            "A client that does not read is a NOTE: while a consumer processes records, the next ones wait in TCP.",
             "A segment counts as a retransmission only after a pause: others were captured twice or out of order.",
             "Retransmissions count by client host and broker, and only if the capture itself lacks nothing.",
             "SYNs count only if they go to a broker that has answered or is advertised, and were repeated or refused.",

@@ -93,7 +93,7 @@ ROWS = (
         "dual.commit.enabled changed.",
         guards=(
             "A client that uses both places for commits, or for reading, is migrating: only its second commit counts.",
-            "Tools that read the commits of others do not commit.",
+            "Tools that only read the commits of others do not count.",
         ),
         thresholds=(),
         fixes=(

@@ -23,7 +23,7 @@ ROWS = (
             "A replica that was never in sync in the capture, and is not offline, is a NOTE: it may be a new one.",
             ("Elections take seconds, so a partition must be without a leader for `unusable_ms`, in two responses, or "
             "until the controller names a leader."),
-            "A topic that is being deleted has no leader.",
+            "A topic that is being deleted does not count: its partitions have no leader.",
             "A success of a producer with acks=all ends the count of refusals.",
         ),
         thresholds=(

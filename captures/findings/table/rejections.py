@@ -18,7 +18,7 @@ ROWS = (
         text="{client} asked {count} times in {seconds:.0f} s for topic {topic}: {error}",
         cause="The topic was deleted or never created, its name is misspelt, or the client asks the wrong cluster.",
         guards=(
-            "A topic that appears within the grace period is being created.",
+            "A topic that appears within the grace period does not count: it is being created.",
             "The error counts again from zero once the topic is there.",
         ),
         thresholds=(

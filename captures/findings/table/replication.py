@@ -18,12 +18,12 @@ ROWS = (
         text="node {node} {what}",
         cause="The follower stands still, or copies too slowly.",
         guards=(
-            "A follower whose connection is closed restarts, or follows another leader.",
+            "A follower whose connection is closed does not count: it restarts, or follows another leader.",
             ("A leader that answers nobody may stand still itself: a finding needs the follower's next request, or "
             "responses to others."),
-            "A new or restarted replica catches up: its lag falls.",
-            "A follower that is behind only now and then has caught up meanwhile.",
-            "A few offsets are no lag; in the ISR no follower is behind the high watermark.",
+            "A new or restarted replica does not count while its lag falls.",
+            "A follower that is behind only now and then does not count: it has caught up in between.",
+            "A few offsets do not count as lag. A follower in the ISR is never behind the high watermark.",
             "Silence on a connection with missing bytes proves nothing.",
         ),
         thresholds=(

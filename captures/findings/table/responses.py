@@ -19,8 +19,8 @@ ROWS = (
         cause="A proxy, or a broker that is not Apache Kafka, changes responses.",
         guards=(
             "A Fetch within a session may leave out partitions: only a Fetch that asks for all of them counts.",
-            "A throttled Fetch is answered without partitions.",
-            "Produce with acks=0 has no answer, and a response with an error of its own has no parts.",
+            "A throttled Fetch does not count: its response has no partitions.",
+            "Produce with acks=0 has no response, and a response with a top-level error has no parts: neither counts.",
             "The response must have some of the request's parts, or none at all.",
             "Requests for partitions that cannot exist, such as negative ones, do not count.",
             "Only frames count that are whole and have the layout of their version.",

@@ -22,7 +22,7 @@ ROWS = (
             "ones, only partitions that come later count."),
             "Records that were fetched long after they were written do not count.",
             "A deletion is late only if the capture has the controller's requests to brokers, and they go on.",
-            "KRaft deletes at once.",
+            "In KRaft mode no deletion is late: KRaft deletes topics at once.",
             "Topic names that Kafka does not allow do not count.",
         ),
         thresholds=(

@@ -18,8 +18,8 @@ ROWS = (
         text="{client} ({software}) uses {worst} at most; Kafka {target} answers {needed} and newer",
         cause="The client's library is older than what Kafka 4 supports.",
         guards=(
-            "A client that asks for versions and uses the newest that an old broker offers may well know newer ones.",
-            "Brokers talk to each other with the versions of their own release.",
+            "A client that asks for versions, and is offered no newer one, does not count: it may know newer ones.",
+            "Requests between brokers do not count: brokers use the versions of their own release.",
             "Fewer requests than `probes` are a NOTE.",
             "A connection whose beginning is missing may have asked for versions before.",
         ),
@@ -49,7 +49,7 @@ ROWS = (
         cause="The client's library is too old, or too new, for the broker.",
         guards=(
             "The rule applies only if the broker's versions are known from an ApiVersions response.",
-            "A Kafka 4 broker offers Produce from v0 on and still refuses v0 to v2.",
+            "Produce v0 to v2 count although a Kafka 4 broker offers them: it refuses them.",
             ("The rule applies only if the connection closed within `close_ms` of the request, and the capture has "
             "all of it."),
         ),
@@ -72,7 +72,7 @@ ROWS = (
             "Only software whose names and versions are known: those of Apache Kafka's Java client and of librdkafka.",
             "A client that never asks is an INFO, because some new libraries do not ask.",
             "That counts only if all connections of the client are in the capture from their beginning.",
-            "Brokers talk to each other without asking.",
+            "Brokers do not count: they talk to each other without asking.",
         ),
         thresholds=(
             Threshold("java", 3.0, "version", "of kafka-clients from which on it is not old; 2.08 is 2.8"),
