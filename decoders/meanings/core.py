@@ -22,8 +22,8 @@ ROWS: Final = (
     Row(
         "ProduceRequest",
         "timeoutMs",
-        "How long the leader waits for followers with acks -1. Time in queues, on disk, in quotas, on the network or "
-        "in the client's retries does not count. When the wait is over (error 7), the records stay written.",
+        "How long the leader waits for followers with acks -1; not a limit on time in queues, disks, quotas, the "
+        "network or retries. If it runs out (error 7), the records stay written.",
     ),
     Row(
         "ProduceRequest",

@@ -48,7 +48,7 @@ def of_client(failure: HandshakeError, *, minted: bool) -> str:
             "and the certificate must name the host that the client connects to"
         )
     if reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE":
-        return "shows no certificate, which --tls-in-ca asks for"
+        return "shows no certificate, but --tls-in-ca requires one"
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"shows a certificate that does not verify: {error.verify_message} (--tls-in-ca says whom to trust)"
     if any(word in reason for word in _NOTHING_SHARED):

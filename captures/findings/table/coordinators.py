@@ -31,7 +31,7 @@ ROWS = (
             Threshold("often", 3, "moves", "of one coordinator within 10 minutes, for a WARN"),
         ),
         fixes=(
-            Fix("broker", None, None, "restart brokers one by one, each once the last one is in sync again; look why "
+            Fix("broker", None, None, "restart brokers one by one, and wait until each is in sync again; find out why "
                 "leaders of __consumer_offsets move"),
             Fix("broker", None, None, "offsets.topic.replication.factor and transaction.state.log.replication.factor "
                 "of 3; make sure that the log cleaner compacts these topics, as large ones load slowly"),

@@ -18,17 +18,17 @@ ROWS = (
         "all partitions.",
         text="{broker} gave {client} no fetch session {count} times ({answer}); each request names {partitions} "
         "partitions",
-        cause="The broker's cache of fetch sessions is full of others that are in use: a new session takes the place "
-        "of another only after that was idle for two minutes, or if it has more partitions.",
+        cause="The broker's cache of fetch sessions is full of others that are in use: a new session replaces "
+        "another one only if the other was idle for two minutes or has fewer partitions.",
         guards=(
-            "Clients without sessions (librdkafka: epoch -1) ask for none.",
-            "A throttled answer never grants a session.",
-            "A granted session ends the count; so one refusal while a broker starts is none.",
-            "After a restart of a broker each session is unknown there once.",
+            "Clients that ask for no session, such as librdkafka (epoch -1), do not count.",
+            "Throttled responses do not count: they never grant a session.",
+            "A granted session ends the count, so single refusals while a broker starts do not count.",
+            "A restarted broker does not know old sessions: single errors do not count.",
             "Followers do not count.",
         ),
         thresholds=(
-            Threshold("in_a_row", 5, "requests", "to one broker that get no session, without one that gets it"),
+            Threshold("in_a_row", 5, "requests", "to one broker that get no session, with no success between them"),
             Threshold("errors", 3, "answers", "FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or "
                       "FETCH_SESSION_TOPIC_ID_ERROR of one broker within a minute"),
         ),
@@ -57,11 +57,11 @@ ROWS = (
             "Clients that get few answers a second do not count.",
             "Answers without records do not count: long polls that wait, and those of throttled clients.",
             "A client that sets fetch.min.bytes does not count.",
-            "It is a NOTE: who needs each record within milliseconds has it so on purpose.",
+            "The finding is a NOTE: an application that needs each record within milliseconds does this on purpose.",
         ),
         thresholds=(
             Threshold("rate", 20, "answers a second", "with records, over a minute"),
-            Threshold("bytes", 1024, "bytes", "of records in an answer, on average, are not tiny any more"),
+            Threshold("bytes", 1024, "bytes", "of records in a response on average, below which responses are tiny"),
         ),
         fixes=(
             Fix("client", "fetch.min.bytes, fetch.max.wait.ms", "fetch.min.bytes, fetch.wait.max.ms",
@@ -80,13 +80,14 @@ ROWS = (
         confidence=Confidence.STRONG,
         vantage="this client's traffic",
         meaning="A consumer is behind, asks again as soon as it has an answer, and nearly each answer is as large as "
-        "max.partition.fetch.bytes or fetch.max.bytes allows. So it gets one limit of bytes in each round trip.",
+        "max.partition.fetch.bytes or fetch.max.bytes allows. So it gets at most that many bytes per round trip.",
         text="{full} of {count} answers of {broker} to {client} were full ({most} bytes, {partition}; {how}): "
         "{rate:.0f} bytes a second at {latency_ms:.0f} ms each, {lag} offsets behind",
         cause="The limit is too small for the time that a round trip takes.",
         guards=(
             "Consumers that are not behind do not count.",
-            "A consumer that catches up with a limit of ordinary size does not count: full answers are how it does.",
+            ("A consumer that catches up with a limit of ordinary size does not count: full responses are how it "
+            "catches up."),
             "A consumer that pauses between requests is held up by its processing, not by the limit.",
             "Time in which a quota delays requests is no round trip: see `latency.throttled`.",
         ),
@@ -123,10 +124,10 @@ ROWS = (
         cause="Calls of seek(), pause() and resume(), or changes of the subscription, make the client drop what it has "
         "fetched and not yet delivered (pause() does so in Java before 2.4 and in librdkafka).",
         guards=(
-            "Only a partition's last 16 answers count: who reads a topic again from its start does so on purpose.",
+            "Only a partition's last 16 answers count: reading a topic again from its start is intended.",
             "A new connection begins anew: after a restart or a rebalance records are read again by design.",
-            "A little is normal, in a short time as well, and few bytes cost nothing.",
-            "The same offset without records is a long poll.",
+            "Small shares, short periods and few bytes do not count: some repetition is normal.",
+            "The same offset without records does not count: it is a long poll.",
         ),
         thresholds=(
             Threshold("share", 0.2, "of the bytes", "within five minutes"),
@@ -137,7 +138,7 @@ ROWS = (
         fixes=(
             Fix("client", "Java 2.4 or newer keeps what it fetched for paused partitions (KAFKA-7548)",
                 "pause and resume seldom, for longer; lower queued.min.messages, queued.max.messages.kbytes",
-                "less is fetched in vain if less is dropped"),
+                "the fewer fetched records a client drops, the fewer it fetches again"),
             Fix("client", "no seek() to the present position after each poll()",
                 "no seek() to the present position after each poll()", "retry a record from memory instead"),
         ),

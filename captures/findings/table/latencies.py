@@ -73,7 +73,7 @@ ROWS = (
         fixes=(
             Fix("client", "the Java client has a connection of its own for its coordinator",
                 "librdkafka 1.0 or later", "these clients keep long polls and the coordinator's requests apart"),
-            Fix("client", "fetch.max.wait.ms", "fetch.wait.max.ms", "shorter waits, where the client cannot change"),
+            Fix("client", "fetch.max.wait.ms", "fetch.wait.max.ms", "shorter waits, if the client cannot be changed"),
         ),
         verify="Heartbeats and commits are answered within milliseconds while a Fetch waits.",
         unknown=("Whether the client's program waits for these requests: its own log tells.",),

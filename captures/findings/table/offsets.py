@@ -22,7 +22,8 @@ ROWS = (
             "A follower that lacks the offset is no loss: the consumer reads the same offset at the leader.",
             "A change of position without an error is a seek, and is not reported.",
             "The next fetch must be on the same connection: other consumers may have the same client id.",
-            "It is an ERROR only if the client read the partition before, or its group had committed the position.",
+            ("The finding is an ERROR only if the client read the partition before, or its group had committed the "
+            "position."),
             "A group that begins at the latest offset is a NOTE, a WARN if it had a commit earlier in the capture.",
         ),
         thresholds=(Threshold("within_ms", 60000, "ms", "from the error, or the missing commit, to the next fetch"),),
@@ -92,7 +93,7 @@ ROWS = (
         "dual.commit.enabled changed.",
         guards=(
             "A client that uses both places for commits, or for reading, is migrating: only its second commit counts.",
-            "Tools that read the commits of others do not commit.",
+            "Tools that only read the commits of others do not count.",
         ),
         thresholds=(),
         fixes=(

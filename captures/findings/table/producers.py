@@ -14,12 +14,12 @@ ROWS = (
         confidence=Confidence.STRONG,
         vantage="this producer's traffic",
         meaning="A producer sent the same batch to a partition again, as it got no answer or an error. An idempotent "
-        "producer's batch is written once. Any other producer's is written twice, if the broker had the first one.",
+        "producer's batch is written once. Any other producer's batch is written twice if the broker got both.",
         text="{client}: batches for topic {topic} {what} (batches: {count}, records: {records}; {example})",
         cause="An answer was lost or late, and the producer is not idempotent.",
         guards=(
             "Batches are compared by producer id, epoch and sequence; without these by size, CRC and timestamps.",
-            "A batch sent again after a success does not count, nor do equal batches in flight: they are meant.",
+            "A batch sent again after a success does not count, nor do equal batches in flight: these are intended.",
             "If the first batch succeeded after it was sent again, the producer must have closed its connection.",
             "Errors that say that nothing was written (a moved leader, too few replicas) do not count.",
             "A request without answer counts only if nothing of its connection is missing.",

@@ -31,7 +31,7 @@ ROWS = (
             Fix("client", "commitTransaction after many records or 100 ms (Streams: commit.interval.ms)",
                 "commit_transaction after many records or 100 ms", "the cost is the same for a thousand records"),
             Fix("client", "enable.idempotence=true without transactional.id", "enable.idempotence=true without "
-                "transactional.id", "enough where each record stands for itself: one record is atomic anyway"),
+                "transactional.id", "enough if records are independent: a single record is atomic anyway"),
         ),
         verify="Transactions a second fall, and Produce requests have more records.",
         unknown=("Whether the application needs each record to be visible at once.",),
@@ -51,8 +51,9 @@ ROWS = (
         guards=(
             "The broker must be the first to close: producers that end close themselves.",
             "If the broker closes other connections at the same time, and serves none, it shuts down.",
-            "It is an ERROR if the broker keeps other connections, or soon serves a new one; otherwise it is a NOTE.",
-            "Another request without an answer, or missing bytes, explain the close.",
+            ("The finding is an ERROR if the broker keeps other connections, or soon serves a new one; otherwise it "
+            "is a NOTE."),
+            "A close that another unanswered request, or missing bytes, may explain does not count.",
         ),
         thresholds=(
             Threshold("close_ms", 1000, "ms", "after the Produce"),

@@ -19,8 +19,8 @@ ROWS = (
         cause="The broker's disk or memory damaged the batch, or something between broker and capture changes bytes.",
         guards=(
             "Nothing is reported of a connection with missing or cut bytes.",
-            "A batch that is cut at the end of a Fetch answer is normal.",
-            "A CRC of 0 comes from software that computes none.",
+            "A batch that is cut at the end of a Fetch response does not count: that is normal.",
+            "A CRC of 0 does not count: it comes from software that computes none.",
         ),
         thresholds=(),
         fixes=(
@@ -50,7 +50,7 @@ ROWS = (
         cause="The message is larger than the consumer's limit for a partition.",
         guards=(
             "The message must be cut in several answers in a row: clients that raise their limit go on.",
-            "From Fetch v3 on (KIP-74) an answer has at least one whole batch.",
+            "Fetch v3 and later do not count: their responses have at least one whole batch (KIP-74).",
         ),
         thresholds=(Threshold("answers", 3, "answers", "with a part of the same message only"),),
         fixes=(

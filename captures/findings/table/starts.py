@@ -18,9 +18,9 @@ ROWS = (
         text="{client} has tried {step}{name} for {lasted_s:.0f} s: {count} times {error}",
         cause="The cluster cannot serve this step; the error says why.",
         guards=(
-            "Starts are noisy: only a step that fails for `stuck_ms` and was never passed.",
-            "A client that already worked has started: the coordinator's rules tell of its troubles.",
-            "MEMBER_ID_REQUIRED belongs to a join.",
+            "Starts are noisy: only a step counts that fails for `stuck_ms` and was never passed.",
+            "A client that already worked has started: other rules report its errors.",
+            "MEMBER_ID_REQUIRED does not count: it is part of a join.",
         ),
         thresholds=(
             Threshold("stuck_ms", 30000, "ms", "from the first to the latest failure"),

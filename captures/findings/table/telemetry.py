@@ -18,8 +18,8 @@ ROWS = (
         text="{client}: {what}",
         cause="The subscription asks for more than the broker takes, or the client does not follow it.",
         guards=(
-            "UNKNOWN_SUBSCRIPTION_ID comes once after each change of a subscription, and the client asks again.",
-            "The last push of a client that ends may come early.",
+            "UNKNOWN_SUBSCRIPTION_ID once after a change of the subscription does not count: the client asks again.",
+            "The last push of a client that ends does not count: it may come early.",
             "A single push after a subscription without metrics may have been under way.",
         ),
         thresholds=(

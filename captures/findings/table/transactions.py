@@ -21,7 +21,7 @@ ROWS = (
         guards=(
             "The last stable offset must not move for `flat_ms`: short transactions move it.",
             "A transaction within its producer's transaction.timeout.ms is a NOTE: it may be long on purpose.",
-            "If no consumer was seen waiting at the last stable offset, it is one level less severe.",
+            "If no consumer was seen waiting at the last stable offset, the finding is one level less severe.",
             "A single answer gives a NOTE, and only if the capture has the transaction without its end.",
         ),
         thresholds=(

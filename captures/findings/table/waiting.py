@@ -29,7 +29,7 @@ ROWS = (
             Fix("broker", None, None, "raise the quota of this user or client id: kafka-configs --entity-type users or "
                 "clients (producer_byte_rate, consumer_byte_rate, request_percentage, controller_mutation_rate)"),
             Fix("client", "compression.type, a client.id of its own", "compression.type, a client.id of its own",
-                "byte quotas count compressed bytes; one client id on many programs shares one quota"),
+                "byte quotas count compressed bytes; programs with the same client id share one quota"),
         ),
         verify="Responses to this client have throttle_time_ms 0.",
         unknown=("The quota itself: `kafka-configs --describe --entity-type clients` tells.",),
@@ -107,7 +107,7 @@ ROWS = (
         cause="Another producer with the same transactional.id called initTransactions, or the coordinator ended a "
         "transaction that was open for longer than transaction.timeout.ms.",
         guards=(
-            "One fencing is how a restarted producer takes over: it is an INFO.",
+            "A single fencing is an INFO: a restarted producer takes over in this way.",
             "An epoch that grows with each commit (transactions of version 2, KIP-890) is no fencing.",
         ),
         thresholds=(

@@ -16,7 +16,7 @@ _NOT_THERE: Final = "PATH_NOT_FOUND"
 
 
 class NoTables(Exception):  # noqa: N818 (a finding about a folder)
-    """A folder has none of the tables."""
+    """A folder has none of the tables that kproxy writes."""
 
     def __init__(self, directory: str) -> None:
         names = ", ".join(TABLES)
