@@ -158,7 +158,7 @@ class _Cutter:
             taken = len(waiting)
         if not self._budget.take(taken):
             self._passing = self._needed - len(waiting)
-            self._passed(self._api, "there is no memory left to hold it (--memory)")
+            self._passed(self._api, "no memory is left to hold it (--memory)")
             return False
         self._taken += taken
         return True if len(waiting) == self._needed else None
@@ -167,7 +167,7 @@ class _Cutter:
         """(API key, version) of a frame of `size` bytes if it must be held; None if it passes."""
         api = self._wanted(head)
         if api is not None and size > self._hold_max:
-            self._passed(api, "it is longer than --hold-max")
+            self._passed(api, "the frame is longer than --hold-max")
             return None
         return api
 

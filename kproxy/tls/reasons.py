@@ -66,8 +66,8 @@ def of_broker(failure: HandshakeError) -> str:
         return f"does not speak TLS, it sends {first[:8]!r}: leave out --tls-out if it is plaintext"
     if error is None:
         return _silent(failure) or (
-            "closed the connection during the TLS handshake, as a broker does that speaks plaintext (leave out "
-            "--tls-out) or wants a client's certificate (--tls-out-cert)"
+            "closed the connection during the TLS handshake: the broker may speak plaintext (leave out --tls-out) "
+            "or want a client's certificate (--tls-out-cert)"
         )
     reason = error.reason or str(error)
     if isinstance(error, ssl.SSLCertVerificationError):
