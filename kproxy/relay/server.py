@@ -294,7 +294,8 @@ class Relay:
         return OnBehalf(self.settings.sasl, link) if self.settings.sasl.mechanism else None
 
     def targets(self, link: Link) -> list[Address]:
-        """The addresses to try for a client, in order: bootstrap servers, the listener's node, or original destination.
+        """The addresses to try for a client, in order: the bootstrap servers, the address of the listener's node, or
+        the client's original destination.
 
         Empty if the client of transparent mode is refused or has gone.
         """
