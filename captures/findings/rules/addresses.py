@@ -345,7 +345,7 @@ class IdleDrop(Analyzer):
 
 
 def _evidence(drop: Drop) -> Evidence:
-    what = "no answer to the first request" if drop.asked else "reset"
+    what = "no response to the first request" if drop.asked else "reset"
     return at_evidence(drop.at, "trigger", f"{what} after {drop.idle / SECOND:.1f} s without traffic")
 
 

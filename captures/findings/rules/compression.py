@@ -148,7 +148,7 @@ class Recoded(Analyzer):
 
 DOWN: Final = (
     "The consumer asks with an old version of Fetch (before v4), and the broker converts batches to the format that it "
-    "knows, for each answer anew."
+    "knows, for each response anew."
 )
 
 ANALYSES = (

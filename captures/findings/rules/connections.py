@@ -77,7 +77,7 @@ class WrongProtocol(Analyzer):
         at = silent[0].at
         self._context.report(
             WRONG_PROTOCOL,
-            *(at_evidence(one.at, "trigger", "ApiVersions request, closed without an answer") for one in silent),
+            *(at_evidence(one.at, "trigger", "ApiVersions request, closed without a response") for one in silent),
             numbers={
                 "peer": at.peer, "what": "Kafka without TLS", "broker": at.broker, "connections": len(silent),
                 "broker_bytes": 0,

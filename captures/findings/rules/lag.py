@@ -356,10 +356,10 @@ CAUSES: Final = {
     "it: see `txn.lso_stall`.",
     Limiter.PROCESSING: "The consumer asks for records more slowly than they come in: processing them takes its time, "
     "it is paused, or its queue is full.",
-    Limiter.FETCH_SIZE: "Each answer is as large as the consumer allows, and there is one in each round trip: see "
+    Limiter.FETCH_SIZE: "Each response is as large as the consumer allows, and there is one in each round trip: see "
     "`fetch.size_bound`.",
-    Limiter.BROKER: "The consumer waits for answers most of the time, and they are not full: the broker or the network "
-    "is slow, see `latency.broker_slow`.",
+    Limiter.BROKER: "The consumer waits for responses most of the time, and they are not full: the broker or the "
+    "network is slow, see `latency.broker_slow`.",
     Limiter.NOBODY: "No member of the group fetches the partition, although members fetch others: it is assigned to "
     "none of them, to one that hangs, or is paused.",
 }

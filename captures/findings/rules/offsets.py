@@ -250,7 +250,10 @@ class Positions(Analyzer):
             return
         amount = offset - fact.log_start
         how = "its earlier commit is gone" if missing.earlier else "it has no commit"
-        example = f"{place[0]}-{place[1]}: group {missing.group} begins at {offset} of {fact.log_start}.., as {how}"
+        example = (
+            f"{place[0]}-{place[1]}: group {missing.group} begins at offset {offset} instead of {fact.log_start}, "
+            f"because {how}"
+        )
         evidence = [
             at_evidence(missing.at, "trigger", f"no committed offset of group {missing.group}"),
             at_evidence(lookup.at, "culprit", f"ListOffsets answered {offset}, the latest offset"),

@@ -85,7 +85,7 @@ class Outages:
         lasted = at.time - outage.begun.time
         self._context.report(
             SHRUNK,
-            at_evidence(since, "trigger", f"{place[0]}-{place[1]}: the first of such answers"),
+            at_evidence(since, "trigger", f"{place[0]}-{place[1]}: the first of such responses"),
             at_evidence(at, "symptom", note, weight=lasted),
             numbers={
                 "what": what, "seconds": lasted / SECOND, "partitions": len(outage.places), "example": note,

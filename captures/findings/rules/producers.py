@@ -109,7 +109,7 @@ class Retries(Analyzer):
             if early and same:
                 return  # equal batches in flight: nobody retries before the answer
             if not first.error:
-                # Without an answer in time the producer closes the connection. Otherwise the batch was sent on purpose.
+                # Without a response in time, the producer closes the connection; if not, it sent the batch on purpose.
                 if early:
                     self._late.append((first, second))
                     self._context.wake(max(first.at.time, second.at.time) + CLOSES)
@@ -222,7 +222,7 @@ def _both(first: facts.Append, second: facts.Append) -> tuple[str, tuple[Evidenc
 def _outcome(fact: facts.Append) -> str:
     """What became of a batch."""
     if not fact.answered:
-        return "no answer"
+        return "no response"
     if fact.error:
         return errors.name(fact.error)
     return "written" if fact.offset is None else f"written at offset {fact.offset}"
@@ -232,7 +232,7 @@ AT_RISK: Final = frozenset({TWICE, PERHAPS, MISSING})
 CAUSES: Final = {
     MISSING: "The partition lost records that it had acknowledged (unclean "
     "election), or the broker forgot the producer (producer.id.expiration.ms).",
-    ONCE: "An answer was lost or late, and the producer sent the batch again; it is "
+    ONCE: "A response was lost or late, and the producer sent the batch again; it is "
     "idempotent, so that the broker dropped the second one.",
 }
 """The cause by result; other results have the cause in the table."""

@@ -189,7 +189,7 @@ class JoinRefused(Analyzer):
 
     def feed(self, fact: facts.Member) -> None:
         if fact.what != "join" or (fact.error and fact.generation):
-            return  # an answer that refuses a member gives it no generation
+            return  # a response that refuses a member gives it no generation
         rule = SETTINGS if fact.error in SETTING_CODES else ASSIGNORS if fact.error in ASSIGNOR_CODES else None
         if rule is None:
             if not fact.error and fact.answered:

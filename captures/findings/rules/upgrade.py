@@ -209,7 +209,7 @@ class Refused(Analyzer):
             return
         self._context.report(
             REFUSED,
-            at_evidence(at, "trigger", f"{api_name(at.key)} v{at.version}, closed without an answer", path=VERSION),
+            at_evidence(at, "trigger", f"{api_name(at.key)} v{at.version}, closed without a response", path=VERSION),
             numbers={
                 "client": at.client, "api": api_name(at.key), "version": at.version, "broker": at.broker, "low": low,
                 "high": high, "closed_ms": closed_ms,

@@ -95,9 +95,9 @@ ROWS = (
         confidence=Confidence.STRONG,
         vantage="clients of this broker",
         meaning="Connections die after a pause of a certain length: they are reset, or the first request after the "
-        "pause has no answer. The client notices only then, and that request waits or is sent again.",
+        "pause has no response. The client notices only then, and that request waits or is sent again.",
         text="{count} connections to {broker} were dropped after {idle_s:.0f} s or more without traffic; {unanswered} "
-        "of them with a request that had no answer",
+        "of them with a request that had no response",
         cause="A load balancer, firewall or NAT forgets idle connections before clients close them.",
         guards=(
             ("A FIN while no request is in flight does not count: clients and brokers close idle connections with a "

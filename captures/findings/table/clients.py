@@ -162,7 +162,7 @@ ROWS = (
         cause="The client library does not take the member id from a response with an error.",
         guards=(
             "Joins are counted for each connection separately: a client that lost its connection may begin anew.",
-            "Any other answer than MEMBER_ID_REQUIRED ends the count.",
+            "Any other response than MEMBER_ID_REQUIRED ends the count.",
         ),
         thresholds=(Threshold("joins", 3, "requests", "without a member id, in a row"),),
         fixes=(

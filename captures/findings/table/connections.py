@@ -14,7 +14,7 @@ ROWS = (
         confidence=Confidence.PROVEN,
         vantage="this client's traffic",
         meaning="A client spoke TLS, HTTP, SSH or the PROXY protocol to a listener that expects Kafka without TLS, or "
-        "spoke without TLS to a listener that expects TLS. The broker closes such a connection without an answer.",
+        "spoke without TLS to a listener that expects TLS. The broker closes such a connection without a response.",
         text="{peer} sent {what} to {broker} (connections: {connections}); it closed after {broker_bytes} bytes",
         cause="The client's security.protocol does not fit the listener, or something else connects to its port.",
         guards=(
@@ -24,7 +24,7 @@ ROWS = (
                 "protocols."
             ),
             "A connection that is opened and closed without a byte does not count: health checks do that.",
-            "ApiVersions requests without an answer count only if no other request at that address was answered.",
+            "ApiVersions requests without a response count only if no other request at that address was answered.",
             "Connections count only if the capture has both directions.",
         ),
         thresholds=(

@@ -23,7 +23,7 @@ ROWS = (
             "Several samples must be off, and more than match the capture.",
             "If all other producers are ahead by as much and none is in line, the clock of the capture is wrong.",
             "Timestamps that are long past are an INFO: replays and copies have them.",
-            "Topics with LogAppendTime do not count: the broker's answer has the time that it writes instead.",
+            "Topics with LogAppendTime do not count: the broker's response has the time that it writes instead.",
         ),
         thresholds=(
             Threshold("samples", 3, "batches", "with such timestamps"),

@@ -53,7 +53,7 @@ ROWS = (
             "epoch is not newer: they are harmless."),
             "One or two refusals are requests that were under way: a NOTE.",
         ),
-        thresholds=(Threshold("refused", 3, "answers", "that refuse an old controller, for a WARN"),),
+        thresholds=(Threshold("refused", 3, "responses", "that refuse an old controller, for a WARN"),),
         fixes=(
             Fix("broker", None, None, "if it was not planned: look at the old controller's garbage collection, disk "
                 "and network"),

@@ -21,7 +21,7 @@ ROWS = (
         guards=(
             "A move is an INFO: restarts cause one, and clients find the new coordinator by themselves.",
             "NOT_COORDINATOR counts only from a broker that was the coordinator for `stable_ms` before.",
-            "NOT_COORDINATOR and a new answer of FindCoordinator within a minute are one move.",
+            "NOT_COORDINATOR and a new response of FindCoordinator within a minute are one move.",
             "A single success ends the time in which the coordinator was loading or not available.",
         ),
         thresholds=(

@@ -57,9 +57,9 @@ ROWS = (
             "Answers with an error about a topic do not count for the rate: `meta.topic_missing` tells of these.",
         ),
         thresholds=(
-            Threshold("mebibytes", 10, "MiB a minute", "of answers about all topics"),
-            Threshold("large_kib", 1024, "KiB", "of an answer about all topics that is large"),
-            Threshold("times", 4, "large answers", "within 15 minutes"),
+            Threshold("mebibytes", 10, "MiB a minute", "of responses about all topics"),
+            Threshold("large_kib", 1024, "KiB", "of a response about all topics that is large"),
+            Threshold("times", 4, "large responses", "within 15 minutes"),
             Threshold("rate", 60, "requests a minute", "on one connection"),
         ),
         fixes=(

@@ -73,7 +73,7 @@ ROWS = (
             Threshold("offsets", 1000, "records", "of the metadata log that a broker lacks"),
             Threshold("lasts_ms", 30000, "ms", "for which it lacks them, and does not catch up"),
             Threshold("refused_ms", 20000, "ms", "for which a broker is refused: over twice its session timeout"),
-            Threshold("refused", 3, "answers", "that refuse it, without a success between them"),
+            Threshold("refused", 3, "responses", "that refuse it, without a success between them"),
             Threshold("disks", 2, "heartbeats", "that report offline log directories"),
             Threshold("followed_ms", 60000, "ms", "of capture before the first fact about a broker"),
         ),

@@ -41,7 +41,7 @@ ROWS = (
             Fix("broker", None, None, "if only Produce with acks=all is slow: see followers, num.replica.fetchers"),
             Fix("broker", None, None, "if all APIs are slow: see disks, garbage collection, num.io.threads, network"),
             Fix("client", "request.timeout.ms, delivery.timeout.ms", "socket.timeout.ms, message.timeout.ms",
-                "longer than the slowest answer, so that requests are not given up and sent again"),
+                "longer than the slowest response, so that requests are not given up and sent again"),
         ),
         verify="The same API at this broker stays below the threshold for several minutes.",
         unknown=(

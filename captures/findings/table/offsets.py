@@ -35,7 +35,7 @@ ROWS = (
                 "offsets.retention.minutes (7 days) above the longest pause of a group"),
             Fix("other", None, None, "raise an alarm on consumer lag before retention removes what was not read"),
         ),
-        verify="Fetch answers of this consumer have no OFFSET_OUT_OF_RANGE, and OffsetFetch finds a committed offset.",
+        verify="Fetch responses to this consumer have no OFFSET_OUT_OF_RANGE; OffsetFetch finds a committed offset.",
         unknown=(
             "How many records lie between the offsets: compaction and transaction markers take offsets too.",
             "Who removed them: retention and DeleteRecords show in the broker's log.",
@@ -57,11 +57,11 @@ ROWS = (
             "Reading the commit without records in between is what tools do, and does not count.",
             "A commit of another offset is progress, and ends the count.",
             "The same fetch many times is a NOTE: paused partitions look like this too.",
-            "An empty answer at the end of the partition does not count.",
+            "An empty response at the end of the partition does not count.",
         ),
         thresholds=(
             Threshold("starts", 3, "starts", "at the same commit, after the first"),
-            Threshold("fetches", 20, "answers", "with records at the same offset, on one connection"),
+            Threshold("fetches", 20, "responses", "with records at the same offset, on one connection"),
             Threshold("lasts_ms", 30000, "ms", "from the first to the last"),
         ),
         fixes=(

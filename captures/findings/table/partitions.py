@@ -31,7 +31,7 @@ ROWS = (
             Threshold("long_ms", 60000, "ms", "a replica is out of the ISR, for a WARN"),
             Threshold("unusable_ms", 5000, "ms", "without leader, or refusing records, for a WARN"),
             Threshold("error_ms", 30000, "ms", "without leader, or refusing records, for an ERROR"),
-            Threshold("refused", 3, "answers", "that refuse records, without a success between them"),
+            Threshold("refused", 3, "responses", "that refuse records, without a success between them"),
         ),
         fixes=(
             Fix("broker", None, None, "start the missing broker, or look at its disk, network and garbage collection; "
@@ -43,7 +43,7 @@ ROWS = (
         ),
         verify="In Metadata every partition has a leader, and all its replicas in the ISR.",
         unknown=(
-            "What happened between two Metadata answers, and why the broker is gone: its log tells.",
+            "What happened between two Metadata responses, and why the broker is gone: its log tells.",
             "Partitions of topics that no client asks about: traffic of controllers to brokers tells.",
         ),
         under=("kraft.broker_fenced", "replica.lag"),

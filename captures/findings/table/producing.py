@@ -1,4 +1,4 @@
-"""Rules about producers that get no answers, and about transactions of a record or two."""
+"""Rules about producers that get no responses, and about transactions of a record or two."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ROWS = (
     Rule(
         id="producer.acks0_dropped",
         number=68,
-        title="Broker refuses records of a producer that wants no answer",
+        title="Broker refuses records of a producer that wants no response",
         severity=Severity.ERROR,
         confidence=Confidence.STRONG,
         vantage="this producer's traffic to the broker",

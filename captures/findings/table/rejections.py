@@ -22,7 +22,7 @@ ROWS = (
             "The error counts again from zero once the topic is there.",
         ),
         thresholds=(
-            Threshold("times", 3, "answers", "with the error, with no success between them"),
+            Threshold("times", 3, "responses", "with the error, with no success between them"),
             Threshold("grace_ms", 5000, "ms", "that a new topic may take to appear"),
         ),
         fixes=(
@@ -159,8 +159,8 @@ ROWS = (
         cause="An ACL is missing for the client's principal, or it authenticates as another principal than intended.",
         guards=("One or two denials may be a probe: tools ask for what they may not see.",),
         thresholds=(
-            Threshold("times", 3, "answers", "with the error within the window"),
-            Threshold("window_s", 60, "s", "in which these answers come"),
+            Threshold("times", 3, "responses", "with the error within the window"),
+            Threshold("window_s", 60, "s", "in which these responses come"),
         ),
         fixes=(Fix("broker", None, None, "kafka-acls --add for this principal, resource and operation"),),
         verify="The operation is answered without an authorization error.",

@@ -23,7 +23,7 @@ ROWS = (
             "Produce with acks=0 has no response, and a response with a top-level error has no parts: neither counts.",
             "The response must have some of the request's parts, or none at all.",
             "Requests for partitions that cannot exist, such as negative ones, do not count.",
-            "Only frames count that are whole and have the layout of their version.",
+            "Only whole frames with the layout of their version count.",
         ),
         thresholds=(
             Threshold("times", 1, "responses", "of one API of a broker to this client"),

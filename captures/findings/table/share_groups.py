@@ -48,8 +48,8 @@ ROWS = (
         severity=Severity.WARN,
         confidence=Confidence.PROVEN,
         vantage="a member's traffic to its coordinator",
-        meaning="The coordinator of a Streams group says in its answers to heartbeats why it cannot assign all tasks, "
-        "or why it refuses a member's topology.",
+        meaning="The coordinator of a Streams group says in its responses to heartbeats why it cannot assign all "
+        "tasks, or why it refuses a member's topology.",
         text="group {group}: {what} ({detail}), for {lasted_s:.0f} s",
         cause="Topics do not fit the topology, or members have different ones.",
         guards=(

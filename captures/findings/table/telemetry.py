@@ -23,7 +23,7 @@ ROWS = (
             "A single push after a subscription without metrics may have been under way.",
         ),
         thresholds=(
-            Threshold("times", 3, "answers", "with the same error, or pushes that nobody asked for, within 10 minutes"),
+            Threshold("times", 3, "responses", "with the same error, or unrequested pushes, within 10 minutes"),
         ),
         fixes=(
             Fix("broker", None, None, "for TELEMETRY_TOO_LARGE fewer metrics in the client-metrics resource, or "

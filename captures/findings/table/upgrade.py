@@ -14,7 +14,7 @@ ROWS = (
         confidence=Confidence.PROVEN,
         vantage="this client's traffic",
         meaning="Kafka 4.0 removed old versions of requests (KIP-896). A client that has no newer "
-        "ones cannot talk to such a broker: the broker closes the connection without an answer.",
+        "ones cannot talk to such a broker: the broker closes the connection without a response.",
         text="{client} ({software}) uses {worst} at most; Kafka {target} answers {needed} and newer",
         cause="The client's library is older than what Kafka 4 supports.",
         guards=(
@@ -43,7 +43,7 @@ ROWS = (
         confidence=Confidence.PROVEN,
         vantage="this client's traffic",
         meaning="The request has a version that the broker does not have. Brokers close such a connection at once, "
-        "without an answer; only an ApiVersions request is answered.",
+        "without a response; only an ApiVersions request is answered.",
         text="{client} sent {api} v{version} to {broker}, which answers v{low} to v{high}: closed after "
         "{closed_ms:.0f} ms",
         cause="The client's library is too old, or too new, for the broker.",
