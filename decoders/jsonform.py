@@ -265,7 +265,7 @@ def with_records(message: Message, version: int) -> Layout | None:
 
 
 def _pruned(layout: Layout) -> Layout | None:
-    """The layout without fields that neither are nor hold records; None if no field is left."""
+    """The layout reduced to records fields and the structs that hold them; None if no field is left."""
     kept = {}
     for slot in layout.every():
         inner = None if slot.layout is None else _pruned(slot.layout)

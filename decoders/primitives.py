@@ -56,8 +56,8 @@ def read_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
-    """Error handler for decoding as Java does: U+FFFD for invalid bytes; an encoded surrogate (ED A0..BF) gives only
-    one.
+    """Error handler for decoding as Java does: U+FFFD for invalid bytes; a whole encoded surrogate (ED A0..BF) becomes
+    a single U+FFFD.
     """
     if not isinstance(error, UnicodeDecodeError):
         raise error

@@ -29,7 +29,9 @@ class Source(Protocol):
     """
 
     def read(self, start: int, end: int) -> bytes | memoryview:
-        """The bytes [start, end); fewer if the capture ends before, or the ring segment with them was deleted."""
+        """The bytes [start, end); fewer if the capture ends before `end`, or if the ring segment that holds them was
+        deleted.
+        """
         ...
 
 

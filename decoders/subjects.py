@@ -166,7 +166,7 @@ Source: `CoordinatorType` of FindCoordinator (a share coordinator's keys begin w
 
 @per_version
 def _gatherer(message: Message, version: int) -> Callable[..., None] | None:
-    """A function compiled for a message that collects names and visits only fields that hold some.
+    """A compiled function that collects the names in a message, and visits only the fields that hold names.
 
     None if there are none.
 

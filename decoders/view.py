@@ -43,4 +43,4 @@ class View:
 
 
 PLAIN = View(knowledge=Knowledge(most=0))
-"""Options that withhold secrets and open batches, and neither have nor gather knowledge from other messages."""
+"""Options that withhold secrets, open batches, and use no knowledge from other messages."""

@@ -180,13 +180,14 @@ when a request's header passes, and so takes only {known}.
 
 Any field of a message, by its path in the [exchange JSON](exchange-json.md): `request.body.` or `response.body.`, then
 names with dots between them. `[]` after a list's name stands for every element, `[0]` for the first. A path is known if
-a message of any API and version has it. What values it takes follows from the definition and the name: `…ErrorCode` are
+a message of any API and version has it. Definition and name give the type of its values: `…ErrorCode` are
 errors, `…Ms` durations (a bare number is milliseconds) or, with `Timestamp` in the name, times, `…Bytes` sizes,
-`apiKey` an API. Bytes compare as base64; `….decoded.` leads into bytes whose inside is known. Secrets answer no filter.
+`apiKey` an API. Bytes compare as base64 text; `….decoded.` leads into the decoded content of bytes. A filter cannot
+decide on a secret.
 
 Records of up to 64 MiB a batch are opened for `record.` fields and for paths below `batches[].records[]`, and for no
-others. Control records are no records to `record.` fields. Bytes that are no UTF-8 compare with U+FFFD in their place.
-Of the records of `__cluster_metadata` offsets, timestamps, and values without a secret can be asked for.
+others. `record.` fields ignore control records. In text, U+FFFD replaces bytes that are not UTF-8. Of records of
+`__cluster_metadata`, filters know offsets, timestamps, and values without a secret.
 
 ## Operators
 
@@ -200,12 +201,12 @@ Of the records of `__cluster_metadata` offsets, timestamps, and values without a
   of any day, or how long before the end of the capture (`-60s`, `-1.5m`, `-2h`): `api == Produce and time >= -60s` are
   the Produce requests of the last minute. The end is the newest request that had been read when the filter was applied;
   it does not move with the traffic until the filter is applied again. Only the terminal UI knows the end: commands that
-  read captures refuse such times, and of traffic that is printed as it passes they tell nothing
-- brokers: a number is the node id that Metadata gave the address; where none did, the exchange cannot tell
+  read captures refuse such times, and for traffic that is printed as it passes they cannot be decided
+- brokers: a number is the node id that Metadata gave the address; without one, the filter cannot decide
 - addresses: an IPv4 or IPv6 address or a host's name, with or without a port; for a part of one write
   `client ~ "^10[.]0[.]"`
-- APIs and errors: the name of today, an older one (`Send`, `NotLeaderForPartition`) or the number, in any case; `~` and
-  `contains` search today's names
+- APIs and errors: the current name, an older one (`Send`, `NotLeaderForPartition`) or the number, in any case; `~` and
+  `contains` search current names
 - regular expressions are RE2's (no look-around, no references to groups) and match anywhere in the text; how long that
   takes grows with the text alone
 

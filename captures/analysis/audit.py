@@ -404,7 +404,7 @@ def _judge(
     if negotiates is False:
         return Verdict.CUT_OFF, f"{why}, and the client does not negotiate"
     if offered is not None and offered > version:
-        return Verdict.CUT_OFF, f"{why}, and the client speaks no higher one though its broker offers {offered}"
+        return Verdict.CUT_OFF, f"{why}, and the client uses no higher version although its broker offers {offered}"
     if negotiates is None:
         return Verdict.UNSURE, f"{why}; no connection of the client began in the capture, so it may negotiate"
     if offered is None:

@@ -1,4 +1,4 @@
-"""Facts of requests by which an administrator deletes something or changes who may do what."""
+"""Makes facts of requests by which an administrator deletes something or changes who may do what."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from kproxy.captures.findings.body_facts import Reading, Said
 from kproxy.captures.findings.facts import Fact
 
 UNCLEAN: Final = 1
-"""The election type of ElectLeaders that accepts the loss of records."""
+"""The election type in ElectLeaders by which an unclean leader may be elected, so that records may be lost."""
 RESOURCES: Final = {2: "topic", 4: "broker", 8: "logger", 16: "client metrics", 32: "group"}
 """Types of resources with a configuration, by Kafka's `ConfigResource.Type`."""
 NAMES: Final = 20
-"""Most names of a fact."""
+"""Maximum number of names in a fact."""
 
 
 class Change(NamedTuple):
-    """What an API does, in words, and the names in its request that it does it to; none for a harmless request."""
+    """The effect of an API in words, and the function that gives the affected names in a request; none if harmless."""
 
     what: str
     names: Callable[[Said], Iterable[str]]
@@ -86,7 +86,7 @@ CHANGES: Final = {
     47: Change("deleted committed offsets", lambda said: [str(said.request.get("groupId"))]),
     49: Change("changed quotas", _quotas),
 }
-"""What an administrator changes, by API key."""
+"""By API key, the changes that administrators make."""
 
 
 def _read(said: Said) -> Iterator[Fact]:

@@ -1,4 +1,4 @@
-"""What a rule's code is: an analyzer, the state of one key (a connection, a group, ...), fed with facts about it."""
+"""The interface of a rule's code: an analyzer holds the state of one key (a connection, a group, …) and takes facts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MILLISECOND = 1_000_000
 
 
 class Key(Enum):
-    """By what facts are dealt to analyzers: (the name of the scope, the most keys that one analysis keeps)."""
+    """Kinds of keys by which analyzers get facts: (name of the scope, maximum number of keys of one analysis)."""
 
     CONNECTION = "connection", 20_000
     CLIENT = "client", 20_000
@@ -37,7 +37,7 @@ class Key(Enum):
 
     @property
     def getter(self) -> Callable[[Any], Hashable]:
-        """Gives a fact's key of this kind."""
+        """A function that returns a fact's key of this kind."""
         return _KEYS[self]
 
     def scope(self, key: Any) -> Scope:
@@ -62,18 +62,18 @@ _TEXTS: dict[Key, Callable[[Any], str]] = {
 
 
 class Context(Protocol):
-    """What the engine gives an analyzer. All times are the capture's."""
+    """The interface through which an analyzer reads its settings and reports findings. All times are capture times."""
 
     @property
     def key(self) -> Any:
-        """The key whose state the analyzer is."""
+        """The key that this analyzer has the state of."""
 
     @property
     def now(self) -> int:
         """The latest time of any fact so far."""
 
     def limit(self, rule: str, name: str) -> float:
-        """A threshold of a rule, as the user set it."""
+        """The value of a rule's threshold: the user's, or else the default."""
 
     def report(
         self,
@@ -88,29 +88,29 @@ class Context(Protocol):
         actors: tuple[Actor, ...] = (),
         cause: str | None = None,
     ) -> Finding | None:
-        """Open a finding, or add to the one with the same rule, scope and episode; the first evidence dates it.
+        """Open a finding, or extend the one with the same rule, scope and episode; the first evidence gives its time.
 
-        `scope` is the key's unless given; `numbers` and `impact` are those of the whole episode up to now, severity and
-        confidence only rise. None if there are too many findings: then it is only counted.
+        By default `scope` is that of the key. `numbers` and `impact` are those of the whole episode so far. Severity
+        and confidence of a finding only rise. Returns None, and only counts the finding, if there are too many.
         """
 
     def wake(self, time: int) -> None:
-        """Call `tick` once the capture has reached a time; only the earliest time that was asked for counts."""
+        """Ask for a call of `tick` once the capture has reached `time`; of several times, the earliest counts."""
 
     def rest(self) -> None:
         """Nothing more about this key matters: drop the analyzer, which is fed no further fact."""
 
     def closed(self, connection: int) -> Closed | None:
-        """How and when a connection ended, if it did lately."""
+        """How and when a connection ended; None if it is open or ended long ago."""
 
     def whole(self, connection: int) -> bool:
-        """Whether nothing of a connection is known to be missing: without this, a silence proves nothing."""
+        """Whether nothing of a connection is known to be missing; if something is, a silence proves nothing."""
 
 
 class Analyzer:
-    """The state of one key; a subclass is made with its context and overrides what it needs.
+    """The state of one key; a subclass takes its context and overrides the methods that it needs.
 
-    Facts may come in any order, and some never: nothing may raise, and what is kept must be bounded.
+    Facts may come in any order, and some never come. So no method may raise, and every container must be bounded.
     """
 
     __slots__ = ()
@@ -119,19 +119,20 @@ class Analyzer:
         """The next fact of this key."""
 
     def tick(self) -> None:
-        """The time that was asked for by `Context.wake` has come, and no fact since then."""
+        """Called once the capture has reached the time that `Context.wake` asked for."""
 
     def close(self) -> None:
-        """The capture ends, or the state is evicted."""
+        """Called when the capture ends or when this state is dropped to make room."""
 
 
 class Analysis(NamedTuple):
-    """A kind of analyzer: the rules that it reports, by what it is keyed, and the facts that it is fed.
+    """A kind of analyzer: the rules that it reports, the kind of its key, and the types of facts that it takes.
 
-    Four fields keep ordinary traffic cheap. `errors`: facts reach only keys that had a fact with one of these errors.
-    `partition_api`: of the facts PartitionIO only those of this API, Produce or Fetch. `status`: of the facts Exchange
-    only those with this status. `every_heartbeat`: whether facts Member reach the analyzer that are heartbeats without
-    an error and say the same as the fact Member before on the connection; what it would learn is that the member lives.
+    Four fields save work on ordinary traffic. `errors`: an analyzer exists only for keys that had a fact with one of
+    these errors. `partition_api`: of PartitionIO, the analyzer takes only the facts of this API (Produce or Fetch).
+    `status`: of Exchange, it takes only the facts with this status. `every_heartbeat`: whether it also takes a Member
+    fact of a heartbeat that succeeded and repeats the previous Member fact of its connection; such a fact only shows
+    that the member is alive.
     """
 
     rules: frozenset[str]
@@ -145,7 +146,7 @@ class Analysis(NamedTuple):
 
 
 def remember(kept: dict[K, V], key: K, value: V, most: int = 1_000) -> None:
-    """Keep a value as the newest; beyond `most` the oldest gives way."""
+    """Store a value as the newest; if there are then more than `most`, remove the oldest."""
     kept.pop(key, None)
     kept[key] = value
     if len(kept) > most:
@@ -153,9 +154,9 @@ def remember(kept: dict[K, V], key: K, value: V, most: int = 1_000) -> None:
 
 
 def append(kept: list[V], value: V, most: int) -> None:
-    """Append to a list; beyond `most` elements the first gives way.
+    """Append to a list; if it then has more than `most` elements, remove the first.
 
-    For what stays short with most keys: an empty deque takes 0.6 kB, which counts with 20,000 clients.
+    For lists that are short for most keys: an empty deque takes 0.6 kB, which is too much for 20,000 clients.
     """
     kept.append(value)
     if len(kept) > most:
@@ -163,7 +164,7 @@ def append(kept: list[V], value: V, most: int) -> None:
 
 
 def error_streak(streaks: dict[str, tuple[At, int]], key: str, at: At, most: int = 1_000) -> tuple[At, int]:
-    """Count an error of a key; returns the first one since the key was last removed, and their number."""
+    """Count an error of a key; returns (first error since the key was last removed, number of errors since then)."""
     first, count = streaks.get(key, (at, 0))
     remember(streaks, key, (first, count + 1), most)
     return first, count + 1
@@ -176,7 +177,7 @@ def api_name(key: int) -> str:
 
 
 def error_field(code: int) -> str:
-    """The path of evidence for an error code in a response."""
+    """The field path of an error code in a response, as evidence has it."""
     return f"response.errorCode={code}"
 
 

@@ -1,4 +1,4 @@
-"""Findings that are known already: those of an earlier `kproxy findings --json`, kept as a baseline."""
+"""Reads a baseline: the findings of an earlier `kproxy findings --json`, which are known already."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from kproxy.captures.findings.model import Finding
 
 Known: TypeAlias = tuple[str, str, str]
-"""The rule of a finding, and the kind and name of its scope: times and exchange numbers differ between captures."""
+"""(rule, kind of scope, name of scope) of a finding. Times and exchange numbers differ between captures."""
 
 
 class BaselineError(ValueError):

@@ -1,4 +1,4 @@
-"""Facts of what brokers and controllers say to each other: states of partitions and brokers, elections, replication."""
+"""Makes facts of messages between brokers and controllers: states of partitions and brokers, elections, replication."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ NOBODY: Final = -1
 DELETED: Final = -2
 """The leader in control requests while a topic is being deleted (LeaderAndIsr.LeaderDuringDelete)."""
 SAME: Final = -2
-"""The leader in a PartitionChangeRecord that does not change it."""
+"""The leader in a PartitionChangeRecord that leaves the leader unchanged."""
 RECOVERING: Final = {0: False, 1: True}
-"""Values of leaderRecoveryState; others say nothing."""
+"""By value of leaderRecoveryState, whether the partition is recovering; other values are unknown."""
 BEHIND: Final = 1_000
-"""Most partitions of a ReplicaFetch."""
+"""Maximum number of partitions in a ReplicaFetch."""
 CHANGED: Final = {1: True, -1: False}
-"""Values of changes in a BrokerRegistrationChangeRecord; 0 is no change."""
+"""By value of a change in a BrokerRegistrationChangeRecord, the new state; 0 means unchanged."""
 ALTER_PARTITION_REASSIGNMENTS: Final = 45
 LIST_PARTITION_REASSIGNMENTS: Final = 46
 VOTE, BEGIN_QUORUM, END_QUORUM, ALTER_PARTITION, REGISTRATION, HEARTBEAT = 52, 53, 54, 56, 62, 63
@@ -35,13 +35,13 @@ def _listed(values: Values, name: str) -> list[Any]:
 
 
 def _nodes(values: Values, name: str) -> tuple[int, ...] | None:
-    """Ids of nodes; None if they are missing, or nonsense."""
+    """Node ids; None if they are missing or impossible."""
     found = values.get(name)
     return tuple(found) if isinstance(found, list) and all(one >= 0 for one in found) else None
 
 
 def _moved(values: Values, name: str) -> tuple[int, ...] | None:
-    """The replicas that a reassignment adds or removes: until it is over they are replicas."""
+    """The replicas that a reassignment adds or removes; both count as replicas until it is over."""
     found, replicas = _nodes(values, name), _nodes(values, "replicas")
     return None if found is None or replicas is None or not set(found) <= set(replicas) else found
 
@@ -51,7 +51,7 @@ def _known(value: Any) -> int | None:
 
 
 def _state(said: Said, topic: str, values: Values, **more: Any) -> PartitionState:
-    """What a struct with the usual names of fields says about a partition."""
+    """The PartitionState that a struct with the usual field names describes."""
     leader = values.get("leader", values.get("leaderId"))
     controlled = said.at.key in {api_keys.LEADER_AND_ISR, api_keys.UPDATE_METADATA}
     return PartitionState(
@@ -83,7 +83,7 @@ def _control(said: Said) -> Iterator[Fact]:
 
 
 def _states(said: Said) -> Iterator[Fact]:
-    """LeaderAndIsr and UpdateMetadata."""
+    """Makes facts of LeaderAndIsr and UpdateMetadata."""
     yield from _control(said)
     if said.error:
         return
@@ -121,7 +121,7 @@ def _controlled_shutdown(said: Said) -> Iterator[Fact]:
 
 
 def _altered(said: Said) -> Iterator[Fact]:
-    """AlterPartition: what the controller makes of a leader's wish."""
+    """Makes facts of AlterPartition: the controller's decision on a leader's request."""
     for topic in _listed(said.response, "topics"):
         name = said.topic(topic)
         for one in _listed(topic, "partitions"):
@@ -170,7 +170,7 @@ def _fetch(said: Said) -> Iterator[Fact]:
 
 
 def _behind(said: Said, topics: list[Any]) -> tuple[tuple[str, int, int], ...]:
-    """The partitions whose fetch offset is below the high watermark: (topic, partition, offsets between)."""
+    """The partitions whose fetch offset is below the high watermark, as (topic, partition, difference)."""
     responses = _listed(said.response, "responses")
     if not responses:
         return ()
@@ -259,14 +259,14 @@ RECORDS: Final[dict[str, Any]] = {
     "FenceBrokerRecord": _fence_record(True),
     "UnfenceBrokerRecord": _fence_record(False),
 }
-"""What makes facts of the records of the metadata log, by their names."""
+"""By name of a record of the metadata log, the function that makes facts of it."""
 
 
 # --- KRaft ---
 
 
 def _quorum(said: Said) -> Iterator[Fact]:
-    """Vote, BeginQuorumEpoch, EndQuorumEpoch."""
+    """Makes facts of Vote, BeginQuorumEpoch and EndQuorumEpoch."""
     asked = [one for topic in _listed(said.request, "topics") for one in _listed(topic, "partitions")]
     answers = [one for topic in _listed(said.response, "topics") for one in _listed(topic, "partitions")]
     if not asked:

@@ -1,4 +1,4 @@
-"""Orders findings: symptoms under their causes, the most costly first, and less sure where traffic is missing."""
+"""Orders findings: symptoms under their causes, the most costly first; lowers confidence where bytes are missing."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from kproxy.captures.findings.model import Confidence, Finding, Scope, Severity
 from kproxy.captures.findings.rule import Rule
 
 NEAR: Final = 5_000_000_000
-"""A cause and its symptom lie at most so many nanoseconds apart."""
+"""Maximum time in nanoseconds between a cause and its symptom."""
 _UNITS: Final = ("bytes_wasted", "requests", "ms_lost", "records_at_risk")
-"""Units of impact, the least grave first."""
+"""Units of impact, the least severe first."""
 
 
 def correlate(
     findings: Iterable[Finding], rules: Mapping[str, Rule], whole: Callable[[int], bool] = lambda _: True
 ) -> list[Finding]:
-    """The findings in the order in which a reader wants them; each symptom follows its cause.
+    """The findings, the most severe first; each symptom follows its cause.
 
-    `whole` says whether all of a connection's traffic is there. The given findings are not changed.
+    `whole` says whether the capture has all bytes of a connection. The given findings are not changed.
     """
     ranked = sorted((_lowered(one, whole) for one in findings), key=_rank)
     by_id = {one.id: one for one in ranked}
@@ -36,7 +36,7 @@ def correlate(
 
 
 def _lowered(finding: Finding, whole: Callable[[int], bool]) -> Finding:
-    """A copy that is less sure if something of its evidence's connections is missing."""
+    """A copy of the finding, with less confidence if connections of its evidence have missing bytes."""
     damaged = {one.connection for one in finding.evidence if one.connection and not whole(one.connection)}
     if not damaged or finding.rule.startswith("capture."):
         return replace(finding)
@@ -59,12 +59,12 @@ def _explains(cause: Finding, symptom: Finding) -> bool:
 
 
 def _about(finding: Finding) -> set[Scope]:
-    """What a finding touches: its scope, and the connections of its evidence."""
+    """The things that a finding concerns: its scope, and the connections of its evidence."""
     return {finding.scope} | {Scope("connection", str(one.connection)) for one in finding.evidence if one.connection}
 
 
 def _is_above(finding: Finding, below: Finding, by_id: Mapping[str, Finding]) -> bool:
-    """Whether `below` is the finding itself or, over any number of steps, one of its symptoms."""
+    """Whether `below` is the finding itself, or a direct or indirect symptom of it."""
     at: Finding | None = below
     while at is not None and at is not finding:
         at = by_id.get(at.parent or "")

@@ -1,8 +1,8 @@
-"""Facts: flat rows about exchanges, connections and what their bodies say, from which rules draw findings.
+"""Facts: flat rows about exchanges, connections and the bodies of messages; rules see nothing else of the traffic.
 
-A rule sees nothing else of the traffic, so it does not depend on versions of messages, and its tests need no bytes.
-What a message leaves out, or answers with a sentinel (-1 as high watermark), is None here: it never enters arithmetic.
-Times are nanoseconds since the epoch, as the capture has them.
+So rules do not depend on versions of messages, and their tests need no bytes. A value that a message leaves out, or
+replaces by a sentinel (-1 as high watermark), is None here, so that it never enters arithmetic. Times are capture times
+in nanoseconds since the epoch.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ def client_name(client_id: str, peer: str) -> str:
 
 
 class At(NamedTuple):
-    """Where and when: what all facts of one exchange share.
+    """The values that all facts of one exchange share: where and when it took place.
 
-    `asked` is the time of the request's last byte, `time` that of the response's, or when it was clear that none would
-    come. `exchange` is 0 for a fact of no exchange. `peer` is the client's host, `broker` the broker's "host:port".
+    `asked` is the time of the request's last byte. `time` is that of the response's last byte or, without a response,
+    the time at which it became certain that none would come. `exchange` is 0 for a fact that belongs to no exchange.
+    `peer` is the client's host, `broker` the broker's "host:port".
     """
 
     time: int
@@ -54,17 +55,18 @@ class Exchange(NamedTuple):
 
 
 class Beginning(NamedTuple):
-    """The first exchange of a connection, and the first that does more than a client's start (`work`)."""
+    """Either the first exchange of a connection, or with `work` the first one that does more than a client's start."""
 
     at: At
     work: bool
 
 
 class Closed(NamedTuple):
-    """A connection ended: `how` is FIN, RST, or why the capture holds no more of it.
+    """The end of a connection; `how` is FIN, RST, or the reason why the capture holds no more of it.
 
-    `opened`: its SYN was captured. `first` are the client's first bytes where they are not Kafka's, `began` is the time
-    of its first packet. `closer` is the side that sent the first FIN or RST ("client", "broker"), None if none did.
+    `opened` says whether its SYN was captured. `first` are the client's first bytes if they are not Kafka's. `began` is
+    the time of its first packet. `closer` is the side that sent the first FIN or RST ("client", "broker"), None if
+    neither did.
     """
 
     at: At
@@ -78,12 +80,12 @@ class Closed(NamedTuple):
 
     @property
     def by_peers(self) -> bool:
-        """Whether client or broker closed it, rather than the capture."""
+        """Whether client or broker closed the connection; if not, the capture ended before the connection did."""
         return self.how in {"FIN", "RST"}
 
 
 class Trouble(NamedTuple):
-    """A problem of bytes: its code in the exchange JSON, the side that sent them ("client", "broker"), their number."""
+    """A problem of bytes: code as in exchange JSON, side that sent the bytes ("client", "broker"), number of bytes."""
 
     at: At
     code: str
@@ -94,7 +96,7 @@ class Trouble(NamedTuple):
 
 
 class Offered(NamedTuple):
-    """ApiVersions: who the client says it is, and (API key, lowest, highest version) that the broker offers."""
+    """An ApiVersions exchange: the client's software, and (API key, lowest, highest version) for the broker's APIs."""
 
     at: At
     error: int
@@ -103,12 +105,13 @@ class Offered(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A member's request to its coordinator, and the answer.
+    """A request of a group member to its coordinator, with the response.
 
-    `kind` is classic, consumer, share or streams, `what` is join, sync, heartbeat, leave or commit. `member` is the id
-    of the request, else of the answer; `fresh` says that the request had none. In the protocols of KIP-848 a generation
-    is the member's epoch, a heartbeat with epoch 0 a join, one with a negative epoch a leave. `subscription` identifies
-    what a member subscribes to and supports: equal texts are equal subscriptions. None where nothing is said.
+    `kind` is classic, consumer, share or streams; `what` is join, sync, heartbeat, leave or commit. `member` is the
+    member id in the request or, if the request has none (`fresh`), in the response. In the protocols of KIP-848 the
+    generation is the member's epoch; a heartbeat with epoch 0 is a join, one with a negative epoch a leave.
+    `subscription` identifies what the member subscribes to and supports: equal texts mean equal subscriptions. Values
+    that the messages lack are None.
     """
 
     at: At
@@ -119,7 +122,7 @@ class Member(NamedTuple):
     fresh: bool
     instance: str | None
     generation: int | None
-    """Generation after the answer."""
+    """The generation after the response."""
     error: int
     session_ms: int | None
     rebalance_ms: int | None
@@ -143,7 +146,7 @@ class Commit(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """An offset that the coordinator returns (OffsetFetch); None if there is no commit."""
+    """The committed offset in an OffsetFetch response; None if the group has committed none."""
 
     at: At
     group: str
@@ -154,7 +157,7 @@ class Committed(NamedTuple):
 
 
 class OffsetLookup(NamedTuple):
-    """ListOffsets of a partition: the time asked for (-1 latest, -2 earliest, ...) and the offset answered."""
+    """A partition in ListOffsets: requested timestamp (-1 latest, -2 earliest, …) and offset in the response."""
 
     at: At
     topic: str
@@ -165,10 +168,10 @@ class OffsetLookup(NamedTuple):
 
 
 class EpochEnd(NamedTuple):
-    """The offset at which the log of a leader epoch ends, where somebody asks for it or has read beyond (KIP-320).
+    """The offset at which the log of a leader epoch ends, from OffsetForLeaderEpoch or from a Fetch response (KIP-320).
 
-    `position` is the fetch offset if a Fetch was answered with it, None in OffsetForLeaderEpoch. `replica` is the
-    asking follower's node id, None for a consumer.
+    A Fetch response has it if the consumer has read beyond it; `position` is then the fetch offset, otherwise None.
+    `replica` is the node id of the follower that sent the request, None for a consumer.
     """
 
     at: At
@@ -182,10 +185,10 @@ class EpochEnd(NamedTuple):
 
 
 class PartitionIO(NamedTuple):
-    """A partition in a Produce or Fetch: the answer's error and offsets; `size` of its records, in bytes.
+    """A partition in a Produce or Fetch: error and offsets of the response, and the `size` of the records in bytes.
 
-    `offset` is the fetch offset of a Fetch, the base offset of a Produce. `replica` is the fetching follower's node id,
-    None for a consumer. `acks` is None for a Fetch.
+    `offset` is the fetch offset of a Fetch, the base offset of a Produce. `replica` is the node id of a fetching
+    follower, None for a consumer. `acks` is None for a Fetch.
     """
 
     at: At
@@ -203,10 +206,10 @@ class PartitionIO(NamedTuple):
 
 
 class Append(NamedTuple):
-    """The record batch of magic 2 that a Produce has for a partition, and what became of it; no fact of its own.
+    """A record batch of magic 2 in a Produce, and its result.
 
-    `offset` is the base offset that the broker gave it. `crc` is that of its header: batches with the same one are
-    equal, their producer's id and sequence among the rest. `answered` is true for acks=0 as well.
+    `offset` is the base offset that the broker assigned. `crc` is that of the batch's header: batches with equal CRCs
+    are equal, including producer id and sequence. `answered` is true for acks=0 too.
     """
 
     at: At
@@ -243,7 +246,7 @@ class Produced(NamedTuple):
 
 
 class Corrupt(NamedTuple):
-    """A record batch in a Produce or Fetch whose CRC does not match its bytes; `crc` is the one that it states."""
+    """A record batch in a Produce or Fetch whose CRC does not match its bytes; `crc` is the CRC in its header."""
 
     at: At
     topic: str
@@ -254,9 +257,9 @@ class Corrupt(NamedTuple):
 
 
 class CutRecord(NamedTuple):
-    """A partition in a Fetch of version 0 to 2 whose first message did not fit into the answer.
+    """A partition of a Fetch v0 to v2 whose first message did not fit into the response.
 
-    `offset` is the fetch offset, `size` that of the message in bytes, `most` the request's limit for the partition.
+    `offset` is the fetch offset, `size` the size of the message in bytes, `most` the request's limit for the partition.
     """
 
     at: At
@@ -268,16 +271,16 @@ class CutRecord(NamedTuple):
 
 
 class Unacknowledged(NamedTuple):
-    """A Produce request with acks=0, which the broker never answers; `size` of its records."""
+    """A Produce request with acks=0, which the broker never answers; `size` of its records in bytes."""
 
     at: At
     size: int
 
 
 class Volume(NamedTuple):
-    """What a client sent to a partition within a slot of event time (see `sampling.SLOT`).
+    """The bytes and records that a client sent to a partition within a slot of event time (see `sampling.SLOT`).
 
-    `at` is one of its batches, whose codec is `codec`. `records` are those that headers of magic 2 count.
+    `at` is the exchange of one of its batches, whose codec is `codec`. `records` are counted from headers of magic 2.
     """
 
     at: At
@@ -290,11 +293,10 @@ class Volume(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What the first `read` records of a batch hold. `plain` is the size of keys, values and headers together."""
+    """The content of the first `read` records of a batch. `plain` is the size of keys, values and headers in bytes."""
 
     ratio: float | None
-    """How often the compressed batch fits into the plain one; if it is not compressed, what LZ4 would make of its
-    records."""
+    """Compression ratio of the batch. If it is not compressed, the ratio that LZ4 would reach with these records."""
     read: int
     plain: int
     largest: int
@@ -302,19 +304,18 @@ class Content(NamedTuple):
     key_bytes: int
     header_bytes: int
     keys: tuple[tuple[bytes, int], ...]
-    """Each key that is neither null nor empty, with the number of its records."""
+    """Each non-empty key, with the number of its records."""
     framed: tuple[tuple[int, int], ...]
-    """Each id of a schema at the beginning of values, with the number of such records."""
+    """Each schema id at the beginning of values, with the number of its records."""
     raw: int
-    """Number of values without such an id."""
+    """Number of values without a schema id."""
 
 
 class Sample(NamedTuple):
-    """One of the batches that a client sent to a partition within a slot, opened.
+    """A batch that was opened, of those that a client sent to a partition within a slot.
 
-    `size` and `records` are the batch's; `volume` and `weight` are the bytes and records that the client sent to the
-    partition within the slot, for which the sample stands. `newest` is the newest timestamp in milliseconds that the
-    producer gave, None if it gave none.
+    `size` and `records` are those of the batch; `volume` and `weight` are the bytes and records of all batches that it
+    stands for. `newest` is the newest timestamp, in milliseconds, that the producer set; None if it set none.
     """
 
     at: At
@@ -331,7 +332,7 @@ class Sample(NamedTuple):
 
 
 class Recoded(NamedTuple):
-    """A batch that consumers get in another codec or format (magic) than its producer sent it in."""
+    """A batch whose codec or format (magic) is another one in Fetch responses than in the Produce request."""
 
     at: At
     """The Fetch."""
@@ -348,7 +349,7 @@ class Recoded(NamedTuple):
 
 
 class Txn(NamedTuple):
-    """A step of a transaction: `what` is init, partitions, offsets or end; `committed` is None before its end."""
+    """A step of a transaction: `what` is init, partitions, offsets or end; `committed` is None except at the end."""
 
     at: At
     transactional_id: str
@@ -361,7 +362,7 @@ class Txn(NamedTuple):
 
 
 class Coordinator(NamedTuple):
-    """FindCoordinator: who coordinates a group or transactional id; `kind` is group, transaction or share."""
+    """A FindCoordinator: the coordinator of a group or transactional id; `kind` is group, transaction or share."""
 
     at: At
     kind: str
@@ -382,9 +383,9 @@ class Broker(NamedTuple):
 
 
 class ClusterView(NamedTuple):
-    """A Metadata response as a whole: the cluster's id, and how many brokers and topics it names.
+    """A Metadata response as a whole: cluster id, and numbers of brokers and topics.
 
-    `controller` is the node that it calls the controller: a broker by chance where KRaft rules.
+    `controller` is the node id of the controller; with KRaft it is a random broker.
     """
 
     at: At
@@ -395,7 +396,7 @@ class ClusterView(NamedTuple):
 
 
 class TopicView(NamedTuple):
-    """A topic in a Metadata response; `automatic`: the request allowed that it be created.
+    """A topic in a Metadata response; `automatic` says whether the request allowed to create it.
 
     `topic_id` is None before Metadata v10.
     """
@@ -423,7 +424,7 @@ class PartitionView(NamedTuple):
 
 
 class Auth(NamedTuple):
-    """The state of a connection's authentication after one of its SASL exchanges; never credentials."""
+    """The state of a connection's authentication after a SASL exchange; without credentials."""
 
     at: At
     state: str
@@ -435,14 +436,14 @@ class Auth(NamedTuple):
 
 
 class Secret(NamedTuple):
-    """A secret passed in clear: `what` names its kind. Not made of a capture of TLS that was decrypted."""
+    """A secret that was sent without TLS; `what` names its kind. Decrypted captures give no such fact."""
 
     at: At
     what: str
 
 
 class Administration(NamedTuple):
-    """A request that deletes or changes something: `what` in words, the names of the first of `number` things."""
+    """A request that deletes or changes `number` things: `what` in words, and the `names` of the first ones."""
 
     at: At
     what: str
@@ -452,26 +453,26 @@ class Administration(NamedTuple):
 
 
 class Throttle(NamedTuple):
-    """A response with a throttle time: how many milliseconds the broker wants the client to wait (KIP-219)."""
+    """A response with a throttle time: milliseconds that the broker asks the client to wait (KIP-219)."""
 
     at: At
     ms: int
 
 
 class Overdue(NamedTuple):
-    """A Fetch that was answered later than its longest wait allows: `wait_ms` is its max_wait_ms."""
+    """A Fetch that the broker answered later than the request allows; `wait_ms` is the request's max_wait_ms."""
 
     at: At
     wait_ms: int
 
 
 class PartitionState(NamedTuple):
-    """What the controller decides about a partition.
+    """The controller's decision about the state of a partition.
 
-    It stands in LeaderAndIsr, UpdateMetadata, AlterPartition, ListPartitionReassignments, or in a record of the
-    metadata log that a broker fetches. What a message leaves out is None; then nothing changed. `version` is the
-    partition epoch, or the version of the partition's node in ZooKeeper. `recovering`: the leader was elected although
-    it was not in sync (KIP-704). `past`: a record that was written long before it was fetched.
+    Sources are LeaderAndIsr, UpdateMetadata, AlterPartition, ListPartitionReassignments, and records of the metadata
+    log that a broker fetches. A value that the message leaves out is None and did not change. `version` is the
+    partition epoch or, with ZooKeeper, the version of the partition's znode. `recovering`: the leader was elected
+    although it was not in sync (KIP-704). `past`: the record was written long before the broker fetched it.
     """
 
     at: At
@@ -479,7 +480,7 @@ class PartitionState(NamedTuple):
     partition: int
     leader: int | None
     leaderless: bool
-    """The partition has no leader, as opposed to a message that names none."""
+    """Whether the message says that the partition has no leader; False if it says nothing about the leader."""
     deleting: bool
     leader_epoch: int | None
     replicas: tuple[int, ...] | None
@@ -502,7 +503,7 @@ class TopicChange(NamedTuple):
 
 
 class Reassignment(NamedTuple):
-    """Somebody asks for a partition to be moved to `replicas`; None cancels the move."""
+    """A request to move a partition to `replicas`; None cancels the move."""
 
     at: At
     topic: str
@@ -528,10 +529,10 @@ class Leaving(NamedTuple):
 
 
 class QuorumStep(NamedTuple):
-    """A message among the controllers of KRaft.
+    """A message between KRaft controllers.
 
     `what` is pre-vote, vote, begin, end or fetch. `node` is the candidate, the leader, or the replica that fetches the
-    metadata log; `epoch` the one that it names. `cluster` is the cluster's id.
+    metadata log; `epoch` is the leader epoch in the message. `cluster` is the cluster id.
     """
 
     at: At
@@ -550,7 +551,7 @@ class BrokerHeartbeat(NamedTuple):
     node: int
     broker_epoch: int
     offset: int | None
-    """Offset up to which the broker knows the metadata log."""
+    """Offset up to which the broker has read the metadata log."""
     wants_fence: bool
     wants_shutdown: bool
     fenced: bool | None
@@ -568,7 +569,7 @@ class BrokerRegistration(NamedTuple):
 
 
 class BrokerState(NamedTuple):
-    """A record of the metadata log about a broker; None where it changes nothing. `past` as in PartitionState."""
+    """A record of the metadata log about a broker; unchanged values are None. `past` is as in PartitionState."""
 
     at: At
     node: int
@@ -580,9 +581,9 @@ class BrokerState(NamedTuple):
 
 
 class ReplicaFetch(NamedTuple):
-    """A follower's Fetch of topics. `behind`: (topic, partition, offsets) that it lacks up to the high watermark.
+    """A follower's Fetch. `behind` has (topic, partition, offsets that the follower lacks up to the high watermark).
 
-    A follower in the ISR is never behind the high watermark, so `behind` names what it must copy to be in sync.
+    A follower in the ISR has all records up to the high watermark, so the partitions in `behind` are not in sync.
     """
 
     at: At
@@ -591,7 +592,7 @@ class ReplicaFetch(NamedTuple):
 
 
 class Redelivered(NamedTuple):
-    """Records that a share group delivers again (ShareFetch), this being the time number `deliveries`.
+    """Records that a share group delivers again (ShareFetch); `deliveries` counts their deliveries, this one included.
 
     `lock_ms` is how long the member may keep them without acknowledging them; None in old versions.
     """
@@ -607,7 +608,7 @@ class Redelivered(NamedTuple):
 
 
 class Released(NamedTuple):
-    """Records that a share group's member did not accept: `how` is release or reject (KIP-932)."""
+    """Records that a member of a share group did not accept: `how` is "release" or "reject" (KIP-932)."""
 
     at: At
     group: str
@@ -620,7 +621,7 @@ class Released(NamedTuple):
 
 
 class StreamsStatus(NamedTuple):
-    """What hinders a Streams group, as its coordinator says in a heartbeat's answer: the code of a status, or an error.
+    """A status or error that stops a Streams group, which its coordinator reports in a heartbeat's response.
 
     `error` is 0 for a status, `status` None for an error. `detail` is the coordinator's text.
     """
@@ -633,13 +634,13 @@ class StreamsStatus(NamedTuple):
 
 
 class Replaced(NamedTuple):
-    """A request for which Kafka has something better, by its API and version (REPLACED of making.py)."""
+    """A request that newer Kafka replaces by a better API or version (REPLACED of making.py)."""
 
     at: At
 
 
 class Features(NamedTuple):
-    """ApiVersions: (name, highest level that the broker supports, level that the cluster has finalized) of features.
+    """Features in ApiVersions: (name, highest level that the broker supports, level that the cluster has finalized).
 
     A feature that was never finalized has level 0.
     """
@@ -649,9 +650,9 @@ class Features(NamedTuple):
 
 
 class MetadataRead(NamedTuple):
-    """A Metadata request and its answer: whether it asks for every topic, and the answer's topics and bytes.
+    """A Metadata exchange: whether it asks for all topics, and the number of topics and bytes in the response.
 
-    `failed` is the number of topics that were answered with an error.
+    `failed` is the number of topics with an error.
     """
 
     at: At
@@ -662,10 +663,10 @@ class MetadataRead(NamedTuple):
 
 
 class Telemetry(NamedTuple):
-    """A step of a client's telemetry (KIP-714): `what` is subscribe or push.
+    """A step of client telemetry (KIP-714): `what` is "subscribe" or "push".
 
-    `metrics` is the number of metrics that the answer to subscribe requests, None for a push. `size` of what is pushed
-    is in bytes, `most` is the limit that the broker names, None for a push.
+    For subscribe, `metrics` is the number of metrics that the broker requests, `most` the broker's limit in bytes; both
+    are None for a push. `size` is the number of bytes that a push sends.
     """
 
     at: At
@@ -678,9 +679,9 @@ class Telemetry(NamedTuple):
 
 
 class StartStep(NamedTuple):
-    """The answer to a request that a client must pass before it can work; `name` of the group or transactional id.
+    """A response that a client needs before it can work; `name` is that of the group or transactional id.
 
-    `step` is metadata, coordinator, join or producer id.
+    `step` is "metadata", "coordinator", "join" or "producer id".
     """
 
     at: At
@@ -690,9 +691,9 @@ class StartStep(NamedTuple):
 
 
 class FetchedFrom(NamedTuple):
-    """A consumer's Fetch that brought records: the client's rack ("" if it names none), and the bytes by partition.
+    """A consumer's Fetch that returned records: the client's rack ("" if none), and bytes by partition.
 
-    `preferred` says that the answer names a replica that the client shall rather fetch from (KIP-392).
+    `preferred` says that the response names a preferred read replica (KIP-392).
     """
 
     at: At
@@ -703,9 +704,9 @@ class FetchedFrom(NamedTuple):
 
 
 class Incomplete(NamedTuple):
-    """An answer that lacks something that was asked for, or has it twice (`twice`): `what` names one of `number`.
+    """A response that lacks, or with `twice` repeats, `number` of the things that the request asks for; `what` is one.
 
-    `asked` and `answered` are the numbers of all such things in request and response.
+    `asked` and `answered` are the numbers of all these things in request and response.
     """
 
     at: At
@@ -717,10 +718,10 @@ class Incomplete(NamedTuple):
 
 
 class Pressure(NamedTuple):
-    """What TCP tells of a connection, at its end: segments with data, and those that were sent again after a pause.
+    """TCP counts of a connection, at its end: data segments, and those that were retransmitted after a pause.
 
-    `client` and `broker` say how often this side's receive window was closed, and for how many milliseconds in all and
-    at most. Not made of a connection without any of these.
+    `client` and `broker` have (number of times that this side's receive window was closed, milliseconds in all,
+    longest). Connections without either give no such fact.
     """
 
     at: At
@@ -731,9 +732,9 @@ class Pressure(NamedTuple):
 
 
 class Unanswered(NamedTuple):
-    """A connection that a client tried to open, at its end: nobody answered its SYN, which it sent `times` times.
+    """A connection that a client tried to open, at its end: its SYN was sent `times` times and never accepted.
 
-    `refused`: the host answered that nobody listens.
+    `refused`: the host answered that nothing listens on the port.
     """
 
     at: At
@@ -742,10 +743,10 @@ class Unanswered(NamedTuple):
 
 
 class FetchedPartition(NamedTuple):
-    """A partition in an answer of Fetch: where it was read, and `size` of its records in bytes.
+    """A partition in a Fetch response; `size` is that of its records in bytes.
 
-    `offset` is the fetch offset and `most` the limit (partition_max_bytes), both also where an incremental request
-    leaves the partition out because they stay the same (KIP-227).
+    `offset` is the fetch offset, `most` the limit (partition_max_bytes). Both are known even if an incremental request
+    leaves the partition out because they are unchanged (KIP-227).
     """
 
     topic: str
@@ -758,10 +759,10 @@ class FetchedPartition(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """A consumer's Fetch that got records, or could not get those behind the last stable offset.
+    """A consumer's Fetch that returned records, or that found records only beyond the last stable offset.
 
-    `pause` is the time in nanoseconds from the connection's answer of Fetch before to this request, None if there was
-    none. `parts` are the partitions with records, and those with some behind the last stable offset.
+    `pause` is the time in nanoseconds from the previous Fetch response of the connection to this request; None if there
+    was none. `parts` are the partitions with records, and those with records beyond the last stable offset.
     """
 
     at: At
@@ -773,10 +774,10 @@ class Fetched(NamedTuple):
 
 
 class FetchSession(NamedTuple):
-    """A consumer asks for a fetch session (KIP-227), or the broker refuses the one that it names.
+    """A request for a fetch session (KIP-227), or the broker's refusal of an existing one.
 
-    `granted` is the session id in the answer, 0 if there is no session. `partitions` is the number of those that the
-    request names. Not made of throttled answers, which never grant a session.
+    `granted` is the session id in the response, 0 for none. `partitions` is the number of partitions that the request
+    names. Throttled responses, which never grant a session, give no such fact.
     """
 
     at: At
@@ -786,11 +787,11 @@ class FetchSession(NamedTuple):
 
 
 class Assigned(NamedTuple):
-    """The number of partitions that a member of a group of consumers gets.
+    """The number of partitions that a member of a consumer group is assigned.
 
-    `kind` is classic or consumer. In a classic group the leader's SyncGroup tells it of every member; `protocol` is the
-    assignor's name. `members` is the number of members in the leader's plan, None in the protocol of KIP-848, whose
-    members are told one by one.
+    `kind` is "classic" or "consumer". In a classic group, the leader's SyncGroup gives the number for every member;
+    `protocol` is the assignor's name. `members` is the number of members in that SyncGroup; None with KIP-848, whose
+    coordinator tells each member its own assignment.
     """
 
     at: At
@@ -804,7 +805,7 @@ class Assigned(NamedTuple):
 
 
 class Finalized(NamedTuple):
-    """A feature that a cluster has finalized, and its level, by a broker's ApiVersions response (KIP-584)."""
+    """A feature that the cluster has finalized, and its level, from a broker's ApiVersions response (KIP-584)."""
 
     at: At
     feature: str

@@ -21,16 +21,16 @@ FULL: Final = 0
 LAST: Final = -1
 """The epoch of a request that ends its session, or wants none."""
 REFUSED: Final = frozenset({70, 71, 106})
-"""FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR."""
+"""Error codes FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH and FETCH_SESSION_TOPIC_ID_ERROR."""
 CONNECTIONS: Final = 20_000
-"""Most connections whose latest answer is remembered."""
+"""Maximum number of connections whose latest response is remembered."""
 PLACES: Final = 200_000
-"""Most partitions that all sessions together hold."""
+"""Maximum number of partitions in all sessions together."""
 SESSIONS: Final = 10_000
 
 
 class Position(NamedTuple):
-    """Where a consumer reads a partition, and its limit in bytes; None where the request does not tell."""
+    """A consumer's fetch offset in a partition and its limit in bytes; None if the request lacks it."""
 
     offset: int | None
     most: int | None
@@ -41,7 +41,7 @@ NOWHERE: Final = Position(None, None)
 
 
 class Sessions:
-    """The positions of each fetch session, by broker and session id; the oldest sessions give way."""
+    """The positions of each fetch session, by broker and session id; beyond PLACES, forgets the oldest sessions."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, int], Positions] = {}
@@ -57,7 +57,7 @@ class Sessions:
         self._places -= len(self._kept.pop((broker, session), ()))
 
     def change(self, broker: str, session: int, asked: Positions, forgotten: list[tuple[str, int]]) -> Positions:
-        """Take what an incremental request names, and return all positions of its session."""
+        """Apply an incremental request to its session; returns all positions of the session."""
         kept = self._kept.get((broker, session))
         if kept is None:
             kept = self._kept[broker, session] = {}  # its beginning is not in the capture
@@ -75,12 +75,12 @@ class Sessions:
 
 
 class Fetches:
-    """Reads Fetch requests of consumers one after the other."""
+    """Makes facts of consumers' Fetch requests, which are given one after the other."""
 
     def __init__(self) -> None:
         self._sessions = Sessions()
         self._answered: dict[int, int] = {}
-        """When each connection's latest answer of Fetch came."""
+        """By connection, the time (ns) of its latest Fetch response."""
 
     def read(self, said: Said) -> Iterator[Fact]:
         if not said.answered or _is_replica(said.request):
@@ -102,7 +102,7 @@ class Fetches:
             )  # fmt: skip
 
     def _positions(self, said: Said) -> Positions:
-        """The positions of a request, with those that it leaves out."""
+        """The positions of a request, including those that it leaves out because they are unchanged."""
         asked, broker, sessions = said.request, said.at.broker, self._sessions
         session, epoch = asked.get("sessionId", 0), asked.get("sessionEpoch", LAST)
         positions = {
@@ -161,5 +161,5 @@ def _limit(one: Values) -> int | None:
 
 
 def readers() -> dict[int, Reading]:
-    """What reads Fetch in one reading: it keeps the sessions."""
+    """The functions that make facts of Fetch in one reading; they share the sessions."""
     return {api_keys.FETCH: Reading(frozenset({facts.Fetched, facts.FetchSession}), Fetches().read)}

@@ -1,4 +1,4 @@
-"""Facts about what members of groups of consumers are assigned, and which features a cluster has finalized."""
+"""Makes facts of the assignments of consumer group members, and of the features that a cluster has finalized."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from kproxy.captures.findings.facts import Fact
 from kproxy.decoders.schema import api_keys
 
 CONSUMERS: Final = "consumer"
-"""The protocol type of groups of consumers; those of Kafka Connect, "connect", are assigned no partitions."""
+"""Protocol type of consumer groups. Members of Kafka Connect ("connect") are assigned no partitions."""
 MEMBERS: Final = 1_000
-"""Most members of an assignment that become facts."""
+"""Maximum number of members of an assignment that become facts."""
 PARTITIONS: Final = 1_000_000
-"""A member with more partitions than this is nonsense."""
+"""Maximum plausible number of partitions of a member; assignments with more are ignored."""
 _HEAD: Final = struct.Struct(">hi")
-"""The version of a ConsumerProtocolAssignment and the number of its topics, which follow."""
+"""The first fields of a ConsumerProtocolAssignment: its version and the number of its topics."""
 _SIZE: Final = struct.Struct(">h")
 _COUNT: Final = struct.Struct(">i")
 
 
 def _sync(said: Said) -> Iterator[Fact]:
-    """The leader's SyncGroup has the assignment of every member; those of the others have none."""
+    """Makes facts of a leader's SyncGroup, which has every member's assignment; those of other members have none."""
     asked, group = said.request, said.request.get("groupId") or ""
     plan = asked.get("assignments") or ()
     kind = asked.get("protocolType") or said.known.protocol_type(group)
@@ -43,7 +43,7 @@ def _sync(said: Said) -> Iterator[Fact]:
 
 
 def number_of_partitions(assignment: Any) -> int | None:
-    """The number of partitions in a ConsumerProtocolAssignment, None if it is none; no bytes are no partitions."""
+    """The number of partitions in a ConsumerProtocolAssignment: 0 for no bytes, None for bytes of another form."""
     data = bytes(assignment)
     if not data:
         return 0
@@ -70,7 +70,7 @@ def number_of_partitions(assignment: Any) -> int | None:
 
 
 def _heartbeat(said: Said) -> Iterator[Fact]:
-    """A member in the protocol of KIP-848 is told its assignment whenever that changes."""
+    """Makes facts of a ConsumerGroupHeartbeat response, which has the member's assignment whenever it changes."""
     assignment, asked = said.response.get("assignment"), said.request
     if assignment is None or said.error or asked.get("memberEpoch", 0) < 0:
         return

@@ -1,4 +1,4 @@
-"""What keeps consumers from reading faster: how each one spends its time on each partition, and how its lag changes."""
+"""Finds what limits the speed of consumers: how each spends its time on each partition, and how its lag changes."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from kproxy.captures.findings.facts import At, Fetched, FetchedPartition, Thrott
 
 WINDOW: Final = 20 * SECOND
 WINDOWS: Final = 4
-"""Lag grows if its minimum is higher in each of so many windows than in the one before."""
+"""Number of consecutive windows in each of which the minimum of the lag must rise for the lag to count as growing."""
 LONGEST: Final = 300 * SECOND
-"""Windows that are further apart do not follow each other: the consumer has been away."""
+"""Maximum time between two consecutive windows; after a longer one, the consumer was away."""
 FULL: Final = 0.9
-"""An answer of this share of its limit is full."""
+"""A response is full if it has at least this share of its size limit."""
 PLACES: Final = 20_000
-"""Most partitions whose readers are remembered."""
+"""Maximum number of partitions whose readers are remembered."""
 THROTTLINGS: Final = 200
-"""Most throttle times of a connection that are remembered."""
+"""Maximum number of throttle times of a connection that are remembered."""
 READERS: Final = 16
-"""Most connections that read one partition."""
+"""Maximum number of connections that read one partition."""
 CONNECTIONS: Final = 20_000
 CLIENTS: Final = 20_000
 Client: TypeAlias = tuple[str, str]
@@ -42,7 +42,7 @@ class Limiter(StrEnum):
 
 
 class Window(NamedTuple):
-    """A period: its number since the epoch, its first time, the smallest lag then, and the partition's end."""
+    """A window of time: its number since the epoch, time of its first lag, its smallest lag, and the end then."""
 
     number: int
     time: int
@@ -57,10 +57,10 @@ class Trend:
 
     def __init__(self) -> None:
         self.windows: list[Window] = []
-        """The last one is not complete."""
+        """The last window is incomplete."""
 
     def add(self, time: int, lag: int, end: int) -> bool:
-        """Take a lag; returns whether it is the first of a window, so that the ones before are complete."""
+        """Add a lag; returns True if it begins a window, so that all earlier windows are complete."""
         number = time // WINDOW
         last = self.windows[-1] if self.windows else None
         if last is not None and number <= last.number:
@@ -75,7 +75,7 @@ class Trend:
         return self.windows[:-1]
 
     def grows(self, share: float) -> bool:
-        """Whether the lag became larger in each window, and by this share of what it is in all."""
+        """Whether the lag rose in each window, and in all of them by at least `share` of the present lag."""
         seen = self.complete
         if len(seen) < WINDOWS:
             return False
@@ -93,19 +93,19 @@ class Trend:
         return seen[-1].lag if seen else 0
 
     def inflow(self) -> float:
-        """Offsets a second by which the partition's end moves."""
+        """Offsets per second by which the partition's end grows."""
         first, last = self.windows[0], self.windows[-1]
         return max(0, last.end - first.end) * SECOND / max(1, last.time - first.time)
 
     def drain(self) -> float:
-        """Offsets a second that are read."""
+        """Offsets per second that the consumer reads."""
         first, last = self.windows[0], self.windows[-1]
         read = (last.end - last.lag) - (first.end - first.lag)
         return max(0, read) * SECOND / max(1, last.time - first.time)
 
 
 class Use(NamedTuple):
-    """How a consumer used a window: nanoseconds that it waited for answers, and between them; answers, full ones."""
+    """How a consumer used a window: ns waiting for responses, ns between response and next request, response counts."""
 
     number: int
     waited: int
@@ -140,12 +140,12 @@ class Reading:
 
     @property
     def held(self) -> int:
-        """Offsets behind the last stable one."""
+        """Number of offsets beyond the last stable offset."""
         high, stable = self.part.high_watermark, self.part.last_stable
         return 0 if high is None or stable is None else max(0, high - stable)
 
     def add(self, fact: Fetched, part: FetchedPartition) -> bool:
-        """Take an answer; returns whether it begins a window."""
+        """Add a response; returns True if it begins a window."""
         at, before = fact.at, self.at
         waited = max(0, at.time - max(at.asked, before.time)) if self.uses else 0
         paused = max(0, at.asked - before.time) if self.uses else 0
@@ -167,7 +167,7 @@ class Reading:
 
 
 class Verdict(NamedTuple):
-    """What limits a consumer, and the shares of its time (or answers) that say so."""
+    """What limits a consumer, with the shares of time (or of responses) on which that is based."""
 
     limiter: Limiter
     sure: bool
@@ -178,7 +178,7 @@ class Verdict(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """From which share on each limiter is held to be the one; `full` is a share of answers, `held` of the lag."""
+    """From these shares on, a limiter is the cause: `full` of responses, `held` of the lag, the others of the time."""
 
     throttled: float
     held: float
@@ -187,18 +187,18 @@ class Shares(NamedTuple):
 
 
 class Readers:
-    """All consumers of all partitions; the oldest give way."""
+    """All consumers of all partitions; beyond the limits, the oldest are forgotten."""
 
     def __init__(self) -> None:
         self._readings: dict[Partition, dict[int, Reading]] = {}
-        """By partition and connection."""
+        """Readings by partition and connection."""
         self._throttled: dict[int, list[tuple[int, int]]] = {}
-        """Throttle times of each connection's Fetch requests: when, nanoseconds."""
+        """(time, throttle time in ns) of the throttled Fetch responses of each connection."""
         self._latest: dict[Client, At] = {}
-        """Each client's latest answer with records."""
+        """The latest Fetch response with records of each client."""
 
     def add(self, fact: Fetched) -> Iterator[tuple[FetchedPartition, Reading]]:
-        """Take an answer; returns the readings that begin a window."""
+        """Add a response; returns the readings that begin a window with it."""
         at = fact.at
         if fact.size:
             remember(self._latest, (at.client_id, at.peer), at, CLIENTS)
@@ -228,15 +228,15 @@ class Readers:
         return max(found, key=lambda one: one.at.time, default=None)
 
     def latest(self, place: Partition) -> Iterator[At]:
-        """The latest answer to each reader of a partition."""
+        """The latest Fetch response to each reader of a partition."""
         return (one.at for one in self._readings.get(place, {}).values())
 
     def active(self, client: Client) -> At | None:
-        """A client's latest answer with records of any partition."""
+        """The latest Fetch response with records, of any partition, to a client."""
         return self._latest.get(client)
 
     def judge(self, reading: Reading, since: int, now: int, shares: Shares) -> Verdict:
-        """What limits a consumer, by what it did from a time on."""
+        """What limits a consumer, judged by what it did since a time."""
         span = max(1, now - since)
         uses = [one for one in reading.uses if one.number >= since // WINDOW]
         silent = max(0, now - reading.at.time)

@@ -1,4 +1,4 @@
-"""Findings of a capture while it grows: which opened, which became worse, and which are resolved."""
+"""Findings of a growing capture: those that open, become worse, or are resolved."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from kproxy.captures.reader import Closing, Item
 
 QUIET_SECONDS: Final = 300
-"""A finding is resolved once its last evidence is so many seconds old, by the times of the capture."""
+"""Seconds of capture time without new evidence after which a finding is resolved."""
 KEPT: Final = FINDINGS // 2
-"""Most findings that are kept; beyond it the oldest resolved ones are forgotten, and would open under another id."""
+"""Maximum number of findings that are kept; beyond it, the oldest resolved ones are forgotten."""
 
 
 class Change(StrEnum):
-    """What happened to a finding. One that was resolved opens again with further evidence."""
+    """How a finding changed. A resolved finding opens again if there is further evidence."""
 
     OPENED = "opened"
     WORSE = "worse"
@@ -62,7 +62,7 @@ class LiveFindings:
         return self.ledger.news()
 
     def finish(self) -> list[News]:
-        """The capture ends; returns the changes that its end brings. Findings that are open stay open."""
+        """End the capture; returns the changes that this causes. Open findings stay open."""
         self._findings.end()
         return self.ledger.news()
 
@@ -72,21 +72,21 @@ class LiveFindings:
 
 
 class Ledger:
-    """Tells the changes of an engine's findings, and drops findings that were resolved long ago."""
+    """Determines how an engine's findings changed, and drops findings that were resolved long ago."""
 
     def __init__(self, engine: Engine) -> None:
         self.open: dict[str, Finding] = {}
         """The open findings by id."""
         self._engine = engine
         self._severities: dict[str, Severity] = {}
-        """Severity of each open finding at its latest news, by id."""
+        """By id, the severity that each open finding had at its last change."""
         self._resolved: dict[str, None] = {}
         """Ids of resolved findings that the engine still keeps, the oldest first."""
         self._next_look = 0
         """Capture time before which no open finding can be resolved."""
 
     def news(self) -> list[News]:
-        """The changes since the last call, findings that opened first."""
+        """The changes since the last call; findings that opened come first."""
         engine = self._engine
         changes: dict[str, Change] = {}
         for one in engine.take_touched():
@@ -108,7 +108,7 @@ class Ledger:
         return news
 
     def _quiet(self, before: int) -> list[News]:
-        """Resolve the open findings without evidence since `before`, and forget the oldest if too many are kept."""
+        """Resolve open findings without evidence since `before`; beyond KEPT, forget the oldest resolved ones."""
         over = [one for one in self.open.values() if one.last_time < before]
         for one in over:
             del self.open[one.id], self._severities[one.id]

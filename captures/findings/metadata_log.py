@@ -1,7 +1,7 @@
-"""Records of the metadata log (KRaft) in the Fetch answers of brokers and controllers, each once.
+"""Reads records of the metadata log (KRaft) in Fetch responses to brokers and controllers, each record once.
 
-All followers fetch the same records. Only those that are new are read, and of what was written long before only some:
-a broker that starts may fetch the history of years.
+All followers fetch the same records, so only new ones are read. Of records that were written long before, only some are
+read, because a broker that starts may fetch the history of years.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from kproxy.decoders.records import internal
 
 TOPIC: Final = "__cluster_metadata"
 OLD_MS: Final = 60_000
-"""A record that is so much older than the answer that holds it tells of the past."""
+"""A record counts as old if it was written this much earlier than the Fetch response that holds it."""
 PAST: Final = 20_000
-"""Most records of the past that are read."""
+"""Maximum number of old records that are read (see OLD_MS)."""
 AT_ONCE: Final = 10_000
-"""Most records of one batch that are read."""
+"""Maximum number of records of one batch that are read."""
 LARGEST: Final = 16 << 20
-"""A batch that decompresses to more bytes is not read."""
+"""Maximum decompressed size in bytes of a batch that is read."""
 CLUSTERS: Final = 100
 
 
@@ -35,15 +35,15 @@ class Written(NamedTuple):
 
 
 class MetadataLog:
-    """Which records of each cluster's metadata log were read."""
+    """Keeps track of the records of each cluster's metadata log that were read."""
 
     def __init__(self) -> None:
         self._read: dict[str, tuple[int, int]] = {}
-        """By cluster: leader epoch and offset of the newest batch. A new leader may replace what nobody committed."""
+        """By cluster, leader epoch and offset of the newest batch. A new leader may replace uncommitted records."""
         self._past = 0
 
     def read(self, cluster: str, records: Any, time: int) -> Iterator[Written]:
-        """The records in an answer at `time` (ns) that no earlier answer had; never raises on any bytes."""
+        """The records in a response at `time` (ns) that no earlier response had; never raises on any bytes."""
         for batch in parse(records, check=False).batches:
             header = batch.header
             place = header.get("partitionLeaderEpoch", -1), header.get("baseOffset", -1)

@@ -1,4 +1,4 @@
-"""Findings: what is wrong, for whom, since when, and the exchanges that prove it."""
+"""Findings: what is wrong, who is affected, since when, and the exchanges that prove it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from kproxy.decoders.exchange_json import timestamp
 
 Number: TypeAlias = int | float | str
 EVIDENCE: Final = 12
-"""Most exchanges that a finding keeps as evidence: the first, the last, and between them the weightiest."""
+"""Maximum number of exchanges that are kept as evidence: the first, the last, and those of most weight between."""
 _ENDS: Final = 4
 
 
 class Severity(IntEnum):
-    """ERROR: data is lost or duplicated, or the client cannot work."""
+    """How bad a finding is. ERROR: data is lost or duplicated, or the client cannot work."""
 
     INFO = 0
     NOTE = 1
@@ -26,7 +26,7 @@ class Severity(IntEnum):
 
 
 class Confidence(IntEnum):
-    """How sure a finding is. What is only inferred is at most a WARN."""
+    """How certain a finding is. An INFERRED finding is at most a WARN."""
 
     INFERRED = 0
     STRONG = 1
@@ -34,18 +34,18 @@ class Confidence(IntEnum):
 
 
 class Scope(NamedTuple):
-    """What a finding is about: ("group", "orders"), ("connection", "17"), ("client", "app@10.0.0.7")."""
+    """The thing that a finding concerns: ("group", "orders"), ("connection", "17"), ("client", "app@10.0.0.7")."""
 
     kind: str
     name: str
 
 
 class Evidence(NamedTuple):
-    """An exchange that proves something; `role` is trigger, culprit, symptom or baseline.
+    """An exchange that proves a finding; `role` is trigger, culprit, symptom or baseline.
 
-    `exchange` is 0 where the proof is no exchange: the end of a connection, or a silence. `path` is the field to look
-    at: side and name, with its value if other fields have the same name ("request.reason", "response.errorCode=25").
-    `weight` decides which evidence is kept where there is much.
+    `exchange` is 0 if the proof is not an exchange but the end of a connection or a silence. `path` is the field to
+    look at: side and name, with the value if several fields have that name ("request.reason", "response.errorCode=25").
+    Evidence of more `weight` is kept if there is too much.
     """
 
     exchange: int
@@ -58,7 +58,7 @@ class Evidence(NamedTuple):
 
 
 class Actor(NamedTuple):
-    """Who takes part: `role` is culprit or victim."""
+    """A participant of a finding: `role` is culprit or victim."""
 
     role: str
     peer: str
@@ -76,7 +76,7 @@ class Fix(NamedTuple):
 
 
 class Impact(NamedTuple):
-    """What the finding costs, in ms_lost, records_at_risk, requests or bytes_wasted."""
+    """The cost of a finding, in the unit ms_lost, records_at_risk, requests or bytes_wasted."""
 
     unit: str
     value: float
@@ -84,7 +84,7 @@ class Impact(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Finding:
-    """One finding; more of the same in one episode makes it grow instead of adding another."""
+    """One finding; further occurrences in the same episode extend it."""
 
     id: str
     rule: str
@@ -99,7 +99,7 @@ class Finding:
     verify: str
     fixes: tuple[Fix, ...]
     unknown: tuple[str, ...]
-    """What the capture does not tell, each with the vantage that would."""
+    """Questions that the capture leaves open, each with the place where the answer is."""
     impact: Impact = field(default_factory=lambda: Impact("requests", 0))
     occurrences: int = 0
     state: str = "open"
@@ -110,10 +110,10 @@ class Finding:
     actors: tuple[Actor, ...] = ()
     parent: str | None = None
     coverage: dict[str, int] = field(default_factory=dict)
-    """What was missing of the traffic that the finding rests on."""
+    """Counts of what the capture lacks of the traffic that this finding is based on."""
 
     def prove(self, evidence: Evidence) -> None:
-        """Add evidence, unless the exchange is evidence already; the least telling one in the middle gives way."""
+        """Add evidence, unless the finding has it; beyond EVIDENCE, remove the one of least weight in the middle."""
         if evidence.exchange and any(
             one.exchange == evidence.exchange and one.role == evidence.role for one in self.evidence
         ):
@@ -125,13 +125,13 @@ class Finding:
 
 
 def finding_id(rule: str, scope: Scope, episode: Hashable, first_time: int) -> str:
-    """The same for the same finding, however the capture is read."""
+    """The id of a finding; it does not depend on how the capture is read."""
     text = "\0".join((rule, *scope, "" if episode is None else str(episode), str(first_time)))
     return blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()
 
 
 def finding_json(finding: Finding, precision: int = 9) -> dict[str, Any]:
-    """The object "kproxy.finding/1"."""
+    """The JSON object "kproxy.finding/1"."""
     return {
         "schema": "kproxy.finding/1",
         "id": finding.id,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Findings:
-    """Takes the batches of a reader, and says what is wrong."""
+    """Draws findings from the batches of a reader."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Findings:
             self.engine.feed(fact)
 
     def finish(self) -> list[Finding]:
-        """The capture ends; all findings, symptoms below their causes, the most costly first."""
+        """End the capture; returns all findings, symptoms below their causes, the most costly first."""
         self.end()
         return self.result()
 
@@ -53,12 +53,12 @@ class Findings:
         self.engine.finish()
 
     def result(self) -> list[Finding]:
-        """The findings so far, in the same order."""
+        """The findings so far, in the order of `finish`."""
         return correlate(self.engine.findings(), RULES, self.engine.views.whole)
 
 
 def by_exchange(findings: Iterable[Finding]) -> dict[int, list[dict[str, Any]]]:
-    """For each exchange that is evidence, references to its findings: id, rule, severity, role, path."""
+    """By exchange number, references to the findings that it is evidence of: id, rule, severity, role, path."""
     found: dict[int, list[dict[str, Any]]] = {}
     for one in findings:
         for proof in one.evidence:

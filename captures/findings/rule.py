@@ -1,4 +1,4 @@
-"""What the table says of a rule."""
+"""The type of the rows in the table of rules."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Threshold(NamedTuple):
 class Rule(NamedTuple):
     """One row of the table.
 
-    `vantage` says whose traffic must be in the capture. `text` is the summary, with the finding's numbers in braces.
-    `confidence` and `severity` are those of the usual case; the analyzer may name others. `unknown` is what the rule
-    cannot see, and where it could be seen. `under`: a finding of one of these rules in the same group, client,
-    connection or partition at the same time explains this one.
+    `vantage` says whose traffic the capture must have. `text` is the summary, in which the finding's numbers replace
+    names in braces. `confidence` and `severity` are the usual ones; the analyzer may set others. `unknown` lists what
+    the rule cannot see, and where that could be seen. `under` names rules: a finding of one of them about the same
+    group, client, connection or partition, at the same time, is the cause of this one.
     """
 
     id: str

@@ -14,27 +14,27 @@ from kproxy.decoders.batches.opening import open_batch
 from kproxy.decoders.batches.record import Record
 
 RECORDS: Final = 64
-"""Most records of a batch that are read."""
+"""Maximum number of records of a batch that are read."""
 OPENED: Final = 4 << 20
-"""A batch that decompresses to more bytes is not opened."""
+"""Maximum decompressed size in bytes of a batch that is opened."""
 TRIED: Final = 16 << 10
-"""Bytes of plain records that are compressed, to see what a codec would reach."""
+"""Number of bytes of uncompressed records that are compressed to measure the ratio that a codec would reach."""
 LEGACY: Final = 64 << 10
-"""Bytes of a set of messages of magic 0 or 1 that are looked at."""
+"""Maximum number of bytes of a message set (magic 0 or 1) that are read."""
 LONGEST: Final = 1 << 10
-"""Longer keys are left out of the fact's."""
+"""Maximum size in bytes of a key that the fact holds."""
 FRAME: Final = struct.Struct(">BI")
-"""The magic byte 0 and the id of a schema, with which serializers of schema registries begin a payload."""
+"""The framing that serializers of schema registries put before a payload: a byte 0 and the schema id."""
 MOST_ID: Final = 1 << 24
-"""Ids of schemas are smaller: registries count them from 1."""
+"""Upper bound of plausible schema ids: registries count them from 1."""
 NUMBER: Final = 8
-"""Bytes of a long, whose first ones are mostly 0."""
+"""Size in bytes of a serialized long; its first bytes are mostly 0, like those of a schema id's framing."""
 SCHEMA_HEADERS: Final = frozenset({b"__value_schema_id", b"value.schema.id"})
-"""Headers in which serializers put the id of a value's schema, instead of in front of the value."""
+"""Headers in which serializers put the schema id of a value, instead of before the value."""
 
 
 def first_batch(records: Any) -> Batch | None:
-    """The first batch of a records field; None if it is not whole."""
+    """The first batch of a records field; None if its bytes are incomplete."""
     size = first_size(records)
     if size is None or not 0 < size <= len(records):
         return None
@@ -42,7 +42,7 @@ def first_batch(records: Any) -> Batch | None:
 
 
 def content(records: Any, batch: Batch) -> Content:
-    """What is in the first records of a field whose first batch is `batch`; never raises on any bytes."""
+    """The content of the first records of a field whose first batch is `batch`; never raises on any bytes."""
     if batch.header["magic"] != 2:
         return _described(list(islice(_messages(records), RECORDS)), None)
     opened = open_batch(records, batch, limit=OPENED, most=RECORDS)
@@ -50,7 +50,7 @@ def content(records: Any, batch: Batch) -> Content:
 
 
 def _messages(records: Any) -> Iterator[Record]:
-    """The records of a set of messages of magic 0 or 1."""
+    """The records of a message set (magic 0 or 1)."""
     part = records[:LEGACY]
     for batch in parse(part, check=False).batches:
         yield from open_batch(part, batch, limit=OPENED).records
@@ -99,7 +99,7 @@ def _described(records: list[Record], ratio: float | None) -> Content:
 
 
 def schema_id(value: bytes) -> int | None:
-    """The id of the schema at the beginning of a value; None if there is none, or the value may be a plain number."""
+    """The schema id at the beginning of a value; None if there is none, or if the value may be a plain number."""
     if len(value) <= FRAME.size or value[0] or len(value) == NUMBER:
         return None
     number: int = FRAME.unpack_from(value)[1]

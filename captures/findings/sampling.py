@@ -1,13 +1,12 @@
-"""Chooses the batches that are opened, and makes the facts that need it.
+"""Chooses the batches that are opened, and makes the facts that need opened batches.
 
-Event time is cut into slots. Of what a client sends to a partition within a slot, the batch with the smallest CRC is
-the candidate. Of all candidates of a slot those are opened whose client and partition have the smallest checksums with
-the slot's number: at most `OPEN`, and one for `EACH` batches of the slot beyond `ALWAYS`. So the choice is fair, it
-depends on event time and content alone, and costs little beside reading the capture, whatever is sent. Facts of a slot
-are made `LATE` after its end: exchanges come nearly, but not quite, in the order of their times.
-
-A sampled batch is looked for in Fetch responses: a broker that compresses it anew (Kafka's `LogValidator`) keeps its
-records, producer and sequence, and consumers get it at the base offset that its Produce response names.
+Event time is divided into slots. In each slot, each pair of client and partition has one candidate: its batch with the
+smallest CRC. Of the pairs, those whose checksum with the slot's number is smallest get their candidate opened: at most
+`OPEN` pairs, plus one for each `EACH` batches of the slot beyond `ALWAYS`. So the choice depends only on event time and
+content, and its cost stays small next to that of reading the capture. Facts of a slot are made `LATE` after the slot's
+end, because exchanges come only nearly in the order of their times.
+Fetch responses are searched for sampled batches. A broker that compresses a batch again (Kafka's `LogValidator`) keeps
+its records, producer id and sequence; consumers get the batch at the base offset in the Produce response.
 """
 
 from __future__ import annotations
@@ -28,19 +27,19 @@ SLOT: Final = 10_000_000_000
 """Nanoseconds of a slot."""
 LATE: Final = SLOT
 OPEN: Final = 32
-"""Most clients and partitions of a slot of which a batch is opened."""
+"""Maximum number of pairs of client and partition of which a batch is opened in a slot."""
 ALWAYS: Final = 8
 EACH: Final = 16
 HELD: Final = 1 << 20
-"""A candidate of more bytes is opened at once, instead of being held until the end of its slot."""
+"""A candidate of more bytes is opened at once, because holding it until its slot ends would take much memory."""
 MOST: Final = 20_000
-"""Most clients and partitions of a slot that are counted."""
+"""Maximum number of pairs of client and partition that are counted in a slot."""
 HEADS: Final = 16
-"""Batches at the beginning of a fetched partition that are compared with produced ones."""
+"""Number of batches at the beginning of a fetched partition that are compared with produced ones."""
 KEPT: Final = 64
-"""Fetched batches of a partition that are remembered."""
+"""Maximum number of fetched batches of a partition that are remembered."""
 CURRENT: Final = 2
-"""The magic of record batches; before it there were message sets."""
+"""The magic of record batches; older formats are message sets."""
 MAKES: Final = frozenset({facts.Volume, facts.Sample, facts.Recoded})
 Key: TypeAlias = tuple[str, str, str, int]
 """Client id, host, topic, partition."""
@@ -48,7 +47,7 @@ Place: TypeAlias = tuple[str, int]
 
 
 class Batched(NamedTuple):
-    """A batch by its header, where a Produce response or a Fetch tells its base offset."""
+    """The header of a batch whose base offset a Produce response or a Fetch gives."""
 
     at: At
     offset: int
@@ -64,16 +63,16 @@ class Chosen:
         self.rank = rank
         self.batches = self.records = self.size = 0
         self.at: At | None = None
-        """The exchange of the candidate."""
+        """The exchange that has the candidate."""
         self.crc = 0
         self.batch: Batch | None = None
-        """The candidate; None if it is not whole."""
+        """The candidate; None if its bytes are incomplete."""
         self.held: bytes | None = None
-        """Its bytes, if it will be opened."""
+        """The candidate's bytes, if it will be opened."""
         self.content: Content | None = None
-        """What is in it, if it was opened."""
+        """The candidate's content, if it was opened."""
         self.appended = False
-        """Whether the broker replaces the producer's timestamps by its own."""
+        """Whether the broker replaces the producer's timestamps with its own."""
 
     @property
     def codec(self) -> str:
@@ -85,31 +84,31 @@ class Chosen:
 
 
 class Sampler:
-    """The sampled batches of a reading; takes Produce and Fetch exchanges in any order."""
+    """Samples the batches of a reading; takes Produce and Fetch exchanges in any order."""
 
     def __init__(self) -> None:
         self.due = 0
-        """The earliest time at which `facts` has some, if nothing is taken until then."""
+        """The earliest time at which `facts` returns any, unless more exchanges are taken."""
         self._slots: dict[int, dict[Key, Chosen]] = {}
         self._open: dict[int, dict[Key, Chosen]] = {}
-        """For each slot those that are opened."""
+        """For each slot, the pairs of client and partition whose candidate will be opened."""
         self._made = 0
-        """Slots up to this one are over."""
+        """Number of the last slot whose facts were made."""
         self._produced: dict[Place, Batched] = {}
-        """For each partition, the latest sampled batch that was not found in a Fetch."""
+        """For each partition, the latest sampled batch that has not been found in a Fetch."""
         self._fetched: dict[Place, dict[int, Batched]] = {}
-        """For each partition of which there are samples, batches at the beginnings of its latest fetches, by offset."""
+        """For each partition with samples, the batches at the beginning of its latest fetches, by offset."""
         self._recoded: dict[Place, facts.Recoded] = {}
 
     def take(self, said: Said) -> None:
-        """The bodies of a Produce or Fetch."""
+        """Take the bodies of a Produce or Fetch."""
         if said.at.key == api_keys.PRODUCE:
             self._take_produce(said)
         elif self._fetched:
             self._take_fetch(said)
 
     def facts(self, now: int) -> Iterator[Fact]:
-        """The facts of the slots that are over at a time of the capture."""
+        """The facts of the slots that are complete at a capture time."""
         yield from self._facts(number for number in sorted(self._slots) if (number + 1) * SLOT + LATE <= now)
 
     def finish(self) -> Iterator[Fact]:
@@ -268,7 +267,7 @@ def _headers(records: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _equal(produced: Batched, found: Batched) -> bool:
-    """Whether a fetched batch at the same offset is the one that was sent, and not one of another cluster."""
+    """Whether a fetched batch at the same offset is the batch that was sent, not one of another cluster."""
     before, after = produced.header, found.header
     if before["magic"] != CURRENT:
         return False
@@ -281,6 +280,6 @@ def _equal(produced: Batched, found: Batched) -> bool:
 
 
 def _newest(header: Mapping[str, Any]) -> int | None:
-    """The newest timestamp of a batch, if its producer gave one."""
+    """The newest timestamp in a batch, if its producer set one."""
     newest = header.get("maxTimestamp", -1)
     return newest if header["timestampType"] == "CreateTime" and newest >= 0 else None

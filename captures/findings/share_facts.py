@@ -1,4 +1,4 @@
-"""Facts of share groups and Streams groups: what is delivered again, and what hinders them."""
+"""Makes facts of share groups and Streams groups: repeated deliveries, and what stops the groups."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from kproxy.captures.findings.body_facts import Reading, Said
 from kproxy.captures.findings.facts import Fact
 
 AGAIN: Final = 2
-"""From this delivery count on records are delivered again."""
+"""The lowest delivery count of a record that is delivered again."""
 POSSIBLE: Final = 100
-"""No group delivers a record more often; brokers allow limits of 10 or a little more."""
+"""Maximum plausible delivery count: brokers allow limits of 10 or a little more."""
 LONGEST: Final = 1 << 20
-"""A run of records that is delivered together has fewer offsets."""
+"""Maximum plausible number of offsets of records that are delivered together."""
 NOT_ACCEPTED: Final = {2: "release", 3: "reject"}
-"""Types of acknowledgement (KIP-932) of records that a member could not use."""
+"""By type of acknowledgement (KIP-932), its name, for those by which a member does not accept records."""
 STREAMS_ERRORS: Final = frozenset({130, 131, 132})
 """Errors about the topology that a Streams member sends (KIP-1071)."""
 MOST: Final = 1_000
-"""Most facts of one exchange."""
+"""Maximum number of facts of one exchange."""
 
 
 def _listed(values: Any, name: str) -> list[Any]:
@@ -45,7 +45,7 @@ def _share_fetch(said: Said) -> Iterator[Fact]:
 
 
 def _released(said: Said) -> Iterator[Fact]:
-    """The runs of records that a ShareFetch or ShareAcknowledge does not accept."""
+    """The runs of records that a ShareFetch or ShareAcknowledge request does not accept."""
     group, made = said.request.get("groupId") or "", 0
     errors = {
         (said.topic(topic), one.get("partitionIndex")): one.get("acknowledgeErrorCode", one.get("errorCode", 0))

@@ -1,4 +1,4 @@
-"""Facts of what clients ask for at their start, and beside their work: metadata, coordinators, telemetry, features."""
+"""Makes facts of requests at a client's start and besides its work: metadata, coordinators, telemetry, features."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from kproxy.captures.findings.facts import Fact
 
 MEMBER_ID_REQUIRED: Final = 79
 NO_BROKERS: Final = 8
-"""BROKER_NOT_AVAILABLE: how a Metadata response without brokers counts."""
+"""Error code BROKER_NOT_AVAILABLE, which stands for a Metadata response without brokers."""
 LEVELS: Final = 100
-"""Most features of a broker."""
+"""Maximum number of features of a broker."""
 
 
 def _listed(values: Any, name: str) -> list[Any]:

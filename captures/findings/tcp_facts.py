@@ -1,4 +1,4 @@
-"""Facts of what TCP tells when a connection ends. Of kproxy's own recordings there are none: their TCP is made up."""
+"""Makes facts of TCP counts when a connection ends; not for kproxy's own recordings, whose TCP is synthetic."""
 
 from __future__ import annotations
 

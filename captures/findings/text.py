@@ -1,4 +1,4 @@
-"""Findings and rules as lines of text; what comes from the wire is escaped."""
+"""Formats findings and rules as lines of text; text from the wire is escaped."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from kproxy.captures.findings.live import News
 
 SHORT_ID: Final = 8
-"""Characters of a finding's id that are shown; `kproxy export --finding` takes any beginning of an id."""
+"""Number of characters of a finding's id that are shown; `kproxy export --finding` accepts any prefix of an id."""
 
 
 def findings_text(lines: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Objects of schema "kproxy.finding/1": one line each, then what is behind it. A symptom is indented."""
+    """Objects "kproxy.finding/1" as text: one line each, followed by evidence and fixes. A symptom is indented."""
     depths: dict[str, int] = {}
     for one in lines:
         depth = depths[one["id"]] = depths.get(one["parent"], -1) + 1
@@ -45,7 +45,7 @@ def _finding(one: Mapping[str, Any]) -> Iterator[str]:
 
 
 def news_line(news: News, *, as_json: bool = False) -> str:
-    """A change of a finding while a capture grows as one line: its object in JSON, or "FINDING opened WARN …"."""
+    """One line for a change of a finding in a growing capture: its JSON object, or "FINDING opened WARN …"."""
     one = finding_json(news.finding)
     if as_json:
         return json.dumps(one)
@@ -54,17 +54,17 @@ def news_line(news: News, *, as_json: bool = False) -> str:
 
 
 def times_text(one: Mapping[str, Any]) -> str:
-    """How often a finding was made, if more than once: " (3x)"."""
+    """The number of a finding's occurrences as text, if there are several: " (3x)"."""
     return f" ({one['occurrences']}x)" if one["occurrences"] > 1 else ""
 
 
 def evidence_place(proof: Mapping[str, Any]) -> str:
-    """Where a piece of evidence is: "#12" for an exchange, else "connection 3"."""
+    """The place of a piece of evidence: "#12" for an exchange, otherwise "connection 3"."""
     return f"#{proof['exchange']}" if proof["exchange"] else f"connection {proof['connection'] or '?'}"
 
 
 def fix_text(fix: Mapping[str, Any]) -> str:
-    """A fix for the Java client and for librdkafka, and why it helps."""
+    """A fix for the Java client and for librdkafka, with the reason why it helps."""
     advice = {"Java": fix["java"], "librdkafka": fix["librdkafka"]}
     settings = [f"{name}: {text}" for name, text in advice.items() if text]
     if fix["java"] == fix["librdkafka"] and fix["java"]:
@@ -73,12 +73,12 @@ def fix_text(fix: Mapping[str, Any]) -> str:
 
 
 def closing_line(found: int, hidden: int) -> str:
-    """How many findings there are, and how many of them are not shown."""
+    """A line with the number of findings, and of those not shown."""
     return counted(found, "finding") + (f", {hidden} not shown" if hidden else "")
 
 
 def rule_text(rule: Rule, limits: Mapping[str, float] | None = None) -> Iterator[str]:
-    """All that the table says of a rule."""
+    """The row of a rule as lines of text."""
     yield f"{rule.id} (#{rule.number}): {rule.title}"
     yield f"  severity    {rule.severity.name}, {rule.confidence.name.lower()}"
     yield f"  needs       {rule.vantage}"

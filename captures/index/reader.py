@@ -77,7 +77,7 @@ class _Mapped:
     @property
     def data(self) -> mmap.mmap:
         if self._map is None:
-            raise IndexUnreadableError(f"{self._path}: not there")
+            raise IndexUnreadableError(f"{self._path}: missing")
         return self._map
 
     def close(self) -> None:

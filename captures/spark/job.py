@@ -72,7 +72,7 @@ class Tables:
         return reduce(DataFrame.union, frames)
 
     def release(self) -> None:
-        """Release the frames that Spark caches for this result; no frame of it can be used afterwards."""
+        """Unpersist the DataFrames that Spark caches for this result; they cannot be used afterwards."""
         for frame in self.kept:
             frame.unpersist()
 

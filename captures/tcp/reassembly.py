@@ -61,7 +61,7 @@ it is a probe: the acknowledgement of the last segment was delayed, and nothing 
 QUIET = 120_000_000_000
 """Nanoseconds after a connection's end after which any packet on its ports begins another connection."""
 PARTS = 12
-"""Number of parts of all connections; it should be divisible by the number of processes that share a reading."""
+"""Number of parts into which connections are divided; the number of processes of a reading should divide it."""
 MOST_OVER = 1024
 """Maximum number of ended connections of a part that are remembered."""
 MOST_OPEN = 8192

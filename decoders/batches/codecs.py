@@ -212,10 +212,10 @@ def _snappy_blocks(data: memoryview) -> Iterator[memoryview]:
         if bytes(data[position : position + len(_XERIAL)]) == _XERIAL:
             position += _XERIAL_HEADER
             if position > end:
-                raise _failed("snappy", "they end within a header")
+                raise _failed("snappy", "the bytes end within a header")
             continue
         if position + _INT32.size > end:
-            raise _failed("snappy", "they end within the size of a block")
+            raise _failed("snappy", "the bytes end within the size of a block")
         (size,) = _INT32.unpack_from(data, position)
         position += _INT32.size
         if not 0 <= size <= end - position:

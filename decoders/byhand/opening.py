@@ -135,7 +135,7 @@ class Opener:
         """The interpretations of one piece of input, in order. Never raises on any bytes."""
         asked = self.asked
         if asked.records or (asked.nothing and is_records(data)):
-            yield self._records(data, "" if asked.records else "it begins with a record batch")
+            yield self._records(data, "" if asked.records else "the bytes begin with a record batch")
         elif asked.names:
             yield self._named(data)
         else:
@@ -182,7 +182,7 @@ class Opener:
         askers = self._requests.get(int.from_bytes(data[4:8], "big", signed=True), {})
         for key, version in askers:
             if self._fits(data, key, version) or (frame.is_cut and len(askers) == 1):
-                return self._response(frame, key, version, "it has the correlation id of a request before it")
+                return self._response(frame, key, version, "an earlier request has the same correlation id")
         readings = responses(data, self.definitions, api_key=asked.api_key, version=asked.version)
         if readings and not frame.is_cut:
             first, *others = readings
@@ -210,7 +210,7 @@ class Opener:
         return self._unknown(frame)
 
     def _furthest(self, data: bytes, key: int) -> int:
-        """The version of an API that decodes most bytes of a response; the newest of several that decode as many."""
+        """The version of an API that decodes the most bytes of a response; of equal ones, the newest."""
 
         def read(version: int) -> tuple[int, int]:
             return _read(decode_response(data, key, version, self.definitions), data), version
@@ -403,7 +403,7 @@ class Opener:
 
 
 def _missing(frame: Frame, kind: Kind) -> list[Problem]:
-    """The problem that the length field does not match the number of bytes, if so."""
+    """The problem of a length field that does not match the number of bytes; empty if it matches."""
     if frame.missing > 0:
         text = f"{counted(frame.missing, 'byte')} of the frame {are(frame.missing)} missing"
         return [Problem(kind.value, len(frame.data), "", text, Code.TRUNCATED)]
@@ -437,7 +437,7 @@ def _guess(first: Reading, others: list[Reading]) -> str:
         return "no other reading fits"
     count = f"{len(others)} other readings fit" if len(others) > 1 else "1 other reading fits"
     alike = sum(one.score >= first.score for one in others)
-    return count + (f", {alike} of them as likely" if alike else ", less likely")
+    return count + (f", {alike} of them equally likely" if alike else ", less likely")
 
 
 def _has_secret(reading: Reading, data: bytes) -> bool:

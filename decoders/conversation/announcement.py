@@ -1,8 +1,8 @@
 """Recognises Kafka by responses alone, for captures that hold no bytes of the client's side.
 
 Only one proof is accepted: an ApiVersions response that lists a broker's APIs, as the direction's first frame. Nearly
-every client asks for it first, and nothing else looks like it. A sequence of frames whose lengths and rising
-correlation ids fit proves nothing: ZooKeeper's replies look the same (length, xid, zxid, error) and are in many
+every client requests it first, and no other protocol's first bytes look like it. A sequence of frames whose lengths and
+rising correlation ids fit proves nothing: ZooKeeper's replies look the same (length, xid, zxid, error) and are in many
 captures beside Kafka's. Clients before 0.10, and captures that begin later, are therefore recognised only at a port
 that the user named (`answers`).
 """
@@ -21,7 +21,7 @@ from kproxy.decoders.stream import Event, Gap, Run, Source
 
 FEWEST_APIS = 8
 LONGEST = 1 << 16
-"""Maximum size in bytes of such a response; each API in it has at most 7 bytes, each feature about 40."""
+"""Maximum size in bytes of an ApiVersions response; each API in it has at most 7 bytes, each feature about 40."""
 
 
 def answers(events: Sequence[Event], source: Source, limit: int, *, opened: bool) -> bool:

@@ -177,7 +177,9 @@ class Framer:
         out.append((self.floor, PROBLEM, problem, None))
 
     def frame(self, start: int, end: int, problems: list[Problem]) -> Frame:
-        """The frame at [start, end), any bytes of which may be missing; problems with it are appended to `problems`."""
+        """The frame at [start, end), even if some or all of its bytes are missing; problems with it are appended to
+        `problems`.
+        """
         stretch = self.stretch
         stop = min(end, stretch.end)
         key = max(stretch.key(stop - 1), self.floor)

@@ -175,7 +175,7 @@ class Stretch:
     def time_held(self, offset: int, start: int) -> int:
         """Capture time in ns of the byte at `offset`.
 
-        If that byte is in a gap, the time is that of the last byte before the gap, but no byte before `start`.
+        If that byte is in a gap, the time is that of the last byte before the gap, but never of a byte before `start`.
         """
         k = bisect_right(self.ends, offset, 1)
         if self.have is not None:

@@ -19,7 +19,7 @@ class Memory:
         """The truth of each of the dialect's conditions, in the form of `Exchange.truths`."""
 
     def learn(self, message: str, body: Mapping[str, Any] | None) -> None:
-        """Remember the values of a message that later ones depend on; `body` None makes them unknown."""
+        """Remember the values of a message that later ones depend on; if `body` is None, they become unknown."""
         for one in self._wanted:
             if one.message == message:
                 self._values.pop(one, None)

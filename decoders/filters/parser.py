@@ -354,7 +354,7 @@ class _Parser:
             comparison = habits.comparison_with(token.value)
             message = f"{token.value!r}: a field?" + (f" or {comparison}" if comparison else "")
             raise _Stop(Status.UNFINISHED, (token.start, token.end), message, others, token.start)
-        hint = habits.instead_of_field(token.value) or "fields are api, topic, error, request.body.… and others"
+        hint = habits.instead_of_field(token.value) or "some fields are api, topic, error and request.body.…"
         raise _Stop(
             Status.ERROR,
             (token.start, token.end),

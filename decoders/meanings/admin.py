@@ -31,13 +31,13 @@ ROWS: Final = (
         "CreateTopicsRequest",
         "topics[].numPartitions",
         "How many partitions the topic gets.",
-        {-1: "by the assignment given here, else the broker's num.partitions"},
+        {-1: "as many as the request assigns, else the broker's num.partitions"},
     ),
     Row(
         "CreateTopicsRequest",
         "topics[].replicationFactor",
         "How many copies each partition gets.",
-        {-1: "as many as the assignment given here has, else the broker's default.replication.factor"},
+        {-1: "as many as the request assigns, else the broker's default.replication.factor"},
     ),
     Row(
         "CreateTopicsRequest",
@@ -72,7 +72,7 @@ ROWS: Final = (
     Row(
         "CreatePartitionsRequest",
         "topics[].count",
-        "How many partitions the topic is to have in all. Keys then go to other partitions than before.",
+        "New total number of the topic's partitions. Keys then go to other partitions than before.",
     ),
     Row(
         "CreatePartitionsRequest",
@@ -121,7 +121,7 @@ ROWS: Final = (
     Row(
         "DescribeConfigsResponse",
         "*.source",
-        "Origin of this value. The first value in the list is in force; if it is removed, the next one is.",
+        "Origin of this value. The first value in the list is in force; if it is removed, the next one applies.",
         CONFIG_SOURCES,
     ),
     Row("DescribeConfigsResponse", "results[].configs[].configType", "Type of the setting's value.", CONFIG_TYPES),
@@ -214,7 +214,7 @@ ROWS: Final = (
     Row(
         "DescribeLogDirsResponse",
         "results[].topics[].partitions[].offsetLag",
-        "Number of offsets by which the log is behind the high watermark, or a copy behind the log.",
+        "Number of offsets by which the log is behind the high watermark, or by which a moving copy is behind the log.",
         {0: "nothing missing"},
     ),
     Row("DescribeLogDirsResponse", "results[].totalBytes", "Size of the volume.", {-1: "volume size not known"}),
@@ -228,14 +228,14 @@ ROWS: Final = (
     Row(
         "DescribeClientQuotasRequest",
         "components[].matchType",
-        "Which names of a user, client id or address match.",
-        {0: "quotas of exactly this name", 1: "quotas of the default", 2: "quotas of any name"},
+        "Which users, client ids or addresses match.",
+        {0: "quotas of exactly this name", 1: "the default quota", 2: "quotas of any name"},
     ),
     Row(
         "DescribeClientQuotasRequest",
         "strict",
-        "Whether quotas with more parts than the filter match as well.",
-        {1: "only quotas with exactly these parts", 0: "quotas with more parts match as well"},
+        "Whether quotas match that name more entities than the filter.",
+        {1: "only quotas for exactly these entities", 0: "quotas for more entities match as well"},
     ),
     Row(
         "DescribeClientQuotasResponse AlterClientQuotasRequest AlterClientQuotasResponse",

@@ -40,7 +40,7 @@ ROWS: Final = (
         "LeaderAndIsrRequest",
         "*.isNew",
         "Whether the broker gets the replica now.",
-        {1: "a new replica", 0: "a replica that the broker has had"},
+        {1: "a new replica", 0: "a replica that the broker had before"},
     ),
     Row(
         "StopReplicaRequest",
@@ -165,7 +165,10 @@ ROWS: Final = (
         "AddRaftVoterRequest",
         "ackWhenCommitted",
         "Whether the response waits until the new voters are committed.",
-        {1: "the response waits until they are committed", 0: "the response comes when they are written"},
+        {
+            1: "the response waits until the new voters are committed",
+            0: "the response comes when the new voters are written",
+        },
     ),
     Row("LeaderChangeMessage", "voters", "The voters in force when the leader was elected."),
     Row("EndTxnMarker", "coordinatorEpoch", "Number of coordinator changes of the transaction."),

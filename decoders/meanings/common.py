@@ -50,7 +50,7 @@ ROWS: Final = (
         "*",
         "*.currentLeaderEpoch",
         "The leader epoch that the sender knows; a broker that knows another answers error 74 or 75.",
-        {-1: "the sender does not know, so the broker does not check it"},
+        {-1: "the sender knows no leader epoch, so the broker does not check it"},
     ),
     Row("*", "*.offlineReplicas", "Replicas whose broker or disk is down.", {EMPTY: "all replicas are online"}),
     Row(
@@ -178,7 +178,7 @@ ROWS: Final = (
     Row(
         "*",
         "*.committedLeaderEpoch",
-        "Leader epoch of the last record consumed; with it a consumer notices that the log was truncated.",
+        "Leader epoch of the last record consumed; a consumer uses it to notice that the log was truncated.",
         {-1: "the consumer states no leader epoch"},
     ),
     Row(

@@ -22,8 +22,8 @@ ROWS: Final = (
     Row(
         "ProduceRequest",
         "timeoutMs",
-        "How long the leader waits for followers with acks -1. Time in queues, on disk, in quotas, on the network or "
-        "in the client's retries does not count. When the wait is over (error 7), the records stay written.",
+        "How long the leader waits for followers with acks -1; not a limit on time in queues, disks, quotas, the "
+        "network or retries. If it runs out (error 7), the records stay written.",
     ),
     Row(
         "ProduceRequest",
@@ -89,7 +89,7 @@ ROWS: Final = (
     Row(
         "FetchRequest ShareFetchRequest",
         "maxWaitMs",
-        "How long the broker holds the request while there are fewer than the minimum of bytes.",
+        "How long the broker holds the request if fewer bytes than the minimum are available.",
         {0: "answer at once, even with nothing"},
     ),
     Row(
@@ -133,7 +133,7 @@ ROWS: Final = (
     Row(
         "FetchRequest",
         "topics[].partitions[].lastFetchedEpoch",
-        "Leader epoch of the last record fetched; the leader finds with it whether the logs diverge.",
+        "Leader epoch of the last record fetched; the leader uses it to check whether the logs diverge.",
         {-1: "not known, so the leader does not check whether the logs diverge"},
     ),
     Row(
@@ -157,7 +157,7 @@ ROWS: Final = (
     Row(
         "FetchRequest",
         "rackId",
-        "The consumer's rack: the leader may send it to a replica there (KIP-392).",
+        "The consumer's rack: the leader may send the consumer to a replica in this rack (KIP-392).",
         {EMPTY: "no rack: the consumer stays with the leader"},
     ),
     Row(
@@ -188,19 +188,19 @@ ROWS: Final = (
     Row(
         "FetchResponse",
         "responses[].partitions[].logStartOffset",
-        "The first offset that is still there.",
+        "The partition's first offset that was not deleted.",
         {-1: "first offset not known, because of the error"},
     ),
     Row(
         "FetchResponse",
         "responses[].partitions[].abortedTransactions",
         "Producers and where their aborted transactions begin: consumers skip their records up to the abort marker.",
-        {NULL: "uncommitted records were asked for as well", EMPTY: "no aborted transaction among these records"},
+        {NULL: "the consumer reads uncommitted records as well", EMPTY: "no aborted transaction among these records"},
     ),
     Row(
         "FetchResponse",
         "responses[].partitions[].preferredReadReplica",
-        "A replica nearer to the consumer, which it should fetch from now (KIP-392).",
+        "A replica nearer to the consumer, from which it should fetch from now on (KIP-392).",
         {-1: "stay with this broker"},
     ),
     Row(

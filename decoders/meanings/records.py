@@ -30,7 +30,7 @@ ROWS: Final = (
     Row(
         BATCH,
         "baseOffset",
-        "Offset of the first record; a producer writes 0, and the broker replaces it by the true one.",
+        "Offset of the first record; a producer writes 0, and the broker replaces it by the real offset.",
     ),
     Row(
         BATCH,

@@ -60,7 +60,7 @@ ROWS: Final = (
         _ACLS,
         "*.permissionType",
         "Whether the rule allows or denies; a denial wins.",
-        {0: "not known whether it allows", 1: "either", 2: "denies", 3: "allows"},
+        {0: "not known whether the rule allows or denies", 1: "either", 2: "denies", 3: "allows"},
     ),
     Row(
         "DescribeAclsResponse CreateAclsRequest DeleteAclsResponse",

@@ -39,7 +39,7 @@ ROWS: Final = (
         "Whether the limit of records is strict.",
         {0: "whole batches, so the limit may be exceeded", 1: "never more records than the limit"},
     ),
-    Row("ShareFetchRequest", "maxRecords", "How many records to acquire; whole batches may come to more."),
+    Row("ShareFetchRequest", "maxRecords", "How many records to acquire; whole batches may exceed the number."),
     Row(
         "ShareFetchRequest ShareAcknowledgeRequest",
         "isRenewAck",

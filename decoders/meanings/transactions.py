@@ -33,13 +33,13 @@ ROWS: Final = (
     Row(
         "InitProducerIdRequest",
         "producerId",
-        "The producer id to go on with (KIP-360).",
+        "The producer id that the producer wants to keep (KIP-360).",
         {-1: "a new producer, which asks for an id"},
     ),
     Row(
         "InitProducerIdRequest",
         "producerEpoch",
-        "The epoch of the producer id to go on with.",
+        "The epoch of the producer id that the producer wants to keep.",
         {-1: "a new producer without an epoch"},
     ),
     Row(
@@ -52,20 +52,20 @@ ROWS: Final = (
         "InitProducerIdRequest",
         "keepPreparedTxn",
         "Whether a transaction left open is kept (KIP-939).",
-        {1: "the open transaction is kept to be decided", 0: "the open transaction is aborted"},
+        {1: "the open transaction is kept, to be committed or aborted later", 0: "the open transaction is aborted"},
     ),
     Row("InitProducerIdResponse", "producerId", "The producer id to use.", {-1: "no id, see the error"}),
     Row(
         "InitProducerIdResponse",
         "ongoingTxnProducerId",
         "Producer id of the transaction that was kept.",
-        {-1: "there is no transaction to be decided"},
+        {-1: "no transaction was kept"},
     ),
     Row(
         "InitProducerIdResponse",
         "ongoingTxnProducerEpoch",
         "The epoch of the transaction that was kept.",
-        {-1: "no epoch, as there is no transaction to be decided"},
+        {-1: "no epoch, because there is no open transaction"},
     ),
     Row(
         "AddPartitionsToTxnRequest",

@@ -1,7 +1,7 @@
 """A viewer for JSON that is checked against its JSON Schema.
 
-Schemas that a schema refers to are never fetched; only those that come with it are used. Regular expressions are
-ignored, because one can take forever.
+Schemas that a schema refers to are never fetched; only those that come with the schema are used. Regular expressions
+are ignored, because matching one can take forever.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class Payload:
 class Content:
     """A decoded payload. `value` may contain bytes, decimals, dates and so on; the chooser converts them to JSON.
 
-    `complaint` is a fault in spite of which the payload was decoded, such as a violated rule of a JSON Schema.
+    `complaint` is a fault that did not prevent decoding, such as a violated rule of a JSON Schema.
     """
 
     value: Any

@@ -79,8 +79,8 @@ def message_indexes(data: bytes) -> tuple[list[int], int]:
 
     The index of the outermost message type comes first.
 
-    They are encoded as a count and that many indexes, all zigzag varints; a count of 0 stands for the first message
-    type. Raises ViewError.
+    The indexes are encoded as their count followed by the indexes, all zigzag varints; a count of 0 stands for the
+    first message type. Raises ViewError.
     """
     count, at = _varint(data, 0)
     if not 0 <= count <= DEEPEST:

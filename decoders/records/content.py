@@ -15,7 +15,7 @@ from kproxy.decoders.schema.lookup import Definitions
 from kproxy.decoders.view import PLAIN, View
 
 HARMLESS = frozenset({Code.CRC_MISMATCH})
-"""Codes of faults in spite of which the records can be read."""
+"""Codes of faults that do not prevent the records from being read."""
 
 
 def contents(

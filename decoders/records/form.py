@@ -153,7 +153,7 @@ class RecordsForm(dict[str, Any]):
         return bool(records) and type_of(records[0][2]) == ABORT
 
     def _keep(self, troubles: list[Trouble], path: str, allowance: Allowance) -> None:
-        """Keep the faults of a batch, as many as the message may still have, and count the others."""
+        """Keep the faults of a batch up to the message's limit, and count the rest."""
         kept = troubles[: allowance.troubles]
         allowance.troubles -= len(kept)
         self.left_out += len(troubles) - len(kept)

@@ -69,7 +69,9 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A message of a SASL mechanism; `step` is the mechanism's name for it, `claims` are those of a JWT in it."""
+    """A message of a SASL mechanism; `step` is the mechanism's name for it, `claims` are the claims of a JWT in the
+    message.
+    """
 
     mechanism: str
     step: str

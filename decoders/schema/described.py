@@ -125,7 +125,7 @@ def _fields(slots: Mapping[int, list[Slot]], above: str, depth: int) -> Iterator
 
 
 def _order(lists: list[list[str]]) -> list[str]:
-    """Merges lists of names; each name comes after the one that precedes it in the first list that has it."""
+    """Merges lists of names. Each name follows the name before it in the first list that contains it."""
     order: list[str] = []
     for names in lists:
         at = 0

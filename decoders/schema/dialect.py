@@ -54,9 +54,9 @@ class Body:
     _variants: dict[tuple[bool, ...], Message] = field(default_factory=dict, compare=False, repr=False)
 
     def message(self, truths: tuple[bool, ...]) -> Message:
-        """The definition of the message if its conditions have these truth values.
+        """The definition of the message for these truth values of its conditions.
 
-        They are in the order of `conditions`.
+        The truth values are in the order of `conditions`.
         """
         found = self._variants.get(truths)
         if found is None:

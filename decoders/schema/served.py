@@ -62,7 +62,7 @@ def _ranges(texts: dict[str, str]) -> dict[int, Versions]:
 
 
 def served(name: str = NEWEST) -> Served:
-    """The versions served by a release: "4.0.1"; "4.0" for the first known release of its line; or "newest".
+    """The versions that a release serves: given as "4.0.1", as "4.0" (its line's first known release), or as "newest".
 
     Raises ValueError, with the known releases, for any other name.
     """
@@ -76,7 +76,7 @@ def served(name: str = NEWEST) -> Served:
 
 
 def refused_by(key: int, version: int) -> tuple[str, ...]:
-    """The releases that do not serve a version of an API that earlier ones served, oldest first."""
+    """The releases that refuse a version of an API which earlier releases served; the oldest comes first."""
     return tuple(one.release for one in reversed(all_served()) if one.refuses(key, version))
 
 

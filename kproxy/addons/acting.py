@@ -166,7 +166,7 @@ class Actors:
         api, message = definitions.api(api_key), decoded.message
         if api is None or message is None or header is None or decoded.body is None or decoded.problems:
             why = decoded.problems[0].message if decoded.problems else "no definition of this version"
-            self.passed(side, api_key, api_version, f"it cannot be decoded: {why}")
+            self.passed(side, api_key, api_version, f"the frame cannot be decoded: {why}")
             return None
         values = decoded.header
         return Frame(
@@ -180,7 +180,7 @@ class Actors:
         Raises ValueError or TypeError if it is no valid replacement.
         """
         if not isinstance(new, bytes):
-            raise TypeError(f"it returned {type(new).__name__} instead of bytes")
+            raise TypeError(f"the actor returned {type(new).__name__} instead of bytes")
         if len(new) < SIZE or int.from_bytes(new[:SIZE], "big") != len(new) - SIZE:
             raise ValueError("the length field of the returned frame is wrong")
         request = old.side is Side.CLIENT

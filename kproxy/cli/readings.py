@@ -76,7 +76,7 @@ def _say_nothing_found(reader: Reader, selection: Selection) -> None:
 def conclude(reader: Reader, selection: Selection, *, health: bool) -> None:
     """Prints what is wrong with a reading on standard error: nothing found, exchanges that a filter could not decide.
 
-    With `health`, also gaps, dropped packets and the like.
+    With `health`, also gaps, dropped packets and other health counts.
 
     Then raises CaptureError if the capture could not be read to its end, and Failure (Exit.EMPTY) if nothing was found
     and --fail-on empty was given.

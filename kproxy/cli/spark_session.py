@@ -34,8 +34,8 @@ def cache_directory() -> Path:
 master_option = click.option(
     "--master",
     metavar="URL",
-    help="Where Spark runs: local[N], spark://HOST:PORT, yarn, k8s://URL (default: as spark-submit says, else "
-    "here on all cores).",
+    help="Where Spark runs: local[N], spark://HOST:PORT, yarn, k8s://URL (default: as spark-submit is "
+    "configured, else here on all cores).",
 )
 
 

@@ -45,7 +45,7 @@ CARRIERS: Mapping[str, tuple[Carrier, ...]] = {
     "ShareAcknowledgeResponse": (Carrier("nodeEndpoints", "nodeId"),),
     "DescribeQuorumResponse": (Carrier("nodes", "nodeId", listeners="listeners", controllers=True),),
 }
-"""Carriers by message name. Where a message has several, the one whose fields exist in the version is used."""
+"""Carriers by message name. If a message has several carriers, the one whose fields exist in the version is used."""
 
 ONLY_WHEN_ASKED = frozenset({"DescribeQuorumResponse"})
 """Responses that are rewritten only with --controllers: they hold addresses of controllers."""
@@ -175,7 +175,7 @@ class Reader:
         """
         self._left -= max(count, 0)
         if self._left < 0:
-            raise TooMuchError(f"it has {count:,} {what}; kproxy reads at most {MOST_READ:,}")
+            raise TooMuchError(f"the response has {count:,} {what}; kproxy reads at most {MOST_READ:,}")
         return range(count)
 
     def fail(self, code: Code, message: str) -> DecodeError:

@@ -74,7 +74,7 @@ _ADVICE = {
 class ToBroker:
     """Command: send bytes to the broker.
 
-    With a comment, they are one whole frame that was changed in the way it describes.
+    Bytes with a comment are one whole frame; the comment describes how it was changed.
     """
 
     data: Data
@@ -192,7 +192,7 @@ class Counters:
     withheld: int = 0
     """Responses that were not sent to the client, because their addresses could not be replaced."""
     unsearched: int = 0
-    """Responses of which only a part was searched for broker addresses."""
+    """Responses that were searched only in part for broker addresses."""
 
 
 class Plan:
@@ -218,7 +218,7 @@ class Plan:
 class Watch:
     """How to treat responses that pass unchanged; those of up to WATCHED bytes are searched for broker addresses.
 
-    `topic`, `text` and `once` are those of the Notice for the user; with `topic` "" there is none.
+    `topic`, `text` and `once` are those of the Notice for the user; with `topic` "" the user gets no Notice.
     """
 
     name: str
@@ -230,7 +230,7 @@ class Watch:
 class Plans:
     """How to treat the responses of each API and version.
 
-    The value is made on first use and None lets them pass unchanged.
+    The plan for a version is made on first use; None lets the responses pass unchanged.
 
     Without definitions all responses pass unchanged, so that clients see the brokers' own addresses. With
     `controllers`, addresses in DescribeQuorum responses are replaced too.
@@ -348,7 +348,7 @@ class Connection:
 
     @property
     def begun(self) -> bool:
-        """Whether the client has sent a whole request, the broker a frame, or either bytes of another protocol."""
+        """Whether the client has sent a whole request, the broker a whole frame, or one side another protocol."""
         passing = self.passing
         return passing.requests > (passing.request_rest > 0) or not self._first[1] or any(self._opaque)
 
@@ -524,7 +524,7 @@ class Connection:
         return position
 
     def _answered(self, correlation_id: int) -> Plan | Watch | None:
-        """Removes the noted request with this correlation id, the oldest of several, and returns its plan."""
+        """Removes the oldest noted request with this correlation id; returns its plan."""
         return cast("Plan | Watch | None", self.passing.take(correlation_id))
 
     def _watched(self, watch: Watch, length: int, commands: list[Command]) -> bool:
@@ -711,7 +711,7 @@ class Connection:
                 changes = [Change(name, f"tag {plan.tag}", "blanked under an unused tag, for lack of space")]
                 fitting = rewrite.retagged(data, tags, plan.tag)
             if fitting is None:
-                raise _WithheldError("it has no room for kproxy's addresses, and no tag is free")
+                raise _WithheldError("the response has no room for kproxy's addresses, and no tag is free")
             new = fitting
         return new, changes
 
@@ -767,7 +767,7 @@ class _WithheldError(Exception):
     """A response must not reach the client; the text gives the reason."""
 
 
-TOO_MUCH_HELD = "there is no memory left to hold it (--memory)"
+TOO_MUCH_HELD = "no memory is left to hold it (--memory)"
 WATCHED = 1 << 16
 """Length in bytes up to which a response that passes unchanged is held, so that it can be searched first."""
 

@@ -25,11 +25,12 @@ TOLD = 4096
 LONGEST_HOST = 255
 """Longest host name in bytes; DNS allows no longer ones."""
 SEARCHED = 32 << 20
-"""Maximum number of bytes that one search scans, summed over all ports; a search of so many takes some hundredths of a
-second.
+"""Maximum number of bytes that one search scans, summed over all ports; a search that reaches it takes some hundredths
+of a second.
 """
 COMPARED = 50_000
-"""Maximum number of comparisons with hosts in one search; so many take some hundredths of a second."""
+"""Maximum number of comparisons with hosts in one search; a search that reaches it takes some hundredths of a second.
+"""
 
 
 @dataclass(slots=True)

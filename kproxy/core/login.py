@@ -122,7 +122,7 @@ def _oauthbearer(mechanism: str, who: Credentials, version: int) -> Generator[As
         yield from _say(b"\1", version)
         found = read(said)
         why = None if found is None else found.refused
-        raise LoginError(f"refuses the token: {why or 'it gives no reason'}")
+        raise LoginError(f"refuses the token: {why or 'no reason is given'}")
     return lifetime
 
 

@@ -1,7 +1,7 @@
 """Selects the bytes of a connection that are recorded: bytes in, pieces to record out.
 
-Bytes are left out for two reasons. A *snap length* keeps the first bytes of each frame; of the others only their number
-is recorded. A *filter* on request headers leaves out whole exchanges: the request, and the response with its
+Bytes are left out for two reasons. A *snap length* keeps the first bytes of each frame; of the remaining bytes only the
+number is recorded. A *filter* on request headers leaves out whole exchanges: the request, and the response with its
 correlation id. A piece ends where bytes were left out, so that the next frame begins a new packet.
 
 Other protocols (TLS, HTTP) are not filtered; the snap length then applies to each read. Requests of APIs that Kafka

@@ -35,7 +35,7 @@ from kproxy.relay.timer import Schedule
 BATCH_BYTES = 1 << 20
 DELAY_SECONDS = 0.05
 NOTED_BYTES = 1 << 16
-"""Number of queued bytes at which packets are made of them, so that one long read becomes packets at once."""
+"""Number of queued bytes at which they are made into packets; a long read alone reaches this number."""
 JOINED_BYTES = 4096
 """Packets up to this size in bytes are joined into one buffer: writing many small buffers delays traffic."""
 LEAST_QUEUE_BYTES, MOST_QUEUE_BYTES = 64 << 20, 1 << 30
@@ -88,7 +88,7 @@ class Recorder:
         self._writer = Writer(sink, on_failure, on_resumed)
         self._choice = choice
         self.notes = Notes(NOTED_BYTES, self._start, self._make_some)
-        """Queued traffic, in order, of which no packets were made yet."""
+        """Queued traffic, in order, that was not made into packets yet."""
         self.packets = Packets(batch_bytes, self._pass_on)
         """Packets that wait to be written."""
         self._due = False
@@ -98,7 +98,7 @@ class Recorder:
         self._queued = 0
         self._done = 0
         self._open: set[tuple[Address, Address]] = set()
-        """(client, broker) of each open connection, with the addresses that the recording has for it."""
+        """(client, broker) of each open connection: the addresses that the recording shows."""
         self.counters = self._writer.counters
         self._thread: threading.Thread | None = None
         if threaded:

@@ -134,14 +134,14 @@ class Sniffer:
 
     def _recording_failed(self, why: str) -> None:
         if not self._writer.ended:
-            message = f"recording to {self.recording} has stopped: {why}; it goes on once there is room"
+            message = f"recording to {self.recording} has stopped: {why}; recording goes on once there is room"
             tell({"event": "warning", "topic": "recorder", "message": message, "stopped": why})
 
     def _recording_resumed(self, missing: int) -> None:
         tell({"event": "warning", "topic": "recorder", "message": resumed(self.recording, missing), "stopped": ""})
 
     def status(self) -> dict[str, Any]:
-        """The counters for `kproxy ps`: those of a relay's status that a sniffer has too."""
+        """The counters for `kproxy ps`: those that relays and sniffers have in common."""
         return {"recorder": asdict(self.counters), "recording": self.recording}
 
 

@@ -86,7 +86,9 @@ class Listeners:
         if self._nodes >= self._share.nodes:
             return f"{self._nodes} nodes have listeners (--max-listeners {self._share.nodes})"
         if self._files + self._each > self._share.files:
-            return f"{self._nodes} nodes have listeners ({self._share.files_reason}, a quarter of them for listeners)"
+            return (
+                f"{self._nodes} nodes have listeners ({self._share.files_reason}; listeners may use a quarter of them)"
+            )
         return None
 
     def _unserved(self, topic: str, node: Node, reason: str) -> None:

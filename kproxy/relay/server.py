@@ -359,7 +359,8 @@ class Relay:
         return OnBehalf(self.settings.sasl, link) if self.settings.sasl.mechanism else None
 
     def targets(self, link: Link) -> list[Address]:
-        """The addresses to try for a client, in order: bootstrap servers, the listener's node, or original destination.
+        """The addresses to try for a client, in order: the bootstrap servers, the address of the listener's node, or
+        the client's original destination.
 
         Empty if the client of transparent mode is refused or has gone.
         """
@@ -822,7 +823,7 @@ class Link:
             self.close()
 
     def lost(self, side: int, error: Exception | None) -> None:
-        """Called when the connection of `side` is gone: ends the other side's connection alike (FIN or RST)."""
+        """Called when the connection of `side` is gone: ends that of the other side in the same way (FIN or RST)."""
         _, other = self.sides(side)
         if side == 1 and self._login is not None:
             self._login.broken_off()

@@ -82,7 +82,7 @@ async def _socks(host: str, port: int, target: Address, credentials: tuple[str, 
     try:
         return await Proxy(ProxyType.SOCKS5, host, port, username=user, password=password, rdns=True).connect(*target)
     except ProxyError as error:
-        raise _RefusedError(str(error) or "it ended the connection") from None
+        raise _RefusedError(str(error) or "the proxy ended the connection") from None
 
 
 async def _http(host: str, port: int, target: Address, credentials: tuple[str, str] | None) -> socket.socket:

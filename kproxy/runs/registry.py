@@ -98,7 +98,7 @@ def answer_in_thread(listener: socket.socket, commands: Commands) -> None:
 
 
 class NoRunError(Exception):
-    """No run matches, or more than one does; the text lists the runs there are."""
+    """No run matches, or more than one matches; the text lists the existing runs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,8 +46,8 @@ def _load(point: EntryPoint) -> Viewer:
     viewer: Any = thing() if isinstance(thing, type) else thing
     for attribute, kind in ATTRIBUTES.items():
         if not isinstance(getattr(viewer, attribute, None), kind):
-            raise TypeError(f"its {attribute} is not a {kind.__name__}")
+            raise TypeError(f"the viewer's {attribute} is not a {kind.__name__}")
     for method in ("guess", "show"):
         if not callable(getattr(viewer, method, None)):
-            raise TypeError(f"it has no {method}()")
+            raise TypeError(f"the viewer has no {method}()")
     return viewer  # type: ignore[no-any-return]  # what a viewer has was just checked

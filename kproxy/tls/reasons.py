@@ -48,7 +48,7 @@ def of_client(failure: HandshakeError, *, minted: bool) -> str:
             "and the certificate must name the host that the client connects to"
         )
     if reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE":
-        return "shows no certificate, which --tls-in-ca asks for"
+        return "shows no certificate, but --tls-in-ca requires one"
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"shows a certificate that does not verify: {error.verify_message} (--tls-in-ca says whom to trust)"
     if any(word in reason for word in _NOTHING_SHARED):
@@ -66,8 +66,8 @@ def of_broker(failure: HandshakeError) -> str:
         return f"does not speak TLS, it sends {first[:8]!r}: leave out --tls-out if it is plaintext"
     if error is None:
         return _silent(failure) or (
-            "closed the connection during the TLS handshake, as a broker does that speaks plaintext (leave out "
-            "--tls-out) or wants a client's certificate (--tls-out-cert)"
+            "closed the connection during the TLS handshake: the broker may speak plaintext (leave out --tls-out) "
+            "or want a client's certificate (--tls-out-cert)"
         )
     reason = error.reason or str(error)
     if isinstance(error, ssl.SSLCertVerificationError):

@@ -70,8 +70,8 @@ class Interception:
         if self._comes_from_us(peer, _plain(wanted)):
             raise RefusedError(
                 "loop",
-                f"refused the relay's own connection to {shown(*wanted)}, which came back to it: the rules must "
-                f"exempt packets with mark {OWN_MARK:#x}, like the rules that --print-rules prints",
+                f"refused the relay's own connection to {shown(*wanted)}, which was redirected to the relay: the rules "
+                f"must exempt packets with mark {OWN_MARK:#x}, like the rules that --print-rules prints",
             )
         return wanted
 

@@ -137,7 +137,7 @@ def release(rules: Rules, run: Run = run) -> None:
 def remove(port: int, run: Run = run, pause: float = 0.5) -> None:
     """Removes all rules of the relay at `port`, even partly installed ones. Raises RulesError if some remain.
 
-    Attempts are `pause` seconds apart, then longer.
+    Tries again after `pause` seconds, then after longer pauses.
     """
     for attempt in range(REMOVALS):
         left = installed(run).get(port)

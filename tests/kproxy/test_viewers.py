@@ -75,9 +75,9 @@ def test_somebody_else_s_viewer_is_used_and_a_bad_one_named() -> None:
     for name, why in (
         ("shout", "exists already"),
         ("json2", "'json' exists already"),
-        ("nameless", "its name is not a str"),
+        ("nameless", "the viewer's name is not a str"),
         ("needy", "TypeError"),
-        ("deaf", "it has no guess()"),
+        ("deaf", "the viewer has no guess()"),
         ("gone", "AttributeError"),
         ("nowhere", "ModuleNotFoundError"),
     ):

@@ -261,7 +261,7 @@ def test_a_loop_is_broken(net: Net, tmp_path: Path, family: int) -> None:
     with Relay(net.client, tmp_path / "relay", "--transparent", "redirect", "--clients", "local") as relay:
         with pytest.raises(ConnectionResetError), net.client.connect(BROKER[family], BROKER_PORT) as client:
             client.recv(1)
-        relay.await_word("which came back to it")
+        relay.await_word("which was redirected to the relay")
         relay.stop()
     assert not net.brokers[family].peers
 

@@ -13,7 +13,8 @@ FILTERING: tuple[Action, ...] = (
     Action("filter.older", "Older", "The filter that was applied before this one.", ("up",), "filter", "history(-1)",
            bar=True),
     Action("filter.newer", "Choose",
-           "The filter that was applied after this one; after the newest, the suggestions, of which enter takes one.",
+           ("The filter that was applied after this one; after the newest one, the suggestions (enter takes the "
+           "marked one)."),
            ("down",), "filter", "history(1)", bar=True),
     Action("filter.clear", "Clear", "Empty the line.", ("ctrl+u",), "filter", "clear", bar=True),
     Action("forms.selected", "Selected", "Show only this.", ("equals_sign",), "forms", "form('selected')", bar=True),

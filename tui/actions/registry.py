@@ -123,7 +123,7 @@ def _screens() -> tuple[Action, ...]:
 
 ACTIONS: tuple[Action, ...] = (
     *_moves("list", "exchange"),
-    _last("list", "Last exchange; while traffic passes this also follows it."),
+    _last("list", "Last exchange; while traffic passes, also follow new exchanges."),
     Action("list.page-space", "Page down", "One page down.", ("space",), "list", "page(1)"),
     Action("list.open", "Open", "Open the exchange: its fields and bytes.", ("enter",), "list", "open", bar=True),
     Action("list.tail", "Tail", "Follow new exchanges, or stop following.", ("F",), "list", "tail", bar=True),

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from kproxy.tui.listing.matching import View as Shown
 
 MOST_BYTES: Final = 16_000_000
-"""Most bytes of records that are held; to see further ones, the user begins at a later exchange."""
+"""Maximum number of bytes of records that are held; to see further ones, the user begins at a later exchange."""
 AT_ONCE_BYTES: Final = 4_000_000
-"""Most bytes of records that one `take` reads."""
+"""Maximum number of bytes of records that one `take` reads."""
 LINE_BYTES: Final = 300
 """Bytes of memory that a line is estimated to take in addition to its record."""
 RETRY: Final = 1_000

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 AT_ONCE: Final = 1_000
 """Lines that one `take` reads."""
 MOST_OF_BATCH: Final = 100_000
-"""Most records that are read of a batch."""
+"""Maximum number of records that are read of a batch."""
 SKIPPED: Final = {skipped.BELOW: "below fetch offset", skipped.ABORTED: "aborted"}
 """Why a client drops a record, in words."""
 

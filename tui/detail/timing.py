@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 AROUND: Final = 2_000
 """How many exchanges before, and after, the shown one are compared with it."""
 MOST_NAMED: Final = 4
-"""Most requests in flight that are named."""
+"""Maximum number of requests in flight that are named."""
 FEWEST_ALIKE: Final = 5
-"""Fewest comparable exchanges for which a percentage is shown."""
+"""Minimum number of comparable exchanges for which a percentage is shown."""
 _MILLISECOND: Final = 1_000_000
 
 
@@ -137,7 +137,7 @@ def _unknown(row: Row, detail: Detail) -> Iterator[str]:
 
 
 class _Around:
-    """The exchanges at most AROUND before and after one."""
+    """The neighbours of an exchange: up to AROUND exchanges before it, and as many after it."""
 
     def __init__(self, number: int, row: Row, detail: Detail, index: IndexReader, text: RowText) -> None:
         self._row, self._index, self._text = row, index, text

@@ -39,7 +39,7 @@ class Seen(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """An implementation of `Seen`."""
+    """A payload as a viewer shows it, as plain data: implements `Seen`."""
 
     viewer: str
     reason: str

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kproxy.tui.listing.matching import View
 
 MOST_ORDERED: Final = 500_000
-"""Most rows that can be ordered; above that the user must filter first."""
+"""Maximum number of rows that can be ordered; above that the user must filter first."""
 
 
 class Rows(Protocol):

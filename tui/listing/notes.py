@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SCHEMA: Final = "kproxy.notes/1"
 SUFFIX: Final = ".notes.json"
 MOST: Final = 100_000
-"""Most exchanges with notes, and most dismissed findings."""
+"""Maximum number of exchanges with notes, and of dismissed findings."""
 
 
 @dataclass(slots=True)

@@ -22,7 +22,7 @@ FORMATS: Final[dict[str, str]] = {
 the line above; seconds since the previous exchange on the connection; seconds since the epoch."""
 NANOSECONDS: Final = 1_000_000_000
 LOOKED_BACK: Final = 2_000
-"""Most rows that are searched for the previous exchange on a connection."""
+"""Maximum number of rows that are searched for the previous exchange on a connection."""
 
 
 def of_day(seconds: int) -> str:

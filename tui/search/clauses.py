@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kproxy.tui.detail.records import RecordLine
 
 MOST_VALUES = 20
-"""Most values suggested for a field that has several."""
+"""Maximum number of values suggested for a field that has several."""
 LONGEST_VALUE = 200
 """Longest text, in characters, that is suggested as a value."""
 

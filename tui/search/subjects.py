@@ -60,7 +60,7 @@ _WITH_PRODUCERS: Final = frozenset(
 )
 """API keys of messages that may hold producer ids."""
 MOST_AROUND: Final = 32
-"""Most siblings of a field that are inspected."""
+"""Maximum number of siblings of a field that are inspected."""
 _PARTITION_NAMES: Final = frozenset({"index", "partition", "partitionIndex"})
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from kproxy.captures import private
 
 MOST_LINES = 500
-"""Most lines that a history keeps, the newest ones."""
+"""Maximum number of lines that a history keeps, the newest ones."""
 MOST_CHARACTERS = 4096
 """Longer lines are not kept."""
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 MOST_OSC52: Final = 48 * 1024
-"""Most bytes that terminals accept by OSC 52: 64 KiB as base64. Longer text goes into a file."""
+"""Maximum number of bytes that terminals accept by OSC 52: 64 KiB as base64. Longer text goes into a file."""
 TMUX_SECONDS: Final = 2.0
 
 

@@ -46,7 +46,7 @@ STATES: dict[str, str] = {
 }
 """Words for states of captures.index.indexer; other states are shown by name."""
 MOST_PROBLEMS = 200
-"""Most problems that are shown, the last ones."""
+"""Maximum number of problems that are shown, the last ones."""
 
 
 class Health:

@@ -31,10 +31,10 @@ ERROR_CODE: Final = "errorCode"
 FIRST_SHOWN = 50
 """How many elements of an array are shown before "… n more"."""
 OPENED_AT_FIRST = 120
-"""Most lines up to which structs are unfolded when a frame is opened."""
+"""Structs are unfolded when a frame is opened, as long as there are at most so many lines."""
 MOST_INDENTED = 20
 LEAST_ROOM = 20
-"""Fewest cells for a problem's text, however narrow the pane."""
+"""Minimum number of cells for a problem's text, however narrow the pane."""
 PREVIEW = 24
 """How many bytes of a bytes field are shown."""
 

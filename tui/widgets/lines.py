@@ -27,7 +27,7 @@ CACHED_STRIPS = 512
 RIGHT = 3
 """The mouse button that opens a menu."""
 LONGEST_LINE = 400
-"""Most cells of a line that is copied."""
+"""Maximum number of cells of a line that is copied."""
 
 
 class Lines(Painted, can_focus=True):

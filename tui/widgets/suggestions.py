@@ -21,7 +21,7 @@ MOST_CELLS = 90
 LEFT = 7
 """Column in which the list begins, so that candidates stand below the typed text."""
 MOST_TEXT = 44
-"""Most cells that a candidate's text takes; its description stands beside it."""
+"""Maximum number of cells that a candidate's text takes; its description stands beside it."""
 
 
 class Suggestions(Lines, can_focus=False):

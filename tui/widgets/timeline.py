@@ -20,7 +20,7 @@ NAME_CELLS: Final = 22
 SPAN: Final = "━"
 TALL_ROWS: Final = 36
 MOST_LOW, MOST_TALL = 7, 16
-"""Most lines in a terminal with fewer rows than TALL_ROWS, and in one with at least as many."""
+"""Maximum number of lines in a terminal with fewer rows than TALL_ROWS, and in one with at least as many."""
 LETTERS: Final[dict[str, str]] = {
     "G": "generation", "J": "join", "S": "sync", "A": "assigned", "X": "left/abort", "+": "added", "P": "produce",
     "C": "commit", "!": "error", "*": "other",

@@ -9,6 +9,6 @@ from kproxy.captures.findings.forms import Report
 
 
 def lines(report: Report) -> Iterator[str]:
-    """One object "kproxy.finding/1" a line, and the reading's health last."""
+    """One JSON object "kproxy.finding/1" per line; the last line is the reading's health."""
     for one in (*report.findings, report.health):
         yield json.dumps(one)

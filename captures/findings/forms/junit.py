@@ -13,7 +13,7 @@ from kproxy.captures.findings.text import findings_text
 from kproxy.decoders.escaping import escape
 
 FAILURES = ("warn", "error")
-"""Severities that fail a rule's test case; findings of others are its output."""
+"""Severities that fail a rule's test case; findings of other severities become its output."""
 
 
 def lines(report: Report) -> Iterator[str]:
@@ -52,7 +52,7 @@ def _case(name: str, findings: list[Json]) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """Text without what XML 1.0 forbids even as a character reference."""
+    """Text without the characters that XML 1.0 forbids, even as character references."""
     return "".join(char if char in "\n\t" or _allowed(ord(char)) else "?" for char in escape(text))
 
 

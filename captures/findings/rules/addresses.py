@@ -1,4 +1,4 @@
-"""Addresses that clients learn, clusters behind them, and connections that are dropped on the way."""
+"""Finds addresses that clients cannot use, changes of the cluster behind an address, and dropped idle connections."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ IDLE_DROP = "conn.idle_drop"
 OK, UNANSWERED = Status.OK, Status.NO_RESPONSE
 SERVED: Final = frozenset({OK, Status.NO_REPLY_EXPECTED})
 INTERNAL: Final = (".svc", ".svc.cluster.local", ".cluster.local")
-"""Ends of names that only resolve within a Kubernetes cluster."""
+"""Suffixes of host names that resolve only inside a Kubernetes cluster."""
 ADDRESSES: Final = 64
-"""Most unusable addresses of a client that are remembered."""
+"""Maximum number of unusable addresses of a client that are remembered."""
 CLUSTERS: Final = 8
-"""Most cluster ids of an address that are remembered."""
+"""Maximum number of cluster ids of an address that are remembered."""
 LATELY: Final = 16
-"""Most Metadata responses that are remembered of a client that cannot use its addresses."""
+"""Maximum number of Metadata responses that are remembered for a client that cannot use its addresses."""
 CONNECTIONS: Final = 5_000
-"""Most connections of a broker whose last activity is remembered."""
+"""Maximum number of connections of a broker whose last activity is remembered."""
 APART: Final = 5 * SECOND
-"""Connections that end closer together end for one reason, such as a restart."""
+"""Connections that end within this time of each other count as ended for one reason, such as a restart."""
 TIMERS: Final = {240: "an Azure load balancer", 350: "an AWS network load balancer", 600: "connections.max.idle.ms"}
-"""Seconds after which idle connections are dropped, and where this is the default."""
+"""Common idle timeouts in seconds, with the device or service that has it as default."""
 
 Ip = IPv4Address | IPv6Address
 
@@ -54,9 +54,9 @@ def _ip(text: str) -> Ip | None:
 
 
 def misfit(host: str, peer: str, broker: str) -> str | None:
-    """Why a client cannot use the advertised host `host`; None if it can, as far as addresses tell.
+    """The reason why a client cannot use the advertised `host`; None if the addresses do not show one.
 
-    `peer` is the client's address, `broker` that of the broker that it has reached.
+    `peer` is the client's address, `broker` the address of the broker that the client has reached.
     """
     client, name = _ip(peer), host.lower().rstrip(".")
     if client is None:
@@ -74,14 +74,14 @@ def misfit(host: str, peer: str, broker: str) -> str | None:
 
 
 class Leak(Analyzer):
-    """One client: addresses that it cannot use, until it does more than to bootstrap."""
+    """For one client, finds advertised addresses that it cannot use, until it does more than bootstrap."""
 
     __slots__ = ("_bad", "_context", "_due", "_first", "_lately")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._bad: dict[str, str] = {}
-        """Why the client cannot use an advertised address."""
+        """By advertised address, the reason why the client cannot use it."""
         self._first: facts.At | None = None
         """The response with the first of these addresses."""
         self._lately: list[facts.At] = []
@@ -146,7 +146,7 @@ class Leak(Analyzer):
 
 
 class Passed(Analyzer):
-    """One client: addresses of brokers that kproxy let pass, with which the client bypasses it."""
+    """For one client, finds brokers' own addresses that kproxy let pass, so that the client bypasses kproxy."""
 
     __slots__ = ("_context", "_count")
 
@@ -175,14 +175,14 @@ class Passed(Analyzer):
 
 
 class NoBrokers(Analyzer):
-    """One client: Metadata that names topics but no broker."""
+    """For one client, finds Metadata responses that name topics but no broker."""
 
     __slots__ = ("_context", "_count", "_first", "_late", "_latest")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._first: facts.At | None = None
-        """The first such response since the last one with brokers."""
+        """The first such response since the last response with brokers."""
         self._latest: facts.At | None = None
         self._count = 0
         self._late = False
@@ -229,14 +229,14 @@ class NoBrokers(Analyzer):
 
 
 class Switched(Analyzer):
-    """One broker's address: the clusters that answer there."""
+    """For one broker address, finds changes of the cluster that answers there."""
 
     __slots__ = ("_context", "_seen")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._seen: dict[str, tuple[int, facts.At]] = {}
-        """For each cluster id, the number of responses and the latest."""
+        """For each cluster id, number of responses and the latest response."""
 
     def feed(self, fact: facts.ClusterView) -> None:
         if not fact.cluster:
@@ -263,7 +263,7 @@ class Switched(Analyzer):
 
 
 class Drop(NamedTuple):
-    """The end of an idle connection, after `idle` nanoseconds; `asked`: a request went unanswered."""
+    """The end of an idle connection, after `idle` nanoseconds; `asked` is True if a request remained unanswered."""
 
     at: facts.At
     idle: int
@@ -271,7 +271,7 @@ class Drop(NamedTuple):
 
 
 class IdleDrop(Analyzer):
-    """One broker's address: connections that do not survive a pause."""
+    """For one broker address, finds connections that do not survive a pause."""
 
     __slots__ = ("_active", "_asked", "_context", "_drops", "_survived")
 
@@ -280,10 +280,10 @@ class IdleDrop(Analyzer):
         self._active: dict[int, facts.At] = {}
         """The latest exchange of each connection."""
         self._asked: dict[int, Drop] = {}
-        """For each connection, the request after a pause that had no answer."""
+        """For each connection, the first request after a pause, while it is unanswered."""
         self._drops: deque[Drop] = deque(maxlen=64)
         self._survived = 0
-        """The longest pause after which a connection still worked."""
+        """The longest pause in nanoseconds after which a connection still worked."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.Closed):
@@ -342,7 +342,7 @@ class IdleDrop(Analyzer):
 
 
 def _evidence(drop: Drop) -> Evidence:
-    what = "no answer to the first request" if drop.asked else "reset"
+    what = "no response to the first request" if drop.asked else "reset"
     return at_evidence(drop.at, "trigger", f"{what} after {drop.idle / SECOND:.1f} s without traffic")
 
 

@@ -1,4 +1,4 @@
-"""What administrators delete or change: who did it, and when."""
+"""Reports what administrators delete or change, who did it and when."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kproxy.decoders.schema import errors
 
 DESTRUCTIVE = "admin.destructive"
 SHOWN: Final = 5
-"""Most names in the text of a finding."""
+"""Maximum number of names in the text of a finding."""
 
 
 class Changes(Analyzer):
-    """One client: its successful requests that delete or change something, by kind."""
+    """For one client, collects its successful requests that delete or change something, by kind."""
 
     __slots__ = ("_context", "_counts", "_names")
 

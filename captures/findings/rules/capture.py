@@ -1,4 +1,4 @@
-"""Whether the capture holds what other rules rest on."""
+"""Reports what the capture lacks, because other rules depend on it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST = 20_000
 
 
 class CaptureHealth(Analyzer):
-    """Counts what is missing; reports once, when the capture ends."""
+    """Counts missing bytes; reports them once, when the capture ends."""
 
     __slots__ = ("_codes", "_context", "_damaged", "_evidence", "_seen")
 

@@ -1,4 +1,4 @@
-"""How clients use connections, commits, acknowledgements and quotas."""
+"""Finds costly use of connections, commits, acknowledgements and batches by clients."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ ID_RETRY = "join.id_retry"
 LOST_ID = "group.abandoned_member_id"
 MINUTE: Final = 60 * SECOND
 TOGETHER: Final = 2 * SECOND
-"""A client opens its connections within so many nanoseconds."""
+"""Connections that a client opens within this time, in nanoseconds, count as its start."""
 SHARE: Final = 3
-"""Connections to one broker that one client opens at its start: bootstrap, data, coordinator."""
+"""Number of connections to one broker that a client may open at its start: bootstrap, data, coordinator."""
 ENDED: Final = 1_000
-"""Most short-lived clients of one name within a minute that are counted."""
+"""Maximum number of short-lived clients of one name within a minute that are counted."""
 CONNECTIONS: Final = 20_000
 NAMES: Final = 5_000
-"""Most names of clients that are remembered."""
+"""Maximum number of names of clients that are remembered."""
 WEAK_ACKS: Final = frozenset({0, 1})
 EVERY: Final = 100
-"""Requests between two reports of one finding, as reports cost time."""
+"""Number of requests between two reports of one finding, because reports cost time."""
 COMMITTERS: Final = 500
-"""Most members of a group whose commits are counted."""
+"""Maximum number of members of a group whose commits are counted."""
 PARTITIONS: Final = 1_000
-"""Most partitions of a member whose last commit is remembered."""
+"""Maximum number of partitions of a member whose last commit is remembered."""
 ISSUED: Final = 500
-"""Most member ids of a group that wait for their first use."""
+"""Maximum number of member ids of a group that wait for their first use."""
 MEMBER_ID_REQUIRED: Final = 79
 _DIGITS: Final = re.compile(r"[0-9a-fA-F]{8,}|\d+")
 _COMMON: Final = re.compile(
     r"|rdkafka|sarama|kgo|kafkajs|kafka-go.*|kafka-python.*|console-.*|(adminclient|producer)-\d+|consumer-.*-\d+"
 )
-"""Client ids that programs have unless somebody names them: several programs of a host may share one."""
+"""Default client ids of libraries: several programs on a host may share one of these."""
 
 
 class Instance:
-    """One producer, consumer or admin client, from its first connection until all are closed."""
+    """A producer, consumer or admin client, from its first connection until all its connections are closed."""
 
     __slots__ = ("began", "brokers", "connections", "first", "name", "partial", "work")
 
@@ -68,7 +68,7 @@ class Instance:
         """Number of connections to each broker so far."""
         self.work = False
         self.partial = False
-        """Something of it is not in the capture."""
+        """Whether the capture lacks a part of it."""
 
 
 class Ended(NamedTuple):
@@ -78,7 +78,7 @@ class Ended(NamedTuple):
 
 
 class Instances(Analyzer):
-    """All clients: how many come and go, and how many connections they hold."""
+    """For all clients, counts how many come and go, and how many connections each holds."""
 
     __slots__ = ("_busy", "_connections", "_context", "_ended", "_newest", "_working")
 
@@ -86,12 +86,12 @@ class Instances(Analyzer):
         self._context = context
         self._connections: dict[int, Instance] = {}
         self._newest: dict[tuple[str, str], Instance] = {}
-        """For each client id without its digits and host, the instance that began last."""
+        """The newest instance, by host and client id without digits."""
         self._ended: dict[tuple[str, str], list[Ended]] = {}
         self._working: dict[int, tuple[str, str, str]] = {}
-        """Client id, host and broker of each open connection that does work."""
+        """(client id, host, broker) of each open connection over which a client works."""
         self._busy: dict[tuple[str, str, str], int] = {}
-        """Number of such connections."""
+        """Number of these connections, by (client id, host, broker)."""
 
     def feed(self, fact: Any) -> None:
         at = fact.at
@@ -179,7 +179,7 @@ class Instances(Analyzer):
 
 
 class Committing:
-    """Commits of a member within a minute."""
+    """The commits of a member within a minute."""
 
     __slots__ = ("advance", "began", "count", "exchange", "offsets")
 
@@ -195,7 +195,7 @@ class Committing:
 
 
 class CommitStorm(Analyzer):
-    """One group: members that commit nearly every record."""
+    """For one group, finds members that commit nearly every record."""
 
     __slots__ = ("_context", "_members")
 
@@ -253,7 +253,7 @@ class Weak:
 
 
 class WeakAcks(Analyzer):
-    """One client: Produce requests that do not wait for all in-sync replicas."""
+    """For one client, counts Produce requests that do not wait for all in-sync replicas."""
 
     __slots__ = ("_context", "_first", "_many", "_told", "_weak")
 
@@ -298,7 +298,7 @@ class WeakAcks(Analyzer):
 
 
 class TinyBatches(Analyzer):
-    """One client: many Produce requests with next to nothing in them."""
+    """For one client, finds many Produce requests with very few and small records."""
 
     __slots__ = ("_began", "_context", "_count", "_records", "_size")
 
@@ -339,16 +339,16 @@ class TinyBatches(Analyzer):
 
 
 class MemberIds(Analyzer):
-    """One group: member ids that the coordinator issues, and what clients do with them (KIP-394)."""
+    """For one group, checks how clients use the member ids that the coordinator issues (KIP-394)."""
 
     __slots__ = ("_asks", "_context", "_issued", "_joined")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._asks: dict[int, tuple[int, facts.At]] = {}
-        """For each connection, how often in a row it joined without the id that it was given, and the first time."""
+        """For each connection, the first time and the number of consecutive joins without the issued member id."""
         self._issued: dict[str, facts.At] = {}
-        """For each member id that is not used yet, the response that issued it."""
+        """For each member id that is still unused, the response that issued it."""
         self._joined: dict[int, tuple[facts.At, str]] = {}
         """The latest successful join of each connection, and its member id."""
 
@@ -404,7 +404,7 @@ class MemberIds(Analyzer):
             return
         self._context.report(
             ID_RETRY,
-            at_evidence(first, "baseline", "JoinGroup without a member id, as the first one is"),
+            at_evidence(first, "baseline", "JoinGroup without a member id, as in a first join"),
             at_evidence(at, "trigger", f"JoinGroup without a member id, {count} times in a row"),
             numbers={"group": fact.group, "client": at.client, "count": count},
             impact=Impact("requests", count),

@@ -1,4 +1,4 @@
-"""Batches that are not compressed, or that brokers compress anew."""
+"""Finds batches that are not compressed, and batches that brokers compress again."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ MINUTE: Final = 60 * SECOND
 TOPICS: Final = 1_000
 LIBRDKAFKA: Final = re.compile(r"librdkafka[ -]v?(\d{1,4})\.(\d{1,4})\.(\d{1,4})")
 FIXED: Final = (2, 11, 1)
-"""Before this release librdkafka compresses nothing if the broker's lowest version of Produce is beyond 0."""
+"""First release of librdkafka that compresses even if the broker's lowest version of Produce is above 0."""
 RECORD_BATCHES: Final = 3
-"""Versions of Produce from this one on carry batches of magic 2."""
+"""First version of Produce with batches of magic 2."""
 
 
 class Plain:
-    """What a client sends to a topic without compression."""
+    """The uncompressed batches that a client sends to a topic."""
 
     __slots__ = ("minute", "packed", "sample", "size", "tried", "wasted")
 
     def __init__(self) -> None:
         self.minute = 0
-        """Number of the present minute, and the bytes sent in it."""
+        """Number of the present minute since the epoch, and bytes sent in it."""
         self.size = 0
         self.tried = self.packed = 0.0
-        """Bytes of the samples, and of what LZ4 would make of them."""
+        """Bytes of the samples, uncompressed and compressed with LZ4."""
         self.sample: facts.Sample | None = None
         self.wasted = 0.0
 
 
 class Uncompressed(Analyzer):
-    """One client: batches without compression, in topics whose records would shrink."""
+    """For one client, finds uncompressed batches of topics whose records would shrink."""
 
     __slots__ = ("_cannot", "_context", "_topics")
 
@@ -46,7 +46,7 @@ class Uncompressed(Analyzer):
         self._context = context
         self._topics: dict[str, Plain] = {}
         self._cannot: str | None = None
-        """The version of librdkafka that compresses nothing with this broker."""
+        """The client's version of librdkafka, if that version compresses nothing with this broker."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.Offered):
@@ -83,7 +83,7 @@ class Uncompressed(Analyzer):
         plain.size += fact.size
 
     def _judge(self, plain: Plain) -> None:
-        """Report a minute with much that would shrink."""
+        """Report a minute in which many bytes would have shrunk."""
         sample = plain.sample
         if sample is None or not plain.packed or plain.size < self._context.limit(UNCOMPRESSED, "bytes"):
             return
@@ -114,7 +114,7 @@ CANNOT: Final = (
 
 
 class Recoded(Analyzer):
-    """One topic: batches that its consumers get in another form than its producers sent them in."""
+    """For one topic, finds batches that consumers get in another codec or format than the producer's."""
 
     __slots__ = ("_context", "_counts")
 
@@ -148,7 +148,7 @@ class Recoded(Analyzer):
 
 DOWN: Final = (
     "The consumer asks with an old version of Fetch (before v4), and the broker converts batches to the format that it "
-    "knows, for each answer anew."
+    "knows, for each response anew."
 )
 
 ANALYSES = (

@@ -1,4 +1,4 @@
-"""What is spoken on connections, and whether requests and responses fit."""
+"""Finds connections with other protocols than Kafka, and responses that do not match the requests."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ BEGINNINGS: Final = {
     b"PROX": "the PROXY protocol",
     b"\r\n\r\n": "the PROXY protocol",
 }
-"""Protocols by their first four bytes."""
+"""Protocols other than Kafka by the first four bytes of a connection."""
 ALERT: Final = 7
-"""Size of a TLS alert: with at most so many bytes no broker has taken part in a handshake."""
+"""Size of a TLS alert: a broker that sent no more bytes than this has taken no part in a handshake."""
 SUSPECTS: Final = 256
-"""Most connections that wait for the proof that their broker speaks Kafka without TLS."""
+"""Maximum number of connections that are held until it is known whether their broker speaks Kafka without TLS."""
 
 
 class WrongProtocol(Analyzer):
-    """One broker's address: who came with other bytes than Kafka's.
+    """For one broker address, finds clients whose first bytes are not Kafka's.
 
-    What came is reported once another connection has shown that Kafka is spoken here without TLS.
+    They are reported once another connection has shown that this address speaks Kafka without TLS.
     """
 
     __slots__ = ("_answers", "_context", "_counts", "_silent", "_suspects", "_tls")
@@ -69,7 +69,7 @@ class WrongProtocol(Analyzer):
             self._keep(self._silent, fact)
 
     def close(self) -> None:
-        """Brokers that answered nobody: several silent closes mean that they expect TLS, or SASL."""
+        """Several connections closed without a response mean that the broker expects TLS or SASL."""
         ends = ((one, self._context.closed(one.at.connection)) for one in self._silent.values())
         silent = [
             one
@@ -81,7 +81,7 @@ class WrongProtocol(Analyzer):
         at = silent[0].at
         self._context.report(
             WRONG_PROTOCOL,
-            *(at_evidence(one.at, "trigger", "ApiVersions request, closed without an answer") for one in silent),
+            *(at_evidence(one.at, "trigger", "ApiVersions request, closed without a response") for one in silent),
             numbers={
                 "peer": at.peer, "what": "Kafka without TLS", "broker": at.broker, "connections": len(silent),
                 "broker_bytes": 0,
@@ -145,7 +145,7 @@ def _quick(end: facts.Closed, limit_ms: float) -> bool:
 
 
 class Order(Analyzer):
-    """One connection: responses that fit no request, or not the next one."""
+    """For one connection, finds responses without a request, and responses out of order."""
 
     __slots__ = ("_context", "_evidence", "_last", "_troubles", "_unanswered")
 

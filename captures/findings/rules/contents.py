@@ -1,4 +1,4 @@
-"""What producers put into records: timestamps, sizes, payloads with and without the id of a schema."""
+"""Finds unusual content of records: timestamps, sizes, payloads with and without a schema id."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ CLIENTS: Final = 5_000
 TOPICS: Final = 1_000
 DAY_MS: Final = 86_400_000
 UNITS: Final = (("seconds", 1_000.0), ("microseconds", 1e-3), ("nanoseconds", 1e-6))
-"""Units that are taken for milliseconds, and by what a timestamp in them is multiplied."""
+"""(unit that producers mistake for milliseconds, factor that converts timestamps in it to milliseconds)."""
 IDS: Final = 256
-"""Most ids of schemas that are remembered for a topic."""
+"""Maximum number of schema ids that are remembered for a topic."""
 MINUTE: Final = 60 * SECOND
 RAW_SHARE: Final = 0.05
-"""Below this share of values without an id, a topic's values have ids."""
+"""If less than this share of a topic's values lack a schema id, all its values are expected to have one."""
 LARGE_BATCH: Final = 4_096
-"""Bytes of a compressed batch from which on it should shrink."""
+"""Size in bytes from which on a compressed batch is expected to be smaller than its records."""
 
 
 class Clock:
-    """How a client's timestamps compare with the capture's."""
+    """A client's timestamps compared with the capture's times."""
 
     __slots__ = ("counts", "right", "skew")
 
     def __init__(self) -> None:
         self.right = 0
-        """Number of samples in line with the capture, and of those of each kind that are not."""
+        """Number of samples whose timestamps match the capture's, and number of samples by kind of mismatch."""
         self.counts: dict[str, int] = {}
         self.skew = 0
         """The latest difference in milliseconds."""
 
 
 class Clocks(Analyzer):
-    """The cluster: for each producer, how far its timestamps are from the capture's."""
+    """For the whole cluster, compares each producer's timestamps with the capture's times."""
 
     __slots__ = ("_clients", "_context")
 
@@ -79,7 +79,7 @@ class Clocks(Analyzer):
         self._report(fact, what, clock)
 
     def _kind(self, newest: int, asked: int) -> str | None:
-        """What is wrong with a timestamp."""
+        """The kind of mismatch of a timestamp."""
         for unit, factor in UNITS:
             if abs(newest * factor - asked) <= DAY_MS:
                 return f"are in {unit} instead of milliseconds"
@@ -88,7 +88,7 @@ class Clocks(Analyzer):
         return BEHIND if asked - newest > self._context.limit(CLOCK, "behind_ms") else None
 
     def _is_of_capture(self, client: str, clock: Clock) -> bool:
-        """Whether other producers differ by as much: then the clock of the capture is wrong."""
+        """Whether other producers differ by as much, so that the capture's clock is wrong."""
         others = [one for name, one in self._clients.items() if name != client]
         if any(one.right for one in others):
             return False
@@ -130,19 +130,19 @@ def _duration(ms: int) -> str:
 
 
 class Totals:
-    """Sums over the samples of a client's topic."""
+    """Sums over the samples that a client sent to a topic."""
 
     __slots__ = ("header_bytes", "key_bytes", "packed", "plain", "read", "samples", "unpacked")
 
     def __init__(self) -> None:
         self.read = self.plain = self.key_bytes = self.header_bytes = 0
         self.samples = self.packed = 0
-        """Number of large compressed batches, and their bytes."""
+        """Number of large compressed batches among the samples, and their bytes."""
         self.unpacked = 0.0
 
 
 class Sizes(Analyzer):
-    """One client: records, keys and headers that are large, and batches that compression does not shrink."""
+    """For one client, finds large records, keys and headers, and batches that compression does not shrink."""
 
     __slots__ = ("_context", "_counts", "_topics")
 
@@ -210,7 +210,7 @@ CODEC: Final = "The payloads are compressed or encrypted already: the codec cost
 
 
 class Schemas(Analyzer):
-    """One topic: ids of schemas at the beginning of its values."""
+    """For one topic, collects the schema ids at the beginning of its values."""
 
     __slots__ = ("_context", "_first", "_framed", "_ids", "_raw", "_samples")
 
@@ -220,7 +220,7 @@ class Schemas(Analyzer):
         self._framed = self._raw = 0
         self._ids: dict[int, None] = {}
         self._samples: dict[bool, facts.At] = {}
-        """The latest sample with ids, and that without."""
+        """The latest sample with schema ids, and the latest one without."""
 
     def feed(self, fact: facts.Sample) -> None:
         framed, raw = fact.content.framed, fact.content.raw

@@ -1,4 +1,4 @@
-"""The controller of ZooKeeper mode: who it is, and how often that changes."""
+"""Finds changes of the controller in ZooKeeper mode."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ STALE: Final = 11
 """STALE_CONTROLLER_EPOCH."""
 BROKERS: Final = 5_000
 CHANGES: Final = 100
-"""Most changes that are remembered."""
+"""Maximum number of changes that are remembered."""
 LEAVING: Final = 1_000
 SCOPE: Final = Scope("cluster", "controller")
 
 
 class Seen:
-    """The controller that one broker names in Metadata: the present one, and a new one until it is confirmed."""
+    """The controller that a broker names in Metadata: the present one, and a new one until it is confirmed."""
 
     __slots__ = ("controller", "new")
 
@@ -40,24 +40,24 @@ class Seen:
 
 
 class Controllers(Analyzer):
-    """The cluster: changes of the controller."""
+    """For the whole cluster, finds changes of the controller."""
 
     __slots__ = ("_changes", "_context", "_latest", "_leaving", "_refused", "_seen", "_told", "_views", "_zookeeper")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._latest: dict[str, facts.ControlRequest] = {}
-        """For each broker the first request of the controller with the newest epoch."""
+        """For each broker, the first request of the controller with the newest epoch."""
         self._told: dict[int, None] = {}
-        """Epochs whose beginning was reported: each controller tells all brokers."""
+        """Epochs that were reported already, because each controller contacts all brokers."""
         self._changes: list[facts.At] = []
-        """Changes that nobody asked for."""
+        """Changes of the controller without a controlled shutdown."""
         self._leaving: dict[int, int] = {}
-        """When brokers asked for a controlled shutdown."""
+        """By broker, the time of its request for a controlled shutdown."""
         self._refused: dict[tuple[int, int], list[facts.At]] = {}
-        """The first and the latest refusal of each controller and epoch."""
+        """The first and the latest refusal, by controller and epoch."""
         self._zookeeper: dict[str, None] = {}
-        """Brokers of ZooKeeper mode: their ApiVersions offer LeaderAndIsr."""
+        """Brokers in ZooKeeper mode: their ApiVersions response offers LeaderAndIsr."""
         self._seen: dict[str, Seen] = {}
         self._views: list[facts.At] = []
         """Changes in Metadata."""
@@ -81,13 +81,13 @@ class Controllers(Analyzer):
         before = self._latest.setdefault(fact.at.broker, fact)
         old, new = sorted((before, fact), key=lambda one: one.epoch)
         remember(self._latest, fact.at.broker, new, BROKERS)
-        # What a connection says whose beginning is not in the capture may come late.
+        # Messages of a connection whose beginning is not in the capture may be late.
         if old.epoch < new.epoch and old.at.time < new.at.time and new.epoch not in self._told:
             remember(self._told, new.epoch, None, CHANGES)
             self._change(old.controller, new)
 
     def _change(self, before: int, fact: facts.ControlRequest) -> None:
-        """A controller of a newer epoch speaks to a broker."""
+        """Called when a controller with a newer epoch sends a request to a broker."""
         left = self._leaving.get(before, 0)
         planned = left > 0 and fact.at.time - left <= self._context.limit(CHURN, "planned_ms") * MILLISECOND
         how = f"node {before} {'is shut down' if planned else 'failed, or lost its session with ZooKeeper'}"
@@ -104,7 +104,7 @@ class Controllers(Analyzer):
             self._changes = self._count(self._changes, fact.at, Severity.WARN, "the controller changed")
 
     def _refuse(self, fact: facts.ControlRequest) -> None:
-        """A broker refuses a controller that has a successor."""
+        """Called when a broker refuses a controller that has a successor."""
         key = fact.controller, fact.epoch
         refused = self._refused.get(key, [])
         refused.append(fact.at)
@@ -123,7 +123,7 @@ class Controllers(Analyzer):
         )
 
     def _view(self, at: facts.At, controller: int) -> None:
-        """A broker of ZooKeeper mode names the controller; a new one counts when it is named twice."""
+        """Called when a broker in ZooKeeper mode names the controller; a new one counts once it is named twice."""
         seen = self._seen.get(at.broker)
         if seen is None:
             remember(self._seen, at.broker, Seen(controller), BROKERS)
@@ -134,7 +134,7 @@ class Controllers(Analyzer):
         else:
             seen.controller, seen.new = controller, None
             if not self._views or at.broker == self._views[-1].broker:
-                # Other brokers tell of the same changes.
+                # Other brokers report the same changes.
                 self._views = self._count(self._views, at, Severity.NOTE, "Metadata names another controller")
 
     def _count(self, changes: list[facts.At], at: facts.At, severity: Severity, note: str) -> list[facts.At]:

@@ -1,4 +1,4 @@
-"""Groups and transactions whose coordinator moves or does not answer."""
+"""Finds groups and transactions whose coordinator moves or does not answer."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ LOADING: Final = 14
 NOT_AVAILABLE: Final = 15
 NOT_COORDINATOR: Final = 16
 SAME_MOVE: Final = 60 * SECOND
-"""NOT_COORDINATOR, and a new answer of FindCoordinator within this time, are one move."""
+"""NOT_COORDINATOR and a FindCoordinator response with another node within this time are one move; nanoseconds."""
 MOVES: Final = 64
-"""Most moves of one coordinator that are remembered."""
+"""Maximum number of moves of one coordinator that are remembered."""
 WINDOW: Final = 600 * SECOND
 BEFORE: Final = 30 * SECOND
 """A broker moves its coordinators away at most so long before it closes its connections."""
 AFTER: Final = 15 * SECOND
 """Clients learn of a new coordinator at most so long after the old one closed its connections."""
 NAMES: Final = 10_000
-"""Most groups and transactional ids that are remembered."""
+"""Maximum number of groups and transactional ids that are remembered."""
 Subject: TypeAlias = tuple[str, str]
-"""The kind of a coordinator (group, transaction, share), and the name of the group or transactional id."""
+"""(kind of coordinator: group, transaction or share; group id or transactional id)."""
 
 
 class Move(NamedTuple):
@@ -51,27 +51,27 @@ class Move(NamedTuple):
 
 
 class Seat:
-    """What is known of one group's, or transactional id's, coordinator."""
+    """The known state of the coordinator of a group or transactional id."""
 
     __slots__ = ("address", "broker", "loading", "missing", "moved", "moves", "node", "since")
 
     def __init__(self) -> None:
         self.broker = ""
-        """Who answered as the coordinator last, since when."""
+        """The broker that last answered as the coordinator, and the time since when it has done so."""
         self.since = 0
         self.node: int | None = None
-        """What FindCoordinator answered last."""
+        """The node id in the latest FindCoordinator response."""
         self.address = ""
         self.moved: int | None = None
         """When NOT_COORDINATOR told of a move, until FindCoordinator answers another node."""
         self.moves: list[Move] = []
         self.loading: facts.At | None = None
         self.missing: facts.At | None = None
-        """The first answer of an unbroken row with this error."""
+        """The first of consecutive responses with COORDINATOR_NOT_AVAILABLE."""
 
 
 class Exodus:
-    """Coordinators that left a broker, or wait for it, at about the same time."""
+    """Coordinators that moved away from a broker, or are unavailable there, at about the same time."""
 
     __slots__ = ("begun", "last", "names")
 
@@ -82,7 +82,7 @@ class Exodus:
 
 
 class Coordinators(Analyzer):
-    """The cluster: coordinators of groups and transactional ids that move, load, or are not there."""
+    """For the whole cluster, finds coordinators that move, load, or are unavailable."""
 
     __slots__ = ("_context", "_due", "_exoduses", "_seats", "_stops")
 
@@ -93,7 +93,7 @@ class Coordinators(Analyzer):
         """Coordinators that moved often, and when it is known which of these brokers were stopped."""
         self._seats: dict[Subject, Seat] = {}
         self._exoduses: dict[tuple[str, str], Exodus] = {}
-        """By what happened, and the broker's address."""
+        """By kind of event and the broker's address."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.Coordinator):
@@ -251,7 +251,7 @@ COORDINATOR_CAUSES: Final = {
     "missing": "The partition of __consumer_offsets or __transaction_state has no leader, or the topic cannot be "
     "created (offsets.topic.replication.factor above the number of brokers).",
 }
-"""The cause, by what happened; else it is the table's."""
+"""The cause by kind of event; other events have the cause in the table."""
 
 
 ANALYSES = (

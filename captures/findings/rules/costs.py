@@ -1,4 +1,4 @@
-"""Traffic that costs more than it must: between racks, and for metadata."""
+"""Finds traffic that costs more than necessary: fetches across racks, and large or frequent metadata."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PARTITIONS: Final = 100_000
 NODES: Final = 10_000
 CONNECTIONS: Final = 1_000
 FIRST_RACK: Final = 11
-"""From this version on a Fetch can name the client's rack."""
+"""First version of Fetch that can name the client's rack."""
 
 
 class Fetching:
@@ -30,7 +30,7 @@ class Fetching:
     def __init__(self, at: facts.At, first: float) -> None:
         self.at = at
         self.size = self.across = 0
-        """Bytes in all, and bytes that another rack than the client's served though its own has a replica."""
+        """Bytes in all, and bytes that came from another rack although the client's own rack has a replica."""
         self.racks: set[str] = set()
         self.preferred = False
         self.next = first
@@ -38,7 +38,7 @@ class Fetching:
 
 
 class CrossRack(Analyzer):
-    """All consumers: from which racks they fetch."""
+    """For all consumers, counts the bytes that they fetch from each rack."""
 
     __slots__ = ("_addresses", "_clients", "_context", "_least", "_racks", "_replicas")
 
@@ -46,7 +46,7 @@ class CrossRack(Analyzer):
         self._context = context
         self._least = context.limit(RACK, "mebibytes") * MEBIBYTE
         self._racks: dict[int, str] = {}
-        """The rack of each node that has one."""
+        """The rack of each node, by node id; nodes without a rack are absent."""
         self._addresses: dict[str, int] = {}
         self._replicas: dict[tuple[str, int], tuple[int, tuple[int, ...]]] = {}
         """The leader and the in-sync replicas of each partition."""
@@ -88,14 +88,14 @@ class CrossRack(Analyzer):
             client.next *= 2
 
     def _report(self, client: Fetching, fact: facts.FetchedFrom) -> bool:
-        """Whether there is something to tell of a client."""
+        """Report a client that fetches across racks; returns False if it does not."""
         at = fact.at
         if client.preferred or (fact.rack and client.across < self._context.limit(RACK, "share") * client.size):
             return False
         if not fact.rack and len(client.racks) < 2:
             return False
         if fact.rack:
-            why = f"it names its rack {fact.rack}, where {client.across // MEBIBYTE} MiB of it have a replica"
+            why = f"it names its rack {fact.rack}, which has replicas of {client.across // MEBIBYTE} MiB of these"
         elif at.version < FIRST_RACK:
             why = f"Fetch v{at.version} of its library cannot name a rack"
         else:
@@ -119,7 +119,7 @@ class CrossRack(Analyzer):
 
 
 class HeavyMetadata(Analyzer):
-    """One client: how much metadata it reads, and how often."""
+    """For one client, measures how much metadata it reads, and how often."""
 
     __slots__ = ("_began", "_bytes", "_context", "_counts", "_kibibytes", "_large", "_mebibytes", "_rate", "_times")
 
@@ -133,11 +133,11 @@ class HeavyMetadata(Analyzer):
         self._rate = context.limit(HEAVY, "rate")
         self._began = 0
         self._bytes = 0
-        """Bytes of answers about all topics since `_began`."""
+        """Bytes of the responses about all topics since `_began`."""
         self._large: deque[int] = deque(maxlen=self._times)
-        """When the latest large answers came."""
+        """Times of the latest large responses."""
         self._counts: dict[int, tuple[int, int]] = {}
-        """For each connection, the begin of its minute, and the requests in it."""
+        """For each connection, the start of the present minute, and the number of requests in it."""
 
     def feed(self, fact: facts.MetadataRead) -> None:
         at = fact.at

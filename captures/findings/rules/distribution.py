@@ -1,4 +1,4 @@
-"""How records are spread over the partitions of a topic: volumes, keys, partitioners."""
+"""Finds uneven distribution of records over the partitions of a topic: volumes, keys, partitioners."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ HOT = "partition.hot"
 SKEW = "key.skew"
 MIX = "key.partitioner_mix"
 PARTITIONS: Final = 10_000
-"""Most partitions of a topic that are remembered."""
+"""Maximum number of partitions of a topic that are remembered."""
 CLIENTS: Final = 64
-"""Most producers of a topic, or of a partition, that are remembered."""
+"""Maximum number of producers of a topic, or of a partition, that are remembered."""
 COUNTERS: Final = 64
-"""Keys that are counted at once (space-saving: the least frequent one gives way)."""
+"""Maximum number of keys that are counted at the same time (space-saving: the least frequent one is replaced)."""
 HOUR: Final = 3_600 * SECOND
 SHOWN: Final = 40
-"""Most bytes of a key that are shown."""
+"""Maximum number of bytes of a key that are shown."""
 SAME_KEYS: Final = 3
-"""Keys that two producers put into different partitions."""
+"""Number of keys that must differ in partition between two producers."""
 
 
 class Load:
-    """What a partition got within the window."""
+    """The batches and bytes that a partition received within the window."""
 
     __slots__ = ("at", "batches", "clients", "size")
 
@@ -38,7 +38,7 @@ class Load:
 
 
 class Hot(Analyzer):
-    """One topic: the bytes of its partitions within a window."""
+    """For one topic, finds a partition that receives far more bytes than the others."""
 
     __slots__ = ("_began", "_context", "_last", "_loads")
 
@@ -105,14 +105,14 @@ class Hot(Analyzer):
 
 
 class Skew(Analyzer):
-    """One topic: its most frequent keys within an hour, by samples."""
+    """For one topic, finds the most frequent keys within an hour, from samples."""
 
     __slots__ = ("_began", "_context", "_counts", "_errors", "_known", "_read", "_seen", "_total")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._known = 0
-        """Partitions by Metadata; `_seen` are those with records."""
+        """Number of partitions that Metadata names; `_seen` are the partitions with records."""
         self._seen: dict[int, None] = {}
         self._restart(0)
 
@@ -120,10 +120,10 @@ class Skew(Analyzer):
         self._began = time
         self._read = 0
         self._total = 0.0
-        """Records for which the samples stand."""
+        """Number of records that the samples stand for."""
         self._counts: dict[bytes, float] = {}
         self._errors: dict[bytes, float] = {}
-        """By how much each count may be too high."""
+        """Upper bound of the error of each key's count, by which the count may be too high."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.TopicView):
@@ -163,7 +163,7 @@ class Skew(Analyzer):
         if share < self._context.limit(SKEW, "share") or max(self._known, len(self._seen)) < 2:
             return
         if not any(one == key for one, _ in fact.content.keys):
-            return  # told with the next sample that has the key
+            return  # reported with the next sample that has the key
         at, text = fact.at, _key_text(key)
         self._context.report(
             SKEW,
@@ -191,7 +191,7 @@ def _key_text(key: bytes) -> str:
 
 
 class Mix(Analyzer):
-    """One topic: by which function of the key its producers choose partitions."""
+    """For one topic, finds producers that choose partitions by different functions of the key."""
 
     __slots__ = ("_clients", "_context", "_known", "_told")
 
@@ -207,7 +207,7 @@ class Mix(Analyzer):
         if isinstance(fact, facts.TopicView):
             if not fact.error and fact.partitions != self._known:
                 self._known = fact.partitions
-                self._clients.clear()  # the same key may go elsewhere from here on
+                self._clients.clear()  # from here on, the same key may go to another partition
             return
         client = fact.at.client
         if not self._known:

@@ -1,4 +1,4 @@
-"""How consumers fetch: sessions that brokers refuse, answers that are tiny, cut to a limit, or read twice."""
+"""Finds inefficient fetching: refused sessions, tiny responses, responses that are full, repeated fetches."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ BOUND = "fetch.size_bound"
 AGAIN = "fetch.refetch"
 MINUTE: Final = 60 * SECOND
 BROKERS: Final = 1_000
-"""Most brokers of a client that are remembered."""
+"""Maximum number of brokers of a client that are remembered."""
 CONNECTIONS: Final = 1_000
-"""Most connections of a client that are remembered."""
+"""Maximum number of connections of a client that are remembered."""
 PLACES: Final = 1_000
-"""Most partitions of a client that are remembered."""
+"""Maximum number of partitions of a client that are remembered."""
 LATEST: Final = 16
-"""Offsets of so many of a partition's latest answers with records are remembered."""
+"""Number of the latest responses with records of a partition whose offsets are remembered."""
 WAIT_MS: Final = 500
-"""The default of fetch.max.wait.ms: with it a client that waits for more sends two requests a second."""
+"""Default of fetch.max.wait.ms; a client whose Fetch waits that long sends two requests a second."""
 Place: TypeAlias = tuple[int, str, int]
-"""Connection, topic, partition."""
+"""(connection, topic, partition)."""
 
 
 class Asking(NamedTuple):
-    """Requests of a client to one broker that got no session: since when, how many, and how many partitions in all."""
+    """A client's failed requests to a broker for a fetch session: the first one, number, partitions in all."""
 
     first: facts.At
     number: int
@@ -48,18 +48,18 @@ class Asking(NamedTuple):
 
 
 class Sessions(Analyzer):
-    """One client: fetch sessions that each broker grants or refuses."""
+    """For one client, checks whether brokers grant its fetch sessions."""
 
     __slots__ = ("_context", "_lost", "_refused", "_total")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._refused: dict[str, Asking] = {}
-        """Requests in a row without a session, by broker."""
+        """By broker, the consecutive requests for a session that failed."""
         self._lost: dict[str, Asking] = {}
-        """Requests with a session that the broker does not know, within a minute, by broker."""
+        """By broker, requests within a minute with a session that the broker does not know."""
         self._total: dict[tuple[str, str], int] = {}
-        """Requests of each broker and reason that were reported."""
+        """By broker and reason, the number of requests that were reported."""
 
     def feed(self, fact: facts.FetchSession) -> None:
         broker = fact.at.broker
@@ -101,7 +101,7 @@ class Sessions(Analyzer):
 
 
 class TinyPolls(Analyzer):
-    """One client: many answers with next to nothing in them."""
+    """For one client, finds many responses with very few bytes."""
 
     __slots__ = ("_began", "_context", "_count", "_first", "_size", "_waits")
 
@@ -113,7 +113,7 @@ class TinyPolls(Analyzer):
         self._began = time
         self._count = self._size = 0
         self._waits = False
-        """Some request asks the broker to wait for more than one byte."""
+        """Whether a request has asked the broker to wait for more than one byte."""
         self._first: facts.At | None = None
 
     def feed(self, fact: facts.Fetched) -> None:
@@ -149,7 +149,7 @@ class TinyPolls(Analyzer):
 
 
 class Run:
-    """Answers of one broker to a client that came one right after the other."""
+    """Consecutive responses of a broker to a client that follow each other without a pause."""
 
     __slots__ = (
         "busy", "count", "first", "full", "lags", "last", "most", "oversized", "paused", "place", "size", "throttled",
@@ -159,13 +159,13 @@ class Run:
         self.first = self.last = first.at
         self.count = self.full = self.size = self.busy = self.paused = self.throttled = 0
         self.oversized = False
-        """An answer had one batch that is larger than the limit, so that the limit was not applied (KIP-74)."""
+        """Whether a response had a single batch that is larger than the limit, which does not apply to it (KIP-74)."""
         self.most = 0
-        """The limit that was reached, in bytes."""
+        """The size limit that was reached, in bytes."""
         self.place = ("", 0)
-        """The partition that reached it."""
+        """The partition that reached the limit."""
         self.lags: dict[tuple[str, int], tuple[int, int]] = {}
-        """The first and the latest lag of partitions that reached their limit."""
+        """The first and the latest lag of partitions that reached the limit."""
 
     def add(self, fact: facts.Fetched, share: float) -> None:
         self.last = fact.at
@@ -188,7 +188,7 @@ class Run:
 
 
 class SizeBound(Analyzer):
-    """One client: answers that are as large as the client allows, one after the other."""
+    """For one client, finds consecutive responses that are as large as its limits allow."""
 
     __slots__ = ("_context", "_full", "_runs")
 
@@ -245,7 +245,7 @@ class SizeBound(Analyzer):
 
 
 class Seen:
-    """Answers of a client within five minutes: bytes in all, and of those that it had got already."""
+    """Responses to a client within five minutes: bytes in all, and bytes that it had fetched before."""
 
     __slots__ = ("again", "began", "count", "examples", "size")
 
@@ -256,7 +256,7 @@ class Seen:
 
 
 class Refetches(Analyzer):
-    """One client: records that it fetches again on the same connection."""
+    """For one client, finds records that it fetches again over the same connection."""
 
     __slots__ = ("_context", "_offsets", "_seen")
 
@@ -266,7 +266,7 @@ class Refetches(Analyzer):
     def __init__(self, context: Context) -> None:
         self._context = context
         self._offsets: dict[Place, list[int]] = {}
-        """The fetch offsets of each partition's latest answers with records."""
+        """By partition, the fetch offsets of the latest responses with records."""
         self._seen: Seen | None = None
 
     def feed(self, fact: facts.Fetched) -> None:
@@ -323,7 +323,7 @@ LOST: Final = (
     "The broker has dropped the client's session: its cache of sessions is full of newer ones, it restarts again and "
     "again, or something between client and broker sends the requests of one session to several brokers."
 )
-"""The cause where the broker refuses a session that it had granted."""
+"""The cause if the broker refuses a session that it had granted."""
 
 ANALYSES = (
     Analysis(frozenset({REFUSED}), Key.CLIENT, (facts.FetchSession,), Sessions),

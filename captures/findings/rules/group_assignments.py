@@ -1,4 +1,4 @@
-"""How groups of consumers share partitions: members without any, and groups that could use the newer protocol."""
+"""Finds members of consumer groups without partitions, and groups that could use the newer rebalance protocol."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ from kproxy.decoders.plurals import counted
 IDLE = "group.idle_members"
 UPGRADE = "group.protocol_upgrade"
 MEMBERS: Final = 1_000
-"""Most members of a group that are remembered."""
+"""Maximum number of members of a group that are remembered."""
 GROUPS: Final = 5_000
 BROKERS: Final = 2_000
 JOINING: Final = frozenset({"join", "sync"})
 NEW: Final = 68
-"""ConsumerGroupHeartbeat, the request of the protocol of KIP-848."""
+"""API key of ConsumerGroupHeartbeat, the request of the protocol of KIP-848."""
 FEATURE: Final = "group.version"
-"""The feature that has to be finalized for it."""
+"""Name of the feature that must be finalized for the protocol of KIP-848."""
 EAGER: Final = frozenset({"range", "roundrobin", "sticky"})
-"""Kafka's assignors with which members give up all partitions in a rebalance."""
+"""Names of Kafka's eager assignors: their members give up all partitions in a rebalance."""
 MIGRATES: Final = "it has members of both, so it migrates"
-"""What is said of a group while it changes its protocol."""
+"""Text for a group with members of both protocols."""
 ASSIGNORS: Final = EAGER | {"cooperative-sticky"}
-"""Assignors of plain consumers; others (Kafka Streams, Schema Registry, one's own) cannot use the newer protocol."""
+"""Assignors of plain consumers; groups with others (Streams, Schema Registry, custom) cannot use the newer protocol."""
 
 
 class Share(NamedTuple):
-    """What a member has, and since when; `at` is of the exchange that says so."""
+    """The number of partitions of a member; `at` is the exchange that assigned them."""
 
     at: facts.At
     partitions: int
 
 
 class IdleMembers(Analyzer):
-    """One group: the number of partitions of each member, once an assignment has lasted for some time."""
+    """For one group, checks the number of partitions of each member, once an assignment has lasted a while."""
 
     __slots__ = ("_changed", "_context", "_members", "_protocol", "_shares", "_subscriptions", "_whole")
 
@@ -57,11 +57,11 @@ class IdleMembers(Analyzer):
         self._members: dict[str, facts.At] = {}
         """Each member's latest JoinGroup or SyncGroup."""
         self._protocol: str | None = None
-        """The assignor of the leader's plan, None in the protocol of KIP-848."""
+        """The assignor of the leader's assignment; None in the protocol of KIP-848."""
         self._whole = True
-        """The assignment names as many members as the group has."""
+        """Whether the assignment names as many members as the group has."""
         self._changed = 0
-        """When the assignment changed; 0 after it was judged."""
+        """Time (ns) at which the assignment changed; 0 once it was judged."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.Member):
@@ -88,10 +88,10 @@ class IdleMembers(Analyzer):
         if fact.subscription is not None:
             remember(self._subscriptions, fact.member, fact.subscription, MEMBERS)
         if fact.what == "join" and fact.kind == "classic":
-            self._shares.clear()  # a rebalance: what was assigned is over
+            self._shares.clear()  # a rebalance: the old assignment no longer holds
 
     def _plan(self, fact: facts.Assigned) -> None:
-        """A part of the leader's assignment, whose parts follow each other."""
+        """Take one part of the leader's assignment; the parts follow each other."""
         first = next(iter(self._shares.values()), None)
         if first is not None and first.at.exchange != fact.at.exchange:
             self._shares.clear()
@@ -166,14 +166,14 @@ class IdleMembers(Analyzer):
 
 
 class Joined(NamedTuple):
-    """A member joins again: its request, and the assignor that the group agreed on."""
+    """A repeated join of a member: its request, and the assignor that the group agreed on."""
 
     at: facts.At
     protocol: str
 
 
 class Upgrade(Analyzer):
-    """All groups: those that use the classic protocol at a broker that offers the newer one."""
+    """For all groups, finds those that use the classic protocol at a broker that offers the newer one."""
 
     __slots__ = ("_classic", "_context", "_joins", "_levels", "_longest", "_members", "_new", "_offered")
 
@@ -182,17 +182,17 @@ class Upgrade(Analyzer):
         self._offered: dict[str, bool] = {}
         """Whether each broker offers the newer protocol."""
         self._levels: dict[str, int] = {}
-        """The level of the feature at each broker."""
+        """The finalized level of the feature, by broker."""
         self._members: dict[tuple[str, str], None] = {}
-        """Members of a generation that is complete, by group and member id."""
+        """Members of a complete generation, by group and member id."""
         self._joins: dict[tuple[str, str], Joined] = {}
-        """Members that join again, until their SyncGroup is answered."""
+        """Repeated joins of members whose SyncGroup is not answered yet."""
         self._classic: dict[str, facts.At] = {}
         """The latest join of each group in the classic protocol."""
         self._new: dict[str, facts.At] = {}
         """The latest join of each group in the newer protocol."""
         self._longest: dict[str, tuple[int, int, int]] = {}
-        """For each group, its stops of `stop_ms` or more: how many, nanoseconds in all, the longest."""
+        """For each group, number of stops of at least `stop_ms`, their sum and maximum in nanoseconds."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.Member):
@@ -249,7 +249,7 @@ class Upgrade(Analyzer):
         self._report(fact.group, what, Severity.NOTE, joined.at, note, fact.at, lost)
 
     def _migrating(self, fact: facts.Member) -> None:
-        """Note a group that has members of both protocols, as it has while it changes."""
+        """Note a group with members of both protocols, as during a migration."""
         other = (self._classic if fact.kind == "consumer" else self._new).get(fact.group)
         if other is None or fact.at.time - other.time > self._context.limit(UPGRADE, "migration_ms") * MILLISECOND:
             return

@@ -1,4 +1,4 @@
-"""Members of groups: who stopped polling, who vanished, who has another's name."""
+"""Finds members of groups that stopped polling, that vanished, or that share an instance id."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ POLL_GAP = "group.poll_gap"
 VANISHED = "group.member_vanished"
 CLASH = "group.static_clash"
 JAVA_REASON: Final = "consumer poll timeout has expired"
-"""What the Java client gives as its reason (KIP-800)."""
+"""The reason that the Java client gives in LeaveGroup (KIP-800)."""
 REBALANCING: Final = frozenset({27})
 FENCED: Final = frozenset({82, 111})
 ILLEGAL: Final = frozenset({22, 25, 82, 110, 111, 113})
-"""Errors after which a member is none, or no longer with this id or generation."""
+"""Errors after which a client is no longer a member, or no longer with this id or generation."""
 
 
 class PollGap(Analyzer):
-    """One group: members that left by themselves, and came back on the same connection."""
+    """For one group, finds members that left by themselves and joined again over the same connection."""
 
     __slots__ = ("_committed", "_context", "_counts", "_interval", "_joined", "_left", "_polled")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._polled: dict[str, int] = {}
-        """When each member last sent what poll() makes it send: JoinGroup, SyncGroup, or an OffsetCommit of its own."""
+        """By member, time (ns) of its last JoinGroup, SyncGroup or OffsetCommit."""
         self._joined: dict[str, int] = {}
-        """When each member last sent JoinGroup or SyncGroup, which nothing but poll() sends."""
+        """By member, time (ns) of its last JoinGroup or SyncGroup, which only poll() sends."""
         self._committed: dict[str, int] = {}
-        """When each member last committed, be it automatically."""
+        """By member, time (ns) of its last commit, automatic commits included."""
         self._interval: dict[str, int] = {}
         self._left: dict[int, facts.Member] = {}
-        """Members that left without a reason, by connection."""
+        """By connection, the member that left without a reason."""
         self._counts: dict[str, tuple[int, int]] = {}
-        """How often each client did it, and the nanoseconds that it was outside its group."""
+        """By client, the number of times it left, and the nanoseconds in all that it was outside its group."""
 
     def feed(self, fact: facts.Member) -> None:
         member, at = fact.member, fact.at
@@ -72,7 +72,7 @@ class PollGap(Analyzer):
             remember(self._interval, member, fact.rebalance_ms)
 
     def _came_back(self, left: facts.Member, joined: facts.At) -> None:
-        """A member left without a reason, and joined on the same connection."""
+        """Called when a member that left without a reason joins again over the same connection."""
         end = self._context.closed(left.at.connection)
         close = self._context.limit(POLL_GAP, "close_ms") * MILLISECOND
         interval, polled = self._interval.get(left.member), self._polled.get(left.member)
@@ -121,20 +121,20 @@ class PollGap(Analyzer):
 
 
 class _Heard:
-    """A member of the present generation."""
+    """A member of the present generation, and when its coordinator heard from it."""
 
     __slots__ = ("at", "instance", "session_ms", "time")
 
     def __init__(self, at: facts.At, session_ms: int, instance: str | None) -> None:
         self.at = at
         self.time = at.asked
-        """When the coordinator last heard of it."""
+        """Time (ns) at which the coordinator last heard from the member."""
         self.session_ms = session_ms
         self.instance = instance
 
 
 class Vanished(Analyzer):
-    """One classic group: members whose session ended when another learned of a rebalance."""
+    """For one classic group, finds members whose session ended just when another member learned of a rebalance."""
 
     __slots__ = ("_context", "_members", "_rebalancing")
 
@@ -142,7 +142,7 @@ class Vanished(Analyzer):
         self._context = context
         self._members: dict[str, _Heard] = {}
         self._rebalancing = False
-        """A member was told so, and none has joined since: the others wait in JoinGroup, which keeps them alive."""
+        """Whether a member has learned of a rebalance and none has joined since; joined members wait and stay alive."""
 
     def feed(self, fact: facts.Member) -> None:
         if fact.kind != "classic" or not fact.member:
@@ -164,7 +164,7 @@ class Vanished(Analyzer):
             one.at, one.time = fact.at, max(one.time, fact.at.asked)
 
     def _judge(self, told: facts.Member) -> None:
-        """Another member was told that the group rebalances: whose session has just ended?"""
+        """Find the member whose session has just ended, when another member learns of a rebalance."""
         slack = self._context.limit(VANISHED, "slack_ms") * MILLISECOND
         for name, one in list(self._members.items()):
             due = one.time + one.session_ms * MILLISECOND
@@ -198,14 +198,14 @@ class Vanished(Analyzer):
 
 
 class StaticClash(Analyzer):
-    """One group: owners of each instance id, and who was fenced."""
+    """For one group, finds instance ids with several owners, and members that were fenced."""
 
     __slots__ = ("_context", "_owners")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._owners: dict[str, dict[str, facts.At]] = {}
-        """The last request of each member, by instance id."""
+        """By instance id, the last request of each member."""
 
     def feed(self, fact: facts.Member) -> None:
         if not fact.instance:

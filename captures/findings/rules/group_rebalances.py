@@ -1,4 +1,4 @@
-"""Rebalances of groups: why they happened, and who held them up."""
+"""Finds the causes of rebalances, and the members that delayed them."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from kproxy.captures.findings.model import Actor, Confidence, Evidence, Impact, 
 CAUSE = "group.rebalance_cause"
 SLOW = "group.slow_rejoin"
 MEMBERS: Final = 1_000
-"""Most members of a group that are remembered."""
+"""Maximum number of members of a group that are remembered."""
 EVENTS: Final = 64
-"""Most events of one rebalance that are remembered."""
+"""Maximum number of events of one rebalance that are remembered."""
 SETTLED: Final = 2 * SECOND
-"""So long after its first answer all of a generation's JoinGroup requests have been answered."""
+"""All JoinGroup requests of a generation are answered within this time (ns) of the first response."""
 RECENT: Final = 300 * SECOND
 
 
 class Event(NamedTuple):
-    """What may have caused a rebalance; `planned`: a deployment explains it."""
+    """A possible cause of a rebalance; `planned` is True if a deployment explains it."""
 
     time: int
     text: str
@@ -41,7 +41,7 @@ class Event(NamedTuple):
 
 
 class Rebalances(Analyzer):
-    """One group: its generations, and the events between them."""
+    """For one group, collects its generations and the events between them."""
 
     __slots__ = ("_causes", "_context", "_events", "_generation", "_known", "_longest", "_settling", "_unplanned")
 
@@ -49,10 +49,10 @@ class Rebalances(Analyzer):
         self._context = context
         self._generation: int | None = None
         self._known: dict[str, str | None] = {}
-        """The subscriptions of members."""
+        """By member, its latest subscription."""
         self._events: list[Event] = []
         self._settling: facts.Member | None = None
-        """The first answer of the new generation, until it is judged."""
+        """The first response of the new generation, until the cause is determined."""
         self._longest = 0
         self._causes: Counter[str] = Counter()
         self._unplanned: list[int] = []
@@ -98,7 +98,7 @@ class Rebalances(Analyzer):
         remember(self._known, fact.member, fact.subscription or before)
 
     def _news(self, fact: facts.Member, before: str | None) -> str | None:
-        """What about a join makes a group rebalance; None if nothing does, as where others have begun it."""
+        """The change by which a join makes a group rebalance; None if it has none, or others began the rebalance."""
         if fact.generation == self._generation and self._settling is None:
             return None
         if fact.member not in self._known:
@@ -114,7 +114,7 @@ class Rebalances(Analyzer):
         append(self._events, event, EVENTS)
 
     def _judge(self) -> None:
-        """The generation that began SETTLED ago: what came first?"""
+        """Determine the cause of the generation that began SETTLED ago: the first event before it."""
         began, self._settling = self._settling, None
         if began is None:
             return
@@ -148,18 +148,18 @@ class Rebalances(Analyzer):
 
 
 class SlowRejoin(Analyzer):
-    """One classic group: who came last to a generation that others waited for."""
+    """For one classic group, finds the member that others waited for in a rebalance."""
 
     __slots__ = ("_context", "_members", "_round", "_told")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._members: dict[str, facts.At] = {}
-        """Members of the last generation, with their last request."""
+        """The members of the last generation, with the latest request of each."""
         self._told: dict[str, facts.At] = {}
-        """Members that learned of the rebalance and have not joined since."""
+        """Members that have learned of the rebalance and have not joined since."""
         self._round: list[facts.Member] = []
-        """JoinGroup requests that were answered together."""
+        """JoinGroup requests that were answered at the same time."""
 
     def feed(self, fact: facts.Member) -> None:
         if fact.kind != "classic" or not fact.member:
@@ -195,7 +195,7 @@ class SlowRejoin(Analyzer):
         self._members = {one.member: one.at for one in joins[-MEMBERS:]}
 
     def _report(self, joins: list[facts.Member], longest: facts.Member) -> None:
-        """The last one to join is who the others waited for, if it was in the generation before."""
+        """Report the last member to join, if it was in the previous generation: the others waited for it."""
         last = max(joins, key=lambda one: one.at.asked)
         late = last.member in self._members and last.at.latency < longest.at.latency / 10
         absent = self._members.keys() - {one.member for one in joins}

@@ -1,4 +1,4 @@
-"""The controllers of KRaft and the brokers that they fence."""
+"""Finds elections of KRaft controllers, and brokers that the active controller fences."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ ELECTIONS, FENCED, FAILOVER = "kraft.elections", "kraft.broker_fenced", "control
 CLUSTERS: Final = 100
 NODES: Final = 5_000
 MOVES: Final = 100
-"""Most elections of a cluster that are remembered."""
+"""Maximum number of elections of a cluster that are remembered."""
 NAMED: Final = 10
 """Most nodes in a text."""
 BEATS: Final = 64
-"""Most seconds with heartbeats that are remembered."""
+"""Maximum number of latest seconds with heartbeats that are remembered."""
 TWINS: Final = frozenset({77, 101, 102})
-"""STALE_BROKER_EPOCH, DUPLICATE_BROKER_REGISTRATION, BROKER_ID_NOT_REGISTERED."""
+"""STALE_BROKER_EPOCH, DUPLICATE_BROKER_REGISTRATION and BROKER_ID_NOT_REGISTERED: two processes use one id."""
 
 
 class Quorum:
@@ -48,15 +48,15 @@ class Quorum:
         """Epoch of the latest leader; -1 until a leader was seen."""
         self.leader: int | None = None
         self.before: int | None = None
-        """The leader of the epoch before."""
+        """The leader of the previous epoch."""
         self.moved = self.planned = False
-        """There was a leader before this one; it stepped down by itself."""
+        """Whether there was a leader before this one, and whether that leader stepped down by itself."""
         self.ended = -1
         """The epoch whose leader stepped down by itself (EndQuorumEpoch)."""
         self.moves: list[facts.At] = []
-        """Elections whose leader before did not step down."""
+        """Elections after a leader that did not step down."""
         self.since: facts.At | None = None
-        """The first request for a vote since there was a leader."""
+        """The first request for a vote since there last was a leader."""
         self.candidates: dict[int, None] = {}
         """Who asked for votes since then."""
         self.served = 0
@@ -67,7 +67,7 @@ class Quorum:
 
 
 class Elections(Analyzer):
-    """The cluster: elections of the active controller."""
+    """For the whole cluster, finds elections of the active controller."""
 
     __slots__ = ("_context", "_quorums")
 
@@ -105,7 +105,7 @@ class Elections(Analyzer):
             quorum.candidates[fact.node] = None
 
     def _leads(self, fact: facts.QuorumStep, quorum: Quorum, leader: int | None) -> None:
-        """There is a leader of this epoch."""
+        """Called when a message shows that there is a leader of this epoch."""
         if fact.epoch < quorum.epoch:
             return
         quorum.served = max(quorum.served, fact.at.asked)
@@ -123,7 +123,7 @@ class Elections(Analyzer):
                 self._tell(fact, quorum)
 
     def _elected(self, fact: facts.QuorumStep, quorum: Quorum, since: facts.At | None) -> None:
-        """There was a leader before this one."""
+        """Called when another leader followed a known one."""
         quorum.moved, quorum.planned = True, quorum.ended == quorum.epoch
         vote = [] if since is None else [at_evidence(since, "trigger", "the first request for a vote")]
         self._tell(fact, quorum, *vote)
@@ -147,7 +147,7 @@ class Elections(Analyzer):
         )
 
     def _tell(self, fact: facts.QuorumStep, quorum: Quorum, *evidence: Evidence) -> None:
-        """The leader changed. A Fetch in its epoch may come before the message that names it."""
+        """Report that the leader changed. A Fetch in the new epoch may precede the message that names the leader."""
         name = "another node" if quorum.leader is None else f"node {quorum.leader}"
         before = "the one before" if quorum.before is None else f"node {quorum.before}"
         how = "stepped down" if quorum.planned else "did not step down: it failed, or was cut off"
@@ -199,7 +199,7 @@ class Elections(Analyzer):
 
 
 class Node:
-    """A broker as its heartbeats, and records about it, describe it."""
+    """The state of a broker, from its heartbeats and from records of the metadata log."""
 
     __slots__ = ("behind", "dirs", "epoch", "fenced", "lag", "last", "leaving")
 
@@ -209,16 +209,16 @@ class Node:
         """Its latest heartbeat."""
         self.fenced: bool | None = None
         self.leaving = False
-        """It asked for a controlled shutdown."""
+        """Whether the broker has asked for a controlled shutdown."""
         self.behind: facts.At | None = None
-        """Since when it lacks records of the metadata log, and how many it lacked at first."""
+        """Since when the broker lacks records of the metadata log, and how many it lacked then."""
         self.lag = 0
         self.dirs = 0
-        """Number of heartbeats with offline log directories, without another between them."""
+        """Number of consecutive heartbeats with offline log directories."""
 
 
 class Brokers(Analyzer):
-    """The cluster: brokers that the active controller fences."""
+    """For the whole cluster, finds brokers that the active controller fences."""
 
     __slots__ = ("_beats", "_begun", "_context", "_newest", "_nodes", "_streaks")
 
@@ -226,12 +226,12 @@ class Brokers(Analyzer):
         self._context = context
         self._nodes: dict[int, Node] = {}
         self._beats: deque[int] = deque(maxlen=BEATS)
-        """The latest seconds in which heartbeats of any broker were answered at once."""
+        """The latest seconds in which the controller answered heartbeats of any broker promptly."""
         self._newest: dict[str, int] = {}
-        """The greatest offset of the metadata log that any broker told each controller."""
+        """By controller, the highest offset of the metadata log in any broker's heartbeat."""
         self._streaks: dict[str, tuple[facts.At, int]] = {}
         self._begun = 0
-        """When the first fact came."""
+        """Time (ns) of the first fact."""
 
     def feed(self, fact: Any) -> None:
         self._begun = self._begun or fact.at.time
@@ -243,7 +243,7 @@ class Brokers(Analyzer):
             self._beat(fact)
 
     def _node(self, node: int, epoch: int | None) -> Node:
-        """The broker's state; a new one after it registered anew."""
+        """The state of a broker; a new state after the broker has registered again."""
         state = self._nodes.get(node)
         if state is None or (None not in {epoch, state.epoch} and state.epoch != epoch):
             state = Node(epoch)
@@ -284,7 +284,7 @@ class Brokers(Analyzer):
         state.last = fact.at
 
     def _look_at_disks(self, fact: facts.BrokerHeartbeat, state: Node) -> None:
-        """Log directories that the broker reports as offline, in heartbeats that the controller accepts."""
+        """Count heartbeats with offline log directories that the controller accepts."""
         if fact.offline_dirs and not fact.error:
             state.dirs += 1
             if state.dirs == self._context.limit(FENCED, "disks"):
@@ -295,7 +295,7 @@ class Brokers(Analyzer):
             state.dirs = 0
 
     def _learn(self, fact: facts.BrokerState) -> None:
-        """A record about a broker in the metadata log."""
+        """Take a record of the metadata log about a broker."""
         known = fact.node in self._nodes
         state = self._node(fact.node, fact.broker_epoch)
         if fact.leaving is not None:
@@ -314,7 +314,7 @@ class Brokers(Analyzer):
         self._report(fact.node, text, silence, since.time, Confidence.PROVEN, *evidence)
 
     def _measure(self, fact: facts.BrokerHeartbeat, state: Node) -> None:
-        """How far the broker is behind the metadata log."""
+        """Measure how far a broker is behind the metadata log."""
         if fact.offset is None:
             return
         newest = max(self._newest.get(fact.at.broker, 0), fact.offset)
@@ -335,7 +335,7 @@ class Brokers(Analyzer):
             )  # fmt: skip
 
     def _count_error(self, fact: Any) -> None:
-        """Two processes with one id take turns to register, or to beat in vain."""
+        """Count the errors by which two processes with one broker id show."""
         kind = f"{type(fact).__name__} {fact.node}"
         if fact.error not in TWINS:
             if not fact.error:

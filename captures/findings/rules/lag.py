@@ -1,4 +1,4 @@
-"""Consumers that fall behind: groups whose commits stop, stand still or lag more and more, and what limits them."""
+"""Finds groups whose commits stop, repeat or fall behind, and what limits their consumers."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ from kproxy.decoders.schema import api_keys
 LAG = "group.lag_state"
 CAUSE = "consumer.lag_cause"
 PLACES: Final = 100_000
-"""Most partitions of groups whose latest commit is remembered."""
+"""Maximum number of partitions of groups whose latest commit is remembered."""
 TRENDS: Final = 20_000
-"""Most partitions of groups whose lag is followed."""
+"""Maximum number of partitions of groups whose lag is followed."""
 GROUPS: Final = 5_000
 MEMBERS: Final = 1_000
-"""Most clients of a group, groups of a partition, and partitions of a finding that are remembered."""
+"""Maximum number of clients of a group, groups of a partition, and partitions of a finding that are remembered."""
 GROUPS_OF_CLIENT: Final = 16
-"""Most groups of a client that are remembered."""
+"""Maximum number of groups of a client that are remembered."""
 WORDS: Final = {
     State.STOPPED: "commits no more, although records wait",
     State.STALLED: "commits the same offset again and again, although records wait",
     State.GROWING: "falls behind further with each commit",
     State.REWOUND: "commits a lower offset than before",
 }
-"""The states that are reported, in words."""
+"""Texts for the states that are reported."""
 SEVERITIES: Final = {State.STOPPED: Severity.WARN, State.STALLED: Severity.WARN}
-"""Severities of states other than NOTE."""
+"""Severities of the states; all others are NOTE."""
 
 
 class Place(NamedTuple):
@@ -60,7 +60,7 @@ class Place(NamedTuple):
 
 
 class Behind(Analyzer):
-    """All groups: where each has committed, and where partitions end."""
+    """For all groups, compares committed offsets with the ends of partitions."""
 
     __slots__ = ("_alive", "_causes", "_context", "_due", "_lag", "_last", "_worst")
 
@@ -71,9 +71,9 @@ class Behind(Analyzer):
         self._last: dict[Place, facts.At] = {}
         """The latest commit of each group to each partition."""
         self._alive: dict[str, int] = {}
-        """When each group last had a request of a member that stays."""
+        """By group, time (ns) of the last request of a member that does not leave."""
         self._due: list[tuple[int, Place]] = []
-        """A heap of (time, place): when to look whether commits have stopped."""
+        """A heap of (time, place): when to check whether commits have stopped."""
         self._worst: dict[tuple[str, State], dict[Place, int]] = {}
         """For each finding, the largest lag of each partition."""
 
@@ -125,7 +125,7 @@ class Behind(Analyzer):
             self._report(place, now)
 
     def tick(self) -> None:
-        """Look at partitions whose group has not committed for long."""
+        """Check partitions to which their group has not committed for long."""
         now = self._context.now
         self._lag.now = max(self._lag.now, now)
         while self._due and self._due[0][0] <= now:
@@ -193,7 +193,7 @@ class Behind(Analyzer):
 
 
 class Causes:
-    """All consumers: what limits those whose lag grows."""
+    """For all consumers, finds what limits those whose lag grows."""
 
     __slots__ = ("_behind", "_clients", "_context", "_groups", "_readers", "_trends", "owners")
 
@@ -215,7 +215,7 @@ class Causes:
         client = fact.at.client_id, fact.at.peer
         groups = self._groups.get(client, ())
         if fact.group in groups or self._readers.active(client) is None:
-            return  # it is told again with the next heartbeat, if the client reads by then
+            return  # the next heartbeat repeats it, if the client reads by then
         remember(self._groups, client, (*groups[1 - GROUPS_OF_CLIENT :], fact.group), CLIENTS)
         clients = self._clients.get(fact.group) or {}
         remember(clients, client, None, MEMBERS)
@@ -232,7 +232,7 @@ class Causes:
                 self._judge(place, reading, reading.trend, self._group_of(place, reading.client))
 
     def committed(self, place: Place, at: facts.At, offset: int, end: int | None) -> None:
-        """A group commits an offset of a partition that ends at `end`, if that is known."""
+        """Take a commit of a group to a partition whose end is at offset `end`, None if that is unknown."""
         partition, client = (place.topic, place.partition), (at.client_id, at.peer)
         owners = self.owners.get(partition)
         if owners is None:
@@ -252,7 +252,7 @@ class Causes:
                 self._judge(partition, reading, trend, place.group)
 
     def stopped(self, place: Place, last: facts.At, lag: PartitionLag) -> None:
-        """A group that is alive commits no more to a partition: does anybody in it read that?"""
+        """Report a partition to which a live group no longer commits, if no member of the group reads it."""
         partition, members = (place.topic, place.partition), self._clients.get(place.group, {})
         if not members or not self._much(lag.records or 0, lag.seconds or 0.0):
             return
@@ -283,7 +283,7 @@ class Causes:
         return self._much(trend.lag, trend.lag / max(0.001, trend.inflow()))
 
     def _much(self, records: int, seconds: float) -> bool:
-        """Whether a lag of so many records, that came within so many seconds, is worth a finding."""
+        """Whether a lag of `records`, which took `seconds` to come in, is worth a finding."""
         if records >= self._limit("records"):
             return True
         return records >= self._limit("least") and seconds >= self._limit("inflow_s")
@@ -358,14 +358,14 @@ CAUSES: Final = {
     "it: see `txn.lso_stall`.",
     Limiter.PROCESSING: "The consumer asks for records more slowly than they come in: processing them takes its time, "
     "it is paused, or its queue is full.",
-    Limiter.FETCH_SIZE: "Each answer is as large as the consumer allows, and there is one in each round trip: see "
+    Limiter.FETCH_SIZE: "Each response is as large as the consumer allows, and there is one in each round trip: see "
     "`fetch.size_bound`.",
-    Limiter.BROKER: "The consumer waits for answers most of the time, and they are not full: the broker or the network "
-    "is slow, see `latency.broker_slow`.",
+    Limiter.BROKER: "The consumer waits for responses most of the time, and they are not full: the broker or the "
+    "network is slow, see `latency.broker_slow`.",
     Limiter.NOBODY: "No member of the group fetches the partition, although members fetch others: it is assigned to "
     "none of them, to one that hangs, or is paused.",
 }
-"""The cause of a lag that grows, by what limits the consumer."""
+"""The cause of a growing lag, by the limiter of the consumer."""
 
 ANALYSES = (
     Analysis(

@@ -1,4 +1,4 @@
-"""Latency of requests, split into what the client, quotas, long polls and the broker cause."""
+"""Splits the latency of requests into the parts of client, quotas, long polls and broker, and finds slow ones."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ BLOCKED = "latency.hol"
 IMPATIENT = "client.ignores_throttle"
 WINDOW: Final = 60 * SECOND
 CONNECTIONS: Final = 20_000
-"""Most connections whose last response is remembered."""
+"""Maximum number of connections whose last response is remembered."""
 WINDOWS: Final = 10_000
-"""Most pairs of broker and API that are counted in one window."""
+"""Maximum number of pairs of broker and API that are counted in one window."""
 FAST: Final = 10 * MILLISECOND
-"""Nanoseconds below which a request is only counted, as this is most of the traffic."""
+"""A request with less latency than this, in nanoseconds, is only counted, because most traffic is that fast."""
 WORST: Final = 6
-"""Most slow exchanges of a window that become evidence."""
+"""Maximum number of slow exchanges of a window that become evidence."""
 LARGE: Final = 65_536
-"""Size of a response from which its last byte may be late because the client does not read: it tells nothing."""
+"""Size of a response in bytes from which on a late last byte may be due to a client that does not read."""
 WAITING: Final = frozenset({api_keys.JOIN_GROUP, api_keys.SYNC_GROUP, 36, 58, 78})
-"""APIs that wait for others: members of a group, a login service, a controller, new records."""
+"""APIs that wait for others: group members, a login service, a controller, new records."""
 LENGTHY: Final = frozenset({4, 5, 6, 7, 19, 20, 21, 22, 26, 34, 35, 37, 43, 45})
 """APIs that do long work: topics, leaders, replicas and the end of transactions."""
 FETCH: Final = api_keys.FETCH
 SLOW_BY_NATURE: Final = WAITING | LENGTHY
 HASTY: Final = frozenset({api_keys.PRODUCE, api_keys.OFFSET_COMMIT, api_keys.HEARTBEAT, 26, 28, 68, 76, 88})
-"""APIs whose callers wait for them, or have a deadline."""
+"""APIs whose callers block on them, or that have a deadline."""
 HOLDING: Final = frozenset({api_keys.FETCH, api_keys.JOIN_GROUP, api_keys.SYNC_GROUP, 78})
 """APIs that hold their connection on purpose."""
 REPLICATED: Final = frozenset({api_keys.PRODUCE, api_keys.OFFSET_COMMIT, 22, 24, 25, 26, 28})
@@ -53,11 +53,11 @@ REPLICATED: Final = frozenset({api_keys.PRODUCE, api_keys.OFFSET_COMMIT, 22, 24,
 RESTART: Final = 60 * SECOND
 """After so long a broker that stopped has been restarted, or is out of the ISR (replica.lag.time.max.ms)."""
 THROTTLED_FIRST: Final = {api_keys.PRODUCE: 6, api_keys.FETCH: 8}
-"""The first version in which the broker answers at once and delays the next request instead (KIP-219)."""
+"""By API, first version whose throttled response comes at once, before the delay (KIP-219)."""
 
 
 class Split(NamedTuple):
-    """Where the latency of an exchange comes from, in nanoseconds."""
+    """The parts of an exchange's latency, in nanoseconds."""
 
     at: facts.At
     queue: int
@@ -76,14 +76,14 @@ class Split(NamedTuple):
 
 
 class Window:
-    """Requests of one API to one broker, within a minute; the histogram has four buckets an octave."""
+    """The requests of one API to one broker within a minute; the histogram has four buckets per octave."""
 
     __slots__ = ("_least", "count", "histogram", "slow", "worst")
 
     def __init__(self) -> None:
         self.count = 0
         self._least = 0
-        """Time of the fastest of the worst requests."""
+        """Latency of the fastest of the slow requests that are kept."""
         self.slow = 0
         self.histogram: Counter[int] = Counter()
         self.worst: list[Split] = []
@@ -101,7 +101,7 @@ class Window:
 
     @property
     def median(self) -> int:
-        """Half of the requests took the broker about so many nanoseconds, or less."""
+        """Approximate median of the time that the broker itself needed, in nanoseconds."""
         left = (self.count + 1) // 2
         for bucket in sorted(self.histogram):
             left -= self.histogram[bucket]
@@ -115,7 +115,7 @@ def _bucket(nanoseconds: int) -> int:
 
 
 class Latencies(Analyzer):
-    """All brokers: time that they need themselves, and requests that wait behind others on their connection."""
+    """For all brokers, measures the brokers' own time, and finds requests that wait behind others."""
 
     __slots__ = (
         "_blocked",
@@ -137,7 +137,7 @@ class Latencies(Analyzer):
         self._last: dict[int, facts.At] = {}
         """The last response of each connection."""
         self._muted: dict[int, int] = {}
-        """For each throttled connection, until when the broker reads nothing from it."""
+        """By connection, time (ns) until which the broker reads nothing because it throttles the client."""
         self._windows: dict[tuple[str, int], Window] = {}
         self._end = 0
         """End of the window."""
@@ -145,9 +145,9 @@ class Latencies(Analyzer):
         self._single_slow = MILLISECOND * context.limit(SLOW, "single_ms")
         self._fast = min(FAST, self._slow, MILLISECOND * context.limit(SLOW, "median_ms"))
         self._held: tuple[Split, int] | None = None
-        """The latest exchange, which later facts may explain, and its size."""
+        """The latest exchange and its size; it is counted later, because the next facts may explain its latency."""
         self._blocked: dict[tuple[str, str, str, int], tuple[int, int, int]] = {}
-        """For client id, host, broker and API: how often, nanoseconds in all, the longest."""
+        """By (client id, host, broker, API): requests that waited behind others, number, sum and maximum wait in ns."""
         self._early_ones: dict[int, tuple[int, int]] = {}
         """For each connection, how many requests came while it was throttled, and nanoseconds in all."""
         self._stops = Stops()
@@ -240,7 +240,7 @@ class Latencies(Analyzer):
     # --- slow brokers ---
 
     def _flush(self) -> None:
-        """Count the exchange that was held."""
+        """Count the exchange in `_held`."""
         if self._held is None:
             return
         split, size = self._held
@@ -297,7 +297,7 @@ class Latencies(Analyzer):
                 self._compare(windows, broker, key)
 
     def _compare(self, windows: dict[tuple[str, int], Window], broker: str, key: int) -> None:
-        """Report a broker whose median is far above that of the others."""
+        """Report a broker whose median is far above those of the other brokers."""
         least, mine = self._context.limit(SLOW, "least"), windows[broker, key].median
         others = sorted(
             one.median for (name, api), one in windows.items() if api == key and name != broker and one.count >= least
@@ -384,7 +384,7 @@ class Latencies(Analyzer):
 
 
 def _cause(windows: dict[tuple[str, int], Window], broker: str, key: int) -> str | None:
-    """What the other APIs of the broker say of the cause, if they are used."""
+    """The cause that the latency of the broker's other APIs suggests; None if they are not in use."""
     others = {
         api: one.median
         for (name, api), one in windows.items()

@@ -1,4 +1,4 @@
-"""Leaders that were elected although they were not in sync."""
+"""Finds elections of leaders that were not in sync."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from kproxy.decoders.schema import api_keys
 
 UNCLEAN = "leader.unclean"
 PLACES: Final = 20_000
-"""Most partitions without leader that are remembered."""
+"""Maximum number of partitions without leader that are remembered."""
 Place: TypeAlias = tuple[str, int]
 CONTROLLED: Final = frozenset({api_keys.LEADER_AND_ISR, api_keys.UPDATE_METADATA})
 
 
 class Elections(Analyzer):
-    """One partition: its leaders as the controller names them."""
+    """For one partition, checks each new leader that the controller names against the last ISR."""
 
     __slots__ = ("_context", "_epoch", "_isr", "_recovering", "_state", "_version")
 
@@ -26,16 +26,16 @@ class Elections(Analyzer):
         self._epoch = -1
         self._version = -1
         self._isr: tuple[int, ...] = ()
-        """The latest ISR that was not empty."""
+        """The latest ISR that is not empty."""
         self._recovering = False
         self._state: facts.PartitionState | None = None
         """The state that named it."""
 
     def feed(self, fact: facts.PartitionState) -> None:
         if fact.new or fact.leader_epoch == 0:
-            self._epoch, self._version, self._isr, self._recovering = -1, -1, (), False  # perhaps created anew
+            self._epoch, self._version, self._isr, self._recovering = -1, -1, (), False  # a new topic, perhaps
         if fact.leader_epoch is not None and fact.leader_epoch < self._epoch:
-            return  # from a message that comes late
+            return  # the message is late
         if fact.recovering and not self._recovering and not fact.past:
             self._report(fact, Confidence.PROVEN)
         elif fact.recovering is None and fact.at.key in CONTROLLED:
@@ -50,7 +50,7 @@ class Elections(Analyzer):
             self._isr, self._state = fact.isr, fact
 
     def _compare(self, fact: facts.PartitionState) -> None:
-        """A controller that does not say how it elected a leader."""
+        """Compare the new leader with the last ISR, for controllers that do not say how they elected the leader."""
         if not self._isr or fact.leader is None or fact.leader_epoch is None or fact.leader_epoch <= self._epoch:
             return
         if fact.leader in self._isr or fact.isr != (fact.leader,):
@@ -68,7 +68,7 @@ class Elections(Analyzer):
 
 
 class Elected(Analyzer):
-    """The cluster: partitions in Metadata that had no leader, and then one from outside of the ISR."""
+    """For the whole cluster, finds partitions in Metadata that had no leader and then got one from outside the ISR."""
 
     __slots__ = ("_context", "_leaderless")
 

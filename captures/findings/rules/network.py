@@ -1,4 +1,4 @@
-"""What TCP tells of sides that do not read, of lost segments, and of brokers that do not answer."""
+"""Finds peers that do not read, lost segments, and brokers that do not accept connections, from TCP counts."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from kproxy.decoders.plurals import counted
 
 PRESSURE = "tcp.pressure"
 PAIRS: Final = 5_000
-"""Most pairs of client host and broker."""
+"""Maximum number of pairs of client host and broker that are remembered."""
 BROKERS: Final = 10_000
 WINDOW: Final = 300 * SECOND
-"""Connections that a broker does not accept are in a row if they are at most so many nanoseconds apart."""
+"""Maximum time in nanoseconds between two failed connections to a broker for both to belong to one series."""
 
 
 class Pressure(Analyzer):
-    """All connections, by client host and broker."""
+    """For all connections, sums TCP counts by client host and broker."""
 
     __slots__ = ("_brokers", "_closed", "_context", "_knocks", "_sent")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._brokers: dict[str, int] = {}
-        """Addresses of brokers that answered, or are advertised, and when a connection was last seen to work."""
+        """By address of a broker that answered or is advertised, the time when a connection to it last worked."""
         self._sent: dict[tuple[str, str], tuple[int, int]] = {}
-        """Segments with data, and retransmitted ones, on connections with such."""
+        """Number of data segments, and of retransmitted ones, on connections with retransmissions."""
         self._closed: dict[tuple[str, str, str], tuple[int, int, int]] = {}
-        """How often and how long windows of a side were closed: times, milliseconds in all and at most."""
+        """By side, how often its receive window was closed, and milliseconds in all and at most."""
         self._knocks: dict[tuple[str, str], tuple[facts.At, int, int]] = {}
-        """Connections in a row that a broker did not accept: the first, the time of the latest, and their number."""
+        """By broker, the latest series of failed connections: the first, time of the latest, number."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.Pressure):

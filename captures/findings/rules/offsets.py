@@ -1,4 +1,4 @@
-"""Offsets: where consumers go on reading, and what they leave out."""
+"""Finds consumers that skip or repeat records, and those that are stuck at an offset."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ OUT_OF_RANGE: Final = 1
 EARLIEST: Final = -2
 RESETS: Final = {LATEST: "the latest offset", EARLIEST: "the earliest offset"}
 PLACES: Final = 10_000
-"""Most partitions that a client's analyzer remembers."""
+"""Maximum number of partitions that a client's analyzer remembers."""
 CLIENTS: Final = 1_000
-"""Most clients of a group that are remembered."""
+"""Maximum number of clients of a group that are remembered."""
 Place: TypeAlias = tuple[str, int]
 
 
 class OutOfRange(NamedTuple):
-    """A position that the broker does not have; `held`: the client has read there, or its group committed it."""
+    """A refused fetch offset; `held` is True if the client has read there, or its group had committed it."""
 
     at: facts.At
     offset: int
@@ -43,7 +43,7 @@ class OutOfRange(NamedTuple):
 
 
 class Uncommitted(NamedTuple):
-    """A partition without a committed offset; `earlier`: the group had one before."""
+    """A partition without a committed offset; `earlier` is True if the group had one before."""
 
     at: facts.At
     group: str
@@ -51,7 +51,7 @@ class Uncommitted(NamedTuple):
 
 
 class Position:
-    """Where a client reads a partition, and how often it got records there."""
+    """The position of a client in a partition, and how often the client got records there."""
 
     __slots__ = ("connection", "first", "offset", "times")
 
@@ -59,7 +59,7 @@ class Position:
         self.move(at, offset)
 
     def move(self, at: facts.At, offset: int) -> None:
-        """The client reads elsewhere now."""
+        """Set the position to another offset."""
         self.offset = offset
         self.connection = at.connection
         self.first = at
@@ -67,7 +67,7 @@ class Position:
 
 
 class Start:
-    """A committed offset from which a client began to read, once or more often."""
+    """A committed offset from which a client has begun to read, once or several times."""
 
     __slots__ = ("first", "group", "offset", "read", "times")
 
@@ -76,13 +76,13 @@ class Start:
         self.offset = offset
         self.first = fact.at
         self.times = 0
-        """How often the client began here again after it had got records."""
+        """Number of times that the client began here again after it had received records."""
         self.read = False
-        """The client got records at this offset since it began the last time."""
+        """Whether the client has received records at this offset since it last began."""
 
 
 class Positions(Analyzer):
-    """One client: its positions after the broker refused one, or the group had none, and those that never move."""
+    """For one client, follows positions after a refused offset or a missing commit, and finds stuck positions."""
 
     __slots__ = (
         "_amounts",
@@ -100,16 +100,16 @@ class Positions(Analyzer):
         self._context = context
         self._often = context.limit(POISON, "fetches")
         self._read: dict[Place, Position] = {}
-        """The latest fetch offset that succeeded."""
+        """By place, the latest fetch offset that succeeded."""
         self._starts: dict[Place, Start] = {}
         self._committed: dict[Place, tuple[str, int]] = {}
         """Group and committed offset."""
         self._lost: dict[Place, OutOfRange] = {}
         self._uncommitted: dict[Place, Uncommitted] = {}
         self._lookups: dict[Place, facts.OffsetLookup] = {}
-        """The latest answer of ListOffsets."""
+        """By place, the latest ListOffsets response."""
         self._amounts: dict[tuple[str, str], dict[int, int]] = {}
-        """By topic and what happened: number of offsets of each partition."""
+        """By topic and kind of event, number of offsets in each partition."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.PartitionIO):
@@ -149,7 +149,7 @@ class Positions(Analyzer):
             self._note(place, fact, offset)
 
     def _note(self, place: Place, fact: facts.PartitionIO, offset: int | None) -> None:
-        """Note the position of a good fetch; None says that it is the same as in the last request."""
+        """Note the position of a successful fetch; None means that it is unchanged since the last request."""
         position = self._read.get(place)
         if position is None:
             if offset is None:
@@ -166,7 +166,7 @@ class Positions(Analyzer):
                 start.read = True
 
     def _stay(self, place: Place, fact: facts.PartitionIO, position: Position) -> None:
-        """A client got records at the same offset many times."""
+        """Called when a client has received records at the same offset many times."""
         lasted = fact.at.time - position.first.time
         if lasted < self._context.limit(POISON, "lasts_ms") * MILLISECOND:
             return
@@ -178,13 +178,13 @@ class Positions(Analyzer):
         self._stuck(place, position.offset, what, position.times, lasted, Severity.NOTE, evidence)
 
     def _start(self, place: Place, fact: facts.Committed, offset: int) -> None:
-        """A client learns from where it is to read: is it the same offset as the last time?"""
+        """Take the offset from which a client begins to read, and compare it with the previous one."""
         start = self._starts.get(place)
         if start is None or start.offset != offset or start.group != fact.group:
             remember(self._starts, place, Start(fact, offset), PLACES)
             return
         if not start.read:
-            return  # others ask for commits too, and do not read
+            return  # other programs fetch committed offsets too, without reading
         start.read = False
         start.times += 1
         lasted = fact.at.time - start.first.time
@@ -217,7 +217,7 @@ class Positions(Analyzer):
         )  # fmt: skip
 
     def _go_on(self, place: Place, fact: facts.PartitionIO, offset: int) -> None:
-        """Report what a client skips or reads again by its first successful fetch after a refused position."""
+        """Report what a client skips or repeats, at its first successful fetch after a refused offset."""
         lost = self._lost[place]
         old = fact.at.time - lost.at.time > self._context.limit(SKIP, "within_ms") * MILLISECOND
         if old or offset == lost.offset:
@@ -243,14 +243,17 @@ class Positions(Analyzer):
         self._report(what, place, amount, example, evidence, severity, fact.at)
 
     def _begin(self, place: Place, fact: facts.PartitionIO, offset: int) -> None:
-        """Report what a client leaves out by its first successful fetch of a partition without a committed offset."""
+        """Report what a client skips, at its first successful fetch of a partition without a committed offset."""
         missing = self._uncommitted.pop(place)
         lookup = self._lookup(place, missing.at, offset)
         if lookup is None or lookup.timestamp != LATEST or fact.log_start is None or offset <= fact.log_start:
             return
         amount = offset - fact.log_start
         how = "its earlier commit is gone" if missing.earlier else "it has no commit"
-        example = f"{place[0]}-{place[1]}: group {missing.group} begins at {offset} of {fact.log_start}.., as {how}"
+        example = (
+            f"{place[0]}-{place[1]}: group {missing.group} begins at offset {offset} instead of {fact.log_start}, "
+            f"because {how}"
+        )
         evidence = [
             at_evidence(missing.at, "trigger", f"no committed offset of group {missing.group}"),
             at_evidence(lookup.at, "culprit", f"ListOffsets answered {offset}, the latest offset"),
@@ -260,7 +263,7 @@ class Positions(Analyzer):
         self._report("never reads", place, amount, example, evidence, severity, fact.at)
 
     def _lookup(self, place: Place, since: facts.At, offset: int) -> facts.OffsetLookup | None:
-        """The answer of ListOffsets from which an offset comes."""
+        """The ListOffsets response that gave an offset."""
         found = self._lookups.get(place)
         return found if found is not None and found.at.time >= since.time and found.offset == offset else None
 
@@ -289,7 +292,7 @@ class Positions(Analyzer):
 
 
 class Storage(Analyzer):
-    """One group: clients whose commits go to ZooKeeper and are looked for in Kafka, or the reverse."""
+    """For one group, finds clients that commit offsets to ZooKeeper and fetch them from Kafka, or the reverse."""
 
     __slots__ = ("_committed", "_context", "_fetched")
 
@@ -329,13 +332,13 @@ class Storage(Analyzer):
 
 
 CAUSES: Final = {
-    "never reads": "The group has no committed offset, and auto.offset.reset is latest: it begins behind all records "
-    "that are there already.",
+    "never reads": "The group has no committed offset, and auto.offset.reset is latest: it begins after all existing "
+    "records.",
     "was beyond the end by": "The log ends before the consumer's position: records were lost with a leader (unclean "
     "election), or the topic was created anew.",
     "reads again": "The consumer's position is not in the log any more, and auto.offset.reset is earliest.",
 }
-"""The cause, by what happened; else it is the table's."""
+"""The cause by kind of event; other events have the cause in the table."""
 
 ANALYSES = (
     Analysis(

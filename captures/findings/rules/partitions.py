@@ -1,4 +1,4 @@
-"""Partitions without replicas or a leader."""
+"""Finds partitions that lack replicas or a leader."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from kproxy.decoders.schema import api_keys, errors
 
 SHRUNK = "isr.shrunk"
 REFUSED: Final = frozenset({19, 20})
-"""NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
+"""Error codes NOT_ENOUGH_REPLICAS and NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
 ALL: Final = -1
-"""The acks of producers that wait for all replicas in sync; others are not refused."""
+"""The value of acks for "all in-sync replicas"; brokers refuse no other producers."""
 LEADERLESS: Final = frozenset({0, 5, 9})
-"""Errors of a partition without leader in Metadata; others (LISTENER_NOT_FOUND) say that there is one."""
+"""Errors in Metadata of a partition without leader; with other errors (LISTENER_NOT_FOUND) there is a leader."""
 PLACES: Final = 20_000
-"""Most partitions that are remembered."""
+"""Maximum number of partitions that are remembered."""
 OUTAGES: Final = 1_000
 Place: TypeAlias = tuple[str, int]
 
 
 class Outage:
-    """A broker, or a topic, some of whose partitions lack something."""
+    """A broker or topic some of whose partitions lack replicas or a leader."""
 
     __slots__ = ("begun", "exchange", "now", "places")
 
@@ -41,29 +41,29 @@ class Outage:
         self.places: dict[Place, None] = {}
         """All partitions."""
         self.now: dict[Place, None] = {}
-        """Those that still lack it."""
+        """The partitions that are still affected."""
         self.exchange = 0
-        """The exchange that was evidence last: others of its partitions need no further report."""
+        """Number of the exchange that was evidence last; its other partitions need no report of their own."""
 
 
 class Outages:
-    """Outages that go on, and reports of them."""
+    """The outages that are going on, and their reports."""
 
     __slots__ = ("_context", "_outages")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._outages: dict[tuple[str, str], Outage] = {}
-        """By what lacks, and the name of the broker or topic."""
+        """By kind of outage, and name of the broker or topic."""
 
     def unusable(self, lasted: int) -> Severity | None:
-        """How grave it is that a partition cannot be used for so many nanoseconds."""
+        """The severity of a partition that cannot be used for `lasted` nanoseconds; None if that is too short."""
         if lasted < self._context.limit(SHRUNK, "unusable_ms") * MILLISECOND:
             return None
         return Severity.ERROR if lasted >= self._context.limit(SHRUNK, "error_ms") * MILLISECOND else Severity.WARN
 
     def recover(self, kind: str, name: str, place: Place) -> None:
-        """A partition of a broker or topic is well again."""
+        """Remove a partition of a broker or topic from the outage: it works again."""
         outage = self._outages.get((kind, name))
         if outage is not None:
             outage.now.pop(place, None)
@@ -85,7 +85,7 @@ class Outages:
         lasted = at.time - outage.begun.time
         self._context.report(
             SHRUNK,
-            at_evidence(since, "trigger", f"{place[0]}-{place[1]}: the first of such answers"),
+            at_evidence(since, "trigger", f"{place[0]}-{place[1]}: the first of such responses"),
             at_evidence(at, "symptom", note, weight=lasted),
             numbers={
                 "what": what, "seconds": lasted / SECOND, "partitions": len(outage.places), "example": note,
@@ -99,10 +99,10 @@ class Outages:
 
 
 class Replicas(Analyzer):
-    """The cluster: partitions whose replicas are not in sync, or that have no leader.
+    """For the whole cluster, finds partitions that lack in-sync replicas or a leader.
 
-    Clients ask for Metadata again and again; the controller says once that a partition has no leader, and once that it
-    has one again.
+    Metadata repeats the state of a partition. The controller says only once that a partition has lost its leader, and
+    once that it has a new one.
     """
 
     __slots__ = ("_context", "_in_sync", "_leaderless", "_outages", "_short", "_told")
@@ -110,12 +110,12 @@ class Replicas(Analyzer):
     def __init__(self, context: Context) -> None:
         self._context = context
         self._short: dict[Place, dict[int, facts.At]] = {}
-        """For each partition, the nodes that are out of its ISR, since when."""
+        """By partition, the nodes that are missing in its ISR, with the exchange that showed it first."""
         self._in_sync: dict[Place, tuple[int, ...]] = {}
-        """The latest ISR of each partition that had all its replicas."""
+        """By partition, the latest ISR with all replicas."""
         self._leaderless: dict[Place, facts.At] = {}
         self._told: dict[Place, facts.PartitionState] = {}
-        """Partitions of which the controller said that they have no leader, in the order of time."""
+        """Partitions that the controller has left without leader, in the order of time."""
         self._outages = Outages(context)
 
     def feed(self, fact: Any) -> None:
@@ -165,7 +165,7 @@ class Replicas(Analyzer):
             self._outages.report("leaderless", fact.topic, place, since, fact.at, severity, what, note)
 
     def _lead(self, place: Place) -> None:
-        """A partition has a leader."""
+        """Note that a partition has a leader."""
         if self._leaderless and self._leaderless.pop(place, None) is not None:
             self._outages.recover("leaderless", place[0], place)
 
@@ -181,7 +181,7 @@ class Replicas(Analyzer):
             self._lead(place)
 
     def tick(self) -> None:
-        """Partitions that the controller left without leader, so that nobody speaks of them."""
+        """Report the partitions that the controller left without leader and of which no later message speaks."""
         now = self._context.now
         for place, state in list(self._told.items()):
             since = self._leaderless.get(place)
@@ -209,7 +209,7 @@ class Replicas(Analyzer):
 
 
 class Refused(Analyzer):
-    """One topic: partitions that refuse records for want of replicas."""
+    """For one topic, finds partitions that refuse records because they lack in-sync replicas."""
 
     __slots__ = ("_context", "_outages", "_refused")
 
@@ -217,7 +217,7 @@ class Refused(Analyzer):
         self._context = context
         self._outages = Outages(context)
         self._refused: dict[int, tuple[facts.At, int]] = {}
-        """For each partition the first answer with the error since the last success, and the number of such answers."""
+        """By partition, the first response with the error since the last success, and the number of such responses."""
 
     def feed(self, fact: facts.PartitionIO) -> None:
         place = fact.topic, fact.partition
@@ -243,7 +243,7 @@ CAUSES: Final = {
     "leaderless": "All replicas in the ISR are down, and no other may lead (unclean.leader.election.enable is false).",
     "refused": "Fewer replicas are in sync than min.insync.replicas: brokers are down or slow.",
 }
-"""The cause, by what lacks; else it is the table's."""
+"""The cause by kind of outage; other outages have the cause in the table."""
 
 
 ANALYSES = (

@@ -1,4 +1,4 @@
-"""Producers that send batches again: what brokers make of it."""
+"""Finds producers that retry batches, and what brokers make of the retries."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ TWICE: Final = "were written twice"
 PERHAPS: Final = "may be written twice"
 MISSING: Final = "were refused, as the broker lacks the ones before"
 TIMED_OUT: Final = 7
-"""REQUEST_TIMED_OUT: the leader has the batch, its followers were too slow."""
+"""Error code REQUEST_TIMED_OUT: the leader has the batch, but its followers were too slow."""
 AFTER_APPEND: Final = 20
-"""NOT_ENOUGH_REPLICAS_AFTER_APPEND: the leader has the batch."""
+"""Error code NOT_ENOUGH_REPLICAS_AFTER_APPEND: the leader has the batch."""
 OUT_OF_ORDER: Final = 45
 DUPLICATE: Final = 46
 SEQUENCES: Final = 1 << 31
-"""Sequences of batches begin again at 0 here."""
+"""Number of sequence numbers of a producer; after it they restart at 0."""
 BATCHES: Final = 16
-"""Batches of a partition that are remembered. A client has few in flight, and retries before it goes on."""
+"""Maximum number of batches of a partition that are remembered. A client has few batches in flight."""
 PLACES: Final = 1_000
-"""Most partitions of a client that are remembered."""
+"""Maximum number of partitions of a client that are remembered."""
 PRODUCERS: Final = 4
-"""Most producer ids of a client's partition that are remembered."""
+"""Maximum number of producer ids of a client's partition that are remembered."""
 CLOSES: Final = 5 * SECOND
-"""A producer that gave up a request closes its connection within this time."""
+"""Time in nanoseconds within which a producer closes its connection after it gave up a request."""
 MINUTE: Final = 60 * SECOND
 Place: TypeAlias = tuple[str, int]
 Identity: TypeAlias = tuple[int, ...]
-"""Producer id, epoch and base sequence; of a producer without id the batch's CRC and size."""
+"""(producer id, epoch, base sequence); without a producer id, the batch's CRC and size."""
 
 
 class Partition:
-    """What a client lately sent to one partition."""
+    """The latest batches that a client sent to one partition."""
 
     __slots__ = ("acknowledged", "failed", "sent")
 
     def __init__(self) -> None:
         self.sent: dict[Identity, facts.Append] = {}
-        """The latest send of each batch."""
+        """The latest send of each batch, by identity."""
         self.acknowledged: dict[tuple[int, int | None], facts.Append] = {}
         """The latest batch that succeeded, by producer id and epoch."""
         self.failed: dict[tuple[int, int | None], facts.Append] = {}
-        """The first batch that failed since then."""
+        """By producer id and epoch, the first batch that failed since then."""
 
 
 class Retries(Analyzer):
-    """One client: batches that it sends more than once."""
+    """For one client, finds batches that it sends more than once."""
 
     __slots__ = (
         "_context", "_counts", "_last", "_late", "_minute", "_often", "_partitions", "_retries", "_sends",
@@ -62,15 +62,15 @@ class Retries(Analyzer):
         self._context = context
         self._partitions: dict[Place, Partition] = {}
         self._counts: dict[tuple[str, str], tuple[int, int]] = {}
-        """Number of batches and their records, by what became of them and their topic."""
+        """By result and topic, numbers of batches and of their records."""
         self._minute = 0
-        """When the present minute began; how many batches were sent in it, how many of them again."""
+        """The start of the present minute; numbers of batches and of retries in it."""
         self._sends = 0
         self._retries = 0
         self._often = 0
         """Number of minutes with many retries."""
         self._late: deque[tuple[facts.Append, facts.Append]] = deque(maxlen=BATCHES)
-        """Equal batches on two connections, the second sent before the first was answered."""
+        """Equal batches on two connections, the second of which was sent before the first was answered."""
         self._last: tuple[tuple[Evidence, ...], str] | None = None
         """The latest retry of the present minute."""
 
@@ -111,21 +111,21 @@ class Retries(Analyzer):
             self._in_order(partition, fact, producer)
 
     def _again(self, first: facts.Append, second: facts.Append, *, idempotent: bool) -> None:
-        """A batch was sent twice: was it written twice?"""
+        """Determine whether a batch that was sent twice was written twice."""
         same = first.at.connection == second.at.connection
         if not idempotent and first.answered:
             early = second.at.asked < first.at.time
             if early and same:
                 return  # equal batches in flight: nobody retries before the answer
             if not first.error:
-                # Without an answer in time the producer closes the connection. Otherwise the batch was sent on purpose.
+                # Without a response in time, the producer closes the connection; if not, it sent the batch on purpose.
                 if early:
                     self._late.append((first, second))
                     self._context.wake(max(first.at.time, second.at.time) + CLOSES)
                 return
         written = [one.offset for one in (first, second) if one.answered and not one.error and one.offset is not None]
         if idempotent and len(set(written)) > 1:
-            return  # of another cluster: producer ids are small numbers in each
+            return  # a batch of another cluster: all clusters use the same small producer ids
         lost = not first.answered and self._context.whole(first.at.connection)
         example, evidence = _both(first, second)
         if second.error == DUPLICATE or (idempotent and written and (lost or len(written) > 1)):
@@ -144,7 +144,7 @@ class Retries(Analyzer):
         self._judge_late(None)
 
     def _judge_late(self, now: int | None) -> None:
-        """Of equal batches on two connections, was the first one's connection closed for want of an answer?"""
+        """Determine whether the connection of the first of two equal batches was closed because no response came."""
         late, self._late = self._late, deque(maxlen=BATCHES)
         for first, second in late:
             due = max(first.at.time, second.at.time) + CLOSES
@@ -170,7 +170,7 @@ class Retries(Analyzer):
         self._minute, self._sends, self._retries, self._last = fact.at.time, 0, 0, None
 
     def _in_order(self, partition: Partition, fact: facts.Append, producer: int) -> None:
-        """Whether a broker misses a batch that it had acknowledged."""
+        """Check whether a broker lacks a batch that it had acknowledged."""
         key = producer, fact.producer_epoch
         if fact.answered and not fact.error:
             before = partition.acknowledged.get(key)
@@ -219,7 +219,7 @@ class Retries(Analyzer):
 
 
 def _both(first: facts.Append, second: facts.Append) -> tuple[str, tuple[Evidence, Evidence]]:
-    """What became of a batch that was sent twice, in words and as evidence."""
+    """The results of both sends of a batch, as text and evidence."""
     return (
         f"{second.topic}-{second.partition}: {_outcome(first)}, then {_outcome(second)}",
         (at_evidence(first.at, "culprit", _outcome(first)), at_evidence(second.at, "symptom", _outcome(second))),
@@ -229,7 +229,7 @@ def _both(first: facts.Append, second: facts.Append) -> tuple[str, tuple[Evidenc
 def _outcome(fact: facts.Append) -> str:
     """What became of a batch."""
     if not fact.answered:
-        return "no answer"
+        return "no response"
     if fact.error:
         return errors.name(fact.error)
     return "written" if fact.offset is None else f"written at offset {fact.offset}"
@@ -239,9 +239,9 @@ AT_RISK: Final = frozenset({TWICE, PERHAPS, MISSING})
 CAUSES: Final = {
     MISSING: "The partition lost records that it had acknowledged (unclean "
     "election), or the broker forgot the producer (producer.id.expiration.ms).",
-    ONCE: "An answer was lost or late, and the producer sent the batch again; it is "
+    ONCE: "A response was lost or late, and the producer sent the batch again; it is "
     "idempotent, so that the broker dropped the second one.",
 }
-"""The cause, by what happened; else it is the table's."""
+"""The cause by result; other results have the cause in the table."""
 
 ANALYSES = (Analysis(frozenset({RETRY}), Key.CLIENT, (facts.Produced,), Retries),)

@@ -1,4 +1,4 @@
-"""Producers that get no answers, and transactions of a record or two."""
+"""Finds producers whose acks=0 requests brokers refuse, and transactions of one or two records."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ WINDOW: Final = 10 * SECOND
 PRODUCERS: Final = 1_000
 CONNECTIONS: Final = 5_000
 CLOSES: Final = 256
-"""Most closes by a broker that are remembered, and that wait for a judgement."""
+"""Maximum number of remembered closes by a broker, and of closes that are still to be judged."""
 
 
 class TinyTransactions(Analyzer):
-    """One client: its transactions, and how many records each one has."""
+    """For one client, counts its transactions and the records in each."""
 
     __slots__ = ("_began", "_context", "_open", "_overhead", "_produces", "_records", "_tiny", "_total")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._open: dict[int, int] = {}
-        """Records of the open transaction of each producer id."""
+        """By producer id, number of records of the open transaction."""
         self._restart(0)
 
     def _restart(self, time: int) -> None:
         self._began = time
         self._produces = self._overhead = 0
-        """Requests that carry records, and those of transactions that do not."""
+        """Number of requests with records, and of transactional requests without records."""
         self._total = self._tiny = self._records = 0
 
     def feed(self, fact: Any) -> None:
@@ -86,29 +86,29 @@ class TinyTransactions(Analyzer):
 
 
 class Suspect(NamedTuple):
-    """A connection that its broker closed soon after a Produce without acknowledgement."""
+    """A connection that the broker closed soon after a Produce with acks=0."""
 
     closed: facts.Closed
     produce: facts.Unacknowledged
 
 
 class Dropped(Analyzer):
-    """One broker: connections of producers without acknowledgements that it closes."""
+    """For one broker, finds connections that it closes because it refuses a Produce with acks=0."""
 
     __slots__ = ("_alive", "_closes", "_context", "_counts", "_open", "_pending", "_sent", "_suspects")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._sent: dict[int, facts.Unacknowledged] = {}
-        """The latest Produce with acks=0 of each connection."""
+        """By connection, the latest Produce with acks=0."""
         self._pending: dict[int, None] = {}
         """Connections with a request that the broker never answered."""
         self._closes: deque[facts.At] = deque(maxlen=CLOSES)
-        """Closes by the broker, of any connection."""
+        """Times (ns) at which the broker closed any connection."""
         self._alive: deque[int] = deque(maxlen=CLOSES)
-        """When connections to the broker began, or began to work."""
+        """Times (ns) at which connections to the broker began, or first worked."""
         self._open: dict[int, int] = {}
-        """When each open connection began."""
+        """By open connection, the time (ns) when it began."""
         self._suspects: deque[Suspect] = deque(maxlen=CLOSES)
         self._counts: dict[str, int] = {}
 
@@ -152,7 +152,7 @@ class Dropped(Analyzer):
         self._judge(None)
 
     def _judge(self, now: int | None) -> None:
-        """Tell a refused batch from a broker that closes all its connections."""
+        """Decide whether the broker refused a batch or closes all its connections."""
         waiting, self._suspects = self._suspects, deque(maxlen=CLOSES)
         for one in waiting:
             due = one.closed.at.time + self._grace

@@ -1,4 +1,4 @@
-"""Partitions that are moved to other brokers."""
+"""Follows reassignments of partitions to other brokers."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ from kproxy.decoders.schema import api_keys
 
 MOVED = "partition.reassign"
 MOVES: Final = 20_000
-"""Most partitions that move at a time."""
+"""Maximum number of partitions that move at a time."""
 KNOWN: Final = 100_000
-"""Most partitions whose replicas are remembered."""
+"""Maximum number of partitions whose replicas are remembered."""
 TOPICS: Final = 5_000
 FETCHERS: Final = 1_000
 LISTED: Final = 46
-"""ListPartitionReassignments."""
+"""API key of ListPartitionReassignments."""
 Place: TypeAlias = tuple[str, int]
 CONTROLLED: Final = frozenset({api_keys.LEADER_AND_ISR, api_keys.UPDATE_METADATA})
 
 
 class Move:
-    """One partition that moves."""
+    """The reassignment of one partition."""
 
     __slots__ = ("adding", "begun", "lags", "missing", "progress", "replicas", "told", "watched")
 
     def __init__(self, at: facts.At, adding: frozenset[int], replicas: frozenset[int]) -> None:
         self.begun = at
         self.replicas = replicas
-        """All replicas, old and new."""
+        """All replicas, old and new ones."""
         self.adding = adding
         self.missing = adding
-        """The new replicas that are not in the ISR yet."""
+        """The new replicas that are not yet in the ISR."""
         self.lags: dict[int, int] = {}
-        """The least lag of each of them."""
+        """By new replica, its smallest lag so far."""
         self.progress = at.time
         self.watched = False
-        """The controller's messages are in the capture, so the end would be seen."""
+        """Whether the capture has the controller's messages, so that it would show the end of the reassignment."""
         self.told = False
 
 
@@ -65,7 +65,7 @@ class Topic:
 
 
 class Reassignments(Analyzer):
-    """The cluster: partitions that move."""
+    """For the whole cluster, follows partitions that are reassigned."""
 
     __slots__ = ("_context", "_fetchers", "_moves", "_replicas", "_topics", "_versions", "_who")
 
@@ -73,13 +73,13 @@ class Reassignments(Analyzer):
         self._context = context
         self._replicas: dict[Place, frozenset[int]] = {}
         self._versions: dict[Place, int] = {}
-        """The version of each partition, so that messages that come late are known."""
+        """The version of each partition, by which late messages are recognised."""
         self._moves: dict[Place, Move] = {}
         self._topics: dict[str, Topic] = {}
         self._fetchers: dict[int, int] = {}
-        """When each follower fetched last."""
+        """By follower, time (ns) of its last fetch."""
         self._who: dict[Place, facts.At] = {}
-        """Who asked for moves that have not begun."""
+        """The requests for reassignments that have not begun."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.ReplicaFetch):
@@ -118,18 +118,18 @@ class Reassignments(Analyzer):
         self, fact: facts.PartitionState, replicas: frozenset[int] | None, before: frozenset[int] | None,
         move: Move | None,
     ) -> frozenset[int] | None:  # fmt: skip
-        """The replicas that a move adds, if this state is one of a move."""
+        """The replicas that a reassignment adds; None if this state is not part of one."""
         if fact.adding or fact.removing:
             return frozenset(fact.adding or ())
         if fact.adding is not None or fact.at.key not in CONTROLLED or None in {replicas, before}:
             return None
         if move is None and replicas is not None and before is not None and replicas > before:
-            # Before Kafka 2.4 a move adds its replicas, and says no more.
+            # Before Kafka 2.4, a move only adds its replicas to the list and does not mark them.
             return replicas - before
         return None
 
     def _ends(self, fact: facts.PartitionState, replicas: frozenset[int] | None, move: Move) -> bool:
-        """No replicas are added or removed any more."""
+        """Whether a state shows that no replicas are being added or removed any more."""
         if fact.adding is not None and fact.removing is not None:
             return True
         return fact.at.key in CONTROLLED and replicas is not None and replicas < move.replicas
@@ -217,7 +217,7 @@ class Reassignments(Analyzer):
 
     def _report_stuck(self, place: Place, move: Move, lasted: int) -> None:
         move.told = True
-        # Large partitions take hours to copy: only who sees the copying knows whether it goes on.
+        # Large partitions take hours to copy: only captured Fetch requests show whether copying goes on.
         seen = any(self._context.now - self._fetchers.get(node, 0) < self._stuck for node in move.missing)
         name = f"{place[0]}-{place[1]}"
         missing = _nodes(tuple(sorted(move.missing)))

@@ -1,4 +1,4 @@
-"""Records that are damaged, or too large for their reader."""
+"""Finds damaged records, and records that are too large for their consumer."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Place: TypeAlias = tuple[str, int]
 
 
 class Damage(Analyzer):
-    """One topic: batches whose bytes are not what their CRC says."""
+    """For one topic, finds batches whose CRC does not match their bytes."""
 
     __slots__ = ("_context", "_counts")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._counts: dict[tuple[str, str], int] = {}
-        """Number of batches by what was done with them, and by whom."""
+        """Number of batches, by what was done with them and by whom."""
 
     def feed(self, fact: facts.Corrupt) -> None:
         at = fact.at
@@ -53,14 +53,14 @@ PRODUCED: Final = (
 
 
 class TooLarge(Analyzer):
-    """One client: partitions whose next message does not fit into its fetches."""
+    """For one client, finds partitions whose next message does not fit into a Fetch response."""
 
     __slots__ = ("_context", "_cut")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._cut: dict[Place, tuple[facts.CutRecord, int]] = {}
-        """The first answer at the present offset, and the number of such answers."""
+        """By partition, the first response at the present offset, and the number of such responses."""
 
     def feed(self, fact: facts.CutRecord) -> None:
         place = fact.topic, fact.partition

@@ -1,4 +1,4 @@
-"""Requests that brokers refuse: unknown topics, records, commits, settings, credentials, rights."""
+"""Finds requests that brokers refuse because of topics, records, commits, settings, credentials or permissions."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ CONTENT_CODES: Final = {
     76: "The topic's message format, or the broker's release, does not have this compression type.",
     87: "A record breaks a rule of the topic: a compacted topic needs a key in each record.",
 }
-"""The cause of each error of Produce that is about the content of a batch."""
+"""By error code of Produce about the content of a batch, its cause."""
 LOST_CODES: Final = frozenset({12, 22, 25, 28, 82, 110})
-"""Errors of OffsetCommit after which this member does not commit these offsets again."""
+"""Errors of OffsetCommit after which the member does not retry the commit."""
 SETTING_CODES: Final = frozenset({24, 26, 81})
 ASSIGNOR_CODES: Final = frozenset({23, 112})
 SASL_ERRORS: Final = frozenset({"UNSUPPORTED_SASL_MECHANISM", "ILLEGAL_SASL_STATE", "SASL_AUTHENTICATION_FAILED"})
@@ -50,20 +50,20 @@ _TOPIC: Final = frozenset({29})
 _GROUP: Final = frozenset({30})
 _TXN: Final = frozenset({53})
 NAMES: Final = 1_000
-"""Most topics that a client's analyzer remembers."""
+"""Maximum number of topics that a client's analyzer remembers."""
 
 
 class TopicMissing(Analyzer):
-    """One client: topics that Metadata does not find."""
+    """For one client, finds topics that Metadata reports as missing."""
 
     __slots__ = ("_causes", "_context", "_found", "_missing")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._causes: dict[str, str | None] = {}
-        """For each topic that is reported, why it may be missing."""
+        """By reported topic, the likely reason why it is missing."""
         self._missing: dict[str, tuple[facts.At, int]] = {}
-        """For each topic, the first answer with the error and the number of such answers."""
+        """By topic, the first response with the error and the number of such responses."""
         self._found: dict[str, None] = {}
 
     def feed(self, fact: facts.TopicView) -> None:
@@ -104,14 +104,14 @@ class TopicMissing(Analyzer):
 
 
 class Rejected(Analyzer):
-    """One topic: batches that brokers refuse for their content."""
+    """For one topic, finds batches that brokers refuse because of their content."""
 
     __slots__ = ("_context", "_counts")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._counts: dict[tuple[str, int], tuple[int, int, int]] = {}
-        """For each client and error: number of batches, the largest one's size in bytes, bytes of all."""
+        """By client and error: number of batches, size in bytes of the largest one, bytes in all."""
 
     def feed(self, fact: facts.PartitionIO) -> None:
         if fact.error not in CONTENT_CODES or fact.acks is None:
@@ -136,16 +136,16 @@ class Rejected(Analyzer):
 
 
 class CommitRejected(Analyzer):
-    """One group: commits that its coordinator refuses."""
+    """For one group, finds commits that its coordinator refuses."""
 
     __slots__ = ("_committed", "_context", "_counts")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._committed: dict[tuple[str, int], int] = {}
-        """The offset that each partition has as its commit."""
+        """The committed offset of each partition."""
         self._counts: dict[str, tuple[int, dict[tuple[str, int], int]]] = {}
-        """For each client: number of refused commits, and the records of each partition that were not committed."""
+        """By client: number of refused commits, and for each partition the number of records that they covered."""
 
     def feed(self, fact: facts.Commit) -> None:
         place = fact.topic, fact.partition
@@ -178,7 +178,7 @@ class CommitRejected(Analyzer):
 
 
 class JoinRefused(Analyzer):
-    """One group: members that cannot join for their settings or assignors."""
+    """For one group, finds members that cannot join because of their settings or assignors."""
 
     __slots__ = ("_context", "_counts", "_first")
 
@@ -191,7 +191,7 @@ class JoinRefused(Analyzer):
 
     def feed(self, fact: facts.Member) -> None:
         if fact.what != "join" or (fact.error and fact.generation):
-            return  # an answer that refuses a member gives it no generation
+            return  # a response that refuses a member gives it no generation
         rule = SETTINGS if fact.error in SETTING_CODES else ASSIGNORS if fact.error in ASSIGNOR_CODES else None
         client = fact.at.client
         if rule is None:
@@ -242,12 +242,12 @@ class JoinRefused(Analyzer):
 
 
 def _assignors(fact: facts.Member) -> str:
-    """The names of a member's assignors, as far as its subscription says them."""
+    """The names of a member's assignors, if its subscription holds them."""
     return (fact.subscription or "").rpartition(" ")[0] or fact.protocol or "not named"
 
 
 class SaslFailed(Analyzer):
-    """One client: authentications that fail."""
+    """For one client, finds failed authentications."""
 
     __slots__ = ("_context", "_count")
 
@@ -280,20 +280,20 @@ class SaslFailed(Analyzer):
 
 
 def _is_foreign(error: str | None) -> bool:
-    """Whether an error is one of Kafka's that authentication never answers; other texts are the mechanism's own."""
+    """Whether an error is one of Kafka's that no authentication gives; other texts are the mechanism's own."""
     known = {one.name for one in errors.all_errors().values()} - SASL_ERRORS
     return error is not None and (error in known or error.startswith("UNKNOWN("))
 
 
 class Denied(Analyzer):
-    """One client: answers that deny it access."""
+    """For one client, finds responses with authorization errors."""
 
     __slots__ = ("_context", "_times")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._times: dict[tuple[str, str, int], deque[facts.At]] = {}
-        """The latest answers by kind and name of the resource, and error."""
+        """By kind and name of the resource and error, the times of the latest responses."""
 
     def feed(self, fact: Any) -> None:
         what, codes, name_of = RESOURCES[type(fact)]
@@ -328,7 +328,7 @@ RESOURCES: Final[dict[type, tuple[str, frozenset[int], Callable[[Any], str]]]] =
     facts.Coordinator: ("coordinator of", _GROUP | _TXN, lambda fact: fact.name),
     facts.Txn: ("transactional id", _TXN, lambda fact: fact.transactional_id),
 }
-"""For each kind of fact: the kind of resource that it is about, errors that deny access to it, and how it names it."""
+"""By type of fact: kind of resource, errors that deny access to it, function that gives its name."""
 
 ANALYSES = (
     Analysis(frozenset({TOPIC_MISSING}), Key.CLIENT, (facts.TopicView,), TopicMissing),

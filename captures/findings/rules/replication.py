@@ -1,4 +1,4 @@
-"""Followers that stop fetching, or do not catch up."""
+"""Finds followers that stop fetching or do not catch up."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from kproxy.captures.findings.model import Evidence, Impact, Scope
 
 LAG = "replica.lag"
 FOLLOWERS: Final = 1_000
-"""Most connections of followers to one leader."""
+"""Maximum number of connections of followers to one leader."""
 PARTITIONS: Final = 20_000
-"""Most partitions of a leader that lag."""
+"""Maximum number of partitions of a leader that lag."""
 Place: TypeAlias = tuple[int, str, int]
-"""Follower, topic, partition."""
+"""(follower's node id, topic, partition)."""
 
 
 class Follower:
-    """One connection over which a follower fetches."""
+    """A connection over which a follower fetches."""
 
     __slots__ = ("last", "replica", "told")
 
     def __init__(self, replica: int, at: facts.At) -> None:
         self.replica = replica
         self.last = at
-        """Its latest answered Fetch."""
+        """The follower's latest Fetch that was answered."""
         self.told = False
-        """The silence after it was reported."""
+        """Whether the silence after it was reported."""
 
 
 class Behind:
@@ -48,13 +48,13 @@ class Behind:
         self.first = at
         self.seen = at.time
         self.compared = at.time
-        """When its lag was last compared with the one before."""
+        """Time (ns) at which the lag was last compared with an earlier one."""
         self.lag = lag
         """The lag at that time."""
 
 
 class Followers(Analyzer):
-    """One leader: who fetches from it."""
+    """For one leader, finds followers that do not keep up."""
 
     __slots__ = ("_alive", "_behind", "_context", "_episodes", "_followers", "_lagging", "_silent")
 
@@ -62,14 +62,14 @@ class Followers(Analyzer):
         self._context = context
         self._silent = int(context.limit(LAG, "silent_ms")) * MILLISECOND
         self._followers: dict[int, Follower] = {}
-        """By connection, the one that fetched last is last."""
+        """Followers by connection; the one that fetched last comes last."""
         self._behind: dict[Place, Behind] = {}
         self._lagging: dict[int, dict[Place, None]] = {}
-        """By follower, the partitions that were reported."""
+        """By follower, the lagging partitions that were reported."""
         self._episodes: dict[int, int] = {}
-        """By follower, when its first such partition fell behind."""
+        """By follower, the time (ns) when its first partition of the present episode fell behind."""
         self._alive = 0
-        """When the leader last answered anybody."""
+        """Time (ns) of the leader's last response to anybody."""
 
     def feed(self, fact: facts.ReplicaFetch) -> None:
         at = fact.at
@@ -87,7 +87,7 @@ class Followers(Analyzer):
             self._measure((fact.replica, topic, partition), at, lag)
 
     def tick(self) -> None:
-        """Somebody has not fetched for some time: the leader's answers to others prove that it is not the leader."""
+        """Report followers that have not fetched for some time, if the leader answers others meanwhile."""
         now = self._context.now
         for connection, follower in list(self._followers.items()):
             if now - follower.last.time < self._silent:

@@ -1,4 +1,4 @@
-"""Responses that lack something of their request, or have it twice."""
+"""Finds responses that lack parts of the request, or have them twice."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kproxy.captures.findings.model import Actor, Impact
 
 INCOMPLETE = "response.incomplete"
 PAIRS: Final = 1_000
-"""Most pairs of broker and API that are counted for a client."""
+"""Maximum number of pairs of broker and API that are counted for a client."""
 
 
 class Incomplete(Analyzer):
-    """One client: incomplete responses by broker and API."""
+    """For one client, counts incomplete responses by broker and API."""
 
     __slots__ = ("_context", "_counts", "_empty")
 

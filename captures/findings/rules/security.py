@@ -1,4 +1,4 @@
-"""What is not safe on the wire."""
+"""Finds secrets that are sent without TLS."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kproxy.captures.findings.model import Actor, Impact, Severity
 
 CLEARTEXT = "sec.cleartext"
 KINDS = 64
-"""Most pairs of a broker and a kind of secret that are counted for a client."""
+"""Maximum number of pairs of a broker and a kind of secret that are counted for a client."""
 
 
 class Cleartext(Analyzer):
-    """One client: secrets that pass without TLS."""
+    """For one client, finds secrets that it sends or receives without TLS."""
 
     __slots__ = ("_context", "_counts")
 
@@ -39,7 +39,7 @@ class Cleartext(Analyzer):
 
 
 def _local(at: facts.At) -> bool:
-    """Whether client and broker are on one host, so that nothing passes a network."""
+    """Whether client and broker are on the same host, so that no network carries the secret."""
     try:
         peer, broker = ip_address(at.peer.strip("[]")), ip_address(at.broker.rpartition(":")[0].strip("[]"))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Share groups whose records nobody accepts, and what hinders Streams groups."""
+"""Finds records that no member of a share group accepts, and what stops Streams groups."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from kproxy.decoders.schema import errors
 POISON = "share.poison"
 STATUS = "streams.status"
 PLACES: Final = 1_000
-"""Most partitions of a group whose deliveries are remembered."""
+"""Maximum number of partitions of a group whose deliveries are remembered."""
 RUNS: Final = 16
-"""Most runs of a partition that are remembered, of those delivered and of those released."""
+"""Maximum number of runs of offsets that are remembered in a partition, of delivered ones and of released ones."""
 
 
 class Doomed(NamedTuple):
-    """Records that were released at the limit of deliveries."""
+    """Records that were released at the maximum number of deliveries."""
 
     delivered: facts.Redelivered
     released: facts.At
 
 
 class Poison(Analyzer):
-    """One share group: records that it gets again and again."""
+    """For one share group, finds records that it gets again and again."""
 
     __slots__ = ("_active", "_beyond", "_context", "_doomed", "_least", "_limit", "_released", "_seen", "_worst")
 
@@ -44,15 +44,15 @@ class Poison(Analyzer):
         self._context = context
         self._least, self._limit = context.limit(POISON, "deliveries"), context.limit(POISON, "limit")
         self._worst: dict[tuple[str, int], facts.Redelivered] = {}
-        """The records that each partition delivered most often, of those that count."""
+        """By partition, the relevant records that were delivered most often."""
         self._seen: dict[tuple[str, int], deque[facts.Redelivered]] = {}
         """The latest deliveries of each partition."""
         self._released: dict[tuple[str, int], deque[tuple[int, int]]] = {}
         self._doomed: dict[tuple[str, int], Doomed] = {}
         self._beyond = False
-        """Some record was delivered more often than `limit`."""
+        """Whether a record was delivered more often than `limit`."""
         self._active = 0
-        """When a member last sent anything."""
+        """Time (ns) of the last request of any member."""
 
     def feed(self, fact: Any) -> None:
         self._active = max(self._active, fact.at.asked)
@@ -122,7 +122,7 @@ class Poison(Analyzer):
             severity=Severity.ERROR if archived else None,
             actors=(Actor("culprit", at.peer, at.client_id or None),),
             cause="The program releases these records." if released else "Members take these records and do not "
-            "acknowledge them: they crash at them, or take longer than the lock lasts.",
+            "acknowledge them: they crash while processing, or take longer than the lock lasts.",
         )  # fmt: skip
 
     @property
@@ -131,7 +131,7 @@ class Poison(Analyzer):
 
 
 class Kind(NamedTuple):
-    """A status of a Streams group: what it means, the threshold that it must outlast, and how grave it then is."""
+    """The meaning of a status of a Streams group, the threshold for how long it must last, and its severity then."""
 
     what: str
     limit: str | None
@@ -152,20 +152,20 @@ ERRORS: Final = {
     131: STATUSES[0],
     132: STATUSES[0],
 }
-"""What errors of a heartbeat mean."""
+"""The kinds that heartbeat errors stand for."""
 EARLY: Final = {"upgrade_ms": Severity.NOTE}
-"""How grave a status is before it has lasted long; not told at all unless it is here."""
+"""By threshold, the severity of a status that has not lasted that long; absent ones are not reported."""
 
 
 class StreamsStatus(Analyzer):
-    """One Streams group: what its coordinator says."""
+    """For one Streams group, finds statuses and errors that its coordinator reports."""
 
     __slots__ = ("_context", "_since")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._since: dict[str, tuple[facts.At, int]] = {}
-        """For each status the first answer with it, and the time of the latest one."""
+        """By status, the first response with it, and the time of the latest one."""
 
     def feed(self, fact: facts.StreamsStatus) -> None:
         kind = ERRORS.get(fact.error) if fact.status is None else STATUSES.get(fact.status)

@@ -1,4 +1,4 @@
-"""Clients that do not get past a step of their start."""
+"""Finds clients that are stuck at a step of their start."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WORDS: Final = {
 
 
 class Stuck(Analyzer):
-    """One client: the steps that it has not passed yet, and for how long."""
+    """For one client, finds start-up steps that it keeps failing."""
 
     __slots__ = ("_context", "_failing", "_passed")
 
@@ -36,7 +36,7 @@ class Stuck(Analyzer):
         self._context = context
         self._passed: frozenset[str] = frozenset()
         self._failing: dict[str, tuple[facts.At, int]] = {}
-        """For each step the first failure of a row of them, and their number."""
+        """By step, the first of consecutive failures, and their number."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.Beginning):

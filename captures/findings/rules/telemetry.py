@@ -1,4 +1,4 @@
-"""Telemetry of clients that brokers do not take (KIP-714)."""
+"""Finds client telemetry that brokers refuse (KIP-714)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ WINDOW: Final = 600 * SECOND
 ERRORS: Final = {
     76: "the broker cannot read their compression",
     89: "it pushes more often than the broker allows",
-    117: "it pushes by an old subscription",
+    117: "it pushes with an old subscription id",
     118: "they are larger than the broker takes",
 }
 POINTLESS: Final = "it pushes metrics although its subscription has none"
 
 
 class Rejected(Analyzer):
-    """One client: pushes with errors, and pushes that nobody asked for."""
+    """For one client, counts pushes with errors, and pushes that the broker has not requested."""
 
     __slots__ = ("_context", "_empty", "_recent", "_times")
 
@@ -31,7 +31,7 @@ class Rejected(Analyzer):
         self._times = max(1, int(context.limit(REJECTED, "times")))
         self._empty: dict[int, bool] = {}
         self._recent: dict[int, deque[facts.At]] = {}
-        """The latest of each error; 0 for what nobody asked for."""
+        """By error, the latest pushes; 0 stands for pushes that the broker has not requested."""
 
     def feed(self, fact: facts.Telemetry) -> None:
         if fact.what == "subscribe":

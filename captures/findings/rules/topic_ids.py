@@ -1,4 +1,4 @@
-"""Clients that go on with the id of a topic that was deleted or created anew (KIP-516)."""
+"""Finds clients that keep using the id of a topic that was deleted or created anew (KIP-516)."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from kproxy.decoders.schema import errors
 
 RECREATED = "topic.recreated_commit"
 ID_ERRORS: Final = frozenset({100, 103})
-"""UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID."""
+"""Error codes UNKNOWN_TOPIC_ID and INCONSISTENT_TOPIC_ID."""
 
 
 class OldId(Analyzer):
-    """One topic: clients that get errors about its id again and again."""
+    """For one topic, finds clients that repeatedly get errors about its id."""
 
     __slots__ = ("_context", "_streaks")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._streaks: dict[str, tuple[facts.At, int]] = {}
-        """For each client, the first such response since the last success, and their number."""
+        """By client, the first such response since the last success, and the number of such responses."""
 
     def feed(self, fact: facts.PartitionIO) -> None:
         at = fact.at

@@ -1,4 +1,4 @@
-"""Topics that are created and deleted, and deletions that do not come to an end."""
+"""Finds topics that are created or deleted, and deletions that do not end."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from kproxy.decoders.schema import api_keys
 
 LIFE = "topic.lifecycle"
 TOPICS: Final = 100
-"""Most topics with a finding of their own; further ones are told in one finding."""
+"""Maximum number of topics with a finding of their own; one further finding counts the others."""
 KNOWN: Final = 20_000
-"""Most topics whose state is remembered."""
+"""Maximum number of topics whose state is remembered."""
 PENDING: Final = 1_000
 CONTROLLED: Final = frozenset({api_keys.LEADER_AND_ISR, api_keys.UPDATE_METADATA})
 LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-"""Names that Kafka allows topics to have."""
+"""Pattern of the topic names that Kafka allows."""
 FIRST: Final = 0
-"""The first version of a partition's node in ZooKeeper, and the first leader epoch."""
+"""The version of the znode, and the leader epoch, of a partition that was just created."""
 
 
 class Topics(Analyzer):
-    """The cluster: what happens to its topics."""
+    """For the whole cluster, follows the creation and deletion of topics."""
 
     __slots__ = (
         "_alive",
@@ -50,20 +50,20 @@ class Topics(Analyzer):
     def __init__(self, context: Context) -> None:
         self._context = context
         self._state: dict[str, bool] = {}
-        """Whether a topic exists, by name, where it changed."""
+        """By topic name, whether it exists after its last change."""
         self._named: dict[str, None] = {}
-        """The topics with findings of their own."""
+        """Names of the topics with findings of their own."""
         self._more = 0
         self._deleting: dict[str, facts.Administration] = {}
-        """Deletions that were accepted, until the controller carries them out."""
+        """Accepted deletions that the controller has not carried out yet."""
         self._replicas: dict[str, frozenset[int]] = {}
-        """The nodes that have replicas of a topic (ZooKeeper mode)."""
+        """By topic, the nodes with replicas of it (ZooKeeper mode)."""
         self._stopped: dict[str, set[str]] = {}
-        """The brokers that were told to delete their replicas, until all of them were."""
+        """By topic, the brokers that were told to delete their replicas; complete deletions are removed."""
         self._alive: facts.At | None = None
         """The controller's latest request to a broker (ZooKeeper mode)."""
         self._controllers: dict[str, tuple[int, int]] = {}
-        """For each broker the epoch of the controller, and when its first request with that epoch came."""
+        """By broker, the controller epoch and the time of the controller's first request in that epoch."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.TopicChange):
@@ -100,7 +100,7 @@ class Topics(Analyzer):
             return False
         if fact.at.version >= 1:
             return fact.new
-        # A new controller tells each broker of all partitions; what comes later is new.
+        # A new controller sends each broker all partitions; those in later requests are new.
         _, since = self._controllers.get(fact.at.broker, (-1, fact.at.time))
         settled = fact.at.time - since >= self._context.limit(LIFE, "settled_ms") * MILLISECOND
         return settled and fact.version == FIRST and fact.isr == fact.replicas
@@ -145,7 +145,9 @@ class Topics(Analyzer):
             self._context.report(
                 LIFE,
                 at_evidence(fact.at, "trigger", f"{name}: its deletion was accepted"),
-                at_evidence(alive, "symptom", "the controller speaks to brokers, and does not stop all replicas of it"),
+                at_evidence(
+                    alive, "symptom", "the controller sends requests to brokers, but has not stopped all replicas of it"
+                ),
                 numbers={"what": f"{name} was to be deleted {lasted / SECOND:.0f} s ago, and is not"},
                 impact=Impact("ms_lost", lasted / MILLISECOND),
                 episode=("stuck", fact.at.time),

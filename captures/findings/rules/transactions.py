@@ -1,4 +1,4 @@
-"""Transactions that stay open, and whom they keep waiting."""
+"""Finds transactions that stay open, and the consumers that wait for them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from kproxy.decoders.schema import api_keys
 
 STALL = "txn.lso_stall"
 PLACES: Final = 10_000
-"""Most partitions, and most transactional writes, that are remembered."""
+"""Maximum number of partitions, and of transactional writes, that are remembered."""
 PRODUCERS: Final = 10_000
 CLIENTS: Final = 64
-"""Most waiting consumers of a partition that are remembered."""
+"""Maximum number of waiting consumers of a partition that are remembered."""
 Place: TypeAlias = tuple[str, int]
 
 
@@ -34,11 +34,11 @@ class Write(NamedTuple):
     at: facts.At
     producer: int
     after: int
-    """When the producer id ended its transaction before, 0 if that is unknown: the same for all of a transaction."""
+    """Time (ns) when the producer id's previous transaction ended, 0 if unknown; identifies the transaction."""
 
 
 class Identity(NamedTuple):
-    """What InitProducerId says of a producer id."""
+    """Transactional id and timeout that InitProducerId gives for a producer id."""
 
     name: str
     timeout_ms: int | None
@@ -62,19 +62,19 @@ class Stall:
 
 
 class Held:
-    """What a transaction holds back."""
+    """The offsets that one transaction holds back."""
 
     __slots__ = ("begun", "offsets")
 
     def __init__(self, begun: int) -> None:
         self.begun = begun
-        """Its earliest known write."""
+        """Time (ns) of its earliest known write."""
         self.offsets: dict[Place, int] = {}
         """Number of offsets, by partition."""
 
 
 class Stalls(Analyzer):
-    """The cluster: partitions whose last stable offset does not move, and the transactions that hold it."""
+    """For the whole cluster, finds partitions whose last stable offset does not move, and the open transactions."""
 
     __slots__ = ("_context", "_ends", "_held", "_identities", "_stalls", "_writes")
 
@@ -85,9 +85,9 @@ class Stalls(Analyzer):
         """By partition and offset."""
         self._identities: dict[int, Identity] = {}
         self._ends: dict[int, int] = {}
-        """When each producer id last ended a transaction, or was initialised, which aborts an open one."""
+        """By producer id, time (ns) when it last ended a transaction or was initialised, which aborts an open one."""
         self._held: dict[tuple[str, int], Held] = {}
-        """For each scope, and transaction in it."""
+        """By scope and transaction, what it holds back."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.Produced):
@@ -103,7 +103,7 @@ class Stalls(Analyzer):
             self._step(fact)
 
     def tick(self) -> None:
-        """A partition with records that nobody may read yet, and no news about it: is its transaction still open?"""
+        """Check partitions whose last stable offset has not moved, and of which there is no news."""
         due = []
         for place, stall in self._stalls.items():
             end = stall.first.time + self._flat
@@ -130,7 +130,7 @@ class Stalls(Analyzer):
         remember(self._writes, (place, offset), write, PLACES)
         stall = self._stalls.get(place)
         if stall is not None and stall.stable == offset and stall.write is None:
-            stall.write = write  # a consumer was told before the producer
+            stall.write = write  # the consumer's response came before the producer's
             self._context.wake(stall.first.time + self._flat)
 
     def _step(self, fact: facts.Txn) -> None:
@@ -157,7 +157,7 @@ class Stalls(Analyzer):
             self._judge(place, stall, at.time)
 
     def _judge(self, place: Place, stall: Stall, now: int) -> None:
-        """Report a partition whose last stable offset was the same in two answers, or whose producer is silent."""
+        """Report a partition whose last stable offset was equal in two responses, or whose producer is silent."""
         write = stall.write
         begun = stall.first.time if write is None else write.at.asked
         ended = None if write is None else self._ends.get(write.producer)
@@ -208,7 +208,7 @@ class Stalls(Analyzer):
         )  # fmt: skip
 
     def _severity(self, stall: Stall, lasted: int, identity: Identity | None, *, ended: bool) -> Severity:
-        """By how long it may last: the producer's own timeout, if that is known. Less if nobody was seen waiting."""
+        """The severity of an open transaction, by the producer's timeout if known; lower if no consumer waits."""
         grace = self._context.limit(STALL, "grace_ms")
         long, most = self._context.limit(STALL, "long_ms"), self._context.limit(STALL, "hanging_s") * 1000
         if ended:

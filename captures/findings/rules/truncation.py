@@ -1,4 +1,4 @@
-"""Partitions that lost records, and topics that were created anew."""
+"""Finds partitions that lost records, and topics that were created anew."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from kproxy.decoders.schema import api_keys
 
 TRUNCATED = "log.truncated"
 CLIENTS: Final = 64
-"""Most clients of a partition, and most brokers that describe a topic, that are remembered."""
+"""Maximum number of clients of a partition, and of brokers that describe a topic, that are remembered."""
 IDS: Final = 64
 
 
 class Reader:
-    """Where a client reads a partition."""
+    """The position of a client in a partition."""
 
     __slots__ = ("before", "connection", "offset", "shared")
 
@@ -34,9 +34,9 @@ class Reader:
         """The latest fetch offset."""
         self.connection = at.connection
         self.before: set[int] = set()
-        """Connections before the present one."""
+        """The client's connections before the present one."""
         self.shared = False
-        """Two consumers seem to have this client id: their fetches alternate between connections."""
+        """Whether two consumers seem to share the client id: their fetches alternate between connections."""
 
     def fetch(self, at: facts.At, offset: int) -> None:
         self.offset = offset
@@ -47,27 +47,27 @@ class Reader:
 
 
 class Truncated(Analyzer):
-    """One partition: signs that its log lost records with a leader."""
+    """For one partition, finds signs that its log lost records when its leader changed."""
 
     __slots__ = ("_asked", "_context", "_epoch", "_high", "_low", "_readers")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._high = -1
-        """The greatest high watermark, and the leader epoch of the latest answer that reached it."""
+        """The highest high watermark, and the leader epoch of the latest response that reached it."""
         self._epoch = -1
         self._low: facts.PartitionIO | None = None
-        """The first answer of a newer epoch with a lower one."""
+        """The first response of a newer epoch with a lower high watermark."""
         self._readers: dict[tuple[str, str], Reader] = {}
         """By client id and host."""
         self._asked: dict[tuple[str, str], facts.EpochEnd] = {}
-        """Answers that another connection's position contradicts, until the client's next fetch."""
+        """By client, an epoch's end that contradicts its position on another connection; kept until its next fetch."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.EpochEnd):
             self._validate(fact)
         elif isinstance(fact, facts.Committed):
-            # A consumer that starts, perhaps with an older position than the last one of this client.
+            # A consumer starts, perhaps at an older position than the last one of this client.
             self._readers.pop((fact.at.client_id, fact.at.peer), None)
             self._asked.pop((fact.at.client_id, fact.at.peer), None)
         elif fact.replica is None and not fact.error:
@@ -88,7 +88,7 @@ class Truncated(Analyzer):
             self._high, self._epoch, self._low = high, max(epoch, self._epoch), None
             return
         if epoch <= self._epoch:
-            return  # a follower's, or one that was answered before
+            return  # the high watermark of a follower, or an older one
         if self._low is None:
             self._low = fact
         lasted = fact.at.time - self._low.at.time
@@ -101,7 +101,7 @@ class Truncated(Analyzer):
         self._high, self._epoch, self._low = high, epoch, None
 
     def _validate(self, fact: facts.EpochEnd) -> None:
-        """A consumer asks where the epoch of its position ends (KIP-320)."""
+        """Take a consumer's question where the leader epoch of its position ends (KIP-320)."""
         if fact.replica is not None or fact.error or fact.end_offset is None:
             return  # followers truncate what was never committed
         client = fact.at.client_id, fact.at.peer
@@ -116,7 +116,7 @@ class Truncated(Analyzer):
             remember(self._asked, client, fact, CLIENTS)
 
     def _confirm(self, client: tuple[str, str], fact: facts.PartitionIO, before: int) -> None:
-        """The first fetch after a question: does it begin where the epoch ends?"""
+        """Check whether a consumer's first fetch after such a question begins at the epoch's end."""
         asked = self._asked[client]
         if fact.at.connection == asked.at.connection:
             del self._asked[client]
@@ -145,14 +145,14 @@ class Truncated(Analyzer):
 
 
 class Recreated(Analyzer):
-    """One topic: ids that the same broker gives it."""
+    """For one topic, finds changes of its id at the same broker."""
 
     __slots__ = ("_context", "_ids")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._ids: dict[str, dict[str, None]] = {}
-        """The ids by the broker's address: other clusters may have a topic of the same name."""
+        """Topic ids by broker address: other clusters may have a topic of the same name."""
 
     def feed(self, fact: facts.TopicView) -> None:
         if fact.error or fact.topic_id is None:

@@ -1,4 +1,4 @@
-"""Versions: of clients that are old, or cut off by Kafka 4 (KIP-896), and of brokers in the middle of an upgrade."""
+"""Finds clients that are old or cut off by Kafka 4 (KIP-896), and clusters in the middle of an upgrade."""
 
 from __future__ import annotations
 
@@ -30,31 +30,31 @@ OUTDATED = "client.outdated"
 DEPRECATED = "deprecated.use"
 CLUSTER = "upgrade.cluster"
 VERSION: Final = "request.requestApiVersion"
-"""The path of evidence for the version of a request."""
+"""Field path of a request's version, for evidence."""
 NONE: Final[frozenset[int]] = frozenset()
 WAITING: Final = 64
-"""Most unanswered requests that wait for the broker's versions."""
+"""Maximum number of unanswered requests that are held until the broker's versions are known."""
 CONNECTIONS: Final = 64
-"""Most connections of a client that asked for no versions."""
+"""Maximum number of connections without ApiVersions of a client that are remembered."""
 BROKERS: Final = 2_000
 ALTER_CONFIGS: Final = 33
 ZOOKEEPER: Final = frozenset({4, 5, 6, 7})
-"""APIs by which a controller commands brokers in ZooKeeper mode, which Kafka 4 lacks."""
+"""APIs by which a controller commands brokers in ZooKeeper mode; Kafka 4 has none of them."""
 LIBRARIES: Final = {
     "java": re.compile(r"apache-kafka-java (\d{1,4})\.(\d{1,2})"),
     "librdkafka": re.compile(r"rdkafka[- ]v?(\d{1,4})\.(\d{1,2})"),
 }
-"""Software names of libraries, by the threshold from which on they are not old: major and minor version."""
+"""By threshold for an old library, the pattern of its software name with major and minor version."""
 FEATURES: Final = frozenset({"metadata.version", "transaction.version", "group.version"})
-"""Features that follow an upgrade; an administrator may leave off others."""
+"""Features that follow an upgrade; an administrator may leave other features off."""
 _BETWEEN_BROKERS: Final = frozenset({4, 5, 6, 7, 27, 56})
 _BROKER_ID: Final = re.compile(r"broker-\d+-|ReplicaFetcher|raft-client-|\d+$")
-"""Client ids of brokers: of their followers' fetchers, and of a controller (its node id)."""
+"""Client ids that brokers use: those of replica fetchers, and a controller's node id."""
 
 
 @cache
 def floors(release: str | None = None) -> Mapping[int, int]:
-    """The lowest version of each API that a release answers, by API key; the newest release unless one is named."""
+    """The lowest version of each API that a release serves, by API key; by default that of the newest release."""
     release = release or store.releases()[0]
     return {
         one.api_key: one.versions.low
@@ -66,7 +66,7 @@ def floors(release: str | None = None) -> Mapping[int, int]:
 
 @lru_cache(maxsize=64)
 def highest(ranges: tuple[tuple[int, int, int], ...]) -> Mapping[int, int]:
-    """The highest version of each API in a response of ApiVersions; clients of one cluster share the mapping."""
+    """The highest version of each API in an ApiVersions response; clients of a cluster share the mapping."""
     return {api: high for api, _, high in ranges}
 
 
@@ -74,7 +74,7 @@ NOTHING: Final[Mapping[int, int]] = {}
 
 
 class _Use:
-    """An API of which a client used too old a version only."""
+    """The use of an API of which a client used only versions that are too old."""
 
     __slots__ = ("count", "first", "last", "version")
 
@@ -91,19 +91,19 @@ class _Use:
 
 @lru_cache(maxsize=1024)
 def _with(apis: frozenset[int], key: int) -> frozenset[int]:
-    """The set with one more API; clients that use the same APIs share it."""
+    """The set with one more API; equal sets are shared by all clients."""
     return apis | {key}
 
 
 class Cutoff(Analyzer):
-    """One client: the highest version that it used of each API, and what it was offered."""
+    """For one client, compares the highest version that it used of each API with those that brokers offer."""
 
     __slots__ = ("_among_brokers", "_asked", "_context", "_fit", "_offered", "_software", "_used")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._fit: frozenset[int] = NONE
-        """APIs of which the client used a version that the newest release answers."""
+        """APIs of which the client used a version that the newest release serves."""
         self._used: dict[int, _Use] = {}
         """The other APIs that it used."""
         self._offered: Mapping[int, int] = NOTHING
@@ -144,7 +144,7 @@ class Cutoff(Analyzer):
         if self._among_brokers:
             return
         low = {key: use for key, use in self._used.items() if use.version >= 0}
-        # Who was offered no newer version than it used may know newer ones.
+        # A client that was offered no newer version than it used may know newer ones.
         low = {key: use for key, use in low.items() if not self._asked or self._offered.get(key, -1) >= floors()[key]}
         if not low:
             return
@@ -176,7 +176,7 @@ class Cutoff(Analyzer):
 
 
 class Refused(Analyzer):
-    """One broker: requests of versions that it does not have, which it left unanswered."""
+    """For one broker, finds requests that it left unanswered because it does not have their version."""
 
     __slots__ = ("_context", "_ranges", "_waiting")
 
@@ -213,7 +213,7 @@ class Refused(Analyzer):
             return
         self._context.report(
             REFUSED,
-            at_evidence(at, "trigger", f"{api_name(at.key)} v{at.version}, closed without an answer", path=VERSION),
+            at_evidence(at, "trigger", f"{api_name(at.key)} v{at.version}, closed without a response", path=VERSION),
             numbers={
                 "client": at.client, "api": api_name(at.key), "version": at.version, "broker": at.broker, "low": low,
                 "high": high, "closed_ms": closed_ms,
@@ -227,7 +227,7 @@ class Refused(Analyzer):
 
 
 class Outdated(Analyzer):
-    """One client: whether its library says that it is old, or never asks for versions."""
+    """For one client, checks whether its library is old, or never asks for versions."""
 
     __slots__ = ("_context", "_first", "_silent")
 
@@ -279,7 +279,7 @@ class Outdated(Analyzer):
 
 
 class Deprecated(Analyzer):
-    """One client: its requests that something better has replaced."""
+    """For one client, counts requests that newer Kafka has replaced."""
 
     __slots__ = ("_context", "_used")
 
@@ -324,14 +324,14 @@ class Deprecated(Analyzer):
 
 
 class _Broker(NamedTuple):
-    """What a broker offers, and when it last said so."""
+    """The API versions that a broker offers, with the exchange of its last ApiVersions response."""
 
     at: facts.At
     ranges: tuple[tuple[int, int, int], ...]
 
 
 class Cluster(Analyzer):
-    """All brokers: whether they are of one release, and whether its features are in use."""
+    """For all brokers, checks whether they run one release, and whether its features are finalized."""
 
     __slots__ = ("_brokers", "_context", "_ids", "_mixed")
 
@@ -339,9 +339,9 @@ class Cluster(Analyzer):
         self._context = context
         self._brokers: dict[str, _Broker] = {}
         self._ids: set[str] = set()
-        """Ids of clusters, two at most."""
+        """Cluster ids in the capture, at most two."""
         self._mixed: tuple[facts.At, int] | None = None
-        """The first and the latest answer while brokers differ."""
+        """The first and the latest response since brokers differ."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.ClusterView):
@@ -413,7 +413,7 @@ class Cluster(Analyzer):
 
 
 def _differing(theirs: tuple[tuple[int, int, int], ...], ours: tuple[tuple[int, int, int], ...]) -> dict[int, Any]:
-    """The highest versions of the APIs that both offer, where they differ."""
+    """The highest versions of those APIs that both brokers offer, if they differ."""
     highs = {key: high for key, _, high in ours}
     return {key: (high, highs[key]) for key, _, high in theirs if highs.get(key, high) != high}
 

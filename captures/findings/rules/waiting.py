@@ -1,4 +1,4 @@
-"""Time that clients lose: quotas, requests without an answer, leaders that moved, producers that are fenced."""
+"""Finds time that clients lose to quotas, missing responses, moved leaders and fencing of producers."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ ABANDONED = "conn.abandoned"
 FENCED = "txn.fenced"
 MINUTE: Final = 60 * SECOND
 LONGEST_MS: Final = 600_000
-"""A quota's throttle time never exceeds the window that it is measured over, 11 s unless configured otherwise."""
+"""A longer throttle time (ms) comes from no quota: a quota throttles at most for its window, 11 s by default."""
 QUOTAS: Final = {api_keys.PRODUCE: "producer_byte_rate", api_keys.FETCH: "consumer_byte_rate"}
-"""The quota that throttles an API; other APIs are throttled by request_percentage, or controller_mutation_rate."""
+"""By API, the quota that throttles it; other APIs are throttled by request_percentage or controller_mutation_rate."""
 NOT_LEADER: Final = frozenset({6, 74, 75})
 LONG_POLLS: Final = frozenset({api_keys.FETCH, api_keys.JOIN_GROUP, api_keys.SYNC_GROUP, 78})
 FENCED_CODES: Final = frozenset({47, 90})
 FENCES: Final = 5 * MINUTE
-"""Fencings within this many nanoseconds belong together."""
+"""Fencings within this time, in nanoseconds, belong to one finding."""
 METADATA_LOG: Final = "__cluster_metadata"
-"""Controllers ask each other for its leader while they elect one (KRaft)."""
+"""Topic that controllers fetch from each other while they elect a leader (KRaft); it is ignored."""
 PENDING: Final = 256
-"""Most unanswered requests of a connection that are remembered."""
+"""Maximum number of unanswered requests of a connection that are remembered."""
 
 
 class Throttled(Analyzer):
-    """One client: time that it loses to quotas."""
+    """For one client, sums the time that it loses to quotas."""
 
     __slots__ = ("_context", "_lately", "_totals")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._totals: dict[tuple[str, str], tuple[int, int, int]] = {}
-        """For each broker and quota: how often, nanoseconds in all, the longest in milliseconds."""
+        """By broker and quota: number of throttlings, nanoseconds in all, longest in milliseconds."""
         self._lately: dict[int, deque[facts.Throttle]] = {}
-        """Throttlings of each connection within the last minute."""
+        """The throttlings of each connection within the last minute."""
 
     def feed(self, fact: facts.Throttle) -> None:
         at = fact.at
@@ -91,14 +91,14 @@ class Throttled(Analyzer):
 
 
 class StaleLeader(Analyzer):
-    """One partition: clients that are told that a broker does not lead it."""
+    """For one partition, finds clients that keep sending requests to a broker that is not its leader."""
 
     __slots__ = ("_context", "_streaks")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._streaks: dict[str, tuple[facts.At, int]] = {}
-        """For each client, the first answer with the error since the last success, and the number of such answers."""
+        """By client, the first response with the error since the last success, and the number of such responses."""
 
     def feed(self, fact: facts.PartitionIO) -> None:
         at = fact.at
@@ -130,7 +130,7 @@ class StaleLeader(Analyzer):
 
 
 class Abandoned(Analyzer):
-    """One connection: requests that had no answer when it was closed."""
+    """For one connection, finds requests that were unanswered when it closed."""
 
     __slots__ = ("_context", "_pending")
 
@@ -167,16 +167,16 @@ class Abandoned(Analyzer):
 
 
 class Fenced(Analyzer):
-    """One transactional id: producers that take it from each other."""
+    """For one transactional id, finds producers that fence each other."""
 
     __slots__ = ("_begun", "_context", "_count", "_fences", "_owners", "_timeouts")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._owners: dict[int, facts.At] = {}
-        """The connections that initialised the id, the latest last."""
+        """The connections that initialised the id, the latest one last."""
         self._begun: dict[int, int] = {}
-        """When the transaction of each connection began: its first request after InitProducerId or EndTxn."""
+        """By connection, time (ns) when its transaction began: its first request after InitProducerId or EndTxn."""
         self._timeouts: dict[int, int] = {}
         self._fences: deque[int] = deque(maxlen=64)
         self._count = 0

@@ -1,4 +1,4 @@
-"""The table of all rules: one row a rule, in a module for each family. Code of rules is in captures.findings.rules."""
+"""The table of all rules: one row per rule, in a module for each family. captures.findings.rules has their code."""
 
 from __future__ import annotations
 

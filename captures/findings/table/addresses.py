@@ -20,18 +20,19 @@ ROWS = (
         cause="advertised.listeners names addresses that work only inside the broker's own network, or a proxy or "
         "port forwarding in front of the cluster does not rewrite them.",
         guards=(
-            "A client that sends other requests than Metadata, FindCoordinator and a login has reached its brokers.",
+            ("A client that sends more than Metadata, FindCoordinator and a login does not count: it reaches its "
+            "brokers."),
             "Loopback addresses and 0.0.0.0 count only for clients on other hosts.",
             "Private addresses and names within Kubernetes count only for clients with a public address.",
-            "Until the client repeats Metadata, it may just be idle, so this is a WARN.",
+            "Until the client repeats Metadata, it may be idle, so the finding is a WARN.",
         ),
         thresholds=(
-            Threshold("grace_ms", 10000, "ms", "after the first such address, in which the client uses none of them"),
+            Threshold("grace_ms", 10000, "ms", "since the first unusable address, without a use of any address"),
             Threshold("repeats", 5, "responses", "of Metadata within a minute, for an ERROR"),
         ),
         fixes=(
-            Fix("broker", None, None, "advertised.listeners: an address that clients can reach, by a listener for each "
-                "network that they come from"),
+            Fix("broker", None, None, "advertised.listeners with an address that clients can reach, and a listener "
+                "for each network of clients"),
             Fix("proxy", None, None, "let the proxy rewrite the addresses (--advertise of kproxy)"),
         ),
         verify="After Metadata the client connects to the advertised address and sends Produce, Fetch or JoinGroup.",
@@ -94,15 +95,16 @@ ROWS = (
         confidence=Confidence.STRONG,
         vantage="clients of this broker",
         meaning="Connections die after a pause of a certain length: they are reset, or the first request after the "
-        "pause has no answer. The client notices only then, and that request waits or is sent again.",
+        "pause has no response. The client notices only then, and that request waits or is sent again.",
         text="{count} connections to {broker} were dropped after {idle_s:.0f} s or more without traffic; {unanswered} "
-        "of them with a request that had no answer",
+        "of them with a request that had no response",
         cause="A load balancer, firewall or NAT forgets idle connections before clients close them.",
         guards=(
-            "A FIN while no request is in flight does not count: clients and brokers close idle connections so.",
-            "Nothing is reported where a connection survived a longer pause.",
+            ("A FIN while no request is in flight does not count: clients and brokers close idle connections with a "
+            "FIN."),
+            "Nothing is reported if a connection survived a longer pause.",
             "Connections that end within 5 s of each other count once: a restart ends many.",
-            "Resets after a pause that is no usual idle timeout are a NOTE.",
+            "Resets after a pause of another length than the usual idle timeouts are a NOTE.",
             "Nothing is reported of connections with missing bytes.",
         ),
         thresholds=(

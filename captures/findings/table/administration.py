@@ -16,17 +16,17 @@ ROWS = (
         meaning="A client deleted topics, records, groups or committed offsets, changed configurations, quotas or "
         "ACLs, or elected leaders that may lack records. That is no fault by itself, but it explains other findings.",
         text="{client} {what}: {names}",
-        cause="An administrator or a program with an administrator's rights asked for it.",
+        cause="An administrator, or a program with an administrator's rights, made the change.",
         guards=(
             "Requests that only validate, and those that were refused as a whole, do not count.",
             "Values of configurations are not shown, because they may hold secrets.",
         ),
         thresholds=(),
         fixes=(
-            Fix("broker", None, None, "where it was not meant: ACLs decide who may; delete.topic.enable=false forbids "
-                "the deletion of topics"),
+            Fix("broker", None, None, "if the change was a mistake: ACLs limit who may make it; "
+                "delete.topic.enable=false forbids to delete topics"),
         ),
         verify="The capture has no further request of this kind.",
-        unknown=("The values before: an earlier DescribeConfigs, or the controller's log, tells.",),
+        unknown=("The previous values: an earlier DescribeConfigs or the controller's log shows them.",),
     ),
 )  # fmt: skip

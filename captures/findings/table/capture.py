@@ -17,7 +17,7 @@ ROWS = (
         "one direction was not captured. Other findings about these connections are less sure.",
         text="bytes are missing on {connections} of {all} connections, in {places} places: {codes}",
         cause="The capturing program or device lost packets, cut them, or saw one direction only.",
-        guards=("A connection that was open when the capture began lacks nothing but its beginning.",),
+        guards=("A connection that was open when the capture began does not count if only its beginning is missing.",),
         thresholds=(
             Threshold("share", 0.1, "of connections", "with missing bytes, for a WARN"),
             Threshold("least", 3, "connections", "with missing bytes, for a WARN"),

@@ -19,7 +19,8 @@ ROWS = (
         "and took {connections} connections",
         cause="A producer or consumer is made for each message or request instead of once for each process.",
         guards=(
-            "Clients are counted, not connections: up to three to one broker within 2 s belong to one client.",
+            ("The rule counts clients, not connections: up to three connections to one broker within 2 s belong to "
+            "one client."),
             "Only clients that did some work count: failed logins and refused connections do not.",
             "Only clients that are wholly in the capture count, from the first packet to the close.",
             "Client ids that differ only in numbers count as one.",
@@ -73,7 +74,7 @@ ROWS = (
         text="{client} commits {rate:.0f} times a second in group {group}, {advance:.1f} offsets each",
         cause="The program calls commit after each record, or commits offsets that have not moved.",
         guards=(
-            "Each member counts alone, over a whole minute.",
+            "Commits are counted for each member separately, over a whole minute.",
             "Automatic commits, every 5 s by default, are far below the threshold.",
         ),
         thresholds=(
@@ -132,7 +133,7 @@ ROWS = (
         text="{client} asks for {what} (acks={acks}) in {count} Produce requests, {bytes} bytes of records",
         cause="acks is set, or is the default of an old client.",
         guards=(
-            "acks=1 is a NOTE, as it may be meant so; so are a few requests with acks=0.",
+            "acks=1 is a NOTE, because it may be intended; a few requests with acks=0 are a NOTE too.",
             "Producers with acks=all do not count, whether they are idempotent or not.",
         ),
         thresholds=(
@@ -141,7 +142,7 @@ ROWS = (
         ),
         fixes=(
             Fix("client", "acks=all, enable.idempotence=true", "acks=all, enable.idempotence=true",
-                "the defaults of Java since 3.0; librdkafka has acks=all, and idempotence is off"),
+                "these are the defaults of Java since 3.0; librdkafka's are acks=all without idempotence"),
             Fix("broker", None, None, "min.insync.replicas=2 with three replicas, which acks=all relies on"),
         ),
         verify="Produce requests of this client have acks -1.",
@@ -160,8 +161,8 @@ ROWS = (
         text="{client} joined group {group} {count} times in a row without the member id that it was given",
         cause="The client library does not take the member id from a response with an error.",
         guards=(
-            "Each connection counts alone: a client that lost its connection may begin anew.",
-            "Any other answer than MEMBER_ID_REQUIRED ends the count.",
+            "Joins are counted for each connection separately: a client that lost its connection may begin anew.",
+            "Any other response than MEMBER_ID_REQUIRED ends the count.",
         ),
         thresholds=(Threshold("joins", 3, "requests", "without a member id, in a row"),),
         fixes=(

@@ -14,7 +14,8 @@ ROWS = (
         confidence=Confidence.STRONG,
         vantage="this producer's traffic",
         meaning="A producer sends much to a topic in batches without compression, and samples of its records become "
-        "clearly smaller with LZ4. Network, disks and page caches of brokers, and all consumers carry the rest.",
+        "clearly smaller with LZ4. The difference burdens the network, the brokers' disks and page caches, and all "
+        "consumers.",
         text="{client} sends topic {topic} uncompressed ({bytes} bytes in a minute); LZ4 would make it {ratio:.1f} "
         "times smaller (bytes that could be saved so far: {wasted})",
         cause="compression.type is none, the default of all clients.",

@@ -14,14 +14,17 @@ ROWS = (
         confidence=Confidence.PROVEN,
         vantage="this client's traffic",
         meaning="A client spoke TLS, HTTP, SSH or the PROXY protocol to a listener that expects Kafka without TLS, or "
-        "spoke without TLS to a listener that expects TLS. The broker closes such a connection without an answer.",
+        "spoke without TLS to a listener that expects TLS. The broker closes such a connection without a response.",
         text="{peer} sent {what} to {broker} (connections: {connections}); it closed after {broker_bytes} bytes",
         cause="The client's security.protocol does not fit the listener, or something else connects to its port.",
         guards=(
-            "Only the first bytes of a connection count, with its handshake in the capture.",
-            "Only addresses where Kafka without TLS is spoken as well count: other ports may have other protocols.",
+            "Only the first bytes of connections whose handshake is in the capture count.",
+            (
+                "An address counts only if other connections speak Kafka without TLS there: other ports may have other "
+                "protocols."
+            ),
             "A connection that is opened and closed without a byte does not count: health checks do that.",
-            "ApiVersions requests without an answer count only if no other request at that address was answered.",
+            "ApiVersions requests without a response count only if no other request at that address was answered.",
             "Connections count only if the capture has both directions.",
         ),
         thresholds=(
@@ -54,12 +57,15 @@ ROWS = (
         cause="Something between client and broker lost, repeated or reordered messages, or two threads wrote to one "
         "connection.",
         guards=(
-            "Produce with acks=0 has no response.",
+            "Produce with acks=0 does not count: it has no response.",
             "Nothing is reported of a connection whose first packet is missing, or that has gaps or cut packets.",
             "Nothing is reported of a connection of which the capture lacks the client's side.",
             "One response without a request at the end of a connection does not count: the request may be lost.",
             "A request that is unanswered when its connection ends is no fault of order.",
-            "One response to no request, on a connection that goes on when the capture ends, may be to a lost request.",
+            (
+                "A response without a request, on a connection that is open when the capture ends, may answer a lost "
+                "request."
+            ),
         ),
         thresholds=(),
         fixes=(

@@ -20,8 +20,8 @@ ROWS = (
         guards=(
             "A controller that asked for a controlled shutdown hands over on purpose.",
             "Each epoch counts once, although the controller tells all brokers.",
-            "In Metadata, shutdowns do not show: there it is a NOTE.",
-            "Brokers in KRaft mode name any broker as controller: only brokers count that offer LeaderAndIsr.",
+            "Changes that only Metadata shows are a NOTE, because Metadata does not show shutdowns.",
+            "Only brokers that offer LeaderAndIsr count: those in KRaft mode name a random broker as controller.",
             "A controller that a broker names only once does not count.",
         ),
         thresholds=(
@@ -48,18 +48,18 @@ ROWS = (
         text="{what}",
         cause="The controller was restarted, failed or was cut off.",
         guards=(
-            "The first controller of the capture is none that changed.",
+            "The first controller in the capture is not a change.",
             ("Errors of single partitions (STALE_CONTROLLER_EPOCH, INVALID_REQUEST in LeaderAndIsr) say that a leader "
             "epoch is not newer: they are harmless."),
             "One or two refusals are requests that were under way: a NOTE.",
         ),
-        thresholds=(Threshold("refused", 3, "answers", "that refuse an old controller, for a WARN"),),
+        thresholds=(Threshold("refused", 3, "responses", "that refuse an old controller, for a WARN"),),
         fixes=(
             Fix("broker", None, None, "if it was not planned: look at the old controller's garbage collection, disk "
                 "and network"),
         ),
         verify="The epoch stays the same.",
-        unknown=("Whether somebody wanted it: the old controller's log tells.",),
+        unknown=("Whether the change was intended: the old controller's log tells.",),
         under=("kraft.elections", "controller.churn"),
     ),
 )  # fmt: skip

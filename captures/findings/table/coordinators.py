@@ -21,7 +21,7 @@ ROWS = (
         guards=(
             "A move is an INFO: restarts cause one, and clients find the new coordinator by themselves.",
             "NOT_COORDINATOR counts only from a broker that was the coordinator for `stable_ms` before.",
-            "NOT_COORDINATOR and a new answer of FindCoordinator within a minute are one move.",
+            "NOT_COORDINATOR and a new response of FindCoordinator within a minute are one move.",
             "A single success ends the time in which the coordinator was loading or not available.",
             "One move away from each broker that stops does not count for `often`: upgrades restart all, one by one.",
         ),
@@ -32,7 +32,7 @@ ROWS = (
             Threshold("often", 3, "moves", "of one coordinator within 10 minutes, for a WARN"),
         ),
         fixes=(
-            Fix("broker", None, None, "restart brokers one by one, each once the last one is in sync again; look why "
+            Fix("broker", None, None, "restart brokers one by one, and wait until each is in sync again; find out why "
                 "leaders of __consumer_offsets move"),
             Fix("broker", None, None, "offsets.topic.replication.factor and transaction.state.log.replication.factor "
                 "of 3; make sure that the log cleaner compacts these topics, as large ones load slowly"),

@@ -19,11 +19,13 @@ ROWS = (
         text="{client} fetched {mebibytes:.0f} MiB from {racks} racks; {why}",
         cause="The client names no rack, or the brokers choose no replica by rack.",
         guards=(
-            "Only if brokers have two racks or more, and only what consumers fetch, not followers.",
+            "The rule applies only if brokers have two racks or more. Fetches of followers do not count.",
             "A client that names no rack counts once leaders of two racks have served it.",
-            "A client that names its rack counts only what brokers in other racks served and its own rack has in sync.",
-            "No client that an answer ever sent to another replica.",
-            "A client that names its rack counts only where the broker has an advertised address, so that it is known.",
+            ("For a client that names its rack, bytes from another rack count only if its own rack has an in-sync "
+            "replica."),
+            "A client that a response has sent to a preferred replica does not count.",
+            ("For a client that names its rack, only fetches from advertised addresses count: only their broker is "
+            "known."),
         ),
         thresholds=(
             Threshold("mebibytes", 10, "MiB", "that may have crossed racks, of this client"),
@@ -35,7 +37,7 @@ ROWS = (
                 "org.apache.kafka.common.replica.RackAwareReplicaSelector"),
         ),
         verify="Fetch requests have a rack, and go to brokers in it.",
-        unknown=("Where a client that names no rack runs, and so how much of it crosses racks.",),
+        unknown=("In which rack a client runs that names none, and so how many of its bytes cross racks.",),
     ),
     Rule(
         id="meta.heavy",
@@ -50,20 +52,20 @@ ROWS = (
         cause="The client subscribes to a pattern, lists topics in a loop, or refreshes metadata too often.",
         guards=(
             "Clients read metadata several times at their start: the rate counts over a whole minute.",
-            "One large answer is nothing: only several within a quarter of an hour.",
-            "The rate counts each connection alone.",
+            "Large responses count only if there are several within a quarter of an hour.",
+            "The rate is measured for each connection separately.",
             "Answers with an error about a topic do not count for the rate: `meta.topic_missing` tells of these.",
         ),
         thresholds=(
-            Threshold("mebibytes", 10, "MiB a minute", "of answers about all topics"),
-            Threshold("large_kib", 1024, "KiB", "of an answer about all topics that is large"),
-            Threshold("times", 4, "large answers", "within 15 minutes"),
+            Threshold("mebibytes", 10, "MiB a minute", "of responses about all topics"),
+            Threshold("large_kib", 1024, "KiB", "of a response about all topics that is large"),
+            Threshold("times", 4, "large responses", "within 15 minutes"),
             Threshold("rate", 60, "requests a minute", "on one connection"),
         ),
         fixes=(
             Fix("client", "subscribe to topics by name; metadata.max.age.ms longer; one admin client that lives on",
                 "subscribe to topics by name; topic.metadata.refresh.interval.ms longer",
-                "what names its topics gets these only"),
+                "a request that names topics gets only these"),
         ),
         verify="Metadata requests name topics, and come every few minutes.",
         unknown=("Which pattern the client subscribes to: its configuration tells.",),

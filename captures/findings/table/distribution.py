@@ -19,10 +19,11 @@ ROWS = (
         "the median of {partitions} partitions; {client} sent {part:.0%} of them",
         cause="Few keys have most of the records, or a producer names the partition itself.",
         guards=(
-            "Only partitions that got anything are compared: a capture at one broker has no others.",
-            "Topics with few partitions, few bytes or few batches say nothing.",
+            ("Only partitions that received records are compared: a capture at one broker shows only its own "
+            "partitions."),
+            "Topics with few partitions, few bytes or few batches are not judged.",
             "Producers without keys stay with a partition for a batch: five minutes even that out.",
-            "Below 40 % of the topic it is a NOTE.",
+            "A partition with less than 40 % of the topic's bytes is a NOTE.",
         ),
         thresholds=(
             Threshold("partitions", 8, "partitions", "with records, at least"),
@@ -59,7 +60,7 @@ ROWS = (
         "{records})",
         cause="The key has a default or a very frequent value, such as a tenant, an empty id or a constant.",
         guards=(
-            "Records without key, or with an empty one, are no key: producers spread them.",
+            "Records without key, or with an empty key, do not count: producers spread them.",
             "Topics with one partition have nothing to balance.",
             "The share is a lower bound: keys are counted in bounded space (space-saving), from samples.",
         ),
@@ -92,7 +93,7 @@ ROWS = (
         guards=(
             "Twenty keys of each producer are compared. With few partitions several functions fit, and all count.",
             "A producer with one key in two partitions does not partition by key.",
-            "A producer whose keys fit no known function is reported only for keys in other partitions than another's.",
+            "A producer whose keys fit no known function is reported only if another one puts the same keys elsewhere.",
             "Once the topic has another number of partitions, the comparison begins anew.",
             "It is a NOTE until a key is seen that both send, to different partitions: each may have keys of its own.",
         ),

@@ -23,7 +23,7 @@ ROWS = (
             "Assignors other than Kafka's own for consumers (Streams, Connect) do not count.",
             "Members that have left, or whose connection has ended, do not count.",
             "A group whose topics have no partitions does not count: see `meta.topic_missing`.",
-            "It is a NOTE: members may be meant to stand by.",
+            "The finding is a NOTE: members may stand by on purpose.",
         ),
         thresholds=(
             Threshold("lasts_ms", 60000, "ms", "without another assignment"),
@@ -39,7 +39,7 @@ ROWS = (
         ),
         verify="In the next assignment each member has partitions, and numbers differ by one at most.",
         unknown=("Whether members stand by on purpose: the group's owner knows.",
-                 "How much each partition has to do: see the bytes of each in `kproxy topics`."),
+                 "How busy each partition is: `kproxy topics` shows its bytes."),
     ),
     Rule(
         id="group.protocol_upgrade",
@@ -55,10 +55,10 @@ ROWS = (
         cause="The client's group.protocol is classic, which is its default, or the client is too old for another one.",
         guards=(
             "The broker has to offer ConsumerGroupHeartbeat, and its feature group.version has to be finalized.",
-            "Kafka Streams, Kafka Connect and assignors of one's own cannot use it, so they do not count.",
-            "It is an INFO, unless a rebalance stopped members that already had partitions for seconds.",
+            "Kafka Streams, Kafka Connect and custom assignors cannot use it, so they do not count.",
+            "The finding is an INFO, unless a rebalance stopped members with partitions for seconds.",
             "A member that joins for the first time has nothing to stop.",
-            "A group with members of both protocols migrates: an INFO.",
+            "A group with members of both protocols is migrating, which is an INFO.",
         ),
         thresholds=(
             Threshold("stop_ms", 3000, "ms", "from a member's JoinGroup to its assignment, for a NOTE"),

@@ -21,7 +21,10 @@ ROWS = (
         guards=(
             "After close() the connection ends within 1 s of LeaveGroup: that does not count.",
             "After unsubscribe() the member had joined or committed within max.poll.interval.ms: that does not count.",
-            "Commits may be automatic: if one came well before LeaveGroup, the finding is inferred, and first a NOTE.",
+            (
+                "Commits may be automatic: if one came long before LeaveGroup, the finding is inferred, and at first a "
+                "NOTE."
+            ),
             "A static member of the Java client leaves without a word: see `group.member_vanished`.",
             "A gap between Fetch requests proves nothing: clients fetch in the background.",
         ),
@@ -84,7 +87,7 @@ ROWS = (
         cause="group.instance.id is not unique: each instance needs one of its own.",
         guards=(
             "A restart at the same host, whose old connection is closed, is an INFO.",
-            "With only one of both in the capture it is a WARN.",
+            "If the capture has only one of the two members, the finding is a WARN.",
         ),
         thresholds=(),
         fixes=(

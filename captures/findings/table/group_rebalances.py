@@ -20,7 +20,7 @@ ROWS = (
         guards=(
             "The first generation in the capture is no rebalance.",
             "JoinGroup requests of one generation count once; the first one of a new member is always refused.",
-            "Members that join, or leave by close(), are deployments: they do not count for a WARN.",
+            "Members that join, or leave by close(), belong to a deployment and do not count for a WARN.",
         ),
         thresholds=(
             Threshold("often", 3, "rebalances", "within 5 min that no deployment explains, for a WARN"),
@@ -50,9 +50,9 @@ ROWS = (
         text="{waiters} members of group {group} waited up to {longest_s:.1f} s for {culprit}",
         cause="The late member rejoins only when it calls poll(): it was processing.",
         guards=(
-            "An empty group waits for group.initial.rebalance.delay.ms before its first generation.",
+            "A group's first generation does not count: it waits for group.initial.rebalance.delay.ms.",
             "A member that was not in the last generation holds up nobody.",
-            "If no late member is in the capture, it is a NOTE.",
+            "If no late member is in the capture, the finding is a NOTE.",
         ),
         thresholds=(
             Threshold("warn_ms", 5000, "ms", "of the longest JoinGroup, for a WARN"),

@@ -19,12 +19,13 @@ ROWS = (
         cause="The active controller stands still (garbage collection, a slow disk: each change waits for fsync), the "
         "network between controllers is unreliable, or most controllers are down.",
         guards=(
-            "Elections before the first leader of the capture belong to the start of the cluster.",
+            "Elections before the first leader of the capture do not count: they may belong to the cluster's start.",
             "A leader that steps down (EndQuorumEpoch) is stopped on purpose: the election after it does not count.",
-            "One election without is a failure that the quorum survived: an INFO (controller.failover).",
-            "A node that asks for votes while others fetch from the leader was away itself.",
-            "Only one node that asks for votes may be cut off from a quorum that works: inferred, at most a WARN.",
-            "A connection with missing bytes proves no silence, nor does a capture without answers to Fetch.",
+            ("A single election without EndQuorumEpoch is a failure that the quorum survived: an INFO "
+            "(controller.failover)."),
+            "A node that asks for votes while others fetch from the leader was cut off itself, and does not count.",
+            "If only one node asks for votes, it may be cut off from a working quorum: inferred, at most a WARN.",
+            "Silence proves nothing on a connection with missing bytes, or in a capture without responses to Fetch.",
         ),
         thresholds=(
             Threshold("elections", 3, "elections", "within the window, without EndQuorumEpoch before"),
@@ -51,7 +52,7 @@ ROWS = (
         confidence=Confidence.PROVEN,
         vantage="traffic of brokers to controllers",
         meaning="The active controller heard no heartbeat of a broker for broker.session.timeout.ms, so the broker "
-        "leads no partition and is in no ISR until it is heard again. Or a broker is about to get there: it does not "
+        "leads no partition and is in no ISR until it is heard again. Or a broker may soon be fenced: it does not "
         "follow the metadata log, lost a log directory, or is refused.",
         text="node {node} {what}",
         cause="The broker stands still or lost its connection: garbage collection, a blocked disk, a stopped process, "
@@ -60,21 +61,21 @@ ROWS = (
             "A broker that asks for its shutdown (wantShutDown) is fenced on purpose, as is one that starts.",
             "Answers with an error say nothing about fencing.",
             "If no other broker's heartbeat is answered meanwhile, the controller stands still, not the broker.",
-            "A broker that registered anew was restarted.",
-            "Records that were written long before they are fetched tell of the past.",
-            "If the capture begins shortly before the record, the shutdown may have been asked for before.",
-            "A broker that catches up with the metadata log, or starts, lacks records for a while.",
-            "A broker that restarts after a crash is refused until its old session ends.",
+            "A broker that registered again does not count: it was restarted.",
+            "Records that were fetched long after they were written do not count.",
+            "If the capture begins shortly before the record, the broker may have asked for its shutdown before.",
+            "A broker that starts, or catches up with the metadata log, does not count: it lacks records for a while.",
+            "Refusals until the old session ends do not count: a broker that restarts after a crash gets them.",
         ),
         thresholds=(
             Threshold("session_ms", 9000, "ms", "without heartbeat; broker.session.timeout.ms"),
             Threshold("others", 3, "seconds", "in which other brokers' heartbeats are answered meanwhile"),
             Threshold("offsets", 1000, "records", "of the metadata log that a broker lacks"),
             Threshold("lasts_ms", 30000, "ms", "for which it lacks them, and does not catch up"),
-            Threshold("refused_ms", 20000, "ms", "for which a broker is refused; twice the session and a margin"),
-            Threshold("refused", 3, "answers", "that refuse it, without a success between them"),
+            Threshold("refused_ms", 20000, "ms", "for which a broker is refused: over twice its session timeout"),
+            Threshold("refused", 3, "responses", "that refuse it, without a success between them"),
             Threshold("disks", 2, "heartbeats", "that report offline log directories"),
-            Threshold("followed_ms", 60000, "ms", "of capture before the first word about a broker"),
+            Threshold("followed_ms", 60000, "ms", "of capture before the first fact about a broker"),
         ),
         fixes=(
             Fix("broker", None, None, "look at the broker's garbage collection, disk and CPU limits at that time"),

@@ -42,7 +42,7 @@ ROWS = (
             Fix("broker", None, None, "if only Produce with acks=all is slow: see followers, num.replica.fetchers"),
             Fix("broker", None, None, "if all APIs are slow: see disks, garbage collection, num.io.threads, network"),
             Fix("client", "request.timeout.ms, delivery.timeout.ms", "socket.timeout.ms, message.timeout.ms",
-                "longer than the slowest answer, so that requests are not given up and sent again"),
+                "longer than the slowest response, so that requests are not given up and sent again"),
         ),
         verify="The same API at this broker stays below the threshold for several minutes.",
         unknown=(
@@ -74,7 +74,7 @@ ROWS = (
         fixes=(
             Fix("client", "the Java client has a connection of its own for its coordinator",
                 "librdkafka 1.0 or later", "these clients keep long polls and the coordinator's requests apart"),
-            Fix("client", "fetch.max.wait.ms", "fetch.wait.max.ms", "shorter waits, where the client cannot change"),
+            Fix("client", "fetch.max.wait.ms", "fetch.wait.max.ms", "shorter waits, if the client cannot be changed"),
         ),
         verify="Heartbeats and commits are answered within milliseconds while a Fetch waits.",
         unknown=("Whether the client's program waits for these requests: its own log tells.",),

@@ -19,13 +19,13 @@ ROWS = (
         cause="unclean.leader.election.enable is true, or somebody asked for it (ElectLeaders, kafka-leader-election "
         "--election-type unclean), after all brokers in the ISR failed.",
         guards=(
-            "The first sight of a partition says nothing about the ISR before.",
-            "Records that were written long before they are fetched tell of elections of the past.",
+            "When a partition is first seen, its earlier ISR is unknown, so nothing is reported.",
+            "Records that were fetched long after they were written do not count.",
             ("In ZooKeeper mode leaders change the ISR by themselves, so a restarted replica may be in it again: if "
-            "the partition's version shows that something lies between, it is a NOTE."),
-            "A leader from the last ISR is none, neither is a topic that is created anew.",
-            ("In Metadata only partitions count that had no leader and an ISR: with eligible leader replicas (KIP-966) "
-            "the ISR is empty, and the new leader may have all records."),
+            "the partition's version shows that a change was missed, the finding is a NOTE."),
+            "A leader from the last ISR does not count, nor does a topic that was created anew.",
+            ("In Metadata, only partitions count that had an ISR but no leader: with eligible leader replicas "
+            "(KIP-966) the ISR is empty, and the new leader may have all records."),
         ),
         thresholds=(),
         fixes=(

@@ -13,21 +13,22 @@ ROWS = (
         severity=Severity.WARN,
         confidence=Confidence.STRONG,
         vantage="packets of the connection; kproxy's own recordings have none",
-        meaning="TCP waits for a side that does not read, sends lost segments again, or knocks at a broker in vain. "
-        "Kafka's own times show this only as slow requests.",
+        meaning="TCP waits for a side that does not read, sends lost segments again, or tries in vain to connect to a "
+        "broker. Kafka's own times show this only as slow requests.",
         text="{client} and {broker}: {what}",
         cause="A side is overloaded, or the network loses packets.",
         guards=(
-            "A client that does not read is a NOTE: a consumer that processes records leaves the next ones in TCP.",
-            "A segment that is captured twice, out of order, or a probe for a lost tail, is no retransmission.",
-            "Retransmissions count by client host and broker, and only if the capture lacks nothing at all.",
-            "SYNs count only towards a broker that answered or is advertised, if each was repeated or refused.",
-            "Refused connections are an INFO up to `down_ms`: brokers restart. One that works begins the row anew.",
+            "A client that does not read is a NOTE: while a consumer processes records, the next ones wait in TCP.",
+            "A segment that was captured twice or out of order, or that probes for a lost tail, does not count.",
+            "Retransmissions count by client host and broker, and only if the capture itself lacks nothing.",
+            "SYNs count only if they go to a broker that has answered or is advertised, and were repeated or refused.",
+            ("Refused connections are an INFO up to `down_ms`: brokers restart. A connection that works ends the "
+            "series."),
         ),
         thresholds=(
-            Threshold("closed_ms", 200, "ms", "that a receive window was closed at once"),
+            Threshold("closed_ms", 200, "ms", "that a receive window was closed without interruption"),
             Threshold("total_ms", 1000, "ms", "that it was closed on one connection in all"),
-            Threshold("share", 0.01, "of segments", "that were sent again, of those on connections with such"),
+            Threshold("share", 0.01, "of segments", "that were retransmitted, on connections with retransmissions"),
             Threshold("segments", 20, "segments", "that were sent again"),
             Threshold("knocks", 3, "connections", "in a row that a broker did not accept, for a WARN"),
             Threshold("down_ms", 60000, "ms", "from the first of these to the latest, for a WARN"),

@@ -22,7 +22,8 @@ ROWS = (
             "A follower that lacks the offset is no loss: the consumer reads the same offset at the leader.",
             "A change of position without an error is a seek, and is not reported.",
             "The next fetch must be on the same connection: other consumers may have the same client id.",
-            "It is an ERROR only if the client read the partition before, or its group had committed the position.",
+            ("The finding is an ERROR only if the client read the partition before, or its group had committed the "
+            "position."),
             "A group that begins at the latest offset is a NOTE, a WARN if it had a commit earlier in the capture.",
         ),
         thresholds=(Threshold("within_ms", 60000, "ms", "from the error, or the missing commit, to the next fetch"),),
@@ -34,7 +35,7 @@ ROWS = (
                 "offsets.retention.minutes (7 days) above the longest pause of a group"),
             Fix("other", None, None, "raise an alarm on consumer lag before retention removes what was not read"),
         ),
-        verify="Fetch answers of this consumer have no OFFSET_OUT_OF_RANGE, and OffsetFetch finds a committed offset.",
+        verify="Fetch responses to this consumer have no OFFSET_OUT_OF_RANGE; OffsetFetch finds a committed offset.",
         unknown=(
             "How many records lie between the offsets: compaction and transaction markers take offsets too.",
             "Who removed them: retention and DeleteRecords show in the broker's log.",
@@ -56,11 +57,11 @@ ROWS = (
             "Reading the commit without records in between is what tools do, and does not count.",
             "A commit of another offset is progress, and ends the count.",
             "The same fetch many times is a NOTE: paused partitions look like this too.",
-            "An empty answer at the end of the partition does not count.",
+            "An empty response at the end of the partition does not count.",
         ),
         thresholds=(
             Threshold("starts", 3, "starts", "at the same commit, after the first"),
-            Threshold("fetches", 20, "answers", "with records at the same offset, on one connection"),
+            Threshold("fetches", 20, "responses", "with records at the same offset, on one connection"),
             Threshold("lasts_ms", 30000, "ms", "from the first to the last"),
         ),
         fixes=(
@@ -92,7 +93,7 @@ ROWS = (
         "dual.commit.enabled changed.",
         guards=(
             "A client that uses both places for commits, or for reading, is migrating: only its second commit counts.",
-            "Tools that read the commits of others do not commit.",
+            "Tools that only read the commits of others do not count.",
         ),
         thresholds=(),
         fixes=(

@@ -13,16 +13,16 @@ ROWS = (
         severity=Severity.WARN,
         confidence=Confidence.STRONG,
         vantage="this producer's traffic",
-        meaning="A producer sent the same batch to a partition again, as it got no answer or an error. An idempotent "
-        "producer's batch is written once. Any other producer's is written twice, if the broker had the first one.",
+        meaning="A producer sent the same batch to a partition again, as it got no response or an error. An idempotent "
+        "producer's batch is written once. Any other producer's batch is written twice if the broker got both.",
         text="{client}: batches for topic {topic} {what} (batches: {count}, records: {records}; {example})",
-        cause="An answer was lost or late, and the producer is not idempotent.",
+        cause="A response was lost or late, and the producer is not idempotent.",
         guards=(
             "Batches are compared by producer id, epoch and sequence; without these by size, CRC and timestamps.",
-            "A batch sent again after a success does not count, nor do equal batches in flight: they are meant.",
+            "A batch sent again after a success does not count, nor do equal batches in flight: these are intended.",
             "If the first batch succeeded after it was sent again, the producer must have closed its connection.",
             "Errors that say that nothing was written (a moved leader, too few replicas) do not count.",
-            "A request without answer counts only if nothing of its connection is missing.",
+            "A request without response counts only if nothing of its connection is missing.",
             "OUT_OF_ORDER_SEQUENCE_NUMBER after a failed batch does not count: it is a consequence.",
         ),
         thresholds=(
@@ -35,10 +35,10 @@ ROWS = (
                 "enable.idempotence=true (the default is false)",
                 "brokers then recognise a batch that is sent again"),
             Fix("client", "request.timeout.ms, delivery.timeout.ms", "socket.timeout.ms, message.timeout.ms",
-                "longer than the broker's slowest answer, so that fewer batches are sent again"),
-            Fix("broker", None, None, "see why answers are late or lost: replicas that lag, connections that are cut"),
+                "longer than the broker's slowest response, so that fewer batches are sent again"),
+            Fix("broker", None, None, "find out why responses are late or lost: lagging replicas, cut connections"),
         ),
-        verify="No batch is sent twice; Produce answers have no DUPLICATE_SEQUENCE_NUMBER and no "
+        verify="No batch is sent twice; Produce responses have no DUPLICATE_SEQUENCE_NUMBER and no "
         "OUT_OF_ORDER_SEQUENCE_NUMBER.",
         unknown=(
             "Whether the broker wrote a batch that it never acknowledged: consumers would then read it twice.",

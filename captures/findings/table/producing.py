@@ -1,4 +1,4 @@
-"""Rules about producers that get no answers, and about transactions of a record or two."""
+"""Rules about producers that get no responses, and about transactions of a record or two."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ROWS = (
             Fix("client", "commitTransaction after many records or 100 ms (Streams: commit.interval.ms)",
                 "commit_transaction after many records or 100 ms", "the cost is the same for a thousand records"),
             Fix("client", "enable.idempotence=true without transactional.id", "enable.idempotence=true without "
-                "transactional.id", "enough where each record stands for itself: one record is atomic anyway"),
+                "transactional.id", "enough if records are independent: a single record is atomic anyway"),
         ),
         verify="Transactions a second fall, and Produce requests have more records.",
         unknown=("Whether the application needs each record to be visible at once.",),
@@ -39,7 +39,7 @@ ROWS = (
     Rule(
         id="producer.acks0_dropped",
         number=68,
-        title="Broker refuses records of a producer that wants no answer",
+        title="Broker refuses records of a producer that wants no response",
         severity=Severity.ERROR,
         confidence=Confidence.STRONG,
         vantage="this producer's traffic to the broker",
@@ -51,8 +51,9 @@ ROWS = (
         guards=(
             "The broker must be the first to close: producers that end close themselves.",
             "If the broker closes other connections at the same time, and serves none, it shuts down.",
-            "It is an ERROR if the broker keeps other connections, or soon serves a new one; otherwise it is a NOTE.",
-            "Another request without an answer, or missing bytes, explain the close.",
+            ("The finding is an ERROR if the broker keeps other connections, or soon serves a new one; otherwise it "
+            "is a NOTE."),
+            "A close that another unanswered request, or missing bytes, may explain does not count.",
         ),
         thresholds=(
             Threshold("close_ms", 1000, "ms", "after the Produce"),

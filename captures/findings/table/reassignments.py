@@ -19,10 +19,11 @@ ROWS = (
         cause="Somebody reassigns partitions (kafka-reassign-partitions, Cruise Control).",
         guards=(
             "A new replica that copies, or joins the ISR, makes progress, however long it takes.",
-            "Without the new replica's Fetch requests in the capture its copying cannot be seen: a NOTE.",
-            "What only an administrator's requests tell is never called stuck: its end may not be asked for.",
-            "Moves in records that were written long before they are fetched are not told again.",
-            "A connection with missing bytes proves no silence.",
+            ("Without the new replica's Fetch requests in the capture its copying cannot be seen: the finding is a "
+            "NOTE."),
+            "A move that only an administrator's requests show is never called stuck: its end may not show.",
+            "Moves in records that were fetched long after they were written do not count.",
+            "Silence on a connection with missing bytes proves nothing.",
         ),
         thresholds=(
             Threshold("stuck_ms", 300000, "ms", "without progress, for a WARN"),

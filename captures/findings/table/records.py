@@ -19,8 +19,8 @@ ROWS = (
         cause="The broker's disk or memory damaged the batch, or something between broker and capture changes bytes.",
         guards=(
             "Nothing is reported of a connection with missing or cut bytes.",
-            "A batch that is cut at the end of a Fetch answer is normal.",
-            "A CRC of 0 comes from software that computes none.",
+            "A batch that is cut at the end of a Fetch response does not count: that is normal.",
+            "A CRC of 0 does not count: it comes from software that computes none.",
         ),
         thresholds=(),
         fixes=(
@@ -43,16 +43,16 @@ ROWS = (
         severity=Severity.ERROR,
         confidence=Confidence.PROVEN,
         vantage="this consumer's traffic",
-        meaning="Before Fetch v3 an answer never exceeds the request's limit. A message that is larger comes as a part "
-        "only, which the client drops, to ask again for the same offset forever.",
-        text="{client} got only a part of the message at offset {offset} of {partition} (answers: {count}, bytes of "
+        meaning="Before Fetch v3 a response never exceeds the request's limit. A message that is larger comes as a "
+        "part only, which the client drops, to ask again for the same offset forever.",
+        text="{client} got only a part of the message at offset {offset} of {partition} (responses: {count}, bytes of "
         "the message: {size}, limit of the request: {most})",
         cause="The message is larger than the consumer's limit for a partition.",
         guards=(
-            "The message must be cut in several answers in a row: clients that raise their limit go on.",
-            "From Fetch v3 on (KIP-74) an answer has at least one whole batch.",
+            "The message must be cut in several responses in a row: clients that raise their limit go on.",
+            "Fetch v3 and later do not count: their responses have at least one whole batch (KIP-74).",
         ),
-        thresholds=(Threshold("answers", 3, "answers", "with a part of the same message only"),),
+        thresholds=(Threshold("answers", 3, "responses", "with a part of the same message only"),),
         fixes=(
             Fix("client", "max.partition.fetch.bytes (0.8: fetch.message.max.bytes) above max.message.bytes",
                 "fetch.message.max.bytes above max.message.bytes", "or a client that uses Fetch v3: 0.10.1 and newer"),

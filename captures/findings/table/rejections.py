@@ -18,11 +18,11 @@ ROWS = (
         text="{client} asked {count} times in {seconds:.0f} s for topic {topic}: {error}",
         cause="The topic was deleted or never created, its name is misspelt, or the client asks the wrong cluster.",
         guards=(
-            "A topic that appears within the grace period is being created.",
+            "A topic that appears within the grace period does not count: it is being created.",
             "The error counts again from zero once the topic is there.",
         ),
         thresholds=(
-            Threshold("times", 3, "answers", "with the error, without a good one between them"),
+            Threshold("times", 3, "responses", "with the error, with no success between them"),
             Threshold("grace_ms", 5000, "ms", "that a new topic may take to appear"),
         ),
         fixes=(
@@ -160,11 +160,11 @@ ROWS = (
         meaning="The broker answered with an authorization error: the principal of this connection has no right for "
         "the operation.",
         text="{client} was denied {what} {name} {count} times: {error}",
-        cause="An ACL is missing for the client's principal, or it authenticates as another principal than meant.",
+        cause="An ACL is missing for the client's principal, or it authenticates as another principal than intended.",
         guards=("One or two denials may be a probe: tools ask for what they may not see.",),
         thresholds=(
-            Threshold("times", 3, "answers", "with the error within the window"),
-            Threshold("window_s", 60, "s", "in which these answers come"),
+            Threshold("times", 3, "responses", "with the error within the window"),
+            Threshold("window_s", 60, "s", "in which these responses come"),
         ),
         fixes=(Fix("broker", None, None, "kafka-acls --add for this principal, resource and operation"),),
         verify="The operation is answered without an authorization error.",

@@ -18,20 +18,21 @@ ROWS = (
         text="node {node} {what}",
         cause="The follower stands still, or copies too slowly.",
         guards=(
-            "A follower whose connection is closed, or that uses another one, restarts or follows another leader.",
-            ("A leader that answers nobody is the one that stands still: the follower's next request tells, or the "
-            "answers to others."),
-            "A new or restarted replica catches up: its lag falls.",
-            "A follower that is behind only now and then has caught up meanwhile.",
-            "A few offsets are no lag; in the ISR no follower is behind the high watermark.",
-            "A connection with missing bytes proves no silence.",
+            ("A follower whose connection is closed, or that uses another one, does not count: it restarts, or follows "
+            "another leader."),
+            ("A leader that answers nobody may stand still itself: a finding needs the follower's next request, or "
+            "responses to others."),
+            "A new or restarted replica does not count while its lag falls.",
+            "A follower that is behind only now and then does not count: it has caught up in between.",
+            "A few offsets do not count as lag. A follower in the ISR is never behind the high watermark.",
+            "Silence on a connection with missing bytes proves nothing.",
         ),
         thresholds=(
             Threshold("silent_ms", 30000, "ms", "without a Fetch; replica.lag.time.max.ms"),
             Threshold("lasts_ms", 30000, "ms", "between two measurements of the lag"),
             Threshold("gap_ms", 10000, "ms", "without being behind end an episode"),
             Threshold("offsets", 1000, "offsets", "behind the high watermark"),
-            Threshold("falls", 0.1, "of the lag", "is a follower that catches up"),
+            Threshold("falls", 0.1, "of the lag", "by which the lag of a follower that catches up falls"),
         ),
         fixes=(
             Fix("broker", None, None, "look at the follower's garbage collection, disk and network"),

@@ -18,16 +18,16 @@ ROWS = (
         text="{api} v{version} of {broker}: of {asked} in the request the response {what}, {example} among them",
         cause="A proxy, or a broker that is not Apache Kafka, changes responses.",
         guards=(
-            "Fetch of a session leaves out partitions without news: only Fetch that asks for all of them.",
-            "A throttled Fetch is answered without partitions.",
-            "Produce with acks=0 has no answer, and a response with an error of its own has no parts.",
-            "Request and response must have something in common, or the response nothing at all.",
-            "Requests for partitions that cannot be, such as negative ones, do not count.",
-            "Only frames that are whole and have the layout of their version.",
+            "A Fetch within a session may leave out partitions: only a Fetch that asks for all of them counts.",
+            "A throttled Fetch does not count: its response has no partitions.",
+            "Produce with acks=0 has no response, and a response with a top-level error has no parts: neither counts.",
+            "The response must have some of the request's parts, or none at all.",
+            "Requests for partitions that cannot exist, such as negative ones, do not count.",
+            "Only whole frames with the layout of their version count.",
         ),
         thresholds=(
             Threshold("times", 1, "responses", "of one API of a broker to this client"),
-            Threshold("empty", 3, "responses", "of one API on a connection, of those with nothing in them"),
+            Threshold("empty", 3, "responses", "of one API on a connection, for empty responses"),
         ),
         fixes=(
             Fix("broker", None, None, "look at what is between client and broker, proxies and their rules first"),
@@ -35,7 +35,7 @@ ROWS = (
         ),
         verify="Responses have each partition and topic of their request once.",
         unknown=("Who changed the response: a capture on the broker's side tells.",
-                 "For requests about partitions: responses that lack as many as they have twice."),
+                 "Responses that lack as many partitions as they have twice: only the numbers are compared."),
         under=("proto.desync",),
     ),
 )  # fmt: skip

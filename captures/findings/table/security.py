@@ -21,7 +21,7 @@ ROWS = (
         guards=(
             "Client and broker on one host are an INFO.",
             "A capture that was decrypted with TLS secrets gives no finding.",
-            "It is a NOTE, as TLS may have been terminated before the capture, such as by kproxy itself.",
+            "The finding is a NOTE, because TLS may have been terminated before, for example by kproxy itself.",
         ),
         thresholds=(),
         fixes=(

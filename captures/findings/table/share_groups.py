@@ -48,14 +48,14 @@ ROWS = (
         severity=Severity.WARN,
         confidence=Confidence.PROVEN,
         vantage="a member's traffic to its coordinator",
-        meaning="The coordinator of a Streams group says in its answers to heartbeats why it cannot assign all tasks, "
-        "or why it refuses a member's topology.",
+        meaning="The coordinator of a Streams group says in its responses to heartbeats why it cannot assign all "
+        "tasks, or why it refuses a member's topology.",
         text="group {group}: {what} ({detail}), for {lasted_s:.0f} s",
         cause="Topics do not fit the topology, or members have different ones.",
         guards=(
-            "Members start before their source topics exist: only a status that lasts.",
+            "Members may start before their source topics exist, so only a status that lasts counts.",
             "The coordinator makes internal topics itself, and puts the first assignment off, which takes seconds.",
-            "A rolling upgrade has two topologies for as long as it takes: a NOTE, a WARN after `upgrade_ms`.",
+            "During a rolling upgrade a group has two topologies: a NOTE, and a WARN after `upgrade_ms`.",
         ),
         thresholds=(
             Threshold("lasts_ms", 10000, "ms", "of missing or unfit source topics"),
@@ -66,7 +66,7 @@ ROWS = (
         fixes=(
             Fix("client", "create the source topics first, with equal partitions where they are joined", None,
                 "Streams makes internal topics only"),
-            Fix("client", "update all instances; application.id of its own for another topology", None,
+            Fix("client", "update all instances; another topology needs an application.id of its own", None,
                 "members of one group have one topology"),
         ),
         verify="Answers to StreamsGroupHeartbeat have no status.",

@@ -14,17 +14,17 @@ ROWS = (
         confidence=Confidence.STRONG,
         vantage="this client's traffic",
         meaning="Before it works a client reads metadata, finds its coordinator, joins its group or gets a producer "
-        "id. This one repeats one of these steps, and the answer is an error each time.",
+        "id. This one repeats one of these steps, and the response is an error each time.",
         text="{client} has tried {step}{name} for {lasted_s:.0f} s: {count} times {error}",
         cause="The cluster cannot serve this step; the error says why.",
         guards=(
-            "Starts are noisy: only a step that fails for `stuck_ms` and was never passed.",
-            "A client that already worked has started: the coordinator's rules tell of its troubles.",
-            "MEMBER_ID_REQUIRED belongs to a join.",
+            "Starts are noisy: a step counts only if it fails for `stuck_ms` and was never passed.",
+            "A client that already worked has started: other rules report its errors.",
+            "MEMBER_ID_REQUIRED does not count: it is part of a join.",
         ),
         thresholds=(
             Threshold("stuck_ms", 30000, "ms", "from the first to the latest failure"),
-            Threshold("tries", 3, "answers", "with an error, in a row"),
+            Threshold("tries", 3, "responses", "with an error, in a row"),
         ),
         fixes=(
             Fix("broker", None, None, "for COORDINATOR_NOT_AVAILABLE see that __consumer_offsets or "

@@ -18,12 +18,12 @@ ROWS = (
         text="{client}: {what}",
         cause="The subscription asks for more than the broker takes, or the client does not follow it.",
         guards=(
-            "UNKNOWN_SUBSCRIPTION_ID comes once after each change of a subscription, and the client asks again.",
-            "The last push of a client that ends may come early.",
+            "UNKNOWN_SUBSCRIPTION_ID once after a change of the subscription does not count: the client asks again.",
+            "The last push of a client that ends does not count: it may come early.",
             "A single push after a subscription without metrics may have been under way.",
         ),
         thresholds=(
-            Threshold("times", 3, "answers", "with the same error, or pushes that nobody asked for, within 10 minutes"),
+            Threshold("times", 3, "responses", "with the same error, or unrequested pushes, within 10 minutes"),
         ),
         fixes=(
             Fix("broker", None, None, "for TELEMETRY_TOO_LARGE fewer metrics in the client-metrics resource, or "

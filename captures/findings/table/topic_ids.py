@@ -29,7 +29,8 @@ ROWS = (
             Fix("client", "restart the client; update a library that keeps topic ids",
                 "restart the client; update a library that keeps topic ids",
                 "the client starts with the new topic's id; check its committed offsets, which were the old topic's"),
-            Fix("broker", None, None, "where deletion was not meant: kafka-acls and delete.topic.enable limit who can"),
+            Fix("broker", None, None, "if the deletion was a mistake: limit who may delete (kafka-acls, "
+                "delete.topic.enable)"),
         ),
         verify="Requests of this client for the topic succeed.",
         unknown=("Who deleted the topic: the broker's or controller's log tells.",),

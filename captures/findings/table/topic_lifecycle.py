@@ -20,10 +20,10 @@ ROWS = (
         guards=(
             ("A new controller tells each broker of all partitions: before version 1 of LeaderAndIsr, which marks new "
             "ones, only partitions that come later count."),
-            "Records of the metadata log that were written long before they are fetched tell of the past.",
+            "Records that were fetched long after they were written do not count.",
             "A deletion is late only if the capture has the controller's requests to brokers, and they go on.",
-            "KRaft deletes at once.",
-            "Names that Kafka does not allow are nonsense.",
+            "In KRaft mode no deletion is late: KRaft deletes topics at once.",
+            "Topic names that Kafka does not allow do not count.",
         ),
         thresholds=(
             Threshold("settled_ms", 10000, "ms", "after a controller's first request to a broker"),

@@ -21,8 +21,8 @@ ROWS = (
         guards=(
             "The last stable offset must not move for `flat_ms`: short transactions move it.",
             "A transaction within its producer's transaction.timeout.ms is a NOTE: it may be long on purpose.",
-            "If no consumer was seen waiting at the last stable offset, it is one level less severe.",
-            "A single answer gives a NOTE, and only if the capture has the transaction without its end.",
+            "If no consumer was seen waiting at the last stable offset, the finding is one level less severe.",
+            "A single response gives a NOTE, and only if the capture has the transaction without its end.",
         ),
         thresholds=(
             Threshold("flat_ms", 10000, "ms", "in which the last stable offset does not move"),
@@ -41,7 +41,7 @@ ROWS = (
             Fix("broker", None, None, "beyond the timeout the transaction hangs (KIP-664): kafka-transactions.sh "
                 "find-hanging, then abort"),
         ),
-        verify="The last stable offset in Fetch answers of the partition reaches the high watermark.",
+        verify="The last stable offset in Fetch responses of the partition reaches the high watermark.",
         unknown=(
             "The owner, where it is outside this capture: `kafka-transactions.sh describe-producers` tells.",
             "Whether the coordinator has written its markers: a capture between the brokers has WriteTxnMarkers.",

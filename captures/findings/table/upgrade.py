@@ -14,12 +14,12 @@ ROWS = (
         confidence=Confidence.PROVEN,
         vantage="this client's traffic",
         meaning="Kafka 4.0 removed old versions of requests (KIP-896). A client that has no newer "
-        "ones cannot talk to such a broker: the broker closes the connection without an answer.",
+        "ones cannot talk to such a broker: the broker closes the connection without a response.",
         text="{client} ({software}) uses {worst} at most; Kafka {target} answers {needed} and newer",
         cause="The client's library is older than what Kafka 4 supports.",
         guards=(
-            "A client that asks for versions and uses the newest that an old broker offers may well know newer ones.",
-            "Brokers talk to each other with the versions of their own release.",
+            "A client that asks for versions, and is offered no newer one, does not count: it may know newer ones.",
+            "Requests between brokers do not count: brokers use the versions of their own release.",
             "Fewer requests than `probes` are a NOTE.",
             "A connection whose beginning is missing may have asked for versions before.",
         ),
@@ -43,14 +43,15 @@ ROWS = (
         confidence=Confidence.PROVEN,
         vantage="this client's traffic",
         meaning="The request has a version that the broker does not have. Brokers close such a connection at once, "
-        "without an answer; only an ApiVersions request is answered.",
+        "without a response; only an ApiVersions request is answered.",
         text="{client} sent {api} v{version} to {broker}, which {answers}: closed after "
         "{closed_ms:.0f} ms",
         cause="The client's library is too old, or too new, for the broker.",
         guards=(
-            "Only if the broker's versions are known from an ApiVersions response that is no error.",
-            "A Kafka 4 broker offers Produce from v0 on and still refuses v0 to v2.",
-            "Only if the connection closed within `close_ms` of the request, and the capture has all of it.",
+            "The rule applies only if the broker's versions are known from an ApiVersions response without error.",
+            "Produce v0 to v2 count although a Kafka 4 broker offers them: it refuses them.",
+            ("The rule applies only if the connection closed within `close_ms` of the request, and the capture has "
+            "all of it."),
         ),
         thresholds=(Threshold("close_ms", 1000, "ms", "longest time from the request to the close"),),
         fixes=(Fix("client", "kafka-clients 2.1 or newer", "librdkafka 2.11.1 or newer", "as for `upgrade.cutoff`"),),
@@ -69,9 +70,9 @@ ROWS = (
         cause="The library was not updated.",
         guards=(
             "Only software whose names and versions are known: those of Apache Kafka's Java client and of librdkafka.",
-            "That a client never asks is an INFO, as some new libraries do without.",
-            "It counts only if all connections of the client are in the capture from their beginning.",
-            "Brokers talk to each other without asking.",
+            "A client that never asks is an INFO, because some new libraries do not ask.",
+            "That counts only if all connections of the client are in the capture from their beginning.",
+            "Brokers do not count: they talk to each other without asking.",
         ),
         thresholds=(
             Threshold("java", 3.0, "version", "of kafka-clients from which on it is not old; 2.08 is 2.8"),
@@ -98,7 +99,7 @@ ROWS = (
         cause="The tool or library is old.",
         guards=(
             "First versions of Metadata and FindCoordinator are an INFO: they work.",
-            "Brokers use what their release uses, but for the commands of ZooKeeper mode.",
+            "Requests of brokers do not count, except the commands of ZooKeeper mode.",
         ),
         thresholds=(Threshold("requests", 1, "requests", "of this kind"),),
         fixes=(
@@ -124,11 +125,11 @@ ROWS = (
         cause="A rolling upgrade is under way, or was not finished.",
         guards=(
             "Only APIs that both brokers offer count: some depend on plugins, listeners and settings.",
-            "Only brokers that answer Produce: controllers have other APIs.",
+            "Only brokers that offer Produce are compared: controllers have other APIs.",
             "Nothing is compared as soon as two cluster ids are in the capture.",
             "Both kinds of brokers must have been seen within `fresh_ms`.",
             "A short mix is an INFO: rolling upgrades take a while.",
-            "Features that an administrator may leave off on purpose are not told.",
+            "Features that an administrator may leave off on purpose are not reported.",
         ),
         thresholds=(
             Threshold("fresh_ms", 600000, "ms", "in which brokers of both kinds answer"),

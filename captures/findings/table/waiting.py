@@ -1,4 +1,4 @@
-"""Rules about time that clients lose: quotas, requests without an answer, leaders that moved."""
+"""Rules about time that clients lose: quotas, requests without a response, leaders that moved."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROWS = (
             Fix("broker", None, None, "raise the quota of this user or client id: kafka-configs --entity-type users or "
                 "clients (producer_byte_rate, consumer_byte_rate, request_percentage, controller_mutation_rate)"),
             Fix("client", "compression.type, a client.id of its own", "compression.type, a client.id of its own",
-                "byte quotas count compressed bytes; one client id on many programs shares one quota"),
+                "byte quotas count compressed bytes; programs with the same client id share one quota"),
         ),
         verify="Responses to this client have throttle_time_ms 0.",
         unknown=("The quota itself: `kafka-configs --describe --entity-type clients` tells.",),
@@ -51,7 +51,7 @@ ROWS = (
             "The metadata log of KRaft does not count: controllers ask each other for its leader.",
         ),
         thresholds=(
-            Threshold("errors", 3, "answers", "with the error, without a success between them"),
+            Threshold("errors", 3, "responses", "with the error, without a success between them"),
             Threshold("lasts_ms", 5000, "ms", "from the first error to the last, for a WARN"),
             Threshold("long_ms", 30000, "ms", "from the first error to the last, for an ERROR"),
         ),
@@ -71,7 +71,7 @@ ROWS = (
         severity=Severity.WARN,
         confidence=Confidence.STRONG,
         vantage="this connection, whole",
-        meaning="A connection was closed while requests that had waited for seconds had no answer. Their fate is "
+        meaning="A connection was closed while requests that had waited for seconds had no response. Their fate is "
         "unknown: a Produce may have been written, and is then sent again.",
         text="{client} lost {count} requests to {broker} with connection {connection}: {apis}; the oldest had waited "
         "{oldest_s:.1f} s",
@@ -107,7 +107,7 @@ ROWS = (
         cause="Another producer with the same transactional.id called initTransactions, or the coordinator ended a "
         "transaction that was open for longer than transaction.timeout.ms.",
         guards=(
-            "One fencing is how a restarted producer takes over: it is an INFO.",
+            "A single fencing is an INFO: a restarted producer takes over in this way.",
             "An epoch that grows with each commit (transactions of version 2, KIP-890) is no fencing.",
         ),
         thresholds=(
@@ -121,8 +121,8 @@ ROWS = (
             Fix("client", "transaction.timeout.ms", "transaction.timeout.ms",
                 "if the coordinator timed the transaction out: longer than the longest transaction"),
         ),
-        verify="One client alone sends InitProducerId for this transactional id, and no answer has PRODUCER_FENCED or "
-        "INVALID_PRODUCER_EPOCH.",
+        verify="One client alone sends InitProducerId for this transactional id, and no response has PRODUCER_FENCED "
+        "or INVALID_PRODUCER_EPOCH.",
         unknown=("Producers outside this capture: a capture at the transaction coordinator shows all.",),
     ),
 )  # fmt: skip

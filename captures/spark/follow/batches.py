@@ -41,10 +41,10 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What a batch makes: rows, and the state for the next batch (`carry` and the frame `states`).
+    """What a batch makes: rows, and the state for the next batch (`carry` and the DataFrame `states`).
 
     `final` are final rows; `open` and `given` are rows that are valid until the next batch, which replaces them.
-    `given` holds Arrow batches by table. `kept` are the frames that Spark caches.
+    `given` holds Arrow batches by table. `kept` are the DataFrames that Spark caches.
     """
 
     final: Part

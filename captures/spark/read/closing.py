@@ -1,4 +1,4 @@
-"""Stage 3: turns items into rows, with the facts of all flows: numbers, names of topic ids, node ids."""
+"""Stage 3: turns items into rows, and adds what depends on other flows: numbers, names of topic ids, node ids."""
 
 from __future__ import annotations
 

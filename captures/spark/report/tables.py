@@ -16,7 +16,7 @@ class Executor(Protocol):
 
 
 class NoTables(Exception):  # noqa: N818 (a finding about a folder)
-    """A folder has none of the tables."""
+    """A folder has none of the tables that kproxy writes."""
 
     def __init__(self, directory: str) -> None:
         names = ", ".join(TABLES)

@@ -41,7 +41,7 @@ LEFT = 4
     metavar="CAPTURE",
     help="Compare with the ApiVersions responses in this capture of another cluster, instead of a release.",
 )
-@click.option("--csv", "form", flag_value="csv", help="Write CSV: a row for each finding.")
+@click.option("--csv", "form", flag_value="csv", help="Write CSV: a row for each client, API and version.")
 @click.option("--html", "form", flag_value="html", help="Write a self-contained HTML page.")
 @partial(selecting, conditions={CUT_OFF: "with exit code 1 if a client would be cut off"})
 @porting

@@ -152,8 +152,8 @@ def command(
 
     --format parquet writes tables, a folder each, and replaces those of an earlier run. --format pcapng writes a
     capture of the selected exchanges, --format html one exchange as a page (--exchange N). --redact overwrites bytes
-    and keeps their length: secrets, payloads (keys, values and header values of records), hosts (a name or address
-    is replaced by the same other one everywhere). Secrets are withheld in every format unless --show-secrets is given.
+    and keeps their length: secrets, payloads (keys, values and header values of records), hosts (each name or
+    address gets the same replacement everywhere). Secrets are withheld in every format unless --show-secrets is given.
 
     \b
     kproxy export capture.pcap -o exchanges.jsonl

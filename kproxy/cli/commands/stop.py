@@ -13,7 +13,7 @@ SECONDS = 20.0
 
 @click.command()
 @click.argument("wanted", required=False, metavar="[PID|NAME]")
-@click.option("--all", "every", is_flag=True, help="End all of them.")
+@click.option("--all", "every", is_flag=True, help="End all running proxies and sniffers.")
 def command(wanted: str | None, every: bool) -> None:
     """End a running proxy or kproxy sniff; a proxy accepts no more connections and ends after the requests in flight.
 

@@ -8,11 +8,11 @@ from typing import Any, Final
 import click
 
 SEVERITIES: Final = ("info", "note", "warn", "error")
-"""Names of severities, the least first."""
+"""Names of severities, the lowest first."""
 
 
 def telling_findings(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds --findings, whose value `least` is the name of the least severity to print, "off" for none."""
+    """Adds --findings, whose value `least` is the name of the lowest severity to print, "off" for none."""
     return click.option(
         "--findings",
         "least",

@@ -123,7 +123,7 @@ class Selection:
             yield item
 
     def pass_over(self, items: Iterable[object], source: Source, definitions: Definitions) -> None:
-        """Lets the filter learn topic names and the like from items that an earlier run has exported."""
+        """Lets the filter learn facts such as topic names from items that an earlier run has exported."""
         from kproxy.decoders.exchange import Exchange
 
         matcher = self._asked(source, definitions)

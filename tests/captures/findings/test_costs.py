@@ -54,7 +54,7 @@ def test_leaders_are_known_where_brokers_have_other_addresses() -> None:
 
 def test_brokers_that_choose_no_replica_by_rack() -> None:
     (finding,) = fetches(racks("a", "b"), (1, 2), rack="a", mebibytes=24).tells(RACK)
-    assert "names its rack a, where 10 MiB of it have a replica" in finding.summary
+    assert "names its rack a, which has replicas of 10 MiB of these" in finding.summary
     assert "replica.selector.class" in finding.cause
 
 

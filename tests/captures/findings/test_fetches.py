@@ -71,7 +71,7 @@ def polls(size: int = 200, *, rate: int = 40, seconds: int = 70, min_bytes: int 
 def test_many_answers_of_a_few_bytes() -> None:
     (finding,) = polls().tells("NOTE fetch.tiny_polls c@host-c")
     assert finding.summary == (
-        "c@host-c gets 40 answers of Fetch a second with 200 bytes of records on average; fetch.min.bytes=4000 would "
+        "c@host-c gets 40 responses to Fetch a second with 200 bytes of records on average; fetch.min.bytes=4000 would "
         "save 38 requests a second"
     )
 

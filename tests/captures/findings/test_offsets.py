@@ -95,7 +95,7 @@ def test_a_group_that_begins_at_the_end() -> None:
     story = Story().committed("c", None).looked_up("c", -1, 150).partition_io("c", "Fetch", offset=150, log_start=80)
     (finding,) = story.tells("NOTE consumer.offset_skip c@host-c")
     assert "never reads up to 70 offsets of topic t" in finding.summary
-    assert "group g begins at 150 of 80.., as it has no commit" in finding.summary
+    assert "group g begins at offset 150 instead of 80, because it has no commit" in finding.summary
 
 
 def test_a_group_whose_commit_is_gone() -> None:

@@ -16,7 +16,7 @@ def test_an_answer_was_lost() -> None:
     story = Story().produce("p", answered=False, records=3).at(1).produce("p", 67, records=3, connection=9)
     (finding,) = story.tells(f"WARN {RULE}")
     assert finding.summary == (
-        "p@host-p: batches for topic t may be written twice (batches: 1, records: 3; t-0: no answer, then written at "
+        "p@host-p: batches for topic t may be written twice (batches: 1, records: 3; t-0: no response, then written at "
         "offset 67)"
     )
     assert finding.impact == Impact("records_at_risk", 3)

@@ -86,8 +86,8 @@ def cut(*offsets: int) -> Story:
 def test_a_message_that_never_fits() -> None:
     (finding,) = cut(70, 70, 70).tells("ERROR fetch.oversize_stuck c@host-c")
     assert finding.summary == (
-        "c@host-c got only a part of the message at offset 70 of t-0 (answers: 3, bytes of the message: 2000000, limit "
-        "of the request: 1048576)"
+        "c@host-c got only a part of the message at offset 70 of t-0 (responses: 3, bytes of the message: 2000000, "
+        "limit of the request: 1048576)"
     )
 
 

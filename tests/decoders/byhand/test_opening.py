@@ -91,7 +91,7 @@ def test_the_truth_is_among_the_readings_of_a_response(release: str) -> None:
 def test_a_guess_says_so_and_names_what_else_fits() -> None:
     found = one(struct.pack(">iiih", 10, 7, 0, 27))
     assert (found.kind, found.message and found.message.name) == (Kind.RESPONSE, "HeartbeatResponse")
-    assert found.guess == f"{len(found.others)} other readings fit, 10 of them as likely"
+    assert found.guess == f"{len(found.others)} other readings fit, 10 of them equally likely"
     assert {"LeaveGroupResponse", "EndTxnResponse"} <= {other.message.name for other in found.others}
 
 

@@ -169,7 +169,7 @@ def test_the_beginning_of_a_filter_between_its_words_is_never_an_error(
         ("api == Fetch)", Status.ERROR, "this ) closes nothing", ")"),
         ("api in Fetch", Status.ERROR, "expected (, found 'Fetch'", "Fetch"),
         ("not", Status.UNFINISHED, "expected a field", ""),
-        ("zz", Status.ERROR, "unknown field 'zz'; fields are api, topic, error, request.body.… and others", "zz"),
+        ("zz", Status.ERROR, "unknown field 'zz'; some fields are api, topic, error and request.body.…", "zz"),
         ("size > 5 MB", Status.ERROR, "write a number and its unit without a space: 5MB", "MB"),
         ("latency > 5p", Status.ERROR, "unknown unit 'p'; write a duration such as 50ms, 1.5s or 2m", "5p"),
         ("latency > 1.0000001ns", Status.ERROR, "is not a whole number of nanoseconds or bytes", "1.0000001ns"),

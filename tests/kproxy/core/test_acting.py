@@ -159,14 +159,14 @@ def test_changes_have_the_place_of_the_frame_in_the_bytes_that_came(first: Side)
 def test_a_frame_longer_than_hold_max_passes_and_is_named() -> None:
     table = Table((Side.CLIENT, HEARTBEAT))
     Playbook(actors=table, hold_max=10).client(asked(HEARTBEAT, 1), PASSES, cut=3)
-    assert (table.offers, table.reasons) == ([], ["it is longer than --hold-max"])
+    assert (table.offers, table.reasons) == ([], ["the frame is longer than --hold-max"])
 
 
 @pytest.mark.parametrize("memory", [1, 15, 20])
 def test_a_frame_that_does_not_fit_the_budget_passes_and_is_named(memory: int) -> None:
     table = Table((Side.CLIENT, HEARTBEAT))
     Playbook(actors=table, memory=memory).client(asked(HEARTBEAT, 1) + asked(11, 2), PASSES, cut=3).counted()
-    assert (table.offers, table.reasons) == ([], ["there is no memory left to hold it (--memory)"])
+    assert (table.offers, table.reasons) == ([], ["no memory is left to hold it (--memory)"])
 
 
 def test_a_connection_that_is_gone_gives_back_what_it_held() -> None:

@@ -89,7 +89,7 @@ def test_entries_are_counted_over_the_whole_reading() -> None:
     assert one.many(MOST_READ - 4, "brokers") == range(19_996)
     inner = one.within(0, 0)
     assert inner.many(1, "brokers") == range(1)
-    with pytest.raises(TooMuchError, match="it has 1,000 brokers; kproxy reads at most 20,000"):
+    with pytest.raises(TooMuchError, match="the response has 1,000 brokers; kproxy reads at most 20,000"):
         inner.many(1000, "brokers")
     assert one.many(1, "brokers") == range(1)
     with pytest.raises(TooMuchError):

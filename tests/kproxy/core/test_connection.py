@@ -308,7 +308,7 @@ def test_bare_sasl_tokens_pass(cut: int) -> None:
 
 @pytest.mark.parametrize("cut", CUTS)
 def test_a_response_for_which_there_is_no_memory_ends_the_connection(cut: int) -> None:
-    reason = withheld("there is no memory left to hold it (--memory)")
+    reason = withheld("no memory is left to hold it (--memory)")
     story = Playbook(memory=100).client(request(3, 9, 1) + request(12, 0, 2), PASSES)
     story.broker(metadata(1, NODES * 10) + response(12, 0, 2, {}), end("withheld-Metadata v9"), reason, cut=cut)
     story.broker_ended().counted(held=1, withheld=1)

@@ -197,7 +197,7 @@ def test_it_does_not_follow_to_another_place(running: Running) -> None:
         running.state.redirect = other.url + "/schemas/ids/1"
         access = Access.of({"KPROXY_REGISTRY_TOKEN": "secret"})
         reason = missing(client(running.url, access=access).by_id(IdKind.ID, 1)).reason
-        assert reason == "schema 1: the registry redirects to another address (302): give that one"
+        assert reason == "schema 1: the registry redirects to another address (302): give the new address"
         assert not other.state.asked
 
 

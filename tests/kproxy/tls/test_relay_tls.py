@@ -387,7 +387,7 @@ def test_a_client_must_show_the_certificate_that_is_asked_for(world: World, show
     people = TestCa(world.directory, "people")
     strangers = TestCa(world.directory, "strangers")
     certificate = None if shows == "nothing" else strangers.leaf("eve")
-    words = "shows no certificate, which --tls-in-ca asks for" if shows == "nothing" else "that does not verify"
+    words = "shows no certificate, but --tls-in-ca requires one" if shows == "nothing" else "that does not verify"
     with relay(world.broker.address, tls=world.tls(in_ca=str(people.path))) as process:
         client = world.keep(
             TlsPeer(connect(process.bootstrap), client_context(world.own_ca, certificate), name="localhost")
