@@ -43,8 +43,9 @@ def command(directory: str, html: Path | None, seconds: int | None, master: str 
     """Summarise the tables in a folder.
 
     DIRECTORY is what `kproxy export --format parquet -o` wrote, from one capture or many, or a URL that Spark reads.
-    The report has findings (if their table was written), percentiles of latency, errors, throttling, throughput of topics, batches, who uses which topic,
-    versions and which of them Kafka 4 refuses, rebalances, and the time of records from producer to consumer.
+    The report has findings (if their table was written), percentiles of latency, errors, throttling, throughput of
+    topics, batches, who uses which topic, versions and which of them Kafka 4 refuses, rebalances, and the time of
+    records from producer to consumer.
 
     The terminal shows the first rows of each section; the page has more rows, and plots, and needs no network. With
     --json one object per row.
