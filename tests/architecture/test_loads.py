@@ -30,6 +30,8 @@ ALLOWED = {
     ("captures/spark/read/closing.py", "pickle"): SHUFFLE,
     ("captures/spark/read/digest.py", "pickle"): SHUFFLE,
     ("captures/spark/read/flows.py", "pickle"): SHUFFLE,
+    ("captures/spark/read/opening.py", "marshal"): SHUFFLE,
+    ("captures/spark/read/opening.py", "pickle"): SHUFFLE,
     ("captures/spark/read/packing.py", "pickle"): SHUFFLE,
     ("captures/tables/places.py", "exec"): OUR_TEXT,
     ("decoders/compiler.py", "exec"): OUR_TEXT,

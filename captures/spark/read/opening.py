@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import marshal
+import pickle
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, cast
 
-from kproxy.captures.export import packing
 from kproxy.captures.export.records import RecordLines
 from kproxy.captures.keys import Flow, Flows, flow_id, split_address
 from kproxy.captures.spark.plan.order import Order
@@ -15,20 +17,22 @@ from kproxy.captures.spark.read.facts import Facts, Position, Then
 from kproxy.captures.tables.records import record_rows
 from kproxy.captures.tables.rows import Drafter, Row
 from kproxy.captures.tables.schema import RECORDS
-from kproxy.decoders.exchange import Connection, Exchange, Health
+from kproxy.decoders.exchange import Connection, Exchange, Frame, Health, Status
 from kproxy.decoders.schema import Definitions
-from kproxy.decoders.stream import Source
+from kproxy.decoders.stream import Side, Source
 from kproxy.decoders.view import View
 
+_VERSION: Final = 2
+"""Version of marshal's format; later ones search for repeated objects, which takes longer than repeating them."""
+_SIDES: Final = tuple(Side)
+_STATUSES: Final = {status.value: status for status in Status}
+_connection = attrgetter("number", "client", "broker", "first_time", "opened")
+_exchange = attrgetter(
+    "number", "api_key", "api_version", "correlation_id", "client_id", "status._value_", "reason", "token", "protocol",
+    "asked_by._value_", "truths",
+)  # fmt: skip
 PRECISION: Final = 6
 """Decimal places of times, in seconds, where records name them."""
-
-
-def pack(exchange: Exchange, epoch: int, software: str | None, *, found: bool) -> bytes:
-    """An exchange with what its connection tells of it: its epoch (captures.keys.Flow), the client's software, and
-    whether a frame was found by resynchronisation.
-    """
-    return packing.pack([exchange], (epoch, software, found))
 
 
 class Packed(NamedTuple):
@@ -47,10 +51,61 @@ class Packed(NamedTuple):
                 yield from ((at, at + length) for at, length in frame.spans)
 
 
+def pack(exchange: Exchange, epoch: int, software: str | None, *, found: bool) -> bytes:
+    """An exchange with what its connection tells of it: its epoch (captures.keys.Flow), the client's software, and
+    whether a frame was found by resynchronisation.
+
+    Nearly all exchanges are packed without pickle, with times and addresses relative to the first frame's, because all
+    of them are shuffled.
+    """
+    frame = exchange.request or exchange.response
+    if frame is None or not frame.spans or exchange.problems or exchange.session is not None:
+        return pickle.dumps(Packed(exchange, epoch, software, found), pickle.HIGHEST_PROTOCOL)
+    time, at = frame.first_time, frame.spans[0][0]
+    frames = [None if one is None else _relative(one, time, at) for one in (exchange.request, exchange.response)]
+    row = time, at, _connection(exchange.connection), _exchange(exchange), *frames, epoch, software, found
+    return marshal.dumps(row, _VERSION)
+
+
 def unpack(packed: bytes) -> Packed:
     """What was given to `pack`, which returned these bytes."""
-    (exchange,), told = packing.unpack(packed)
-    return Packed(cast("Exchange", exchange), *told)
+    if packed[:1] == pickle.PROTO:
+        held: Packed = pickle.loads(packed)  # noqa: S301  # of our own stage 2
+        return held
+    time, at, ends, row, request, response, *told = marshal.loads(packed)  # noqa: S302  # of our own stage 2
+    number, key, version, id_, client, status, reason, token, protocol, side, truths = row
+    exchange = Exchange(
+        number, Connection(*ends), key, version, id_, client,
+        None if request is None else _frame(request, time, at),
+        None if response is None else _frame(response, time, at),
+        _STATUSES[status], reason, [], token, protocol, _SIDES[side], truths,
+    )  # fmt: skip
+    return Packed(exchange, *told)
+
+
+def _relative(frame: Frame, time: int, at: int) -> tuple[Any, ...]:
+    """A frame with times and addresses relative to these; each span relative to the end of the one before."""
+    last = at
+    spans: list[int] = []
+    for start, length in frame.spans:
+        spans += [start - last, length]
+        last = start + length
+    return (
+        int(frame.side), frame.stream_offset, frame.size, frame.first_time - time, frame.time - time, frame.at - at,
+        spans, list(frame.comments), frame.missing,
+    )  # fmt: skip
+
+
+def _frame(row: tuple[Any, ...], time: int, at: int) -> Frame:
+    """The frame of which `_relative` returned this row."""
+    side, offset, size, first, last, end, relative, comments, missing = row
+    begin = at
+    spans: list[tuple[int, int]] = []
+    for i in range(0, len(relative), 2):
+        begin += relative[i]
+        spans.append((begin, relative[i + 1]))
+        begin += relative[i + 1]
+    return Frame(_SIDES[side], offset, size, first + time, last + time, end + at, spans, comments, missing)
 
 
 class Opener:
