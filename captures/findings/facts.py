@@ -72,7 +72,8 @@ class Closed(NamedTuple):
     """A connection ended: `how` is FIN, RST, or why the capture holds no more of it.
 
     `opened`: its SYN was captured. `first` are the client's first bytes where they are not Kafka's, `began` is the time
-    of its first packet. `closer` is the side that sent the first FIN or RST ("client", "broker"), None if none did.
+    of its first packet. `closer` is the side that sent the first FIN or RST ("client", "broker"), None if none did, and
+    `left` is when it did.
     """
 
     at: At
@@ -83,6 +84,7 @@ class Closed(NamedTuple):
     broker_bytes: int
     first: bytes
     closer: str | None = None
+    left: int | None = None
 
     @property
     def by_peers(self) -> bool:

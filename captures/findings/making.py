@@ -310,4 +310,5 @@ def _closed(closing: Closing) -> Fact:
     return facts.Closed(
         _at(connection, closing.time), closing.how, bool(connection.opened), connection.first_time, *closing.sent,
         closing.first, None if closing.closer is None else "broker" if closing.closer else "client",
+        closing.left,
     )  # fmt: skip
