@@ -77,10 +77,10 @@ class Closing(NamedTuple):
 
     `how` is FIN, RST, or the reason why the capture holds no more of the connection. `time` is the time of its last
     packet, `at` the address at which its end was known. `sent` are the numbers of bytes that client and broker sent.
-    `first` are the client's first bytes if the connection is not Kafka's. `closer` sent the first FIN or RST; None if
-    the capture has neither. `disorder` and the `windows` of client and broker are those of the whole connection. `syns`
-    is 0, except for a connection that nobody accepted: then it is the number of its SYNs, and the connection has no
-    number.
+    `first` are the client's first bytes if the connection is not Kafka's. `closer` sent the first FIN or RST, at the
+    time `left`; None if the capture has neither. `disorder` and the `windows` of client and broker are those of the
+    whole connection. `syns` is 0, except for a connection that nobody accepted: then it is the number of its SYNs, and
+    the connection has no number.
     """
 
     connection: Connection
@@ -93,6 +93,7 @@ class Closing(NamedTuple):
     disorder: Disorder
     windows: tuple[Window, Window]
     syns: int
+    left: int | None
 
 
 class Elsewhere(Protocol):
@@ -567,7 +568,7 @@ def _closing(talk: Talk, events: list[Event]) -> Closing:
     how, at = _end(events)
     return Closing(
         conversation.connection, tcp.last_time, how, (client, broker), conversation.beginning, at, closer,
-        tcp.disorder, windows, 0,
+        tcp.disorder, windows, 0, tcp.left,
     )  # fmt: skip
 
 
@@ -580,7 +581,9 @@ def _unanswered(tcp: TcpConnection, events: list[Event]) -> Closing:
     """The end of a connection that nobody accepted."""
     connection = Connection(0, *tcp.endpoints, tcp.first_time, tcp.opened)
     how, at = _end(events)
-    return Closing(connection, tcp.last_time, how, (0, 0), b"", at, tcp.closer, tcp.disorder, tcp.windows, tcp.syns)
+    return Closing(
+        connection, tcp.last_time, how, (0, 0), b"", at, tcp.closer, tcp.disorder, tcp.windows, tcp.syns, tcp.left
+    )
 
 
 def _end(events: list[Event]) -> tuple[str, int]:

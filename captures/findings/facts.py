@@ -66,7 +66,7 @@ class Closed(NamedTuple):
 
     `opened` says whether its SYN was captured. `first` are the client's first bytes if they are not Kafka's. `began` is
     the time of its first packet. `closer` is the side that sent the first FIN or RST ("client", "broker"), None if
-    neither did.
+    neither did, and `left` is when it did.
     """
 
     at: At
@@ -77,6 +77,7 @@ class Closed(NamedTuple):
     broker_bytes: int
     first: bytes
     closer: str | None = None
+    left: int | None = None
 
     @property
     def by_peers(self) -> bool:

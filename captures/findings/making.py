@@ -358,4 +358,5 @@ def _closed(closing: Closing, at: At) -> Fact:
     return facts.Closed(
         at, closing.how, bool(connection.opened), connection.first_time, *closing.sent,
         closing.first, None if closing.closer is None else "broker" if closing.closer else "client",
+        closing.left,
     )  # fmt: skip

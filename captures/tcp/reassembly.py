@@ -144,15 +144,17 @@ class TcpConnection:
     disorder: Disorder = field(default_factory=Disorder)
     closer: Side | None = None
     """The side whose FIN or RST came first."""
+    left: int | None = None
+    """When it came."""
     windows: tuple[Window, Window] = field(default_factory=lambda: (Window(), Window()))
     """The receive windows of side 0 and side 1."""
     syns: int = 0
     """Number of SYNs of side 0: more than one if the first ones were not answered."""
 
-    def closes(self, side: Side) -> None:
+    def closes(self, side: Side, time: int) -> None:
         """A FIN or RST of this side is there."""
         if self.closer is None:
-            self.closer = side
+            self.closer, self.left = side, time
 
     @property
     def endpoints(self) -> tuple[str, str]:
@@ -800,14 +802,14 @@ class Reassembler:
             end = side.offset(seq) + length
             if side.next <= end <= side.next + UNRELATED:
                 side.fin = end
-                connection.closes(side.side)
+                connection.closes(side.side, time)
         for each in connection.sides:
             if each.pending:
                 each.look_for_loss(now, time, connection.events)
             if each.fin is not None:
                 each.finish(now, time, connection.events)
         if flags & RST:
-            connection.closes(side.side)
+            connection.closes(side.side, time)
             self._end(connection, now, time, "RST")
         elif side.ended and other.ended:
             self._end(connection, now, time, "FIN")

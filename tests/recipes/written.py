@@ -32,19 +32,23 @@ def old_fetches(stage: Stage) -> None:
 
 def too_large_to_fetch(stage: Stage) -> None:
     """Before version 3 of Fetch a message larger than the limit is cut, each time."""
-    stage.topic("orders")
+    stage.topic("letters", message_format_version="0.10.0")
     producer = stage.producer("writer")
-    producer.produce("orders", bytes(2_000))
+    producer.produce("letters", bytes(2_000))
     producer.flush(20)
     with RawClient(stage.bootstrap) as client:
         for _ in range(5):
-            client.fetch("orders", 0, most=500, version=2)
+            client.fetch("letters", 0, most=500, version=2)
 
 
 def two_storages(stage: Stage) -> None:
     """Commits of version 0 go to ZooKeeper, and those are read that Kafka has."""
     stage.topic("orders")
     with RawClient(stage.bootstrap) as client:
+        until = time.monotonic() + 60
+        while client.ask("FindCoordinator", 1, {"key": "old", "keyType": 0})["errorCode"] and time.monotonic() < until:
+            time.sleep(0.3)
+        time.sleep(3)
         for offset in range(3):
             partition = {"partitionIndex": 0, "committedOffset": offset}
             asked = {"groupId": "old", "topics": [{"name": "orders", "partitions": [partition]}]}
@@ -154,7 +158,7 @@ def created_anew(stage: Stage) -> None:
 RECIPES = {
     "upgrade.refused": Recipe(refused_version, "raw@127.0.0.1 sent Produce v2"),
     "upgrade.cutoff": Recipe(old_fetches, "uses Fetch v2 at most", "3.9.2"),
-    "fetch.oversize_stuck": Recipe(too_large_to_fetch, "a part of the message at offset 0 of orders-0", "3.9.2"),
+    "fetch.oversize_stuck": Recipe(too_large_to_fetch, "a part of the message at offset 0 of letters-0", "1.1.1"),
     "offsets.storage_split": Recipe(two_storages, "commits offsets to ZooKeeper and reads them from Kafka", "1.1.1"),
     "join.id_retry": Recipe(never_uses_its_id, "4 times in a row without the member id"),
     "group.abandoned_member_id": Recipe(uses_one_of_two_ids, "was given the member id raw-"),

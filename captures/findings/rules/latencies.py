@@ -27,6 +27,7 @@ from kproxy.decoders.schema import api_keys
 SLOW = "latency.broker_slow"
 BLOCKED = "latency.hol"
 IMPATIENT = "client.ignores_throttle"
+ABANDONED = "conn.abandoned"
 WINDOW: Final = 60 * SECOND
 CONNECTIONS: Final = 20_000
 """Maximum number of connections whose last response is remembered."""
@@ -125,6 +126,7 @@ class Latencies(Analyzer):
         "_fast",
         "_held",
         "_last",
+        "_late",
         "_muted",
         "_single_slow",
         "_slow",
@@ -151,6 +153,8 @@ class Latencies(Analyzer):
         self._early_ones: dict[int, tuple[int, int]] = {}
         """For each connection, how many requests came while it was throttled, and nanoseconds in all."""
         self._stops = Stops()
+        self._late: dict[int, list[facts.At]] = {}
+        """For each connection, requests that were answered so late that the client may have closed it before."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.Exchange):
@@ -160,9 +164,13 @@ class Latencies(Analyzer):
                     self._flush()
                 self._exchange(at, fact.response_bytes)
         elif isinstance(fact, facts.Closed):
+            if self._held is not None and self._held[0].at.connection == fact.at.connection:
+                self._flush()
             self._last.pop(fact.at.connection, None)
             self._muted.pop(fact.at.connection, None)
             self._stops.take(fact)
+            if (late := self._late.pop(fact.at.connection, None)) is not None:
+                self._given_up(fact, late)
         elif isinstance(fact, facts.Unanswered):
             self._stops.take(fact)
         elif isinstance(fact, facts.Throttle):
@@ -237,6 +245,36 @@ class Latencies(Analyzer):
         else:
             remember(self._muted, at.connection, at.time + fact.ms * MILLISECOND, CONNECTIONS)
 
+    # --- requests whose answer came after the client had closed ---
+
+    def _given_up(self, end: facts.Closed, late: list[facts.At]) -> None:
+        """Of a connection that the client left before it was answered; those without an answer tell of themselves."""
+        if end.closer != "client" or end.left is None or not end.by_peers:
+            return
+        least = self._context.limit(ABANDONED, "age_ms") * MILLISECOND
+        lost = [one for one in late if one.asked + least <= end.left < one.time]
+        if not lost or not self._context.whole(end.at.connection):
+            return
+        apis = Counter(api_name(one.key) for one in lost)
+        at, waited = lost[0], max(end.left - one.asked for one in lost)
+        grave = apis["Produce"] or len(lost) >= self._context.limit(ABANDONED, "several")
+        self._context.report(
+            ABANDONED,
+            *(
+                at_evidence(one, "trigger", f"answered after {one.latency / SECOND:.1f} s, when the client had closed")
+                for one in lost[:WORST]
+            ),
+            numbers={
+                "client": at.client, "broker": at.broker, "connection": at.connection, "count": len(lost),
+                "apis": ", ".join(f"{number} {name}" for name, number in apis.most_common(5)),
+                "oldest_s": waited / SECOND,
+            },
+            impact=Impact("requests", len(lost)),
+            scope=Scope("connection", str(at.connection)),
+            severity=Severity.WARN if grave else Severity.NOTE,
+            actors=(Actor("victim", at.peer, at.client_id or None),),
+        )  # fmt: skip
+
     # --- slow brokers ---
 
     def _flush(self) -> None:
@@ -269,6 +307,10 @@ class Latencies(Analyzer):
 
     def _single(self, split: Split) -> None:
         at, api = split.at, api_name(split.at.key)
+        late = self._late.get(at.connection, [])
+        if len(late) < CONNECTIONS // 100:
+            late.append(at)
+        remember(self._late, at.connection, late, CONNECTIONS // 10)
         severity = Severity.WARN
         if at.key in LENGTHY or self._waits_for_a_restart(at):
             severity = Severity.NOTE
@@ -412,7 +454,7 @@ def _ms(nanoseconds: int) -> int:
 
 ANALYSES = (
     Analysis(
-        frozenset({SLOW, BLOCKED, IMPATIENT}),
+        frozenset({SLOW, BLOCKED, IMPATIENT, ABANDONED}),
         Key.CLUSTER,
         (facts.Exchange, facts.Throttle, facts.Overdue, facts.Closed, facts.Unanswered),
         Latencies,

@@ -122,6 +122,8 @@ class Retries(Analyzer):
                 if early:
                     self._late.append((first, second))
                     self._context.wake(max(first.at.time, second.at.time) + CLOSES)
+                elif self._left_before(first.at):
+                    self._twice(first, second)
                 return
         written = [one.offset for one in (first, second) if one.answered and not one.error and one.offset is not None]
         if idempotent and len(set(written)) > 1:
@@ -153,10 +155,20 @@ class Retries(Analyzer):
                 self._context.wake(due)
                 continue
             end = self._context.closed(first.at.connection)
-            if end is None or end.at.time > second.at.asked + CLOSES or first.offset == second.offset:
+            left = None if end is None else end.at.time if end.left is None else end.left
+            if left is None or left > second.at.asked + CLOSES or first.offset == second.offset:
                 continue
-            if second.answered and not second.error and None not in {first.offset, second.offset}:
-                self._report(TWICE, second, *_both(first, second), Severity.ERROR, Confidence.PROVEN)
+            self._twice(first, second)
+
+    def _left_before(self, at: facts.At) -> bool:
+        """Whether the client had closed the connection when the answer came."""
+        end = self._context.closed(at.connection)
+        return end is not None and end.closer == "client" and end.left is not None and at.asked < end.left < at.time
+
+    def _twice(self, first: facts.Append, second: facts.Append) -> None:
+        """Report a batch that the broker wrote at two offsets."""
+        if second.answered and not second.error and None not in {first.offset, second.offset}:
+            self._report(TWICE, second, *_both(first, second), Severity.ERROR, Confidence.PROVEN)
 
     def _judge_minute(self, fact: facts.Append) -> None:
         """Whether retries took a share of what was sent in the last minute; `fact` begins the next one."""

@@ -19,7 +19,7 @@ ROWS = (
         cause="A response was lost or late, and the producer is not idempotent.",
         guards=(
             "Batches are compared by producer id, epoch and sequence; without these by size, CRC and timestamps.",
-            "A batch sent again after a success does not count, nor do equal batches in flight: these are intended.",
+            "A batch sent again after a success that the client got does not count, nor do equal batches in flight.",
             "If the first batch succeeded after it was sent again, the producer must have closed its connection.",
             "Errors that say that nothing was written (a moved leader, too few replicas) do not count.",
             "A request without response counts only if nothing of its connection is missing.",

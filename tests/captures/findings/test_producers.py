@@ -44,6 +44,18 @@ def test_both_answers_name_an_offset() -> None:
     assert "t-0: written at offset 67, then written at offset 69" in finding.summary
 
 
+def test_an_answer_that_comes_after_the_client_has_closed() -> None:
+    """The connection ends when the answer comes; the client left long before."""
+    story = Story().at(1).produce("p", 69, connection=9).at(0).produce("p", 67, took=19).at(19.1).closes("p", "RST")
+    story.made[-1] = story.made[-1]._replace(left=story.made[0].at.asked)
+    story.at(40).exchange("p", connection=9)
+    story.tells(f"ERROR {RULE}")
+    story = Story().produce("p", 67, took=19).at(19.1).closes("p", "RST")
+    story.made[-1] = story.made[-1]._replace(left=story.made[0].at.asked + 6_000_000_000)
+    story.at(20).produce("p", 69, connection=9)
+    story.tells(f"ERROR {RULE}")
+
+
 def test_equal_batches_of_two_producers_are_quiet() -> None:
     late(closes=None).is_quiet()
     late(closes=15).is_quiet()

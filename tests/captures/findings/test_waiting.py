@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from kproxy.captures.findings import facts
+from kproxy.captures.findings.analyzer import SECOND
 from kproxy.captures.findings.model import Impact
 from kproxy.decoders.exchange import Status
 from kproxy.decoders.problems import Code
-from tests.support.facts import Story
+from tests.support.facts import BEGAN, Story
 
 # --- latency.throttled ---
 
@@ -83,6 +84,22 @@ def abandoned(api: str = "Produce", *, waited: float = 30, number: int = 1, how:
 def test_a_produce_that_was_given_up() -> None:
     (finding,) = abandoned().tells("WARN conn.abandoned 1")
     assert "lost 1 requests to 10.0.0.1:9092 with connection 1: 1 Produce; the oldest" in finding.summary
+
+
+def answered_late(left: float, *, api: str = "Produce", how: str = "RST") -> Story:
+    """A request that the broker, which stood still, answers after 19 s; the client leaves before or after that."""
+    story = Story().exchange("p", api).at(1).exchange("p", api, took=19).at(20.1).closes("p", how)
+    story.made[-1] = story.made[-1]._replace(left=BEGAN + round(left * SECOND))
+    return story
+
+
+def test_an_answer_that_comes_when_the_client_has_closed() -> None:
+    (finding,) = [one for one in answered_late(7).found() if one.rule == "conn.abandoned"]
+    assert finding.severity.name == "WARN"
+    assert "1 Produce; the oldest had waited 6.0 s" in finding.summary
+    assert finding.scope == ("connection", "1")
+    for story in (answered_late(20.05), answered_late(3), answered_late(7, api="Fetch"), answered_late(7, how="end")):
+        assert not [one for one in story.found() if one.rule == "conn.abandoned"]
 
 
 def test_other_requests() -> None:
