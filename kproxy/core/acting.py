@@ -114,6 +114,8 @@ class ActedConnection(Connection):
     # --- requests ----------------------------------------------------------------------------------------------------
 
     def from_client(self, data: bytes) -> list[Command]:
+        if self._request_passes(data):
+            return super().from_client(data)
         commands: list[Command] = []
         for piece in self._up.feed(data):
             if self._over_now:
@@ -123,6 +125,17 @@ class ActedConnection(Connection):
             else:
                 commands += self._decide_request(piece.turn, piece.data)
         return commands
+
+    def _request_passes(self, data: bytes) -> bool:
+        """Whether these bytes begin one request that nobody wants; it is noted then. Most reads are of this kind."""
+        size = SIZE + int.from_bytes(data[:SIZE], "big", signed=True)
+        if size < max(len(data), SIZE + _REQUEST.size) or len(data) < min(size, _TO_ACKS) or self._over_now:
+            return False
+        if not (self._up.between and self._to_broker.empty) or self._actors.act_on(Side.CLIENT, data[4] << 8 | data[5]):
+            return False
+        self._request_wanted(data[:_TO_ACKS], size)
+        self._up.begin(size - len(data))
+        return True
 
     def _decide_request(self, turn: Turn, frame: bytes) -> list[Command]:
         verdict = Verdict(frame)
@@ -203,6 +216,8 @@ class ActedConnection(Connection):
     # --- responses ---------------------------------------------------------------------------------------------------
 
     def from_broker(self, data: bytes) -> list[Command]:
+        if self._response_passes(data):
+            return self._passing(Piece(data, 0))
         commands: list[Command] = []
         self._down.split = bool(self._answers or self._swapped)
         for piece in self._down.feed(data):
@@ -215,6 +230,20 @@ class ActedConnection(Connection):
             if self._answers:
                 commands += self._answer()
         return commands
+
+    def _response_passes(self, data: bytes) -> bool:
+        """Whether these bytes begin one response that nobody wants, with nothing that waits to leave before it."""
+        size = SIZE + int.from_bytes(data[:SIZE], "big", signed=True)
+        if size < max(len(data), SIZE + _RESPONSE.size) or len(data) < SIZE + _RESPONSE.size or self._over_now:
+            return False
+        if not self._down.between or self._answers or self._swapped:
+            return False
+        turn = next(iter(self._asked.get(int.from_bytes(data[4:8], "big", signed=True), ())), None)
+        if turn is not None and (turn.wanted or self._actors.act_on(Side.BROKER, turn.api_key)):
+            return False
+        self._response_wanted(data[:8], size)
+        self._down.begin(size - len(data))
+        return True
 
     def _passing(self, piece: Piece) -> list[Command]:
         """Commands for bytes of the broker that are not offered to actors."""
