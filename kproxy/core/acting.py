@@ -77,6 +77,8 @@ class ActedConnection(Connection):
         """The requests that the broker may still answer, by correlation id, oldest first."""
         self._order: dict[int, Turn] = {}
         """The requests whose answer stands before later ones, in order, by their numbers."""
+        self._open = 0
+        """How many requests are in `_asked`, at most MAX_NOTED."""
         self._count = 0
         self._answers = 0
         """How many of `_order` have an answer of kproxy's own, which waits for earlier responses."""
@@ -154,6 +156,10 @@ class ActedConnection(Connection):
                 return commands
             turn.answer = verdict.answer, tuple(verdict.reasons)
             self._answers += 1
+            if self._answers > MAX_NOTED:
+                self._over_now = True
+                text = f"left {MAX_NOTED} answers of rules or actors waiting behind a request without an answer"
+                return [*commands, End("unanswered", f"{text}; the connection is ended")]
             return commands + self._answer()
         copies = [turn, *(self._another(turn) for _ in range(verdict.copies - 1))]
         comment = verdict.comment("broker")
@@ -181,15 +187,18 @@ class ActedConnection(Connection):
         self._count = turn.number = self._count + 1
         self._order[turn.number] = turn
         self._asked.setdefault(turn.correlation_id, []).append(turn)
-        if len(self._asked) > MAX_NOTED:
-            for one in self._asked.pop(next(iter(self._asked))):
-                self._drop_out(one)
+        self._open += 1
+        if self._open > MAX_NOTED:
+            oldest = next(iter(self._asked.values()))[0]
+            self._forget(oldest)
+            self._drop_out(oldest)
 
     def _forget(self, turn: Turn) -> None:
         """Removes a request that the broker never sees from those that it answers."""
         waiting = self._asked.get(turn.correlation_id, [])
         if turn in waiting:
             waiting.remove(turn)
+            self._open -= 1
             if not waiting:
                 del self._asked[turn.correlation_id]
 
@@ -336,9 +345,8 @@ class ActedConnection(Connection):
         waiting = self._asked.get(correlation_id)
         if waiting is None:
             return None
-        turn = waiting.pop(0)
-        if not waiting:
-            del self._asked[correlation_id]
+        turn = waiting[0]
+        self._forget(turn)
         if turn.number in self._order:
             # A broker answers in order: what stands before this turn and has no answer by now never gets one.
             while (first := next(iter(self._order.values()))) is not turn:
