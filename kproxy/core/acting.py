@@ -77,6 +77,8 @@ class ActedConnection(Connection):
         """The requests that the broker may still answer, by correlation id, oldest first."""
         self._order: dict[int, Turn] = {}
         """The requests whose answer stands before later ones, in order, by their numbers."""
+        self._open = 0
+        """How many requests are in `_asked`, at most MAX_NOTED."""
         self._count = 0
         self._answers = 0
         """How many of `_order` have an answer of kproxy's own, which waits for earlier responses."""
@@ -114,6 +116,8 @@ class ActedConnection(Connection):
     # --- requests ----------------------------------------------------------------------------------------------------
 
     def from_client(self, data: bytes) -> list[Command]:
+        if self._request_passes(data):
+            return super().from_client(data)
         commands: list[Command] = []
         for piece in self._up.feed(data):
             if self._over_now:
@@ -123,6 +127,17 @@ class ActedConnection(Connection):
             else:
                 commands += self._decide_request(piece.turn, piece.data)
         return commands
+
+    def _request_passes(self, data: bytes) -> bool:
+        """Whether these bytes begin one request that nobody wants; it is noted then. Most reads are of this kind."""
+        size = SIZE + int.from_bytes(data[:SIZE], "big", signed=True)
+        if size < max(len(data), SIZE + _REQUEST.size) or len(data) < min(size, _TO_ACKS) or self._over_now:
+            return False
+        if not (self._up.between and self._to_broker.empty) or self._actors.act_on(Side.CLIENT, data[4] << 8 | data[5]):
+            return False
+        self._request_wanted(data[:_TO_ACKS], size)
+        self._up.begin(size - len(data))
+        return True
 
     def _decide_request(self, turn: Turn, frame: bytes) -> list[Command]:
         verdict = Verdict(frame)
@@ -141,6 +156,10 @@ class ActedConnection(Connection):
                 return commands
             turn.answer = verdict.answer, tuple(verdict.reasons)
             self._answers += 1
+            if self._answers > MAX_NOTED:
+                self._over_now = True
+                text = f"left {MAX_NOTED} answers of rules or actors waiting behind a request without an answer"
+                return [*commands, End("unanswered", f"{text}; the connection is ended")]
             return commands + self._answer()
         copies = [turn, *(self._another(turn) for _ in range(verdict.copies - 1))]
         comment = verdict.comment("broker")
@@ -168,15 +187,18 @@ class ActedConnection(Connection):
         self._count = turn.number = self._count + 1
         self._order[turn.number] = turn
         self._asked.setdefault(turn.correlation_id, []).append(turn)
-        if len(self._asked) > MAX_NOTED:
-            for one in self._asked.pop(next(iter(self._asked))):
-                self._drop_out(one)
+        self._open += 1
+        if self._open > MAX_NOTED:
+            oldest = next(iter(self._asked.values()))[0]
+            self._forget(oldest)
+            self._drop_out(oldest)
 
     def _forget(self, turn: Turn) -> None:
         """Removes a request that the broker never sees from those that it answers."""
         waiting = self._asked.get(turn.correlation_id, [])
         if turn in waiting:
             waiting.remove(turn)
+            self._open -= 1
             if not waiting:
                 del self._asked[turn.correlation_id]
 
@@ -203,6 +225,8 @@ class ActedConnection(Connection):
     # --- responses ---------------------------------------------------------------------------------------------------
 
     def from_broker(self, data: bytes) -> list[Command]:
+        if self._response_passes(data):
+            return self._passing(Piece(data, 0))
         commands: list[Command] = []
         self._down.split = bool(self._answers or self._swapped)
         for piece in self._down.feed(data):
@@ -215,6 +239,20 @@ class ActedConnection(Connection):
             if self._answers:
                 commands += self._answer()
         return commands
+
+    def _response_passes(self, data: bytes) -> bool:
+        """Whether these bytes begin one response that nobody wants, with nothing that waits to leave before it."""
+        size = SIZE + int.from_bytes(data[:SIZE], "big", signed=True)
+        if size < max(len(data), SIZE + _RESPONSE.size) or len(data) < SIZE + _RESPONSE.size or self._over_now:
+            return False
+        if not self._down.between or self._answers or self._swapped:
+            return False
+        turn = next(iter(self._asked.get(int.from_bytes(data[4:8], "big", signed=True), ())), None)
+        if turn is not None and (turn.wanted or self._actors.act_on(Side.BROKER, turn.api_key)):
+            return False
+        self._response_wanted(data[:8], size)
+        self._down.begin(size - len(data))
+        return True
 
     def _passing(self, piece: Piece) -> list[Command]:
         """Commands for bytes of the broker that are not offered to actors."""
@@ -307,9 +345,8 @@ class ActedConnection(Connection):
         waiting = self._asked.get(correlation_id)
         if waiting is None:
             return None
-        turn = waiting.pop(0)
-        if not waiting:
-            del self._asked[correlation_id]
+        turn = waiting[0]
+        self._forget(turn)
         if turn.number in self._order:
             # A broker answers in order: what stands before this turn and has no answer by now never gets one.
             while (first := next(iter(self._order.values()))) is not turn:

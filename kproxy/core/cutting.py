@@ -65,6 +65,15 @@ class Cutter:
     def idle(self) -> bool:
         return not self._waiting and not self._passing
 
+    @property
+    def between(self) -> bool:
+        """Whether the next byte begins a frame, and it is certain that frames come."""
+        return not (self._waiting or self._passing or self._first or self._opaque)
+
+    def begin(self, rest: int) -> None:
+        """Takes note of a frame that passes by itself and of which `rest` bytes are still to come."""
+        self._passing = rest
+
     def feed(self, data: bytes) -> Iterator[Piece]:
         """Takes the next bytes; yields the pieces to send on, made of these bytes and of bytes held earlier."""
         size = len(data)

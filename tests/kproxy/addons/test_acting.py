@@ -234,7 +234,7 @@ def test_secrets_do_not_reach_the_comment() -> None:
     frame = request(AUTHENTICATE, 2, 7, write(message, 2, {"authBytes": b"\0user\0secret"}))
     actors = Actors([Swap()], DEFINITIONS, Said())
     new, changes = offer(actors, Side.CLIENT, AUTHENTICATE, 2, frame, *PARTIES)
-    assert b"other" in new
+    assert b"other" in (new or b"")
     text = "\n".join(map(str, changes))
     assert text
     assert "other" not in text

@@ -20,8 +20,12 @@ from kproxy.decoders.exchange import Exchange
 from kproxy.decoders.exchange_json import exchange_json
 from kproxy.runs.launcher import RelayProcess, wait_until
 from kproxy.runs.registry import ask
-from tests.kproxy.support import relay
+from kproxy.runs.settings import SaslSettings, TlsSettings
+from tests.kproxy.faults.support import beaten, beating
+from tests.kproxy.support import connect, exactly, relay
+from tests.kproxy.test_onbehalf import LiveBroker
 from tests.kproxy.test_run import COMMAND
+from tests.support import sasl
 from tests.support.patience import SECONDS
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
@@ -106,6 +110,38 @@ def test_a_lost_answer_makes_a_producer_write_twice(cluster: str) -> None:
         assert produced(process.bootstrap, "twice", ["a"]) == [None]
         assert [one["hits"] for one in faults(process)["rules"]] == [1]
     assert log(cluster, "twice") == ["a", "a"]
+
+
+@pytest.mark.parametrize("end", ["fin", "rst"])
+def test_rules_see_what_is_inside_tls(cluster: str, end: str) -> None:
+    topic = f"tls-{end}"
+    rules = (
+        f"api == Produce and topic == {topic} => disconnect after {end}, nth 1",
+        f"api == Produce and topic == {topic} => error INVALID_RECORD not applied, nth 3",
+    )
+    secure = {"security.protocol": "ssl", "enable.ssl.certificate.verification": False}
+    with relay(cluster, record=False, faults=rules, tls=TlsSettings(in_certificate=TlsSettings.AUTO)) as process:
+        assert produced(process.bootstrap, topic, ["a", "b"], **secure) == [None, "INVALID_RECORD"]
+    assert log(cluster, topic) == ["a", "a"]
+
+
+def test_rules_act_behind_authentication_on_the_client_s_behalf(tmp_path: Path) -> None:
+    broker = LiveBroker(lifetime_ms=1)
+    recording = tmp_path / "recording.pcapng"
+    told = SaslSettings("SCRAM-SHA-256", str(sasl.credentials(tmp_path, "SCRAM-SHA-256")))
+    asks = [beating(number) for number in range(4)]
+    with (
+        relay(
+            broker.address, record_to=recording, sasl=told, faults=("api == Heartbeat => error 27 not applied",)
+        ) as it,
+        connect(it.bootstrap) as client,
+    ):
+        client.sendall(b"".join(asks))
+        expected = b"".join(beaten(number, 27) for number in range(4))
+        assert exactly(client, len(expected)) == expected
+    broker.close()
+    found = [one for one in exchanges(recording) if one["api"] == "Heartbeat"]
+    assert [one["response"]["body"]["errorCode"] for one in found] == [27] * 4
 
 
 def test_a_held_produce_is_released(cluster: str) -> None:

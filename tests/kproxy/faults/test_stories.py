@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -262,9 +263,10 @@ def test_a_duplicated_request_is_answered_twice() -> None:
     story.broker(beaten(1), PASSES).broker(beaten(1), to_client(beaten(1) + produced(2, error=6)))
 
 
-@pytest.mark.parametrize("behind", [beating, producing])
-def test_swapped_answers_leave_in_the_other_order(behind: Any) -> None:
-    after = {beating: beaten, producing: produced}[behind]
+@pytest.mark.parametrize(("behind", "after"), [(beating, beaten), (producing, produced)])
+def test_swapped_answers_leave_in_the_other_order(
+    behind: Callable[[int], bytes], after: Callable[[int], bytes]
+) -> None:
     tale = Tale("api == Heartbeat => swap, nth 1")
     tale.story.client(beating(1) + behind(2), PASSES)
     tale.story.broker(beaten(1) + after(2)[:7], ANYTHING).broker(after(2)[7:], ANYTHING)
