@@ -8,11 +8,12 @@ from operator import attrgetter
 from pathlib import Path
 
 from kproxy.captures.export.records import RecordLines
-from kproxy.captures.keys import capture_id
+from kproxy.captures.keys import HEAD, capture_id
 from kproxy.captures.reader import Item, Reader
 from kproxy.captures.redaction.exchanges import Redaction
 from kproxy.captures.source import FileSource
 from kproxy.captures.tables.flows import FlowCounter
+from kproxy.captures.tables.origin import Origin
 from kproxy.captures.tables.parquet import ParquetTables
 from kproxy.captures.tables.records import record_rows
 from kproxy.captures.tables.rows import Maker
@@ -37,6 +38,9 @@ class TableExport:
         self._counter = FlowCounter(self._capture, source.parts)
         self.rows: dict[str, int] = {}
         """By table, the number of rows written."""
+        first = source.parts[0]
+        self.head = (first.name, bytes(source.read(first.base, min(first.base + HEAD, source.size))))
+        """(name, first HEAD bytes) of the first file."""
         self.packets = self._counter.packets
         self.began = self._counter.began
 
@@ -49,13 +53,15 @@ class TableExport:
         select: Callable[[Iterable[Item]], Iterable[Item]],
         batches: Iterable[Sequence[Item]],
         redaction: Redaction | None = None,
+        origin: Origin | None = None,
         *,
         bodies: bool = True,
     ) -> None:
         """Write the items of `batches` that `select` passes, redacted by `redaction`, to the tables in `directory`.
 
-        Without `bodies`, no body is decoded, and only columns from headers are filled. If the capture cannot be read to
-        its end, everything before that is written. Raises OSError if the folder cannot be written.
+        `origin` is as for captures.tables.parquet.place. Without `bodies`, no body is decoded, and only columns from
+        headers are filled. If the capture cannot be read to its end, everything before that is written. Raises OSError
+        if the folder cannot be written.
         """
         self._names = str if redaction is None else redaction.file
         known, health = view.knowledge, reader.health
@@ -63,7 +69,7 @@ class TableExport:
             self._capture, reader.source, reader.definitions, self._where, tables, known, health, bodies=bodies
         )
         records = RecordLines(reader, view) if RECORDS.name in tables else None
-        with ParquetTables(directory, self._capture, tables) as out:
+        with ParquetTables(directory, self._capture, tables, origin) as out:
             for batch in batches:
                 chosen = select(batch)
                 for item in chosen if redaction is None else redaction.items(chosen):
