@@ -231,8 +231,12 @@ TABLES_PAGE = """\
     $ python -c 'import pyarrow.dataset as d; print(d.dataset("tables/exchanges", partitioning="hive").to_table())'
     $ duckdb -c "select api_name, max(latency_us) from 'tables/exchanges/*/*/*.parquet' group by 1"
 
-File names contain the capture's id. Writing the same capture again replaces its files, even if other exchanges were
-selected before, and keeps the files of other captures. Files appear when all are complete.
+File names contain the id of the reading: that of its first capture. Writing the same captures again replaces these
+files, even if other exchanges were selected before, the captures have grown or have other paths; so does writing them
+together with more captures. Writing only some of the captures that were read together is refused, because rows of the
+others would be lost: give all of them, or another folder. The files of other captures stay. `.ID.files.json` lists the
+captures of a reading by hashes of their first 64 KiB; without it, and at URLs, only the first capture decides what is
+replaced. Files appear when all are complete.
 
 Times and most 64-bit numbers are delta-encoded (Parquet's DELTA_BINARY_PACKED), which pyarrow, Spark, DuckDB and
 Polars read.

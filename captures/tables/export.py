@@ -9,11 +9,17 @@ from pathlib import Path
 from typing import Protocol
 
 from kproxy.captures.export.records import RecordLines
+<<<<<<< HEAD
 from kproxy.captures.keys import capture_id
 from kproxy.captures.reader import Closing, Item, Reader
+=======
+from kproxy.captures.keys import HEAD, capture_id
+from kproxy.captures.reader import Item, Reader
+>>>>>>> report
 from kproxy.captures.redaction.exchanges import Redaction
 from kproxy.captures.source import FileSource
 from kproxy.captures.tables.flows import FlowCounter
+from kproxy.captures.tables.origin import Origin
 from kproxy.captures.tables.parquet import ParquetTables
 from kproxy.captures.tables.records import record_rows
 from kproxy.captures.tables.rows import Maker, Row
@@ -49,6 +55,9 @@ class TableExport:
         self._counter = FlowCounter(self._capture, source.parts)
         self.rows: dict[str, int] = {}
         """By table, the number of rows written."""
+        first = source.parts[0]
+        self.head = (first.name, bytes(source.read(first.base, min(first.base + HEAD, source.size))))
+        """(name, first HEAD bytes) of the first file."""
         self.packets = self._counter.packets
         self.began = self._counter.began
 
@@ -61,15 +70,22 @@ class TableExport:
         select: Callable[[Iterable[Item]], Iterable[Item]],
         batches: Iterable[Sequence[Item]],
         redaction: Redaction | None = None,
+        origin: Origin | None = None,
         *,
         bodies: bool = True,
         findings: MakesRows | None = None,
     ) -> None:
         """Write the items of `batches` that `select` passes, redacted by `redaction`, to the tables in `directory`.
 
+<<<<<<< HEAD
         Without `bodies`, no body is decoded, and only columns from headers are filled. `findings` makes the table
         findings, of the same items, if that is among `tables`. If the capture cannot be read to
         its end, everything before that is written. Raises OSError if the folder cannot be written.
+=======
+        `origin` is as for captures.tables.parquet.place. Without `bodies`, no body is decoded, and only columns from
+        headers are filled. If the capture cannot be read to its end, everything before that is written. Raises OSError
+        if the folder cannot be written.
+>>>>>>> report
         """
         self._names = str if redaction is None else redaction.file
         known, health = view.knowledge, reader.health
@@ -77,7 +93,7 @@ class TableExport:
             self._capture, reader.source, reader.definitions, self._where, tables, known, health, bodies=bodies
         )
         records = RecordLines(reader, view) if RECORDS.name in tables else None
-        with ParquetTables(directory, self._capture, tables) as out:
+        with ParquetTables(directory, self._capture, tables, origin) as out:
             for batch in batches:
                 chosen = select(batch)
                 items = list(chosen if redaction is None else redaction.items(chosen))

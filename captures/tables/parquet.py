@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 
 from kproxy.captures import private
 from kproxy.captures.tables import arrow
+from kproxy.captures.tables.origin import Origin
 from kproxy.captures.tables.rows import Row
 from kproxy.captures.tables.schema import PARTITIONS, TABLES, Table
 from kproxy.decoders.exchange_json import timestamp
@@ -154,8 +155,12 @@ def encodings(table: Table) -> dict[str, Any]:
 class ParquetTables:
     """Writes tables to a folder. Used as a context manager, it commits at the end unless there was an exception."""
 
-    def __init__(self, directory: Path, capture: str, tables: Iterable[str]) -> None:
-        """File names begin with `capture`, the id of the capture. Raises OSError if the folder cannot be made."""
+    def __init__(self, directory: Path, capture: str, tables: Iterable[str], origin: Origin | None = None) -> None:
+        """File names begin with `capture`, the id of the capture; `origin` is as for `place`.
+
+        Raises OSError if the folder cannot be made.
+        """
+        self._origin = origin
         self._directory = directory
         self._capture = capture
         self._aside = emptied(directory, capture)
@@ -194,7 +199,7 @@ class ParquetTables:
         for table in self._tables:
             self._turn(table)
         self._files.close()
-        place(self._aside, self._directory, self._capture)
+        place(self._aside, self._directory, self._capture, self._origin)
 
     def _turn(self, table: Table) -> None:
         """Convert the buffered rows of a table to columns, which use less memory."""
@@ -216,10 +221,10 @@ def emptied(directory: Path, capture: str) -> Path:
     return aside
 
 
-def place(aside: Path, directory: Path, capture: str) -> None:
+def place(aside: Path, directory: Path, capture: str, origin: Origin | None = None) -> None:
     """Move the files of a capture from the folder `aside` to the same places below `directory`.
 
-    Files of an earlier writing of this capture are removed.
+    Files of an earlier writing of this capture are removed, and those of the readings that `origin` replaces.
     """
     # listed once, because an abandoned attempt may still write there
     written = {path.relative_to(aside) for path in aside.rglob(f"{capture}-*.parquet")}
@@ -227,7 +232,10 @@ def place(aside: Path, directory: Path, capture: str) -> None:
         there = directory / path
         private.inherited(there.parent)
         (aside / path).replace(there)
-    for name in TABLES:
-        for path in (directory / name).glob(f"*/*/{capture}-*.parquet"):
-            if path.relative_to(directory) not in written:
-                path.unlink()
+    for reading in {capture, *(() if origin is None else origin.replaced)}:
+        for name in TABLES:
+            for path in (directory / name).glob(f"*/*/{reading}-*.parquet"):
+                if path.relative_to(directory) not in written:
+                    path.unlink()
+    if origin is not None:
+        origin.write(directory, capture)

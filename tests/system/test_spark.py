@@ -55,6 +55,23 @@ def test_every_row_is_that_of_an_export(spark: Any, capture: Path) -> None:
     assert views == frames["exchanges"].count() > 100
 
 
+def test_files_that_an_export_wrote_are_replaced_or_refused(tmp_path: Path) -> None:
+    """With Spark as in one process, and whichever of them wrote before."""
+    require("java")
+    a, b, c = traffic.LIBRDKAFKA, traffic.KAFKA_1_1, traffic.KAFKA_0_8
+    out, few = tmp_path / "out", ("exchanges", "flows")
+    options = ("--out", out, "--tables", ",".join(few), "--engine", "spark", "--master", "local[1]")
+    assert kproxy("export", a, b, "--format", "parquet", "-o", out, "--tables", ",".join(few)).returncode == 0
+    refused = kproxy("spark", a, *options)
+    assert (refused.returncode, f"read together with {b}" in refused.stderr) == (2, True), refused.stderr
+    assert_same(written(out, few), exported([a, b], tables=few))
+    replaced = kproxy("spark", b, c, a, *options)
+    assert replaced.returncode == 0, replaced.stderr
+    assert_same(written(out, few), exported([a, b, c], tables=few))
+    refused = kproxy("export", c, "--format", "parquet", "-o", out)
+    assert refused.returncode == 2, refused.stderr
+
+
 def test_a_session_in_another_time_zone(spark: Any, tmp_path: Path) -> None:
     """As where sessions are made by others; what passes between stages has its times in it."""
     few = ("exchanges", "exchange_topics")

@@ -22,6 +22,7 @@ from kproxy.captures.spark.session.workers import Stage, mapped
 from kproxy.captures.spark.write.hadoop import Folder
 from kproxy.captures.spark.write.hadoop import place as at_url
 from kproxy.captures.spark.write.parts import Part
+from kproxy.captures.tables.origin import Origin
 from kproxy.captures.tables.parquet import Files, emptied, place
 from kproxy.captures.tables.schema import PARTITIONS, TABLES
 
@@ -35,8 +36,10 @@ _FORMATS: Final = ("yyyy-MM-dd", "HH")
 _NOTHING: Final = pa.schema([("written", pa.int64())])
 
 
-def write(made: Tables, directory: Path | str) -> dict[str, int]:
+def write(made: Tables, directory: Path | str, origin: Origin | None = None) -> dict[str, int]:
     """Write tables below a folder that every executor sees, or below a URL; returns the number of rows by table.
+
+    `origin` is as for captures.tables.parquet.place; at a URL it is not used.
 
     Files are written elsewhere and moved to their places when all are complete; those of an earlier writing of the same
     capture are removed then, and no others. Raises OSError if the folder cannot be written.
@@ -47,7 +50,7 @@ def write(made: Tables, directory: Path | str) -> dict[str, int]:
     aside = emptied(directory.absolute(), name)
     try:
         rows = fill(made.parts, made.given, made.names, aside, name)
-        place(aside, directory, name)
+        place(aside, directory, name, origin)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return rows

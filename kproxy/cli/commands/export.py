@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from kproxy.captures.redaction.exchanges import Redaction
     from kproxy.captures.source import FileSource
     from kproxy.captures.spool import Spooling
+    from kproxy.captures.tables.export import TableExport
+    from kproxy.captures.tables.origin import Origin
     from kproxy.decoders.filters import Expression
     from kproxy.decoders.knowledge import Knowledge
     from kproxy.decoders.schema import Definitions
@@ -223,7 +225,7 @@ def command(
         with few_collections():
             if form == "parquet" and target is not None:
                 reader, _ = write_tables(
-                    source, known, ports, selection, view, redaction, target, wanted, bodies=not no_bodies
+                    source, known, ports, selection, view, redaction, target, wanted, captures, bodies=not no_bodies
                 )
             else:
                 reader = Reader(source, known, ports=ports)
@@ -350,6 +352,29 @@ def wanted_tables(tables: str | None, *, bodies: bool) -> tuple[str, ...]:
     return chosen
 
 
+def origin_of(
+    captures: Sequence[Path | str],
+    target: Path,
+    export: TableExport | None = None,
+    redaction: Redaction | None = None,
+) -> Origin:
+    """The files of which tables will be written to a folder; if `captures` is a stream, what `export` reads.
+
+    Raises Failure (exit 2) if the folder has tables of some of these files together with others, exit 3 if it cannot be
+    read.
+    """
+    from kproxy.captures.tables.origin import Overlap, Unreadable, heads, origin
+
+    names = str if redaction is None else redaction.file
+    given = heads(captures) or ([] if export is None else [export.head])
+    try:
+        return origin(target, [(names(name), head) for name, head in given])
+    except Overlap as error:
+        raise Failure(f"{target}: {error}", Exit.USAGE) from None
+    except (Unreadable, OSError) as error:
+        raise Failure(str(error)) from None
+
+
 def write_tables(
     source: FileSource,
     known: Definitions,
@@ -359,17 +384,27 @@ def write_tables(
     redaction: Redaction | None,
     target: Path,
     tables: tuple[str, ...],
+    captures: Sequence[Path | str] = (),
     *,
     bodies: bool = True,
 ) -> tuple[Reader, dict[str, int]]:
+<<<<<<< HEAD
     """Writes the tables of a capture; returns (reader, rows by table). Without `bodies`, only headers are read."""
     from kproxy.captures.findings.rows import FindingsTable
+=======
+    """Writes the tables of a capture; returns (reader, rows by table). Without `bodies`, only headers are read.
+
+    `captures` are the paths of the capture; without any, nobody notes which files the tables are of. Raises Failure as
+    `origin_of`.
+    """
+>>>>>>> report
     from kproxy.captures.reader import Reader
     from kproxy.captures.tables.export import TableExport
     from kproxy.captures.tables.schema import FINDINGS
 
     findings = FindingsTable(source, known) if FINDINGS.name in tables else None
     export = TableExport(source)
+    origin = origin_of(captures, target, export, redaction) if captures else None
     reader = Reader(source, known, ports=ports, watch=export.packets, began=export.began)
 
     def select(items: Iterable[Item]) -> Iterable[Item]:
@@ -377,7 +412,11 @@ def write_tables(
 
     batches = _until_done(progress.batches(reader), selection)
     try:
+<<<<<<< HEAD
         export.write(reader, target, tables, view, select, batches, redaction, bodies=bodies, findings=findings)
+=======
+        export.write(reader, target, tables, view, select, batches, redaction, origin, bodies=bodies)
+>>>>>>> report
     except (NotADirectoryError, FileExistsError) as error:
         raise Failure(f"{target}: {error.strerror}", Exit.USAGE) from None
     return reader, export.rows

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kproxy.captures.errors import CaptureError
     from kproxy.captures.ports import Ports
     from kproxy.captures.spark.read.flows import Options
+    from kproxy.captures.tables.origin import Origin
     from kproxy.decoders.exchange import Health
     from kproxy.decoders.filters import Expression
 
@@ -153,8 +154,8 @@ def command(
 
     A CAPTURE is a pcap or pcapng file, a pattern, a folder of captures, the URL of one of these (s3://, gs://, hdfs://,
     file://), or a recording's folder. Files are cut into splits, which are read at the same time; connections are put
-    together across splits and files. A second run replaces the tables of the same captures, and no others. `kproxy
-    spark report DIR` summarises tables.
+    together across splits and files. A second run replaces the tables of the same captures, and no others; it is
+    refused if it has only some of the captures that a run had. `kproxy spark report DIR` summarises tables.
 
     \b
     kproxy spark capture.pcap --out tables
@@ -201,6 +202,7 @@ def command(
         return
     options = _options(wanted, release, user_definitions, expression, ports, bodies=not no_bodies)
     secrets = None if keylog is None else read_secrets(keylog)
+    origin = _origin(paths, target)
     with opened(master) as spark:
         from kproxy.captures.spark.job import make, shuffled
         from kproxy.captures.spark.write.parquet import write
@@ -208,8 +210,18 @@ def command(
         begin = monotonic()
         with _writable(target):
             made = make(spark, paths, options, size=split_size, secrets=secrets)
-            rows = write(made, target)
+            rows = write(made, target, origin)
         _tell("spark", monotonic() - begin, rows, made.whole, made.health, shuffled(spark), made.order.error)
+
+
+def _origin(paths: Sequence[str], target: Path | str) -> Origin | None:
+    """As export.origin_of; None if the captures or the folder are at URLs."""
+    from kproxy.captures.spark.plan.files import is_url
+    from kproxy.cli.commands.export import origin_of
+
+    if isinstance(target, str) or any(map(is_url, paths)):
+        return None
+    return origin_of(paths, target)
 
 
 def _options(
@@ -312,17 +324,18 @@ def _alone(
     """Makes the tables in this process, as `kproxy export --format parquet` does."""
     from kproxy.captures.definitions import definitions
     from kproxy.captures.garbage import few_collections
+    from kproxy.captures.spark.plan.files import is_url, upload
     from kproxy.captures.spark.plan.files import opened as opened_capture
-    from kproxy.captures.spark.plan.files import upload
     from kproxy.captures.tls.keylog import read as read_secrets
     from kproxy.cli.commands.export import write_tables
     from kproxy.decoders.view import View
 
     begin = monotonic()
     secrets = None if keylog is None else read_secrets(keylog)
+    given = () if isinstance(target, str) or any(map(is_url, paths)) else paths
     with opened_capture(paths, secrets) as source, TemporaryDirectory(prefix="kproxy-") as aside, few_collections():
         known, folder = definitions(release, user_definitions), Path(aside) if isinstance(target, str) else target
-        reader, rows = write_tables(source, known, ports, selection, View(), None, folder, wanted, bodies=bodies)
+        reader, rows = write_tables(source, known, ports, selection, View(), None, folder, wanted, given, bodies=bodies)
         if isinstance(target, str):
             upload(folder, target)
         if selection.note:
