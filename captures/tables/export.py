@@ -9,13 +9,8 @@ from pathlib import Path
 from typing import Protocol
 
 from kproxy.captures.export.records import RecordLines
-<<<<<<< HEAD
-from kproxy.captures.keys import capture_id
-from kproxy.captures.reader import Closing, Item, Reader
-=======
 from kproxy.captures.keys import HEAD, capture_id
-from kproxy.captures.reader import Item, Reader
->>>>>>> report
+from kproxy.captures.reader import Closing, Item, Reader
 from kproxy.captures.redaction.exchanges import Redaction
 from kproxy.captures.source import FileSource
 from kproxy.captures.tables.flows import FlowCounter
@@ -77,15 +72,10 @@ class TableExport:
     ) -> None:
         """Write the items of `batches` that `select` passes, redacted by `redaction`, to the tables in `directory`.
 
-<<<<<<< HEAD
-        Without `bodies`, no body is decoded, and only columns from headers are filled. `findings` makes the table
-        findings, of the same items, if that is among `tables`. If the capture cannot be read to
-        its end, everything before that is written. Raises OSError if the folder cannot be written.
-=======
         `origin` is as for captures.tables.parquet.place. Without `bodies`, no body is decoded, and only columns from
-        headers are filled. If the capture cannot be read to its end, everything before that is written. Raises OSError
-        if the folder cannot be written.
->>>>>>> report
+        headers are filled. `findings` makes the table findings, of the same items, if that is among `tables`. If the
+        capture cannot be read to its end, everything before that is written. Raises OSError if the folder cannot be
+        written.
         """
         self._names = str if redaction is None else redaction.file
         known, health = view.knowledge, reader.health

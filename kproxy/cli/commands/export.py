@@ -388,16 +388,12 @@ def write_tables(
     *,
     bodies: bool = True,
 ) -> tuple[Reader, dict[str, int]]:
-<<<<<<< HEAD
-    """Writes the tables of a capture; returns (reader, rows by table). Without `bodies`, only headers are read."""
-    from kproxy.captures.findings.rows import FindingsTable
-=======
     """Writes the tables of a capture; returns (reader, rows by table). Without `bodies`, only headers are read.
 
     `captures` are the paths of the capture; without any, nobody notes which files the tables are of. Raises Failure as
     `origin_of`.
     """
->>>>>>> report
+    from kproxy.captures.findings.rows import FindingsTable
     from kproxy.captures.reader import Reader
     from kproxy.captures.tables.export import TableExport
     from kproxy.captures.tables.schema import FINDINGS
@@ -412,11 +408,7 @@ def write_tables(
 
     batches = _until_done(progress.batches(reader), selection)
     try:
-<<<<<<< HEAD
-        export.write(reader, target, tables, view, select, batches, redaction, bodies=bodies, findings=findings)
-=======
-        export.write(reader, target, tables, view, select, batches, redaction, origin, bodies=bodies)
->>>>>>> report
+        export.write(reader, target, tables, view, select, batches, redaction, origin, bodies=bodies, findings=findings)
     except (NotADirectoryError, FileExistsError) as error:
         raise Failure(f"{target}: {error.strerror}", Exit.USAGE) from None
     return reader, export.rows
