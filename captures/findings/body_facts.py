@@ -1,4 +1,4 @@
-"""What bodies say, as facts. No other module of this folder reads a decoded body.
+"""Makes facts from the decoded bodies of Produce, Fetch and group requests.
 
 `READERS` has a function for each API, and the kinds of facts that it makes; an API whose kinds no rule wants is not
 decoded at all.
@@ -22,14 +22,14 @@ from kproxy.decoders.schema import api_keys
 
 Values: TypeAlias = Mapping[str, Any]
 OVERDUE_MS: Final = 100
-"""A Fetch may be answered so much later than its longest wait."""
+"""Milliseconds after the maximum wait of a Fetch within which its response is not late."""
 MILLISECOND: Final = 1_000_000
 TINY_RECORDS: Final = 2
-"""Most records of a tiny Produce request."""
+"""Maximum number of records of a tiny Produce request."""
 TINY_BYTES: Final = 1024
-"""A tiny Produce request has fewer bytes of records."""
+"""Number of bytes of records from which a Produce request is not tiny."""
 LONGEST: Final = 64
-"""Most characters of what identifies a subscription."""
+"""Maximum length in characters of the text that identifies a subscription."""
 WHOLE_RECORDS: Final = 3
 """From this version on Fetch returns at least one whole batch, whatever its limits (KIP-74)."""
 _EPOCHS: Final = {68: "consumer", 76: "share", 88: "streams"}
@@ -39,7 +39,7 @@ _SUBSCRIPTION: Final = struct.Struct(">hi")
 
 
 class Said(NamedTuple):
-    """An exchange's bodies; a missing or unreadable one is {}. `answered`: the response could be read."""
+    """The bodies of an exchange, {} for an unreadable one. `answered` tells that the response could be read."""
 
     at: At
     request: Values
@@ -48,14 +48,14 @@ class Said(NamedTuple):
     known: Knowledge
     errors: list[int]
     wanted: frozenset[type[Fact]]
-    """The kinds of facts that somebody wants."""
+    """The kinds of facts that are wanted."""
     log: MetadataLog
     idle: bool = False
-    """Whether nobody wants facts PartitionIO of Produce without an error."""
+    """Whether facts PartitionIO of Produce without error are unwanted at present."""
     size: int = 0
-    """Bytes of the response's frame."""
+    """Size in bytes of the response's frame, length field included."""
     sound: bool = True
-    """Whether the frames are whole and were read in the layout of their version."""
+    """Whether both frames are complete and were decoded in the layout of their version."""
     parts: Sequence[Part] = ()
     """The partitions of a Produce."""
 
@@ -75,7 +75,7 @@ class Reading(NamedTuple):
 
 
 def _known(value: Any) -> int | None:
-    """A number; None for a sentinel, as all that are negative are."""
+    """A number, or None if it is negative: Kafka uses negative numbers for unknown values."""
     return value if isinstance(value, int) and value >= 0 else None
 
 
@@ -289,7 +289,7 @@ def _join(said: Said) -> Iterator[Fact]:
 
 
 def _subscribed(metadata: Any) -> bytes | None:
-    """The topics in a ConsumerProtocolSubscription, without what the member owns; None if it is none."""
+    """The names of topics in a ConsumerProtocolSubscription, as bytes, without owned partitions; None for other bytes."""
     data = bytes(metadata)
     if len(data) < _SUBSCRIPTION.size:
         return None

@@ -27,24 +27,24 @@ from kproxy.decoders.problems import Code
 from kproxy.decoders.schema import api_keys
 
 FINDINGS: Final = 10_000
-"""Most findings; later ones are only counted."""
+"""Maximum number of findings; later ones are only counted."""
 CONNECTIONS: Final = 20_000
-"""Most connections whose end, or damage, is remembered."""
+"""Maximum number of connections whose end, and of those whose damage, is remembered."""
 DAMAGE: Final = frozenset(
     {Code.GAP, Code.RESYNC, Code.CUT_BY_SNAPLEN, Code.ONE_SIDED, Code.LATE, Code.OVERLAP, Code.EVICTED, Code.TRUNCATED}
 )
-"""Problems after which something of a connection is missing."""
+"""Codes of problems that show that bytes of a connection are missing."""
 DATA: Final = (api_keys.PRODUCE, api_keys.FETCH)
-"""The APIs of facts PartitionIO."""
+"""The APIs for which facts PartitionIO are made."""
 LEARNT: Final = frozenset({Closed, Trouble})
-"""The facts that `Views` learns from."""
+"""The kinds of facts from which `Views` learns."""
 SORTED: Final = LEARNT | {PartitionIO, Member}
-"""The facts of which more is looked at than their type before they are dealt; and Exchange."""
+"""The kinds of facts whose sort (see `_sorts`) depends on more than their type, in addition to Exchange."""
 _NEVER: Final = 1 << 63
 
 
 class Views:
-    """What analyzers may ask of connections that are not their own."""
+    """Answers analyzers' questions about connections: whether one ended, and whether the capture has all of it."""
 
     def __init__(self) -> None:
         self._closed: dict[int, Closed] = {}
@@ -136,7 +136,7 @@ class Cell:
 
 
 class Route(NamedTuple):
-    """An analysis that takes facts of a kind: its place among those with the same kind of key, and its errors."""
+    """An analysis to which facts of a sort go: its place among those with the same kind of key, and its errors."""
 
     place: int
     analysis: Analysis
@@ -144,7 +144,7 @@ class Route(NamedTuple):
 
 
 class Resting:
-    """Stands for all cells whose analyzers need no further facts."""
+    """Takes the place of every cell whose analyzer needs no further facts."""
 
     __slots__ = ("alarm", "analyzer")
 
@@ -157,42 +157,42 @@ RESTING: Final = Resting()
 
 
 class Keyed:
-    """The analyses with one kind of key: for each key, the cells of the analyses that had a fact of it."""
+    """The analyses with one kind of key, and for each key the cells of those analyses that have got a fact of it."""
 
     __slots__ = ("analyses", "half", "kind", "rows")
 
     def __init__(self, kind: Key) -> None:
         self.kind = kind
         self.half = kind.most // 2
-        """Up to this number of keys their order does not matter, because eviction is far away."""
+        """Number of keys up to which their order is not kept, because no key is evicted soon."""
         self.analyses: list[Analysis] = []
         self.rows: OrderedDict[Hashable, list[Cell | Resting | None]] = OrderedDict()
-        """The cells of each key; beyond `half` keys in the order of their latest facts."""
+        """The cells of each key. With more than `half` keys, they are in the order of their latest facts."""
 
 
 Plan: TypeAlias = tuple[tuple[Keyed, Callable[[Any], Hashable], tuple[Route, ...]], ...]
-"""Where facts go: kinds of keys, each with how a fact gives the key, and the analyses that take such facts."""
+"""Where facts of one sort go: for each kind of key, the function that takes the key from a fact, and the analyses."""
 
 
 class Engine:
-    """Findings of one stream of facts. Time is the capture's; nothing raises, in whatever order facts come."""
+    """Finds what is wrong from one stream of facts, in any order. Time is capture time. No method raises."""
 
     def __init__(
         self, analyses: Iterable[Analysis], rules: Mapping[str, Rule], limits: Mapping[str, float] | None = None
     ) -> None:
-        """`limits` replaces defaults of thresholds, by "rule.name"."""
+        """`limits` maps "rule.name" to the values that replace the defaults of thresholds."""
         self.rules = rules
         self.limits = {f"{rule.id}.{one.name}": one.default for rule in rules.values() for one in rule.thresholds}
         self.limits |= limits or {}
         self.views = Views()
         self.now = 0
         self.evicted: dict[str, int] = {}
-        """Number of keys whose state was dropped, by the kind of key: findings about them may be missing."""
+        """By kind of key, the number of keys whose state was dropped; findings about these may be missing."""
         self.uncounted = 0
         """Number of findings beyond the maximum."""
         self._keyed = {kind: Keyed(kind) for kind in Key}
         self._connections = self._keyed[Key.CONNECTION]
-        """Their state ends with them."""
+        """The cells of connections, which are dropped when their connection ends."""
         taken: dict[Hashable, list[tuple[Key, Route]]] = {}
         for analysis in analyses:
             keyed = self._keyed[analysis.key]
@@ -201,16 +201,16 @@ class Engine:
             for sort in _sorts(analysis):
                 taken.setdefault(sort, []).append((analysis.key, route))
         self._plans: dict[Hashable, Plan] = {sort: self._plan(routes) for sort, routes in taken.items()}
-        """Where facts go, by their sort (see `_sorts`)."""
+        """By the sort of a fact (see `_sorts`), where it goes."""
         self._busy = {
             api: sum(
                 route.errors is None for _, _, routes in self._plans.get((PartitionIO, api), ()) for route in routes
             )
             for api in DATA
         }
-        """For each API of PartitionIO, the number of analyses without `errors`, and of cells of the others."""
+        """By API of PartitionIO, its number of takers: analyses without `errors`, and cells of all other analyses."""
         self._beats: dict[int, tuple[str, str, int | None]] = {}
-        """For each connection whose latest fact Member is a heartbeat without error: its group, member, generation."""
+        """By connection whose latest fact Member is a heartbeat without error: (group, member, generation)."""
         self._findings: dict[tuple[str, Scope, Hashable], Finding] = {}
         self._touched: dict[str, Finding] = {}
         self._alarms: list[tuple[int, int, Cell]] = []
@@ -230,15 +230,15 @@ class Engine:
         )
 
     def is_idle(self, api: int) -> bool:
-        """Whether no analyzer would now take a fact PartitionIO of this API (Produce or Fetch) without an error."""
+        """Whether at present no analyzer takes facts PartitionIO without error of this API (Produce or Fetch)."""
         return not self._busy[api]
 
     def feed(self, fact: Any) -> None:
-        """The next fact."""
+        """Deal the next fact."""
         self.feed_all((fact,))
 
     def feed_all(self, made: Iterable[Any]) -> None:
-        """The next facts."""
+        """Deal the next facts, in order."""
         plans, alarms = self._plans, self._alarms
         for fact in made:
             time = fact.at.time
@@ -269,7 +269,7 @@ class Engine:
                 self._drop(self._connections, self._connections.rows.pop(fact.at.connection, ()))
 
     def _sort(self, kind: type[Fact], fact: Any) -> Hashable:
-        """The sort of a fact of SORTED (see `_sorts`); learns from it what there is to learn."""
+        """The sort (see `_sorts`) of a fact whose kind is in SORTED; `Views` learns from the fact."""
         if kind is PartitionIO:
             return kind, fact.at.key
         if kind is Member:
@@ -280,21 +280,21 @@ class Engine:
         return kind
 
     def _row(self, keyed: Keyed, key: Hashable) -> list[Cell | Resting | None]:
-        """Make room for the cells of a key; the key that had no fact for the longest time gives way."""
+        """Make a row of cells for a new key; with too many keys, evict the one whose latest fact is the oldest."""
         if len(keyed.rows) >= keyed.kind.most:
             self._evict(keyed)
         row = keyed.rows[key] = [None] * len(keyed.analyses)
         return row
 
     def _count(self, analysis: Analysis, more: int) -> None:
-        """Count the cells of an analysis of PartitionIO that takes only errors until it has a cell."""
+        """Update the number of cells of an analysis of PartitionIO that takes only errors until it has a cell."""
         if analysis.errors is None or PartitionIO not in analysis.facts:
             return
         for api in self._busy if analysis.partition_api is None else (analysis.partition_api,):
             self._busy[api] += more
 
     def _is_repeated(self, fact: Member) -> bool:
-        """Whether a heartbeat says the same as the latest fact Member of its connection."""
+        """Whether a heartbeat has the same content as the latest fact Member of its connection."""
         number, beat = fact.at.connection, (fact.group, fact.member, fact.generation)
         before = self._beats.get(number)
         if fact.what != "heartbeat" or fact.error or not fact.answered:
@@ -307,7 +307,7 @@ class Engine:
         return False
 
     def finish(self) -> None:
-        """The capture ends: analyzers report what they still hold."""
+        """End the capture: analyzers report the findings for which they were waiting."""
         for keyed in self._keyed.values():
             for row in keyed.rows.values():
                 for cell in row:
@@ -332,7 +332,7 @@ class Engine:
         self._findings = {key: one for key, one in self._findings.items() if one.id not in gone}
 
     def finding(self, rule: str, scope: Scope, episode: Hashable, evidence: tuple[Evidence, ...]) -> Finding | None:
-        """The finding of an episode, opened if it is new, with more evidence; None beyond the maximum."""
+        """The finding of an episode with further evidence, opened if it is new; None beyond the maximum number."""
         finding = self._findings.get((rule, scope, episode))
         if finding is None:
             if len(self._findings) >= FINDINGS:
@@ -363,7 +363,7 @@ class Engine:
         return finding
 
     def wake(self, cell: Cell, time: int) -> None:
-        """Ring a cell at a time, soon if it has passed; only the earliest time that it asked for counts."""
+        """Call the analyzer's `tick` at a time, or soon if that has passed; of several times the earliest counts."""
         time = max(time, self.now + 1)
         if time < cell.alarm:
             cell.alarm = time
@@ -377,21 +377,21 @@ class Engine:
                 cell.analyzer.tick()
 
     def rest(self, analysis: Analysis, key: Hashable) -> None:
-        """Drop an analyzer that needs no further fact."""
+        """Drop the analyzer of a cell, because it needs no further fact."""
         keyed = self._keyed[analysis.key]
         row = keyed.rows.get(key)
         if row is not None:
             row[keyed.analyses.index(analysis)] = RESTING
 
     def _evict(self, keyed: Keyed) -> None:
-        """Drop the state of the key that had no fact for the longest time."""
+        """Drop the state of the key whose latest fact is the oldest."""
         _, row = keyed.rows.popitem(last=False)
         self._drop(keyed, row)
         kind = keyed.kind.value[0]
         self.evicted[kind] = self.evicted.get(kind, 0) + 1
 
     def _drop(self, keyed: Keyed, row: Iterable[Cell | Resting | None]) -> None:
-        """Let go of the cells of a key."""
+        """Drop the cells of a key."""
         for place, cell in enumerate(row):
             if cell is not None:
                 cell.alarm = _NEVER

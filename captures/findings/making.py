@@ -1,4 +1,4 @@
-"""Facts of a reading: from exchanges, problems and the ends of connections, in the order in which they were complete.
+"""Makes the facts of a reading from exchanges, problems and ends of connections, in the order of completion.
 
 That is the order of their addresses, so it does not depend on the batches in which a capture is read: live and offline
 the same facts come in the same order. What only the end of the capture completes comes last, in the order of time.
@@ -49,51 +49,51 @@ READERS = (
     response_facts.READERS,
     group_facts.READERS,
 )
-"""Tables of what reads the bodies of an API; an API may be in several."""
+"""Tables of functions that make facts from the bodies of an API; an API may be in several tables."""
 DATA = frozenset({api_keys.PRODUCE, api_keys.FETCH})
-"""APIs whose errors stand in their facts of partitions."""
+"""APIs whose error codes are in facts about partitions."""
 LATEST = 1 << 15
 START = frozenset({api_keys.METADATA, 10, 17, api_keys.API_VERSIONS, 22, 36, 60})
-"""APIs that clients use at their start, over any connection: a client that does no more has done no work."""
+"""APIs that clients use when they start. A connection with no other requests has done no work."""
 REPLACED = {3: 0, 10: 0, 4: LATEST, 5: LATEST, 6: LATEST, 7: LATEST, 33: LATEST}
-"""Versions of APIs up to which Kafka has something better.
+"""By API key, the highest version that Kafka has replaced by something better.
 
 These are the first ones of Metadata and FindCoordinator, AlterConfigs, and the commands of ZooKeeper mode.
 """
 UNANSWERED: Final = Status.NO_RESPONSE
 SERVED: Final = frozenset({Status.OK, Status.NO_REPLY_EXPECTED})
 CONNECTIONS = 20_000
-"""Most open connections of which something is remembered."""
+"""Maximum number of open connections of which something is remembered."""
 REPEATED = frozenset({api_keys.HEARTBEAT, 68, 76, 88})
-"""APIs whose exchanges mostly repeat each other byte for byte, but for the correlation id."""
+"""APIs whose exchanges usually equal the previous one in all bytes except the correlation id."""
 SMALL = 1_024
-"""Most bytes of an exchange of REPEATED that is remembered."""
+"""Maximum bytes of an exchange of REPEATED that is remembered."""
 AFTER_ID = 8
-"""Where the bytes after the correlation id begin in a response's frame."""
+"""Offset in a response's frame of the first byte after the correlation id."""
 BEFORE_ID, AFTER_REQUEST_ID = slice(4, 8), slice(12, None)
-"""Places in a request's frame: API key and version, and what follows the correlation id."""
+"""Slices of a request's frame: API key and version, and all bytes after the correlation id."""
 CLEAR = {"PLAIN": "password", "OAUTHBEARER": "token"}
-"""SASL mechanisms that send a secret as it is."""
+"""SASL mechanisms that send a secret unencrypted, with the name of the secret."""
 _time = itemgetter(0)
 _address = attrgetter("at")
 _address_and_time = attrgetter("at", "time")
 
 
 class Seen:
-    """What is remembered of an open connection."""
+    """State of an open connection."""
 
     __slots__ = ("beat", "peer", "works")
 
     def __init__(self, peer: str) -> None:
         self.peer = peer
         self.works: bool | None = None
-        """Whether it has done work; None before its first exchange that a broker served."""
+        """Whether the connection has done work; None before its first exchange that a broker served."""
         self.beat: tuple[bytes, bytes, bytes, list[Fact]] | None = None
-        """The latest exchange of REPEATED without ids (3 parts), and its facts."""
+        """The latest exchange of REPEATED as three parts without correlation ids, and its facts."""
 
 
 class FactMaker:
-    """Makes the facts of one reading that somebody wants; decodes each body at most once, and none in vain."""
+    """Makes the wanted facts of one reading. Decodes each body at most once, and only bodies that facts need."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class FactMaker:
     ) -> None:
         """`health`, if present, counts undecodable frames.
 
-        `is_idle` tells for an API whether at present nobody wants its facts PartitionIO without an error.
+        `is_idle` returns, for an API key, whether facts PartitionIO without error are unwanted at present.
         """
         self._source = source
         self._definitions = definitions
@@ -114,7 +114,7 @@ class FactMaker:
         if getattr(source, "decrypted", False):
             self._wanted -= {facts.Secret}
         self._readers: dict[int, tuple[Callable[[Said], Iterable[Fact]], ...]] = {}
-        """For each API the functions that make facts that somebody wants."""
+        """By API key, the functions that make wanted facts."""
         for table in (*READERS, fetch_facts.readers()):
             for key, one in table.items():
                 if one.makes & self._wanted:
@@ -123,7 +123,7 @@ class FactMaker:
         self._log = MetadataLog()
         self._is_idle = is_idle
         self._idle = False
-        """Whether nobody wants facts PartitionIO of Produce without an error."""
+        """Whether facts PartitionIO of Produce without error are unwanted at present."""
         self._sampler = Sampler() if MAKES & self._wanted else None
         if self._sampler is not None:
             for key in DATA:
@@ -136,9 +136,9 @@ class FactMaker:
         """Open connections by number."""
 
     def make(self, items: Iterable[Item], closings: Iterable[Closing] = ()) -> list[Fact]:
-        """The facts of a reader's batch: its items in their order, and the connections that ended in it.
+        """The facts of a reader's batch: of its items, in their order, and of the connections that ended in it.
 
-        Of what the capture's end completes, which is the last batch, items are taken before any fact is given.
+        Items and ends that only the end of the capture completes come last, in the order of time.
         """
         self._idle = self._is_idle(api_keys.PRODUCE)
         ended = {id(one.connection): one for one in closings}
@@ -166,7 +166,7 @@ class FactMaker:
         return made
 
     def of(self, one: Item | Closing, time: int) -> list[Fact]:
-        """The facts of the next item that is complete, or of the next connection that ended, in the order of `make`.
+        """The facts of one complete item or of one connection that ended; call it in the order of `make`.
 
         `time` is that of `when`.
         """
@@ -196,7 +196,7 @@ class FactMaker:
         out += tcp_facts.of(closing, at)
 
     def _take(self, item: Item, time: int, out: list[Fact]) -> None:
-        """Append the facts of an item, and those for which its time is the time to make them."""
+        """Append the facts of an item, and the facts of samples that are due at its time."""
         if isinstance(item, StreamProblem):
             side = "broker" if item.side else "client"
             out.append(facts.Trouble(_at(item.connection, time), item.code, side, item.offset, item.size, item.message))
@@ -240,7 +240,7 @@ class FactMaker:
         return seen
 
     def _begin(self, seen: Seen, at: At, out: list[Fact]) -> None:
-        """Append the fact that a connection's first exchange, or its first one that does work, was served."""
+        """Append a fact if this is its connection's first exchange that was served, or the first that does work."""
         work = at.key not in START
         if work or seen.works is None:
             seen.works = work
@@ -255,7 +255,7 @@ class FactMaker:
             out.append(facts.Secret(at, f"the {CLEAR[clear]} of SASL/{clear}"))
 
     def _beat(self, item: Exchange, request: Frame, response: Frame, seen: Seen, at: At, out: list[Fact]) -> None:
-        """Append the facts of an exchange of REPEATED: those of the one before on its connection if it repeats that."""
+        """Append the facts of an exchange of REPEATED; if it equals the previous one of its connection, copy that one's."""
         asked, answered = request.data(self._source), response.data(self._source)
         parts = bytes(asked[BEFORE_ID]), bytes(asked[AFTER_REQUEST_ID]), bytes(answered[AFTER_ID:])
         before = seen.beat
@@ -268,7 +268,7 @@ class FactMaker:
         out += made
 
     def _decode(self, item: Exchange, at: At, size: int, out: list[Fact]) -> bool:
-        """Append what the bodies of an exchange say; returns whether all of it could be read.
+        """Append the facts from the bodies of an exchange; returns whether both bodies could be read completely.
 
         `size` is that of the response's frame.
         """
@@ -301,7 +301,7 @@ class FactMaker:
 
 
 def _some(read: Callable[[Said], Iterable[Fact]], wanted: frozenset[type[Fact]], said: Said) -> list[Fact]:
-    """Only the facts of wanted kinds."""
+    """The facts that a function makes, without those of unwanted kinds."""
     return [fact for fact in read(said) if type(fact) in wanted]
 
 
@@ -333,7 +333,7 @@ def _place(item: Item, closing: Closing | None = None) -> int:
 
 
 def in_order(exchanges: Sequence[Exchange], problems: Sequence[StreamProblem]) -> list[Item]:
-    """Exchanges, in the order in which they were complete, with problems of streams at their places among them."""
+    """Exchanges and problems of streams, merged in the order of the addresses at which they were complete."""
     items: list[Item] = []
     left = sorted(problems, key=_address, reverse=True)
     for exchange in exchanges:
@@ -344,7 +344,7 @@ def in_order(exchanges: Sequence[Exchange], problems: Sequence[StreamProblem]) -
 
 
 def _at(connection: Connection, time: int) -> At:
-    """The place of a fact that belongs to no exchange."""
+    """The `At` of a fact that belongs to no exchange."""
     return At(time, time, 0, connection.number, _host(connection), "", connection.broker, -1, -1)
 
 

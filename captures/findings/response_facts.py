@@ -1,4 +1,4 @@
-"""Facts of whole responses: what they lack of what was asked for, and from which rack records come."""
+"""Makes facts about whole responses: partitions that are missing or repeated, and the rack that records come from."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kproxy.captures.findings.facts import Fact
 from kproxy.decoders.schema import api_keys
 
 FULL: Final = frozenset({0, -1})
-"""Epochs of a fetch session with which the answer has all partitions of the request (KIP-227)."""
+"""Epochs of fetch sessions with which a response has all partitions of the request (KIP-227)."""
 POSSIBLE: Final = 1 << 20
-"""A topic has fewer partitions; who asks for another one asks for nonsense."""
+"""Partition numbers from this one on are invalid and ignored: topics have fewer partitions."""
 PARTS: Final = 1_000
-"""Most partitions of a fact."""
+"""Maximum number of partitions in a fact."""
 
 
 def _listed(values: Any, name: str) -> list[Any]:
@@ -25,7 +25,7 @@ def _listed(values: Any, name: str) -> list[Any]:
 
 
 class Lists(NamedTuple):
-    """Where request and response of an API list the same things: topics with partitions, and their fields."""
+    """Names of the fields in which request and response of an API list topics and partitions."""
 
     asked: tuple[str, str, str]
     answered: tuple[str, str, str]
@@ -40,7 +40,7 @@ PARTITIONS: Final = {
     ),
     23: Lists(("topics", "partitions", "partition"), ("topics", "partitions", "partition")),
 }
-"""APIs whose answer has each partition of the request."""
+"""APIs whose response lists each partition of the request."""
 
 
 def _pairs(said: Said, values: Any, names: tuple[str, str, str]) -> list[tuple[str, Any]]:
@@ -59,9 +59,10 @@ def _number(values: Any, names: tuple[str, str, str]) -> int:
 
 
 def _partitions(said: Said) -> Iterator[Fact]:
-    """A response in which partitions are missing or stand twice.
+    """A fact if partitions of the request are missing in the response, or are in it twice.
 
-    The numbers are compared first, which is cheap: a response that has one twice for one that is missing passes.
+    Only the numbers of partitions are compared at first, because that is cheap: a response in which one partition is
+    missing and another is there twice gives no fact.
     """
     lists = PARTITIONS[said.at.key]
     if not said.sound or not said.answered or said.error:
