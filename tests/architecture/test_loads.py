@@ -31,6 +31,7 @@ ALLOWED = {
     ("captures/spark/read/closing.py", "pickle"): SHUFFLE,
     ("captures/spark/claims/digest.py", "pickle"): SHUFFLE,
     ("captures/spark/read/flows.py", "pickle"): SHUFFLE,
+    ("captures/spark/read/told.py", "pickle"): SHUFFLE,
     ("captures/spark/claims/packing.py", "pickle"): SHUFFLE,
     ("captures/spark/claims/upholding.py", "pickle"): SHUFFLE,
     ("captures/tables/places.py", "exec"): OUR_TEXT,
