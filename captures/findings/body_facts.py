@@ -289,7 +289,7 @@ def _join(said: Said) -> Iterator[Fact]:
 
 
 def _subscribed(metadata: Any) -> bytes | None:
-    """The names of topics in a ConsumerProtocolSubscription, as bytes, without owned partitions; None for other bytes."""
+    """The topics in a ConsumerProtocolSubscription as bytes, without owned partitions; None for other bytes."""
     data = bytes(metadata)
     if len(data) < _SUBSCRIPTION.size:
         return None

@@ -255,7 +255,7 @@ class FactMaker:
             out.append(facts.Secret(at, f"the {CLEAR[clear]} of SASL/{clear}"))
 
     def _beat(self, item: Exchange, request: Frame, response: Frame, seen: Seen, at: At, out: list[Fact]) -> None:
-        """Append the facts of an exchange of REPEATED; if it equals the previous one of its connection, copy that one's."""
+        """Append the facts of an exchange of REPEATED; if it equals its connection's previous one, copy those facts."""
         asked, answered = request.data(self._source), response.data(self._source)
         parts = bytes(asked[BEFORE_ID]), bytes(asked[AFTER_REQUEST_ID]), bytes(answered[AFTER_ID:])
         before = seen.beat
