@@ -246,8 +246,8 @@ class Engine:
                 self.now = time
                 if alarms and alarms[0][0] <= time:
                     self._ring()
-            kind = type(fact)
-            sort = fact.status if kind is Exchange else self._sort(kind, fact) if kind in SORTED else kind
+            kind: Any = type(fact)
+            sort: Any = fact.status if kind is Exchange else self._sort(kind, fact) if kind in SORTED else kind
             for keyed, key_of, routes in plans.get(sort, ()):
                 key = key_of(fact)
                 row = keyed.rows.get(key)
@@ -268,7 +268,7 @@ class Engine:
             if kind is Closed:
                 self._drop(self._connections, self._connections.rows.pop(fact.at.connection, ()))
 
-    def _sort(self, kind: type[Fact], fact: Any) -> Hashable:
+    def _sort(self, kind: Any, fact: Any) -> Any:
         """The sort (see `_sorts`) of a fact whose kind is in SORTED; `Views` learns from the fact."""
         if kind is PartitionIO:
             return kind, fact.at.key
