@@ -234,7 +234,7 @@ ONE = batch(record(0, None, b"v"), 1)
 )
 def test_tiny_requests_are_a_fact(records: list[bytes], tiny: int) -> None:
     partitions = [{"index": number, "records": one} for number, one in enumerate(records)]
-    asked = {"acks": -1, "topicData": [{"name": "t", "partitionData": partitions}]}
+    asked: dict[str, Any] = {"acks": -1, "topicData": [{"name": "t", "partitionData": partitions}]}
     script = Script().client(request(0, 8, 1, "app", **asked)).broker(response(0, 8, 1))
     played = play(script.end())
     maker = FactMaker(played.tape, eyes(), (facts.Produced,))
