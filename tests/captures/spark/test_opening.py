@@ -20,8 +20,8 @@ def exchanges(path: Any) -> list[Exchange]:
 @pytest.mark.parametrize("snap", [0, 300])
 def test_nothing_is_lost(snap: int, tmp_path: Any) -> None:
     """Requests and responses of many packets, without an answer, with problems, and during authentication."""
-    path, more = tmp_path / "a.pcap", {"snap": snap} if snap else {}
-    path.write_bytes(files.pcap(traffic.packets(traffic.KAFKA_1_1)[5:], **more))
+    path, taken = tmp_path / "a.pcap", traffic.packets(traffic.KAFKA_1_1)[5:]
+    path.write_bytes(files.pcap(taken, snap=snap) if snap else files.pcap(taken))
     given = exchanges(path)
     assert len(given) > 200
     assert any(one.request is None or one.response is None for one in given)
