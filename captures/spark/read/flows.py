@@ -567,7 +567,7 @@ def items(
     the items that follow a flow's last segment; by default these are the items that the end of the capture completes.
     The last item is the digest of the others.
     """
-    return _packed(_digested(_items(batches, options, order, addressed, restore, end or _end)))
+    return packed(_digested(_items(batches, options, order, addressed, restore, end or _end)))
 
 
 def _end(_: int, flow: Flow) -> Iterator[Any]:
@@ -631,7 +631,7 @@ def of_state(kind: str, state: bytes, flow: int | None = None) -> tuple[Any, ...
     return tuple(held.get(name) for name in ITEMS.names)
 
 
-def _packed(rows: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+def packed(rows: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
     """Items, as tuples of the columns of ITEMS, in batches."""
     held: list[tuple[Any, ...]] = []
     size = 0

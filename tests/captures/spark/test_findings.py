@@ -13,10 +13,9 @@ import pytest
 
 from kproxy.captures.ports import Ports
 from kproxy.captures.spark import local
-from kproxy.captures.spark.claims import claiming
 from kproxy.captures.spark.plan.splits import plan
 from kproxy.captures.spark.read import flows
-from kproxy.captures.spark.read.flows import ITEMS, Options, packed
+from kproxy.captures.spark.read.flows import ITEMS, Options
 from kproxy.captures.tables.schema import FINDINGS, USUAL
 from kproxy.decoders.filters import parse
 from tests.captures import files, traffic
@@ -126,8 +125,6 @@ def test_nothing_is_told_unless_findings_are_wanted(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(flows.Flow, "_told", told)
     planned = plan([traffic.KAFKA_1_1], 1 << 40)
     assert FINDINGS.name not in local.of_plan(planned, Options(USUAL))
-    claims = [batch for split in planned.splits for batch in claiming.read(split, Options(USUAL), planned.capture)]
-    assert any(batch.column("claims").null_count < batch.num_rows for batch in claims)
 
 
 def test_a_capture_without_packets(tmp_path: Path) -> None:
@@ -139,6 +136,6 @@ def test_batches_with_much_told_are_small(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(flows, "BYTES", 100)
     row = {"kind": "x", "range": 0, "nth": 0, "rank": 0, "standing": "final", "flow_id": 1}
     rows = [tuple((row | {"told": bytes(size)}).get(name) for name in ITEMS.names) for size in (1, 40, 60, 1, 300, 2)]
-    batches = list(packed(iter(rows)))
+    batches = list(flows.packed(iter(rows)))
     assert [batch.num_rows for batch in batches] == [3, 2, 1]
     assert pa.Table.from_batches(batches).column("told").to_pylist() == [bytes(size) for size in (1, 40, 60, 1, 300, 2)]

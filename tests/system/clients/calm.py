@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -95,3 +96,7 @@ def run(bootstrap: str, seconds: float) -> None:
     asyncio.run(coroutines(bootstrap, seconds))
     for one in threads:
         one.join()
+
+
+if __name__ == "__main__":
+    run(sys.argv[1], float(sys.argv[2]))
