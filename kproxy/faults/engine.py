@@ -354,11 +354,10 @@ class Engine:
         verdict.notes.append(note)
 
     def _wait(self, active: Active, verdict: Verdict, wait: Wait) -> None:
-        """Lets a frame wait; of several waits the longest counts."""
-        if verdict.wait is None or verdict.wait.until < wait.until or wait.held:
+        """Lets a frame wait; of several rules the one that waits longest counts."""
+        if verdict.wait is None or verdict.wait.until < wait.until:
             verdict.wait = wait
-        active.waits = [one for one in active.waits if not one.over]
-        active.waits.append(verdict.wait)
+            active.waits = [*(one for one in active.waits if not one.over), wait]
 
     # --- errors ------------------------------------------------------------------------------------------------------
 

@@ -154,6 +154,13 @@ def test_a_deadline_ends_a_hold_with_a_warning() -> None:
     assert tale.engine.release("barrier") == 0
 
 
+def test_of_several_waits_the_longest_counts() -> None:
+    tale = Tale("long: api == Heartbeat => hold request 20s", "short: api == Heartbeat => delay 5s request")
+    tale.story.client(beating(1)).later(6)
+    assert [tale.engine.release("short"), tale.engine.release("long")] == [0, 1]
+    tale.story.later(0, altered(beating(1))).counted()
+
+
 def test_frames_held_beyond_the_memory_go_on_with_a_warning() -> None:
     tale = Tale("barrier: api == Heartbeat => hold request", memory=len(beating(1)) + 10)
     tale.story.client(beating(1))
