@@ -79,9 +79,7 @@ class Pairing:
         """Capture time since which the capture holds the connection's requests."""
 
     def presume(self) -> None:
-        """Until a request comes, make each response an orphan at once; for connections whose requests were not
-        captured.
-        """
+        """Make responses orphans at once until a request comes; for connections whose requests were not captured."""
         self.asked_from = _NEVER
 
     def take(
