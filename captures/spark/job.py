@@ -22,7 +22,7 @@ from kproxy.captures.ports import Ports
 from kproxy.captures.spark.plan.files import is_url
 from kproxy.captures.spark.plan.order import Order, Summary
 from kproxy.captures.spark.plan.splits import SPLIT_SIZE, Plan, of_groups, plan
-from kproxy.captures.spark.read import parcels, told
+from kproxy.captures.spark.read import events, parcels
 from kproxy.captures.spark.read.addressed import Addressed
 from kproxy.captures.spark.read.closing import Closer, Counting, Numbers
 from kproxy.captures.spark.read.digest import DIGEST, Digest
@@ -155,8 +155,8 @@ def _found(drafted: DataFrame, options: Options, capture: str, *, decrypted: boo
     def stage(batches: Iterable[Any]) -> Iterator[Any]:
         yield from folded(batches, options, capture, decrypted=decrypted)
 
-    rows = drafted.where(f.col("told").isNotNull()).select(*told.COLUMNS)
-    return mapped(rows.repartition(1).sortWithinPartitions(*told.ORDER), stage, FOUND)
+    rows = drafted.where(f.col("event").isNotNull()).select(*events.COLUMNS)
+    return mapped(rows.repartition(1).sortWithinPartitions(*events.ORDER), stage, FOUND)
 
 
 def _for_executors(spark: SparkSession, given: Sequence[Path | str]) -> list[str]:
@@ -188,7 +188,7 @@ def digest_of(drafted: DataFrame) -> Digest:
 
 def of_rows(drafted: DataFrame) -> DataFrame:
     """The items that have rows."""
-    return drafted.where("state is null and told is null")
+    return drafted.where("state is null and event is null")
 
 
 def evenly(digest: Digest, parts: int) -> list[int]:
@@ -229,10 +229,10 @@ def learned(digest: Digest, drafted: DataFrame, *, final: bool = True) -> list[L
     several = changing(found)
     if several:
         standing = f.col("standing") == FINAL
-        told = drafted.where(standing if final else ~standing).select(
+        facts = drafted.where(standing if final else ~standing).select(
             f.struct("done", "born", "nth").alias("position"), f.inline("learned")
         )
-        found += map(_fact, told.where(f.col("about").isin(several)).toLocalIterator())
+        found += map(_fact, facts.where(f.col("about").isin(several)).toLocalIterator())
     return found
 
 

@@ -15,7 +15,7 @@ from kproxy.captures.spark.follow.carry import NUMBERED_AS, Carry
 from kproxy.captures.spark.follow.flow_states import carried, state_rows
 from kproxy.captures.spark.plan.order import Order
 from kproxy.captures.spark.plan.splits import SPLIT_SIZE, Plan, of_groups, plan
-from kproxy.captures.spark.read import parcels, reading, told
+from kproxy.captures.spark.read import events, parcels, reading
 from kproxy.captures.spark.read.addressed import Addressed
 from kproxy.captures.spark.read.closing import CLOSED, Closer, Counting, Numbers
 from kproxy.captures.spark.read.facts import Facts, learned_facts
@@ -54,8 +54,8 @@ def of_plan(planned: Plan, options: Options, *, size: int = SPLIT_SIZE) -> dict[
     made = list(items(shuffled(sent, PARCELS, BY_FLOW), options, order, addressed))
     found = _tables(_closed(_items(made), options, Carry(), order, addressed), options)
     if options.findings:
-        rows = (each.filter(pc.is_valid(each.column("told"))).select(told.COLUMNS) for each in made)
-        in_order = shuffled(rows, pa.schema([ITEMS.field(name) for name in told.COLUMNS]), told.ORDER)
+        rows = (each.filter(pc.is_valid(each.column("event"))).select(events.COLUMNS) for each in made)
+        in_order = shuffled(rows, pa.schema([ITEMS.field(name) for name in events.COLUMNS]), events.ORDER)
         (batch,) = folded(in_order, options, planned.capture, decrypted=planned.decrypted)
         found[FINDINGS.name] = unfolded(pa.chunked_array([batch.column(FINDINGS.name)]), FINDINGS.name)
     return found | _captures(order, options)
@@ -81,7 +81,7 @@ def _items(made: Iterable[Any]) -> list[Any]:
 
 def _is_item(rows: Any) -> Any:
     """For each row of ITEMS, whether it is an item with rows."""
-    return pc.and_(pc.is_null(rows.column("state")), pc.is_null(rows.column("told")))
+    return pc.and_(pc.is_null(rows.column("state")), pc.is_null(rows.column("event")))
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ ALLOWED = {
     ("captures/spark/read/opening.py", "marshal"): SHUFFLE,
     ("captures/spark/read/opening.py", "pickle"): SHUFFLE,
     ("captures/spark/read/packing.py", "pickle"): SHUFFLE,
-    ("captures/spark/read/told.py", "pickle"): SHUFFLE,
+    ("captures/spark/read/events.py", "pickle"): SHUFFLE,
     ("captures/tables/places.py", "exec"): OUR_TEXT,
     ("decoders/compiler.py", "exec"): OUR_TEXT,
     ("decoders/errorcodes.py", "exec"): OUR_TEXT,

@@ -28,7 +28,7 @@ from kproxy.captures.ports import Ports
 from kproxy.captures.reader import BATCH, Done, Reader
 from kproxy.captures.source import FileSource
 from kproxy.captures.spark.plan.order import Order
-from kproxy.captures.spark.read import told
+from kproxy.captures.spark.read import events
 from kproxy.captures.spark.read.addressed import Addressed, ByAddress
 from kproxy.captures.spark.read.asking import NUMBERS, Asked, asks_for_numbers, asks_others, number_of
 from kproxy.captures.spark.read.digest import DIGEST, Digest
@@ -58,7 +58,7 @@ MADE: Final = tuple(name for name in TABLES if name not in {CAPTURES.name, FINDI
 ROWS: Final = 1024
 """Maximum number of items in a batch."""
 BYTES: Final = 16 << 20
-"""Number of bytes of exchanges in a batch (the column `told`) that end it."""
+"""Number of bytes of exchanges in a batch (the column `event`) that end it."""
 
 _LEARNED: Final = pa.list_(pa.struct([("fact", pa.string()), ("about", pa.string()), ("known", pa.string())]))
 
@@ -78,7 +78,7 @@ ITEMS: Final = pa.schema([
     ("flow_id", pa.int64()),
     ("state", pa.binary()),
     ("ended", pa.int64()),
-    ("told", pa.binary()),
+    ("event", pa.binary()),
     *((name, pa.list_(pa.struct(list(arrow.schema(TABLES[name]))))) for name in MADE),
 ])  # fmt: skip
 """One row for each item, with the item's rows of each table.
@@ -93,8 +93,8 @@ in the order (done, born, nth). `range` is started >> GRANULE. The `started` of 
 pickled Open) is present, the item is an exchange that has no rows yet. `number` is present if an earlier batch of a
 stream numbered the item. `standing` is FINAL, or the item's state until the next batch of a stream (OPEN, PRESUMED).
 Two kinds have a `state` and no rows: "state", that of a flow for the next batch (captures.spark.follow.flow_states),
-and DIGEST. Rows with `told` are no items either: findings are made of them, in the order of
-captures.spark.read.told.ORDER.
+and DIGEST. Rows with `event` are no items either: findings are made of them, in the order of
+captures.spark.read.events.ORDER.
 """
 Place = tuple[str, int, int, int]
 """Where an item that is counted began: (counter, started, born, rank); the counter is "exchange" or "flow"."""
@@ -104,9 +104,9 @@ OPEN: Final = "open"
 """Standing of an item that has begun; its rows are those that it has if the capture ends here."""
 PRESUMED: Final = "presumed"
 """Standing of an item that exists only if the capture ends here."""
-_NOT_TOLD: Final = (None, None)
-"""The columns `ended` and `told` of items."""
-_TOLD: Final = ITEMS.get_field_index("told")
+_NO_EVENT: Final = (None, None)
+"""The columns `ended` and `event` of items."""
+_EVENT: Final = ITEMS.get_field_index("event")
 COUNTED: Final = {"exchange": "exchange", "begun": "exchange", "flow": "flow"}
 """By kind of an item, the name of its counter."""
 NUMBERED: Final = [kind for kind, counts_as in COUNTED.items() if counts_as == "exchange"]
@@ -401,15 +401,15 @@ class Flow:
         if tells:
             for at, exchange in began:
                 born, (_, rank) = self._reader.born(exchange.connection), self._started[exchange]
-                yield self._told(told.BEGUN, at, at, born, b"", rank, 0)
+                yield self._event(events.BEGUN, at, at, born, b"", rank, 0)
         closings = {closing.connection: closing for closing in self._reader.closings} if tells else {}
         for at, item in done:
             born = self._reader.born(item.connection)
             selected = not isinstance(item, Exchange) or self._selects(item, at, born)
             if tells:
                 _, rank = self._started[item] if isinstance(item, Exchange) else (0, 0)
-                ended, data = told.of_item(item, closings.get(item.connection), self.source)
-                yield self._told(told.DONE, at, at, born, data if selected else b"", rank, ended)
+                ended, data = events.of_item(item, closings.get(item.connection), self.source)
+                yield self._event(events.DONE, at, at, born, data if selected else b"", rank, ended)
             if isinstance(item, Exchange) and not selected:
                 knowledge = AnnouncedKnowledge()
                 brokers = AnnouncedNodes(knowledge.announced) if self._options.undecided else None
@@ -425,15 +425,15 @@ class Flow:
                 if made is not None:
                     yield made
         for closing in closings.values():
-            ended, data = told.of_closing(closing)
+            ended, data = events.of_closing(closing)
             born = self._reader.born(closing.connection)
-            yield self._told(told.ENDED, closing.at, closing.time, born, data, 0, ended)
+            yield self._event(events.ENDED, closing.at, closing.time, born, data, 0, ended)
 
-    def _told(self, kind: str, at: int, then: int, born: int, data: bytes, rank: int, ended: int) -> tuple[Any, ...]:
-        """A row of ITEMS of which findings are made (captures.spark.read.told); `then` is the value of `done`."""
+    def _event(self, kind: str, at: int, then: int, born: int, data: bytes, rank: int, ended: int) -> tuple[Any, ...]:
+        """A row of ITEMS of which findings are made (captures.spark.read.events); `then` is the value of `done`."""
         held = {
             "kind": kind, "range": 0, "started": 0 if ended else at, "done": then, "born": born, "nth": self._nth,
-            "rank": rank, "standing": FINAL, "flow_id": self.number, "ended": ended, "told": data,
+            "rank": rank, "standing": FINAL, "flow_id": self.number, "ended": ended, "event": data,
         }  # fmt: skip
         return tuple(held.get(name) for name in ITEMS.names)
 
@@ -501,7 +501,7 @@ class Flow:
         span = (done if started is None else started) or 0
         return (
             kind, span >> GRANULE, started, done, born, self._nth, rank, number, standing, learned, open_,
-            packed, self.number, None, *_NOT_TOLD, *made,
+            packed, self.number, None, *_NO_EVENT, *made,
         )  # fmt: skip
 
 
@@ -616,7 +616,7 @@ def _digested(items: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
     names = ("kind", "range", "number", FLOWS.name, "learned", "done", "born", "nth", "standing", "state")
     kind, span, number, flows, learned, done, born, nth, standing, state = map(_COLUMNS.__getitem__, names)
     for item in items:
-        if item[state] is None and item[_TOLD] is None:
+        if item[state] is None and item[_EVENT] is None:
             digest.take(item[kind], item[span], item[number], item[flows])
             if item[learned]:
                 place = (item[done], item[born], item[nth])
@@ -637,7 +637,7 @@ def packed(rows: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
     size = 0
     for row in rows:
         held.append(row)
-        size += len(row[_TOLD] or ())
+        size += len(row[_EVENT] or ())
         if len(held) == ROWS or size >= BYTES:
             yield _batch(held)
             held, size = [], 0

@@ -1,4 +1,4 @@
-"""Makes the table findings of the rows that stage 2 tells of all flows (captures.spark.read.told), in their order.
+"""Makes the table findings of the rows that stage 2 tells of all flows (captures.spark.read.events), in their order.
 
 One task reads them all: what facts and rules remember extends over connections, so that only the order of a whole
 reading gives the same findings with the same ids. It holds no more than one reading does.
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from kproxy.captures.findings.reading import Findings
 from kproxy.captures.findings.rows import finding_rows
-from kproxy.captures.spark.read import told
+from kproxy.captures.spark.read import events
 from kproxy.captures.spark.read.flows import Options, nested
 from kproxy.captures.tables import arrow
 from kproxy.captures.tables.schema import FINDINGS
@@ -47,21 +47,21 @@ class Fold:
         """Numbers of open connections, by flow and first address."""
 
     def add(self, batch: Any) -> None:
-        """The next rows, with the columns told.COLUMNS, in the order told.ORDER."""
+        """The next rows, with the columns events.COLUMNS, in the order events.ORDER."""
         columns = (batch.column(name).to_pylist() for name in ("kind", "flow_id", "born", "rank", "ended"))
-        for kind, flow, born, rank, ended, data in zip(*columns, batch.column("told"), strict=True):
-            if kind == told.BEGUN:
+        for kind, flow, born, rank, ended, data in zip(*columns, batch.column("event"), strict=True):
+            if kind == events.BEGUN:
                 self._begin(flow, born, rank)
                 continue
-            number = self._numbers.pop((flow, born, rank), 0) if kind == told.DONE else 0
+            number = self._numbers.pop((flow, born, rank), 0) if kind == events.DONE else 0
             held = data.as_buffer()
             if held.size:
-                one, time = told.load(held)
+                one, time = events.load(held)
                 one.connection.number = self._open.get((flow, born), 0)
                 if isinstance(one, Exchange):
                     one.number = number
                 self._findings.add_one(one, time)
-            if kind == told.ENDED and not ended:  # problems may follow the end that is the capture's
+            if kind == events.ENDED and not ended:  # problems may follow the end that is the capture's
                 self._open.pop((flow, born), None)
 
     def _begin(self, flow: int, born: int, rank: int) -> None:

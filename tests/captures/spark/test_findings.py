@@ -118,11 +118,11 @@ def _rows(planned: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def test_nothing_is_told_unless_findings_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
-    def told(*_: object) -> None:
-        pytest.fail("an exchange was told of")
+def test_there_are_no_events_unless_findings_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def event(*_: object) -> None:
+        pytest.fail("an event was made")
 
-    monkeypatch.setattr(flows.Flow, "_told", told)
+    monkeypatch.setattr(flows.Flow, "_event", event)
     planned = plan([traffic.KAFKA_1_1], 1 << 40)
     assert FINDINGS.name not in local.of_plan(planned, Options(USUAL))
 
@@ -132,10 +132,13 @@ def test_a_capture_without_packets(tmp_path: Path) -> None:
     assert made([tmp_path / "a.pcap"], 1 << 40) == {FINDINGS.name: {}}
 
 
-def test_batches_with_much_told_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_with_large_events_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flows, "BYTES", 100)
     row = {"kind": "x", "range": 0, "nth": 0, "rank": 0, "standing": "final", "flow_id": 1}
-    rows = [tuple((row | {"told": bytes(size)}).get(name) for name in ITEMS.names) for size in (1, 40, 60, 1, 300, 2)]
+    sizes = (1, 40, 60, 1, 300, 2)
+    rows = [tuple((row | {"event": bytes(size)}).get(name) for name in ITEMS.names) for size in sizes]
     batches = list(flows.packed(iter(rows)))
     assert [batch.num_rows for batch in batches] == [3, 2, 1]
-    assert pa.Table.from_batches(batches).column("told").to_pylist() == [bytes(size) for size in (1, 40, 60, 1, 300, 2)]
+    assert pa.Table.from_batches(batches).column("event").to_pylist() == [
+        bytes(size) for size in (1, 40, 60, 1, 300, 2)
+    ]

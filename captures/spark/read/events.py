@@ -17,9 +17,9 @@ from kproxy.captures.redaction.exchanges import HeldFrame
 from kproxy.decoders.exchange import Exchange, Frame, Status
 from kproxy.decoders.stream import END_OF_CAPTURE, Source
 
-BEGUN: Final = "told 1 begun"
-DONE: Final = "told 2 done"
-ENDED: Final = "told 3 ended"
+BEGUN: Final = "event 1 begun"
+DONE: Final = "event 2 done"
+ENDED: Final = "event 3 ended"
 """Kinds of rows, in the order that they have at one address. `DONE` without data: the filter left the exchange out."""
 ORDER: Final = ("ended", "started", "kind", "done", "born", "nth", "flow_id")
 """Columns by which the rows are sorted, of captures.spark.read.flows.ITEMS.
@@ -27,7 +27,7 @@ ORDER: Final = ("ended", "started", "kind", "done", "born", "nth", "flow_id")
 `ended` is the time (ns) of what only the capture's end completes, and `started` is 0 then. For all other rows `ended`
 is 0 and `started` the address at which it happened. `done` is that address, or for the end of a connection its time.
 """
-COLUMNS: Final = (*ORDER, "rank", "told")
+COLUMNS: Final = (*ORDER, "rank", "event")
 _FRAME: Final = [field.name for field in fields(Frame)]
 
 
