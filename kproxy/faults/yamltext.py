@@ -1,10 +1,10 @@
 """Reads rule files in YAML: a list of texts and of mappings of texts, with their places.
 
-    rules:                      # optional
-      - api == Fetch => delay 500ms
-      - name: lost
-        match: api == Produce
-        action: 'drop response'
+rules:                      # optional
+- api == Fetch => delay 500ms
+- name: lost
+match: api == Produce
+action: 'drop response'
 """
 
 from __future__ import annotations
