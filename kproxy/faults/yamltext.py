@@ -1,10 +1,12 @@
 """Reads rule files in YAML: a list of texts and of mappings of texts, with their places.
 
-rules:                      # optional
-- api == Fetch => delay 500ms
-- name: lost
-match: api == Produce
-action: 'drop response'
+    rules:                      # optional
+      - api == Fetch => delay 500ms
+      - name: lost
+        match: api == Produce
+        action: 'drop response'
+
+Each value keeps its place, so that a mistake in a rule is named with line and column.
 """
 
 from __future__ import annotations
