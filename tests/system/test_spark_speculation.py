@@ -118,8 +118,7 @@ def test_two_attempts_of_a_task(how: str, tmp_path: Path) -> None:
     }  # fmt: skip
     with spark_cluster(tmp_path / "cluster") as master:
         run = subprocess.run(
-            [sys.executable, "-c", DRIVER, master, str(traffic.LIBRDKAFKA), str(out), str(marks), ",".join(TABLES)]
-            + [how],
+            [sys.executable, "-c", DRIVER, master, str(traffic.LIBRDKAFKA), *map(str, (out, marks)), ",".join(TABLES), how],
             capture_output=True, text=True, check=False, timeout=400, cwd=ROOT, env=environment,
         )  # fmt: skip
     assert run.returncode == 0, run.stderr[-2000:]
