@@ -140,7 +140,7 @@ class Cutter:
                 self._needed = found
                 return None
             if found is not None and size > self._hold_max:
-                self._passed(found, "it is longer than --hold-max")
+                self._passed(found, "the frame is longer than --hold-max")
                 found = None
             self._turn = found
             if found is None:
@@ -151,7 +151,7 @@ class Cutter:
         if not self._budget.take(taken):
             self._passing = self._needed - len(waiting)
             assert self._turn is not None  # noqa: S101 (set above, or by an earlier call)
-            self._passed(self._turn, "there is no memory left to hold it (--memory)")
+            self._passed(self._turn, "no memory is left to hold it (--memory)")
             return False
         self._taken += taken
         return True if len(waiting) == self._needed else None

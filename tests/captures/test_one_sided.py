@@ -14,10 +14,9 @@ from click.testing import CliRunner
 from kproxy.captures.ports import Ports
 from kproxy.captures.spark import local
 from kproxy.captures.spark.read.flows import Options
-from kproxy.captures.tables.schema import TABLES
 from kproxy.cli.main import main
 from tests.captures import files
-from tests.captures.spark.comparing import assert_same, counted, exported
+from tests.captures.spark.comparing import TABLES, assert_same, counted, exported
 from tests.captures.traffic import KAFKA_0_8, KAFKA_1_1, LIBRDKAFKA, packets, payload
 
 PORTS = {LIBRDKAFKA: "19092", KAFKA_1_1: "23001,23002", KAFKA_0_8: "21001,21002"}

@@ -50,7 +50,7 @@ def output(out: Path, form: str) -> bytes:
     """The bytes that were written; for tables the text of their cells."""
     if form != "parquet":
         return out.read_bytes()
-    tables = [ds.dataset(folder, format="parquet").to_table().to_pylist() for folder in sorted(out.iterdir())]
+    tables = [ds.dataset(folder, format="parquet").to_table().to_pylist() for folder in sorted(out.glob("[!.]*"))]
     return repr(tables).encode()
 
 

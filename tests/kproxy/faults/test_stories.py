@@ -407,5 +407,5 @@ def test_a_sasl_token_without_a_header_passes() -> None:
 def test_a_longer_frame_passes_and_is_named() -> None:
     tale = Tale("api == Produce => drop request", hold_max=20)
     tale.story.client(producing(1), PASSES)
-    assert "without the rules rule-1: it is longer than --hold-max" in tale.said[0]
+    assert "without the rules rule-1: the frame is longer than --hold-max" in tale.said[0]
     assert HEARTBEAT not in tale.engine.active[0].rule.apis
