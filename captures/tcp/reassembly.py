@@ -737,8 +737,9 @@ class Reassembler:
         if not flags & RST or not flow.disordered:
             return True
         # An RST has no reliable sequence number, so it waits if packets of the flow were out of order before: until the
-        # capture ends if no packet follows. So one does not wait that continues its direction, if nothing is missing.
-        return not side.pending and not other.pending and 0 <= side.offset(seq) - side.next <= 1
+        # capture ends if no packet follows. So one does not wait that continues its direction, if its acknowledgement
+        # shows that nothing of the other direction is missing.
+        return bool(flags & ACK) and not side.pending and not other.pending and 0 <= side.offset(seq) - side.next <= 1
 
     def _packet(self, flow: Flow, way: int, seq: int, ack: int, flags: int, piece: Piece, now: int, clock: int) -> None:
         time, length = piece.time, piece.end

@@ -135,7 +135,7 @@ def test_nodes_beyond_the_bound_have_a_port_at_which_nobody_listens(
         *[None] * (6 - served),
     ]
     assert len(opened.sockets) == served
-    assert {warning.partition(": ")[2].partition(";")[0] for warning in opened.warnings} == {why}
+    assert {warning.partition(": ")[2].rpartition(";")[0] for warning in opened.warnings} == {why}
     port = opened.listeners.nowhere()
     assert opened.listeners.nowhere() == port
     with pytest.raises(ConnectionRefusedError):
