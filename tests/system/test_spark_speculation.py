@@ -90,6 +90,7 @@ def place(*arguments, before=writing.place):
     before(*arguments)
 
 job.of_splits, writing.Files, writing.place = of_splits, Slow, place
+job.evenly = lambda digest, parts: [1, 2]  # Spark tries a task again only beside others that have ended
 spark = session(master)
 made = job.make(spark, [capture], Options(tuple(tables.split(","))), size=1 << 15)
 print(writing.write(made, Path(out)), flush=True)
