@@ -14,7 +14,6 @@ from kproxy.decoders.schema.layout import layout as layout_of
 from kproxy.decoders.schema.model import Field, Message
 
 _MAX_STRING = (1 << 15) - 1
-_MAX_LENGTH = (1 << 31) - 1
 
 
 class WriteError(ValueError):

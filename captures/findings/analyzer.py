@@ -170,6 +170,20 @@ def error_streak(streaks: dict[str, tuple[At, int]], key: str, at: At, most: int
     return first, count + 1
 
 
+def lasting_errors(
+    context: Context, rule: str, streaks: dict[str, tuple[At, int]], key: str, at: At
+) -> tuple[At, int, int] | None:
+    """Count an error of a key; returns (first error, number of errors, nanoseconds between first and last).
+
+    Returns None below the rule's thresholds `errors` and `lasts_ms`.
+    """
+    first, count = error_streak(streaks, key, at)
+    lasted = at.time - first.time
+    if count < context.limit(rule, "errors") or lasted < context.limit(rule, "lasts_ms") * MILLISECOND:
+        return None
+    return first, count, lasted
+
+
 def api_name(key: int) -> str:
     """The name of Kafka's API with this key, "key 32001" for an unknown one."""
     api = all_apis(store.releases()[0]).get(key)

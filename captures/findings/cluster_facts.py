@@ -15,8 +15,6 @@ Values: TypeAlias = Mapping[str, Any]
 NOBODY: Final = -1
 DELETED: Final = -2
 """The leader in control requests while a topic is being deleted (LeaderAndIsr.LeaderDuringDelete)."""
-SAME: Final = -2
-"""The leader in a PartitionChangeRecord that leaves the leader unchanged."""
 RECOVERING: Final = {0: False, 1: True}
 """By value of leaderRecoveryState, whether the partition is recovering; other values are unknown."""
 BEHIND: Final = 1_000

@@ -63,7 +63,7 @@ class Outages:
         return Severity.ERROR if lasted >= self._context.limit(SHRUNK, "error_ms") * MILLISECOND else Severity.WARN
 
     def recover(self, kind: str, name: str, place: Place) -> None:
-        """Remove a partition of a broker or topic from the outage: it works again."""
+        """Note that a partition works again: remove it from the outage of its broker or topic."""
         outage = self._outages.get((kind, name))
         if outage is not None:
             outage.now.pop(place, None)

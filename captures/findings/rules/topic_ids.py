@@ -14,7 +14,7 @@ from kproxy.captures.findings.analyzer import (
     Key,
     at_evidence,
     error_field,
-    error_streak,
+    lasting_errors,
 )
 from kproxy.captures.findings.model import Actor, Impact
 from kproxy.decoders.schema import errors
@@ -40,11 +40,10 @@ class OldId(Analyzer):
             if not fact.error:
                 self._streaks.pop(at.client, None)
             return
-        first, count = error_streak(self._streaks, at.client, at)
-        lasted = at.time - first.time
-        enough = lasted >= self._context.limit(RECREATED, "lasts_ms") * MILLISECOND
-        if count < self._context.limit(RECREATED, "errors") or not enough:
+        lasting = lasting_errors(self._context, RECREATED, self._streaks, at.client, at)
+        if lasting is None:
             return
+        first, count, lasted = lasting
         error, field = errors.name(fact.error), error_field(fact.error)
         self._context.report(
             RECREATED,

@@ -16,7 +16,7 @@ from kproxy.captures.findings.analyzer import (
     api_name,
     at_evidence,
     error_field,
-    error_streak,
+    lasting_errors,
     remember,
 )
 from kproxy.captures.findings.model import Actor, Impact, Severity
@@ -108,11 +108,10 @@ class StaleLeader(Analyzer):
             if self._streaks and not fact.error:
                 self._streaks.pop(at.client, None)
             return
-        first, count = error_streak(self._streaks, at.client, at)
-        lasted = at.time - first.time
-        enough = lasted >= self._context.limit(STALE, "lasts_ms") * MILLISECOND
-        if count < self._context.limit(STALE, "errors") or not enough:
+        lasting = lasting_errors(self._context, STALE, self._streaks, at.client, at)
+        if lasting is None:
             return
+        first, count, lasted = lasting
         error, field = errors.name(fact.error), error_field(fact.error)
         self._context.report(
             STALE,

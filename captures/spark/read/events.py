@@ -31,10 +31,15 @@ COLUMNS: Final = (*ORDER, "rank", "event")
 _FRAME: Final = [field.name for field in fields(Frame)]
 
 
-def of_item(item: Item, closing: Closing | None, source: Source) -> tuple[int, bytes]:
-    """(value of `ended`, data) of a complete item; `closing` is the end of its connection, if known with it."""
+def of_item(item: Item, closing: Closing | None, source: Source, *, selected: bool) -> tuple[int, bytes]:
+    """(value of `ended`, data) of a complete item; `closing` is the end of its connection, if known with it.
+
+    An exchange that the filter has not `selected` has no data, and its bytes are not read.
+    """
     time = when(item, closing)
     ended = time if closing is not None and closing.how == END_OF_CAPTURE else 0
+    if not selected:
+        return ended, b""
     if isinstance(item, Exchange):
         item = replace(item, request=_held(item, item.request, source), response=_held(item, item.response, source))
     return ended, _dumped(item, time)

@@ -408,8 +408,9 @@ class Flow:
             selected = not isinstance(item, Exchange) or self._selects(item, at, born)
             if tells:
                 _, rank = self._started[item] if isinstance(item, Exchange) else (0, 0)
-                ended, data = events.of_item(item, closings.get(item.connection), self.source)
-                yield self._event(events.DONE, at, at, born, data if selected else b"", rank, ended)
+                closing = closings.get(item.connection)
+                ended, data = events.of_item(item, closing, self.source, selected=selected)
+                yield self._event(events.DONE, at, at, born, data, rank, ended)
             if isinstance(item, Exchange) and not selected:
                 knowledge = AnnouncedKnowledge()
                 brokers = AnnouncedNodes(knowledge.announced) if self._options.undecided else None
@@ -431,11 +432,10 @@ class Flow:
 
     def _event(self, kind: str, at: int, then: int, born: int, data: bytes, rank: int, ended: int) -> tuple[Any, ...]:
         """A row of ITEMS of which findings are made (captures.spark.read.events); `then` is the value of `done`."""
-        held = {
-            "kind": kind, "range": 0, "started": 0 if ended else at, "done": then, "born": born, "nth": self._nth,
-            "rank": rank, "standing": FINAL, "flow_id": self.number, "ended": ended, "event": data,
-        }  # fmt: skip
-        return tuple(held.get(name) for name in ITEMS.names)
+        return _row(
+            kind, FINAL, self.number, started=0 if ended else at, done=then, born=born, nth=self._nth, rank=rank,
+            ended=ended, event=data,
+        )  # fmt: skip
 
     def _selects(self, item: Exchange, at: int, born: int) -> bool:
         """Whether the filter selects a complete exchange; `at` and `born` are its `done` and `born` in ITEMS."""
@@ -627,8 +627,13 @@ def _digested(items: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
 
 def of_state(kind: str, state: bytes, flow: int | None = None) -> tuple[Any, ...]:
     """An item without rows that holds a `state`."""
-    held = {"kind": kind, "range": 0, "nth": 0, "rank": 0, "standing": OPEN, "flow_id": flow, "state": state}
-    return tuple(held.get(name) for name in ITEMS.names)
+    return _row(kind, OPEN, flow, state=state)
+
+
+def _row(kind: str, standing: str, flow: int | None, **columns: Any) -> tuple[Any, ...]:
+    """A row of ITEMS that is no item; columns that are not given are null, or 0 if every row needs them."""
+    held = {"kind": kind, "range": 0, "nth": 0, "rank": 0, "standing": standing, "flow_id": flow} | columns
+    return tuple(map(held.get, ITEMS.names))
 
 
 def packed(rows: Iterable[tuple[Any, ...]]) -> Iterator[Any]:

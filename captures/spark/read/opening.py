@@ -72,7 +72,7 @@ def unpack(packed: bytes) -> Packed:
     if packed[:1] == pickle.PROTO:
         held: Packed = pickle.loads(packed)  # noqa: S301  # of our own stage 2
         return held
-    time, at, ends, row, request, response, *told = marshal.loads(packed)  # noqa: S302  # of our own stage 2
+    time, at, ends, row, request, response, *known = marshal.loads(packed)  # noqa: S302  # of our own stage 2
     number, key, version, id_, client, status, reason, token, protocol, side, truths = row
     exchange = Exchange(
         number, Connection(*ends), key, version, id_, client,
@@ -80,7 +80,7 @@ def unpack(packed: bytes) -> Packed:
         None if response is None else _frame(response, time, at),
         _STATUSES[status], reason, [], token, protocol, _SIDES[side], truths,
     )  # fmt: skip
-    return Packed(exchange, *told)
+    return Packed(exchange, *known)
 
 
 def _relative(frame: Frame, time: int, at: int) -> tuple[Any, ...]:
@@ -122,41 +122,36 @@ class Opener:
         bodies: bool,
     ) -> None:
         """`tables` are those that are wanted; without `bodies` only headers are read."""
-        self._definitions = definitions
         self._bodies = bodies
-        self._records = RECORDS.name in tables
         self._then = Then(facts, (0, 0, 0))
-        self._source = source
-        self._drafter = _Told(order.capture, source, definitions, order.where, tables, Health())
+        self._drafter = _PackedDrafter(order.capture, source, definitions, order.where, tables, Health())
+        reader: Any = SimpleNamespace(source=source, definitions=definitions, precision=PRECISION, health=Health())
+        self._records = RecordLines(reader, View(knowledge=self._then)) if RECORDS.name in tables else None
 
     def rows(self, packed: Packed, position: Position) -> dict[str, list[Row]]:
         """The rows of an exchange by table, with the facts known at its position."""
         exchange, drafter = packed.exchange, self._drafter
-        drafter.tell(packed)
+        drafter.use(packed)
         if not self._bodies:
             return drafter.headers(exchange)
         draft, _ = drafter.draft(exchange)
-        then = self._then
-        then.position = position
-        rows = draft.close(then.topic, None)
-        if self._records:
-            reader: Any = SimpleNamespace(
-                source=self._source, definitions=self._definitions, precision=PRECISION, health=Health()
-            )
-            rows[RECORDS.name] = list(record_rows(draft.key, exchange, RecordLines(reader, View(knowledge=then))))
+        self._then.position = position
+        rows = draft.close(self._then.topic, None)
+        if self._records is not None:
+            rows[RECORDS.name] = list(record_rows(draft.key, exchange, self._records))
         return rows
 
 
-class _Told(Drafter):
-    """A drafter that is told what the connection of each exchange knows."""
+class _PackedDrafter(Drafter):
+    """A drafter that knows of each exchange's connection what was packed with the exchange."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self.flows = _Epochs()
         self._packed: Packed | None = None
 
-    def tell(self, packed: Packed) -> None:
-        """Note what is known of the next exchange."""
+    def use(self, packed: Packed) -> None:
+        """Draft this exchange next."""
         cast("_Epochs", self.flows).epoch = packed.epoch
         self._packed = packed
 

@@ -53,9 +53,7 @@ class Addresses:
             raise Failure("--controllers needs --upstream; without it, set controllers in [clusters.NAME]", Exit.USAGE)
         found = clusters(self.clusters, settings.advertise, settings.sasl)
         if not found:
-            raise Failure(
-                "no cluster: --upstream HOST:PORT, [clusters.NAME] in the configuration, or --transparent", Exit.USAGE
-            )
+            raise Failure(NO_CLUSTER, Exit.USAGE)
         first, *more = found
         one = with_cluster(settings, first)
         return replace(one, name=first.name if more else "", more=tuple(more))
