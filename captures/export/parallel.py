@@ -27,7 +27,7 @@ MOST_JOBS: Final = 4
 """Maximum number of workers: more would not help, because one process reads."""
 AHEAD: Final = 2
 """Maximum number of chunks of a worker that are not written yet."""
-SHARED: Final = 20 << 20
+SHARED: Final = 14 << 20
 """Bytes of shared memory for texts, of all workers together; longer texts go through pipes, which is slower."""
 
 Item: TypeAlias = Exchange | StreamProblem

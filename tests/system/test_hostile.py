@@ -125,7 +125,7 @@ def test_a_million_nodes_end_the_connection_and_nothing_else() -> None:
         assert at.ask() == [b""]
         at.check(0)
         (said,) = at.relay.command("status")["messages"]
-        assert "it has 1,000,000 brokers; kproxy reads at most 20,000; the connection is ended" in said
+        assert "the response has 1,000,000 brokers; kproxy reads at most 20,000; the connection is ended" in said
 
 
 def test_where_descriptors_are_few_no_address_of_a_broker_reaches_a_client(monkeypatch: pytest.MonkeyPatch) -> None:

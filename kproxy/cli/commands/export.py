@@ -178,7 +178,6 @@ def command(
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from kproxy.captures.decrypted import open_capture
     from kproxy.captures.definitions import definitions
-    from kproxy.captures.findings.reading import by_exchange
     from kproxy.captures.garbage import few_collections
     from kproxy.captures.reader import Reader
     from kproxy.captures.segments import SegmentReader, holds_segments, partition_files
