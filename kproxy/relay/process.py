@@ -289,6 +289,7 @@ class Process:
         commands: registry.Commands = {
             "status": lambda _: self._status(),
             "stop": lambda _: self._told_to_stop(),
+            "flush": lambda _: self._flush(),
             "reload": self._told_to_reload,
             "faults": self._told_of_faults,
         }
@@ -301,6 +302,15 @@ class Process:
     def _status(self) -> dict[str, Any]:
         assert self._relays is not None  # noqa: S101 (they are there before the socket is)
         return {**self._relays.status(), "recording": self.recording, "messages": self._warnings}
+
+    def _flush(self) -> dict[str, Any]:
+        """Handles "flush": passes all traffic so far to the recording's writer; answers the recording's counters."""
+        assert self._relays is not None  # noqa: S101 (they are there before the socket is)
+        recorder = self._relays.first.recorder
+        if recorder is None:
+            return {"error": "this proxy records nothing (--no-record)"}
+        recorder.flush()
+        return {"recorder": recorder.status()}
 
     def _told_to_reload(self, request: dict[str, Any]) -> dict[str, Any]:
         """Handles "reload": loads the actor with the request's "name" again, or all actors, and enables them."""

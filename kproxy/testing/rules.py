@@ -1,0 +1,181 @@
+"""Rules of a test: composed by methods into the text of docs/faults.md, or given as that text; and what they did.
+
+`Match` selects requests and responses, `Fault` is a rule at work.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Self
+
+from kproxy.decoders.filters.values import quote
+from kproxy.testing.proxy import Proxy
+
+WAIT_SECONDS = 10.0
+POLL_SECONDS = 0.005
+NAMES = {"client_id": "client.id"}
+"""Names of arguments for fields of filters that are no names in Python."""
+
+Value = str | int
+
+
+class Fault:
+    """A rule that the proxy obeys from the moment on at which its action is given.
+
+    Methods for a trigger replace the rule by one with this trigger, and with its counts at 0.
+    """
+
+    def __init__(self, proxy: Proxy, rule: str, trigger: str = "") -> None:
+        """Adds the rule, a text as in docs/faults.md. Raises RuleError, and ValueError if its name is taken."""
+        self._proxy = proxy
+        self._rule = rule
+        self.must_fire = True
+        self._hits: int | None = None
+        """The number of hits when the rule was removed; None while it is there."""
+        self._add(trigger)
+
+    def _add(self, trigger: str) -> None:
+        self.text = f"{self._rule}, {trigger}" if trigger else self._rule
+        self.name = self._proxy.add(self.text)
+
+    def _triggered(self, trigger: str, per: str) -> Self:
+        self._proxy.remove(self.name)
+        self._hits = 0
+        self._add(_trigger(trigger, per))
+        self._hits = None
+        return self
+
+    def nth(self, n: int, per: str = "") -> Self:
+        """The rule acts at the nth match only; `per` is "client", "partition" or "connection"."""
+        return self._triggered(f"nth {n}", per)
+
+    def first(self, n: int = 1, per: str = "") -> Self:
+        """The rule acts at the first n matches."""
+        return self._triggered(f"first {n}", per)
+
+    def every(self, n: int, per: str = "") -> Self:
+        """The rule acts at each nth match."""
+        return self._triggered(f"every {n}", per)
+
+    def after(self, n: int, per: str = "") -> Self:
+        """The rule acts at all matches but the first n."""
+        return self._triggered(f"after {n}", per)
+
+    def optional(self) -> Self:
+        """The test does not fail if this rule never fires."""
+        self.must_fire = False
+        return self
+
+    @property
+    def hits(self) -> int:
+        """How many times the rule has acted."""
+        return self._hits if self._hits is not None else int(self._proxy.rules()[self.name]["hits"])
+
+    @property
+    def held(self) -> int:
+        """How many frames the rule holds now."""
+        return 0 if self._hits is not None else int(self._proxy.rules()[self.name]["held"])
+
+    def wait(self, timeout: float = WAIT_SECONDS, hits: int = 1) -> Self:
+        """Waits until the rule has acted `hits` times. Raises AssertionError after `timeout` seconds."""
+        deadline = time.monotonic() + timeout
+        while (found := self.hits) < hits:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"the rule acted {found} times in {timeout:g} s, not {hits}: {self.text}")
+            time.sleep(POLL_SECONDS)
+        return self
+
+    def release(self) -> int:
+        """Lets go the frames that the rule holds or delays now; returns how many. It holds those that come later."""
+        return self._proxy.release(self.name)
+
+    def remove(self) -> None:
+        """Ends the rule; what it holds goes on, and `hits` stays."""
+        if self._hits is None:
+            self._hits = self.hits
+            self._proxy.remove(self.name)
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {self.text}>"
+
+
+class Match:
+    """What a rule acts on. The methods for actions add the rule and return it.
+
+    The methods for a trigger, before an action, leave no moment at which the rule acts at other matches.
+    """
+
+    def __init__(self, proxy: Proxy, faults: list[Fault], text: str, trigger: str = "") -> None:
+        """`faults` receives the rule that an action makes."""
+        self._proxy = proxy
+        self._faults = faults
+        self._text = text
+        self._trigger = trigger
+
+    def _when(self, trigger: str, per: str) -> Match:
+        return Match(self._proxy, self._faults, self._text, _trigger(trigger, per))
+
+    def nth(self, n: int, per: str = "") -> Match:
+        """Acts at the nth match only; `per` is "client", "partition" or "connection"."""
+        return self._when(f"nth {n}", per)
+
+    def first(self, n: int = 1, per: str = "") -> Match:
+        """Acts at the first n matches."""
+        return self._when(f"first {n}", per)
+
+    def every(self, n: int, per: str = "") -> Match:
+        """Acts at each nth match."""
+        return self._when(f"every {n}", per)
+
+    def after(self, n: int, per: str = "") -> Match:
+        """Acts at all matches but the first n."""
+        return self._when(f"after {n}", per)
+
+    def act(self, action: str) -> Fault:
+        """Any action of docs/faults.md as text, such as "swap". Raises RuleError."""
+        fault = Fault(self._proxy, f"{self._text} => {action}", self._trigger)
+        self._faults.append(fault)
+        return fault
+
+    def error(self, code: str, *, applied: bool | None = None, at: str = "") -> Fault:
+        """An answer with this error; `applied` says whether the broker does what it is asked.
+
+        It may be left out for APIs that change nothing. `at` selects an element: "topic == t and partition == 1".
+        """
+        where = f" at {at}" if at else ""
+        return self.act(f"error {code}{where}{ {None: '', True: ' applied', False: ' not applied'}[applied] }")
+
+    def drop_request(self) -> Fault:
+        """The broker never sees the request."""
+        return self.act("drop request")
+
+    def drop_response(self) -> Fault:
+        """The broker does what it is asked, and the client never hears of it."""
+        return self.act("drop response")
+
+    def delay(self, duration: str) -> Fault:
+        """The response is late: "500ms", "500ms ±100ms", or "2s request" for the request."""
+        return self.act(f"delay {duration}")
+
+    def hold(self, what: str = "response") -> Fault:
+        """The "response", or "request", waits for `Fault.release`, at most 30 seconds."""
+        return self.act(f"hold {what}")
+
+    def disconnect(self, how: str = "before") -> Fault:
+        """The connection ends "before" the request is forwarded, "after" the broker has answered, or as "mid 20 rst"."""
+        return self.act(f"disconnect {how}")
+
+    def set(self, path: str, value: str) -> Fault:
+        """Another value, as JSON or a word, at a path such as "response.body.throttleTimeMs"."""
+        return self.act(f"set {path} = {value}")
+
+
+def _trigger(trigger: str, per: str) -> str:
+    return f"{trigger} per {per}" if per else trigger
+
+
+def match_text(api: str, where: str, fields: dict[str, Value]) -> str:
+    """The text of a filter for an API, with further conditions."""
+    conditions = [f"api == {quote(api)}"]
+    conditions += [f"{NAMES.get(name, name)} == {quote(str(value))}" for name, value in fields.items()]
+    return " and ".join([*conditions, *([f"({where})"] if where else [])])
