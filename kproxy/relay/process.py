@@ -31,16 +31,14 @@ from kproxy.relay.clusters import Relays
 from kproxy.relay.server import Event, Relay
 from kproxy.relay.timer import timer
 from kproxy.runs import registry, scratch
+from kproxy.runs.registry import EXIT_CONNECT, EXIT_PERMISSION, EXIT_USAGE
 from kproxy.runs.settings import Settings, shown
 from kproxy.tls.errors import AuthorityError, TlsError
 from kproxy.transparent import netfilter
 from kproxy.transparent.guard import Guard
 from kproxy.transparent.rules import Rules
 
-LONGEST_SOCKET_PATH = 100
 KEPT_WARNINGS = 200
-
-EXIT_USAGE, EXIT_CONNECT, EXIT_PERMISSION = 2, 4, 5
 
 
 class FailedError(Exception):

@@ -18,9 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from kproxy.relay.process import EXIT_CONNECT, LONGEST_SOCKET_PATH
 from kproxy.runs import scratch
-from kproxy.runs.registry import CONTROL, ask, runs
+from kproxy.runs.registry import CONTROL, EXIT_CONNECT, LONGEST_SOCKET_PATH, ask, runs
 from kproxy.runs.settings import Settings, shown
 
 if TYPE_CHECKING:

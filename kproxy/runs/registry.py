@@ -22,6 +22,10 @@ CONTROL = "control.sock"
 POLL_SECONDS = 0.05
 ASKING_SECONDS = 5.0
 LONGEST_COMMAND = 1 << 16
+LONGEST_SOCKET_PATH = 100
+
+EXIT_USAGE, EXIT_CONNECT, EXIT_PERMISSION = 2, 4, 5
+"""Exit codes of a run that could not start."""
 
 Answer = dict[str, Any]
 Commands = Mapping[str, Callable[[Answer], Answer]]

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from kproxy.captures.errors import CaptureError
-from kproxy.faults.parsing import parse
 from kproxy.runs.launcher import RelayProcess
 from kproxy.runs.registry import ask
 from kproxy.runs.settings import Settings, upstream
@@ -44,6 +43,8 @@ class Proxy:
         """Adds a rule; returns its name. Raises RuleError, or ValueError if the name is taken."""
         answer = ask(self._process.run_dir, "faults", op="add", rule=text)
         if "error" in answer:
+            from kproxy.faults.parsing import parse
+
             parse(text)  # raises the same error with its places
             raise ValueError(answer["error"])
         return str(answer["added"])

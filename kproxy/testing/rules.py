@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from typing import Self
 
-from kproxy.decoders.filters.values import quote
 from kproxy.testing.proxy import Proxy
 
 WAIT_SECONDS = 10.0
@@ -176,6 +175,8 @@ def _trigger(trigger: str, per: str) -> str:
 
 def match_text(api: str, where: str, fields: dict[str, Value]) -> str:
     """The text of a filter for an API, with further conditions."""
+    from kproxy.decoders.filters.values import quote
+
     conditions = [f"api == {quote(api)}"]
     conditions += [f"{NAMES.get(name, name)} == {quote(str(value))}" for name, value in fields.items()]
     return " and ".join([*conditions, *([f"({where})"] if where else [])])
