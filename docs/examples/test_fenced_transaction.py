@@ -6,9 +6,7 @@ import pytest
 
 def test_a_fenced_producer_stops(kproxy):
     fenced = kproxy.on("EndTxn", txn="payments").first().error("PRODUCER_FENCED", applied=False)
-    producer = confluent_kafka.Producer(
-        {"bootstrap.servers": kproxy.bootstrap_servers, "transactional.id": "payments"}
-    )
+    producer = confluent_kafka.Producer({"bootstrap.servers": kproxy.bootstrap_servers, "transactional.id": "payments"})
     producer.init_transactions(20)
     producer.begin_transaction()
     producer.produce("fenced", b"one")

@@ -10,7 +10,7 @@ def test_librdkafka_asks_for_the_new_leader(kproxy):
     stale = kproxy.on("Produce", topic="stale").first().error("NOT_LEADER_OR_FOLLOWER", applied=False)
     producer = confluent_kafka.Producer({"bootstrap.servers": kproxy.bootstrap_servers})
     errors = []
-    producer.produce("stale", b"one", on_delivery=lambda error, message: errors.append(error))
+    producer.produce("stale", b"one", on_delivery=lambda error, _: errors.append(error))
     assert producer.flush(20) == 0
     assert errors == [None]
     assert stale.hits == 1

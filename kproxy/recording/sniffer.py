@@ -31,8 +31,9 @@ from kproxy.captures.sniffing import WAITING_MS, Device, NotPermittedError, Snif
 from kproxy.recording.opening import Opened, open_recording
 from kproxy.recording.sinks import Batch
 from kproxy.recording.writing import Writer, resumed
-from kproxy.relay.process import EXIT_PERMISSION, EXIT_USAGE, FailedError, no_control
+from kproxy.relay.process import FailedError, no_control
 from kproxy.runs import registry, scratch
+from kproxy.runs.registry import EXIT_PERMISSION, EXIT_USAGE
 from kproxy.runs.settings import Settings
 
 WAIT_SECONDS = 0.1

@@ -26,4 +26,3 @@ def keep(kproxy: Kproxy, test: str, folder: Path) -> str:
     beside.write_text("".join(f"{json.dumps(one)}\n" for one in found), encoding="utf-8")
     lines = [f"capture: {capture}  (kproxy replay shows it)", f"findings: {beside}", *findings_text(found)]
     return "\n".join(lines)
-

@@ -161,7 +161,7 @@ class Match:
         return self.act(f"hold {what}")
 
     def disconnect(self, how: str = "before") -> Fault:
-        """The connection ends "before" the request is forwarded, "after" the broker has answered, or as "mid 20 rst"."""
+        """The connection ends "before" the request is forwarded, "after" the broker's answer, or as "mid 20 rst"."""
         return self.act(f"disconnect {how}")
 
     def set(self, path: str, value: str) -> Fault:

@@ -17,7 +17,8 @@ from kproxy.captures.sniffing import SniffError
 from kproxy.decoders.exchange import Exchange
 from kproxy.recording import sniffer
 from kproxy.recording.sniffer import Sniffer
-from kproxy.relay.process import EXIT_USAGE, FailedError
+from kproxy.relay.process import FailedError
+from kproxy.runs.registry import EXIT_USAGE
 from kproxy.runs.settings import Settings
 from tests.kproxy.core.frames import request, response
 

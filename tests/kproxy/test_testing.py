@@ -191,7 +191,9 @@ def test_skipped(kproxy):
     result.assert_outcomes(passed=2, failed=1, errors=1, skipped=1)
     captures = sorted(kept.glob("*.pcapng"))
     assert [capture.name.partition(".py_")[2] for capture in captures] == ["test_it_a_b.pcapng", "test_never.pcapng"]
-    result.stdout.fnmatch_lines(["*- Captured kproxy call -*", f"capture: {captures[0]}*", "findings: *.findings.jsonl"])
+    result.stdout.fnmatch_lines(
+        ["*- Captured kproxy call -*", f"capture: {captures[0]}*", "findings: *.findings.jsonl"]
+    )
     result.stdout.fnmatch_lines(["*- Captured kproxy teardown -*", f"capture: {captures[1]}*"])
     for capture in captures:
         reader = read(capture)
@@ -232,6 +234,17 @@ def test_it(kproxy, n, worker_id):
     workers, addresses = zip(*(note.name.split("-") for note in notes.iterdir()), strict=True)
     assert sorted(workers) == ["gw0", "gw1"]
     assert len(set(addresses)) == 2
+
+
+def test_the_first_test_of_the_documentation_fails_and_then_passes(inner: Inner) -> None:
+    text = (ROOT / "docs/testing.md").read_text(encoding="utf-8")
+    first = text.partition("```python\n")[2].partition("```")[0]
+    assert '"retries": 0' in first
+    result = inner.run(first)
+    result.assert_outcomes(failed=1)
+    (shown,) = (line.strip() for line in text.splitlines() if line.startswith("    E "))
+    result.stdout.fnmatch_lines([shown.replace("[", "[[]"), "*- Captured kproxy call -*"])
+    inner.run(first.replace('"retries": 0', '"enable.idempotence": True')).assert_outcomes(passed=1)
 
 
 def entry_points() -> dict[str, str]:
