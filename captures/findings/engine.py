@@ -98,8 +98,13 @@ class Cell:
         self._engine.wake(self, time)
 
     def rest(self) -> None:
-        self.alarm = _NEVER
+        self.drop()
         self._engine.rest(self._analysis, self.key)
+
+    def drop(self) -> None:
+        """Let go of the analyzer, which refers to this cell: collections that would free both are rare."""
+        self.alarm = _NEVER
+        self.analyzer = IDLE
 
     def report(
         self,
@@ -146,13 +151,17 @@ class Route(NamedTuple):
 class Resting:
     """Takes the place of every cell whose analyzer needs no further facts."""
 
-    __slots__ = ("alarm", "analyzer")
+    __slots__ = ("analyzer",)
 
     def __init__(self) -> None:
-        self.alarm = _NEVER
-        self.analyzer = Analyzer()
+        self.analyzer = IDLE
+
+    def drop(self) -> None:
+        """Has no analyzer to let go of."""
 
 
+IDLE: Final = Analyzer()
+"""Does nothing; takes the place of every analyzer that was dropped."""
 RESTING: Final = Resting()
 
 
@@ -394,8 +403,8 @@ class Engine:
         """Drop the cells of a key."""
         for place, cell in enumerate(row):
             if cell is not None:
-                cell.alarm = _NEVER
                 cell.analyzer.close()
+                cell.drop()
                 self._count(keyed.analyses[place], -1)
 
 
