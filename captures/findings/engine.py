@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from kproxy.captures.findings.analyzer import Analysis, Analyzer, Key
-from kproxy.captures.findings.facts import Closed, Exchange, Fact, Member, PartitionIO, Trouble
+from kproxy.captures.findings.facts import Closed, End, Exchange, Fact, Member, PartitionIO, Trouble
 from kproxy.captures.findings.model import (
     Actor,
     Confidence,
@@ -40,6 +40,7 @@ LEARNT: Final = frozenset({Closed, Trouble})
 """The kinds of facts from which `Views` learns."""
 SORTED: Final = LEARNT | {PartitionIO, Member}
 """The kinds of facts whose sort (see `_sorts`) depends on more than their type, in addition to Exchange."""
+NONE: Final[frozenset[int]] = frozenset()
 _NEVER: Final = 1 << 63
 
 
@@ -47,16 +48,16 @@ class Views:
     """Answers analyzers' questions about connections: whether one ended, and whether the capture has all of it."""
 
     def __init__(self) -> None:
-        self._closed: dict[int, Closed] = {}
+        self._closed: dict[int, End] = {}
         self._damaged: dict[int, None] = {}
 
     def learn(self, fact: Fact) -> None:
         if isinstance(fact, Closed) and fact.at.connection:
-            _keep(self._closed, fact.at.connection, fact)
+            _keep(self._closed, fact.at.connection, fact.end)
         elif isinstance(fact, Trouble) and fact.code in DAMAGE:
             _keep(self._damaged, fact.at.connection, None)
 
-    def closed(self, connection: int) -> Closed | None:
+    def closed(self, connection: int) -> End | None:
         return self._closed.get(connection)
 
     def whole(self, connection: int) -> bool:
@@ -85,7 +86,7 @@ class Cell:
     def now(self) -> int:
         return self._engine.now
 
-    def closed(self, connection: int) -> Closed | None:
+    def closed(self, connection: int) -> End | None:
         return self._engine.views.closed(connection)
 
     def whole(self, connection: int) -> bool:
@@ -141,7 +142,10 @@ class Cell:
 
 
 class Route(NamedTuple):
-    """An analysis to which facts of a sort go: its place among those with the same kind of key, and its errors."""
+    """An analysis to which facts of a sort go, and its place among those with the same kind of key.
+
+    Facts of this sort make an analyzer for a new key only with one of `errors`; None: all of them do.
+    """
 
     place: int
     analysis: Analysis
@@ -205,10 +209,12 @@ class Engine:
         taken: dict[Hashable, list[tuple[Key, Route]]] = {}
         for analysis in analyses:
             keyed = self._keyed[analysis.key]
-            route = Route(len(keyed.analyses), analysis, analysis.errors)
+            place = len(keyed.analyses)
             keyed.analyses.append(analysis)
-            for sort in _sorts(analysis):
-                taken.setdefault(sort, []).append((analysis.key, route))
+            for kind in analysis.facts:
+                errors = analysis.errors if analysis.begins is None or kind in analysis.begins else NONE
+                for sort in _sorts(analysis, kind):
+                    taken.setdefault(sort, []).append((analysis.key, Route(place, analysis, errors)))
         self._plans: dict[Hashable, Plan] = {sort: self._plan(routes) for sort, routes in taken.items()}
         """By the sort of a fact (see `_sorts`), where it goes."""
         self._busy = {
@@ -408,20 +414,19 @@ class Engine:
                 self._count(keyed.analyses[place], -1)
 
 
-def _sorts(analysis: Analysis) -> Iterator[Any]:
-    """The sorts of facts that an analysis takes: mostly their type.
+def _sorts(analysis: Analysis, kind: type[Fact]) -> Iterator[Any]:
+    """The sorts of facts of one kind that an analysis takes: mostly their type.
 
     An Exchange is sorted by its status, a PartitionIO by its API, a Member by whether it repeats a heartbeat.
     """
-    for kind in analysis.facts:
-        if kind is Exchange:
-            yield from Status if analysis.status is None else (analysis.status,)
-        elif kind is PartitionIO:
-            api = analysis.partition_api
-            yield from ((kind, one) for one in (DATA if api is None else (api,)))
-        elif kind is Member:
-            yield kind, False
-            if analysis.every_heartbeat:
-                yield kind, True
-        else:
-            yield kind
+    if kind is Exchange:
+        yield from Status if analysis.status is None else (analysis.status,)
+    elif kind is PartitionIO:
+        api = analysis.partition_api
+        yield from ((kind, one) for one in (DATA if api is None else (api,)))
+    elif kind is Member:
+        yield kind, False
+        if analysis.every_heartbeat:
+            yield kind, True
+    else:
+        yield kind

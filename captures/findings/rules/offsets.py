@@ -303,6 +303,11 @@ class Positions(Analyzer):
         )  # fmt: skip
 
 
+Firsts: TypeAlias = tuple[facts.At | None, facts.At | None]
+"""A client's first request for offsets in ZooKeeper (version 0), and its first one for offsets in Kafka."""
+NEITHER: Final[Firsts] = (None, None)
+
+
 class Storage(Analyzer):
     """For one group, finds clients that commit offsets to ZooKeeper and fetch them from Kafka, or the reverse."""
 
@@ -310,27 +315,30 @@ class Storage(Analyzer):
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._committed: dict[str, dict[bool, facts.At]] = {}
-        """For each client its first commit in ZooKeeper (False: version 0) and in Kafka (True)."""
-        self._fetched: dict[str, dict[bool, facts.At]] = {}
+        self._committed: dict[str, Firsts] = {}
+        """For each client its first commits."""
+        self._fetched: dict[str, Firsts] = {}
 
     def feed(self, fact: facts.Commit | facts.Committed) -> None:
         if fact.error or fact.at.version < 0:
             return
         kept = self._committed if isinstance(fact, facts.Commit) else self._fetched
         client, in_kafka = fact.at.client, fact.at.version > 0
-        if client not in kept:
-            remember(kept, client, {}, CLIENTS)
-        first = kept[client].setdefault(in_kafka, fact.at)
-        if isinstance(fact, facts.Commit) and fact.at.exchange != first.exchange:
+        firsts = kept.get(client, NEITHER)
+        first = firsts[in_kafka]
+        if first is None:
+            remember(kept, client, (firsts[0], fact.at) if in_kafka else (fact.at, firsts[1]), CLIENTS)
+        elif isinstance(fact, facts.Commit) and fact.at.exchange != first.exchange:
             self._judge(fact.group, client)
 
     def _judge(self, group: str, client: str) -> None:
-        committed, fetched = self._committed.get(client, {}), self._fetched.get(client, {})
-        if len(committed) != 1 or len(fetched) != 1 or committed.keys() == fetched.keys():
-            return
-        ((in_kafka, commit),) = committed.items()
-        ((_, fetch),) = fetched.items()
+        match self._committed.get(client, NEITHER), self._fetched.get(client, NEITHER):
+            case (None, facts.At() as commit), (facts.At() as fetch, None):
+                in_kafka = True
+            case (facts.At() as commit, None), (None, facts.At() as fetch):
+                in_kafka = False
+            case _:
+                return
         to, source = ("Kafka", "ZooKeeper") if in_kafka else ("ZooKeeper", "Kafka")
         self._context.report(
             SPLIT,
