@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from heapq import heappop, heappush
-from itertools import count
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from kproxy.captures.findings.analyzer import Analysis, Analyzer, Key
@@ -182,6 +181,9 @@ class Keyed:
         self.rows: OrderedDict[Hashable, list[Cell | Resting | None]] = OrderedDict()
         """The cells of each key. With more than `half` keys, they are in the order of their latest facts."""
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {"kind": self.kind, "half": self.half, "rows": self.rows}
+
 
 Plan: TypeAlias = tuple[tuple[Keyed, Callable[[Any], Hashable], tuple[Route, ...]], ...]
 """Where facts of one sort go: for each kind of key, the function that takes the key from a fact, and the analyses."""
@@ -194,9 +196,6 @@ class Engine:
         self, analyses: Iterable[Analysis], rules: Mapping[str, Rule], limits: Mapping[str, float] | None = None
     ) -> None:
         """`limits` maps "rule.name" to the values that replace the defaults of thresholds."""
-        self.rules = rules
-        self.limits = {f"{rule.id}.{one.name}": one.default for rule in rules.values() for one in rule.thresholds}
-        self.limits |= limits or {}
         self.views = Views()
         self.now = 0
         self.evicted: dict[str, int] = {}
@@ -206,7 +205,32 @@ class Engine:
         self._keyed = {kind: Keyed(kind) for kind in Key}
         self._connections = self._keyed[Key.CONNECTION]
         """The cells of connections, which are dropped when their connection ends."""
+        self._beats: dict[int, tuple[str, str, int | None]] = {}
+        """By connection whose latest fact Member is a heartbeat without error: (group, member, generation)."""
+        self._findings: dict[tuple[str, Scope, Hashable], Finding] = {}
+        self._touched: dict[str, Finding] = {}
+        self._alarms: list[tuple[int, int, Cell]] = []
+        self._turn = 0
+        """Number of alarms so far, which orders those of one time."""
+        self.prepare(analyses, rules, limits)
+        self._busy = {
+            api: sum(
+                route.errors is None for _, _, routes in self._plans.get((PartitionIO, api), ()) for route in routes
+            )
+            for api in DATA
+        }
+        """By API of PartitionIO, its number of takers: analyses without `errors`, and cells of all other analyses."""
+
+    def prepare(
+        self, analyses: Iterable[Analysis], rules: Mapping[str, Rule], limits: Mapping[str, float] | None = None
+    ) -> None:
+        """Set what does not depend on facts; a stored state lacks it."""
+        self.rules = rules
+        self.limits = {f"{rule.id}.{one.name}": one.default for rule in rules.values() for one in rule.thresholds}
+        self.limits |= limits or {}
         taken: dict[Hashable, list[tuple[Key, Route]]] = {}
+        for keyed in self._keyed.values():
+            keyed.analyses = []
         for analysis in analyses:
             keyed = self._keyed[analysis.key]
             place = len(keyed.analyses)
@@ -217,19 +241,9 @@ class Engine:
                     taken.setdefault(sort, []).append((analysis.key, Route(place, analysis, errors)))
         self._plans: dict[Hashable, Plan] = {sort: self._plan(routes) for sort, routes in taken.items()}
         """By the sort of a fact (see `_sorts`), where it goes."""
-        self._busy = {
-            api: sum(
-                route.errors is None for _, _, routes in self._plans.get((PartitionIO, api), ()) for route in routes
-            )
-            for api in DATA
-        }
-        """By API of PartitionIO, its number of takers: analyses without `errors`, and cells of all other analyses."""
-        self._beats: dict[int, tuple[str, str, int | None]] = {}
-        """By connection whose latest fact Member is a heartbeat without error: (group, member, generation)."""
-        self._findings: dict[tuple[str, Scope, Hashable], Finding] = {}
-        self._touched: dict[str, Finding] = {}
-        self._alarms: list[tuple[int, int, Cell]] = []
-        self._turn = count()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in {"rules", "limits", "_plans"}}
 
     def _plan(self, routes: list[tuple[Key, Route]]) -> Plan:
         return tuple(
@@ -382,7 +396,8 @@ class Engine:
         time = max(time, self.now + 1)
         if time < cell.alarm:
             cell.alarm = time
-            heappush(self._alarms, (time, next(self._turn), cell))
+            self._turn += 1
+            heappush(self._alarms, (time, self._turn, cell))
 
     def _ring(self) -> None:
         while self._alarms and self._alarms[0][0] <= self.now:
