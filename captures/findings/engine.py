@@ -39,6 +39,9 @@ LEARNT: Final = frozenset({Closed, Trouble})
 """The kinds of facts from which `Views` learns."""
 SORTED: Final = LEARNT | {PartitionIO, Member}
 """The kinds of facts whose sort (see `_sorts`) depends on more than their type, in addition to Exchange."""
+HEARTBEAT: Final = "heartbeat"
+WHATS: Final = ("join", "sync", HEARTBEAT, "leave", "commit")
+"""The values of `Member.what`."""
 NONE: Final[frozenset[int]] = frozenset()
 _NEVER: Final = 1 << 63
 
@@ -236,8 +239,8 @@ class Engine:
             place = len(keyed.analyses)
             keyed.analyses.append(analysis)
             for kind in analysis.facts:
-                errors = analysis.errors if analysis.begins is None or kind in analysis.begins else NONE
                 for sort in _sorts(analysis, kind):
+                    errors = analysis.errors if _begins(analysis, kind, sort) else NONE
                     taken.setdefault(sort, []).append((analysis.key, Route(place, analysis, errors)))
         self._plans: dict[Hashable, Plan] = {sort: self._plan(routes) for sort, routes in taken.items()}
         """By the sort of a fact (see `_sorts`), where it goes."""
@@ -302,7 +305,7 @@ class Engine:
         if kind is PartitionIO:
             return kind, fact.at.key
         if kind is Member:
-            return kind, self._is_repeated(fact)
+            return kind, fact.what, self._is_repeated(fact)
         self.views.learn(fact)
         if kind is Closed:
             self._beats.pop(fact.at.connection, None)
@@ -326,7 +329,7 @@ class Engine:
         """Whether a heartbeat has the same content as the latest fact Member of its connection."""
         number, beat = fact.at.connection, (fact.group, fact.member, fact.generation)
         before = self._beats.get(number)
-        if fact.what != "heartbeat" or fact.error or not fact.answered:
+        if fact.what != HEARTBEAT or fact.error or not fact.answered:
             if before is not None:
                 del self._beats[number]
             return False
@@ -432,7 +435,8 @@ class Engine:
 def _sorts(analysis: Analysis, kind: type[Fact]) -> Iterator[Any]:
     """The sorts of facts of one kind that an analysis takes: mostly their type.
 
-    An Exchange is sorted by its status, a PartitionIO by its API, a Member by whether it repeats a heartbeat.
+    An Exchange is sorted by its status, a PartitionIO by its API, a Member by what it is and whether it repeats a
+    heartbeat.
     """
     if kind is Exchange:
         yield from Status if analysis.status is None else (analysis.status,)
@@ -440,8 +444,14 @@ def _sorts(analysis: Analysis, kind: type[Fact]) -> Iterator[Any]:
         api = analysis.partition_api
         yield from ((kind, one) for one in (DATA if api is None else (api,)))
     elif kind is Member:
-        yield kind, False
+        yield from ((kind, what, False) for what in WHATS)
         if analysis.every_heartbeat:
-            yield kind, True
+            yield kind, HEARTBEAT, True
     else:
         yield kind
+
+
+def _begins(analysis: Analysis, kind: type[Fact], sort: Any) -> bool:
+    """Whether facts of a sort make an analyzer for a new key."""
+    begins = analysis.begins
+    return begins is None or kind in begins or (kind is Member and sort[1] in begins)

@@ -258,6 +258,6 @@ class StaticClash(Analyzer):
 _FACTS: Final = (facts.Member,)
 ANALYSES = (
     Analysis(frozenset({POLL_GAP}), Key.GROUP, _FACTS, PollGap, every_heartbeat=False),
-    Analysis(frozenset({VANISHED}), Key.GROUP, _FACTS, Vanished),
+    Analysis(frozenset({VANISHED}), Key.GROUP, _FACTS, Vanished, begins=frozenset({"join"})),
     Analysis(frozenset({CLASH}), Key.GROUP, _FACTS, StaticClash, every_heartbeat=False),
 )

@@ -204,7 +204,7 @@ ANALYSES = (
         Key.GROUP,
         (facts.Redelivered, facts.Released, facts.Member),
         Poison,
-        begins=(facts.Redelivered, facts.Released),
+        begins=frozenset({facts.Redelivered, facts.Released}),
     ),
     Analysis(frozenset({STATUS}), Key.GROUP, (facts.StreamsStatus,), StreamsStatus),
 )
