@@ -79,8 +79,8 @@ class At:
 class Error(Action):
     """An answer with an error code: if `applied`, the broker's answer with the code put in, else one instead of it.
 
-    `at` selects elements of the answer; without it, all of them get the code. `applied` is None if the rule does not say,
-    which only APIs that read allow.
+    `at` selects elements of the answer; without it, all of them get the code. `applied` is None if the rule does not
+    say, which only APIs that read allow.
     """
 
     verb: ClassVar[str] = "error"
