@@ -39,7 +39,9 @@ NEEDED = (
     "kafka.offset", "kafka.error", "kafka.session_timeout", "kafka.rebalance_timeout",
 )  # fmt: skip
 """What the rules of groups and offsets ask of each message, as far as tshark has a field for it."""
-HEARTBEAT, OFFSET_COMMIT = 12, 8
+HEARTBEAT, OFFSET_COMMIT, API_VERSIONS = 12, 8, 18
+OFFERED = dict.fromkeys(range(19), 3)
+"""The newest version of each API that the brokers of the recordings offer, by API key."""
 
 
 def median(runs: list[Run]) -> Run:
@@ -72,7 +74,9 @@ def offline(place: Path, megabytes: int) -> None:
 
 
 class Frames:
-    """Frames of consumers' heartbeats and commits, and their answers, made once and changed in place of ids."""
+    """Frames of consumers and their answers, made once and changed in place of ids: each client asks for versions once,
+    then sends heartbeats and commits.
+    """
 
     def __init__(self) -> None:
         known = definitions()
@@ -83,10 +87,12 @@ class Frames:
             "retentionTimeMs": -1, "topics": [{"name": "orders", "partitions": [partition]}],
         }  # fmt: skip
         answered = {"topics": [{"name": "orders", "partitions": [{"partitionIndex": 0, "errorCode": 0}]}]}
+        versions = [{"apiKey": key, "minVersion": 0, "maxVersion": newest} for key, newest in OFFERED.items()]
         self._made = []
         for key, version, asked, answer in (
             (HEARTBEAT, 1, beat, {"throttleTimeMs": 0, "errorCode": 0}),
             (OFFSET_COMMIT, 2, commit, answered),
+            (API_VERSIONS, 2, {}, {"errorCode": 0, "apiKeys": versions, "throttleTimeMs": 0}),
         ):
             request, response = known.request(key, version), known.response(key, version)
             assert request is not None
@@ -94,9 +100,9 @@ class Frames:
             head = struct.pack(">hhih", key, version, 0, 12) + b"client-00000"
             self._made.append((head + write(request, version, asked), bytes(4) + write(response, version, answer)))
 
-    def exchange(self, number: int, client: int) -> tuple[bytes, bytes]:
-        """Request and response number `number`: each tenth is a commit."""
-        request, response = self._made[(number // 7) % 10 == 0]
+    def exchange(self, number: int, client: int, *, first: bool) -> tuple[bytes, bytes]:
+        """Request and response number `number`: the first of a client asks for versions, each tenth is a commit."""
+        request, response = self._made[2 if first else (number // 7) % 10 == 0]
         correlation = struct.pack(">i", number & 0x7FFFFFFF)
         request = request[:4] + correlation + request[8:]
         request = request.replace(b"client-00000", b"client-%05d" % client)
@@ -124,7 +130,7 @@ def recorded(path: Path, exchanges: int, clients: int) -> None:
                     if not turn:
                         out.writelines(up.packet(now, b"", 0, SYN))
                         out.writelines(down.packet(now, b"", up.sequence, SYN | ACK))
-                    asked, answered = frames.exchange(number, client)
+                    asked, answered = frames.exchange(number, client, first=not turn)
                     out.write(asked.join(up.packet(now, asked, down.sequence)))
                     out.write(answered.join(down.packet(now + 50_000, answered, up.sequence)))
             for up, down in flows.values():

@@ -7,7 +7,7 @@ from enum import Enum
 from operator import attrgetter
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from kproxy.captures.findings.facts import At, Closed, Fact
+from kproxy.captures.findings.facts import At, End, Fact
 from kproxy.captures.findings.model import Actor, Confidence, Evidence, Finding, Impact, Number, Scope, Severity
 from kproxy.decoders.exchange import Status
 from kproxy.decoders.schema import store
@@ -100,7 +100,7 @@ class Context(Protocol):
     def rest(self) -> None:
         """Nothing more about this key matters: drop the analyzer, which is fed no further fact."""
 
-    def closed(self, connection: int) -> Closed | None:
+    def closed(self, connection: int) -> End | None:
         """How and when a connection ended; None if it is open or ended long ago."""
 
     def whole(self, connection: int) -> bool:
@@ -128,8 +128,9 @@ class Analyzer:
 class Analysis(NamedTuple):
     """A kind of analyzer: the rules that it reports, the kind of its key, and the types of facts that it takes.
 
-    Four fields save work on ordinary traffic. `errors`: an analyzer exists only for keys that had a fact with one of
-    these errors. `partition_api`: of PartitionIO, the analyzer takes only the facts of this API (Produce or Fetch).
+    Five fields save work on ordinary traffic. `errors`: an analyzer exists only for keys that had a fact with one of
+    these errors. `begins`: it exists only for keys that had a fact of one of these types, or a Member fact whose `what`
+    is among them. `partition_api`: of PartitionIO, the analyzer takes only the facts of this API (Produce or Fetch).
     `status`: of Exchange, it takes only the facts with this status. `every_heartbeat`: whether it also takes a Member
     fact of a heartbeat that succeeded and repeats the previous Member fact of its connection; such a fact only shows
     that the member is alive.
@@ -140,6 +141,7 @@ class Analysis(NamedTuple):
     facts: tuple[type[Fact], ...]
     new: Callable[[Context], Analyzer]
     errors: frozenset[int] | None = None
+    begins: frozenset[type[Fact] | str] | None = None
     partition_api: int | None = None
     status: Status | None = None
     every_heartbeat: bool = True

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from heapq import heappop, heappush
-from itertools import count
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from kproxy.captures.findings.analyzer import Analysis, Analyzer, Key
-from kproxy.captures.findings.facts import Closed, Exchange, Fact, Member, PartitionIO, Trouble
+from kproxy.captures.findings.facts import Closed, End, Exchange, Fact, Member, PartitionIO, Trouble
 from kproxy.captures.findings.model import (
     Actor,
     Confidence,
@@ -40,6 +39,10 @@ LEARNT: Final = frozenset({Closed, Trouble})
 """The kinds of facts from which `Views` learns."""
 SORTED: Final = LEARNT | {PartitionIO, Member}
 """The kinds of facts whose sort (see `_sorts`) depends on more than their type, in addition to Exchange."""
+HEARTBEAT: Final = "heartbeat"
+WHATS: Final = ("join", "sync", HEARTBEAT, "leave", "commit")
+"""The values of `Member.what`."""
+NONE: Final[frozenset[int]] = frozenset()
 _NEVER: Final = 1 << 63
 
 
@@ -47,16 +50,16 @@ class Views:
     """Answers analyzers' questions about connections: whether one ended, and whether the capture has all of it."""
 
     def __init__(self) -> None:
-        self._closed: dict[int, Closed] = {}
+        self._closed: dict[int, End] = {}
         self._damaged: dict[int, None] = {}
 
     def learn(self, fact: Fact) -> None:
         if isinstance(fact, Closed) and fact.at.connection:
-            _keep(self._closed, fact.at.connection, fact)
+            _keep(self._closed, fact.at.connection, fact.end)
         elif isinstance(fact, Trouble) and fact.code in DAMAGE:
             _keep(self._damaged, fact.at.connection, None)
 
-    def closed(self, connection: int) -> Closed | None:
+    def closed(self, connection: int) -> End | None:
         return self._closed.get(connection)
 
     def whole(self, connection: int) -> bool:
@@ -85,7 +88,7 @@ class Cell:
     def now(self) -> int:
         return self._engine.now
 
-    def closed(self, connection: int) -> Closed | None:
+    def closed(self, connection: int) -> End | None:
         return self._engine.views.closed(connection)
 
     def whole(self, connection: int) -> bool:
@@ -98,8 +101,13 @@ class Cell:
         self._engine.wake(self, time)
 
     def rest(self) -> None:
-        self.alarm = _NEVER
+        self.drop()
         self._engine.rest(self._analysis, self.key)
+
+    def drop(self) -> None:
+        """Let go of the analyzer, which refers to this cell: collections that would free both are rare."""
+        self.alarm = _NEVER
+        self.analyzer = IDLE
 
     def report(
         self,
@@ -136,7 +144,10 @@ class Cell:
 
 
 class Route(NamedTuple):
-    """An analysis to which facts of a sort go: its place among those with the same kind of key, and its errors."""
+    """An analysis to which facts of a sort go, and its place among those with the same kind of key.
+
+    Facts of this sort make an analyzer for a new key only with one of `errors`; None: all of them do.
+    """
 
     place: int
     analysis: Analysis
@@ -146,13 +157,17 @@ class Route(NamedTuple):
 class Resting:
     """Takes the place of every cell whose analyzer needs no further facts."""
 
-    __slots__ = ("alarm", "analyzer")
+    __slots__ = ("analyzer",)
 
     def __init__(self) -> None:
-        self.alarm = _NEVER
-        self.analyzer = Analyzer()
+        self.analyzer = IDLE
+
+    def drop(self) -> None:
+        """Has no analyzer to let go of."""
 
 
+IDLE: Final = Analyzer()
+"""Does nothing; takes the place of every analyzer that was dropped."""
 RESTING: Final = Resting()
 
 
@@ -169,6 +184,9 @@ class Keyed:
         self.rows: OrderedDict[Hashable, list[Cell | Resting | None]] = OrderedDict()
         """The cells of each key. With more than `half` keys, they are in the order of their latest facts."""
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {"kind": self.kind, "half": self.half, "rows": self.rows}
+
 
 Plan: TypeAlias = tuple[tuple[Keyed, Callable[[Any], Hashable], tuple[Route, ...]], ...]
 """Where facts of one sort go: for each kind of key, the function that takes the key from a fact, and the analyses."""
@@ -181,9 +199,6 @@ class Engine:
         self, analyses: Iterable[Analysis], rules: Mapping[str, Rule], limits: Mapping[str, float] | None = None
     ) -> None:
         """`limits` maps "rule.name" to the values that replace the defaults of thresholds."""
-        self.rules = rules
-        self.limits = {f"{rule.id}.{one.name}": one.default for rule in rules.values() for one in rule.thresholds}
-        self.limits |= limits or {}
         self.views = Views()
         self.now = 0
         self.evicted: dict[str, int] = {}
@@ -193,15 +208,14 @@ class Engine:
         self._keyed = {kind: Keyed(kind) for kind in Key}
         self._connections = self._keyed[Key.CONNECTION]
         """The cells of connections, which are dropped when their connection ends."""
-        taken: dict[Hashable, list[tuple[Key, Route]]] = {}
-        for analysis in analyses:
-            keyed = self._keyed[analysis.key]
-            route = Route(len(keyed.analyses), analysis, analysis.errors)
-            keyed.analyses.append(analysis)
-            for sort in _sorts(analysis):
-                taken.setdefault(sort, []).append((analysis.key, route))
-        self._plans: dict[Hashable, Plan] = {sort: self._plan(routes) for sort, routes in taken.items()}
-        """By the sort of a fact (see `_sorts`), where it goes."""
+        self._beats: dict[int, tuple[str, str, int | None]] = {}
+        """By connection whose latest fact Member is a heartbeat without error: (group, member, generation)."""
+        self._findings: dict[tuple[str, Scope, Hashable], Finding] = {}
+        self._touched: dict[str, Finding] = {}
+        self._alarms: list[tuple[int, int, Cell]] = []
+        self._turn = 0
+        """Number of alarms so far, which orders those of one time."""
+        self.prepare(analyses, rules, limits)
         self._busy = {
             api: sum(
                 route.errors is None for _, _, routes in self._plans.get((PartitionIO, api), ()) for route in routes
@@ -209,12 +223,30 @@ class Engine:
             for api in DATA
         }
         """By API of PartitionIO, its number of takers: analyses without `errors`, and cells of all other analyses."""
-        self._beats: dict[int, tuple[str, str, int | None]] = {}
-        """By connection whose latest fact Member is a heartbeat without error: (group, member, generation)."""
-        self._findings: dict[tuple[str, Scope, Hashable], Finding] = {}
-        self._touched: dict[str, Finding] = {}
-        self._alarms: list[tuple[int, int, Cell]] = []
-        self._turn = count()
+
+    def prepare(
+        self, analyses: Iterable[Analysis], rules: Mapping[str, Rule], limits: Mapping[str, float] | None = None
+    ) -> None:
+        """Set what does not depend on facts; a stored state lacks it."""
+        self.rules = rules
+        self.limits = {f"{rule.id}.{one.name}": one.default for rule in rules.values() for one in rule.thresholds}
+        self.limits |= limits or {}
+        taken: dict[Hashable, list[tuple[Key, Route]]] = {}
+        for keyed in self._keyed.values():
+            keyed.analyses = []
+        for analysis in analyses:
+            keyed = self._keyed[analysis.key]
+            place = len(keyed.analyses)
+            keyed.analyses.append(analysis)
+            for kind in analysis.facts:
+                for sort in _sorts(analysis, kind):
+                    errors = analysis.errors if _begins(analysis, kind, sort) else NONE
+                    taken.setdefault(sort, []).append((analysis.key, Route(place, analysis, errors)))
+        self._plans: dict[Hashable, Plan] = {sort: self._plan(routes) for sort, routes in taken.items()}
+        """By the sort of a fact (see `_sorts`), where it goes."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in {"rules", "limits", "_plans"}}
 
     def _plan(self, routes: list[tuple[Key, Route]]) -> Plan:
         return tuple(
@@ -273,7 +305,7 @@ class Engine:
         if kind is PartitionIO:
             return kind, fact.at.key
         if kind is Member:
-            return kind, self._is_repeated(fact)
+            return kind, fact.what, self._is_repeated(fact)
         self.views.learn(fact)
         if kind is Closed:
             self._beats.pop(fact.at.connection, None)
@@ -297,7 +329,7 @@ class Engine:
         """Whether a heartbeat has the same content as the latest fact Member of its connection."""
         number, beat = fact.at.connection, (fact.group, fact.member, fact.generation)
         before = self._beats.get(number)
-        if fact.what != "heartbeat" or fact.error or not fact.answered:
+        if fact.what != HEARTBEAT or fact.error or not fact.answered:
             if before is not None:
                 del self._beats[number]
             return False
@@ -367,7 +399,8 @@ class Engine:
         time = max(time, self.now + 1)
         if time < cell.alarm:
             cell.alarm = time
-            heappush(self._alarms, (time, next(self._turn), cell))
+            self._turn += 1
+            heappush(self._alarms, (time, self._turn, cell))
 
     def _ring(self) -> None:
         while self._alarms and self._alarms[0][0] <= self.now:
@@ -394,25 +427,31 @@ class Engine:
         """Drop the cells of a key."""
         for place, cell in enumerate(row):
             if cell is not None:
-                cell.alarm = _NEVER
                 cell.analyzer.close()
+                cell.drop()
                 self._count(keyed.analyses[place], -1)
 
 
-def _sorts(analysis: Analysis) -> Iterator[Any]:
-    """The sorts of facts that an analysis takes: mostly their type.
+def _sorts(analysis: Analysis, kind: type[Fact]) -> Iterator[Any]:
+    """The sorts of facts of one kind that an analysis takes: mostly their type.
 
-    An Exchange is sorted by its status, a PartitionIO by its API, a Member by whether it repeats a heartbeat.
+    An Exchange is sorted by its status, a PartitionIO by its API, a Member by what it is and whether it repeats a
+    heartbeat.
     """
-    for kind in analysis.facts:
-        if kind is Exchange:
-            yield from Status if analysis.status is None else (analysis.status,)
-        elif kind is PartitionIO:
-            api = analysis.partition_api
-            yield from ((kind, one) for one in (DATA if api is None else (api,)))
-        elif kind is Member:
-            yield kind, False
-            if analysis.every_heartbeat:
-                yield kind, True
-        else:
-            yield kind
+    if kind is Exchange:
+        yield from Status if analysis.status is None else (analysis.status,)
+    elif kind is PartitionIO:
+        api = analysis.partition_api
+        yield from ((kind, one) for one in (DATA if api is None else (api,)))
+    elif kind is Member:
+        yield from ((kind, what, False) for what in WHATS)
+        if analysis.every_heartbeat:
+            yield kind, HEARTBEAT, True
+    else:
+        yield kind
+
+
+def _begins(analysis: Analysis, kind: type[Fact], sort: Any) -> bool:
+    """Whether facts of a sort make an analyzer for a new key."""
+    begins = analysis.begins
+    return begins is None or kind in begins or (kind is Member and sort[1] in begins)

@@ -84,6 +84,21 @@ class Closed(NamedTuple):
         """Whether client or broker closed the connection; if not, the capture ended before the connection did."""
         return self.how in {"FIN", "RST"}
 
+    @property
+    def end(self) -> End:
+        return End(self.at.time, self.began, self.opened, self.by_peers, self.closer, self.left)
+
+
+class End(NamedTuple):
+    """What is remembered of a connection's end (see `Closed`); `time` is that of the fact."""
+
+    time: int
+    began: int
+    opened: bool
+    by_peers: bool
+    closer: str | None
+    left: int | None
+
 
 class Trouble(NamedTuple):
     """A problem of bytes: code as in exchange JSON, side that sent the bytes ("client", "broker"), number of bytes."""

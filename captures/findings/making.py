@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kproxy.captures.bodies import Bodies
 from kproxy.captures.findings import (
@@ -107,9 +107,23 @@ class FactMaker:
 
         `is_idle` returns, for an API key, whether facts PartitionIO without error are unwanted at present.
         """
+        self._health = health or Health()
+        self._log = MetadataLog()
+        self._idle = False
+        """Whether facts PartitionIO of Produce without error are unwanted at present."""
+        self._sampler = Sampler()
+        self._knowledge = Knowledge()
+        self._open: dict[int, Seen] = {}
+        """Open connections by number."""
+        self.prepare(source, definitions, wanted, is_idle)
+
+    def prepare(
+        self, source: Source, definitions: Definitions, wanted: Iterable[type[Fact]], is_idle: Callable[[int], bool]
+    ) -> None:
+        """Set what does not depend on the traffic; a stored state lacks it."""
         self._source = source
         self._definitions = definitions
-        self._health = health or Health()
+        self._is_idle = is_idle
         self._wanted = frozenset(wanted)
         if getattr(source, "decrypted", False):
             self._wanted -= {facts.Secret}
@@ -120,20 +134,16 @@ class FactMaker:
                 if one.makes & self._wanted:
                     read = one.read if one.makes <= self._wanted else partial(_some, one.read, self._wanted)
                     self._readers[key] = (*self._readers.get(key, ()), read)
-        self._log = MetadataLog()
-        self._is_idle = is_idle
-        self._idle = False
-        """Whether facts PartitionIO of Produce without error are unwanted at present."""
-        self._sampler = Sampler() if MAKES & self._wanted else None
-        if self._sampler is not None:
+        self._samples = bool(MAKES & self._wanted)
+        if self._samples:
             for key in DATA:
                 self._readers.setdefault(key, ())
         self._decoded = TEACHING | self._readers.keys()
         """APIs whose bodies are decoded."""
-        self._knowledge = Knowledge()
         self._beginnings = facts.Beginning in self._wanted
-        self._open: dict[int, Seen] = {}
-        """Open connections by number."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("_health", "_log", "_idle", "_sampler", "_knowledge", "_open")}
 
     def make(self, items: Iterable[Item], closings: Iterable[Closing] = ()) -> list[Fact]:
         """The facts of a reader's batch: of its items, in their order, and of the connections that ended in it.
@@ -180,7 +190,7 @@ class FactMaker:
 
     def finish(self) -> list[Fact]:
         """The facts that wait for the end of the capture."""
-        return [] if self._sampler is None else self._of_wanted(self._sampler.finish())
+        return self._of_wanted(self._sampler.finish()) if self._samples else []
 
     def _of_wanted(self, made: Iterable[Fact]) -> list[Fact]:
         return [fact for fact in made if type(fact) in self._wanted]
@@ -202,7 +212,7 @@ class FactMaker:
             out.append(facts.Trouble(_at(item.connection, time), item.code, side, item.offset, item.size, item.message))
         else:
             self._exchange(item, time, out)
-        if self._sampler is not None and time >= self._sampler.due:
+        if self._samples and time >= self._sampler.due:
             out += self._of_wanted(self._sampler.facts(time))
 
     def _exchange(self, item: Exchange, time: int, out: list[Fact]) -> None:
@@ -295,7 +305,7 @@ class FactMaker:
             for part in parts:
                 if part.error:
                     self._idle = False  # somebody may want what follows, and will say so only after this batch
-            if self._sampler is not None and key in DATA:
+            if self._samples and key in DATA:
                 self._sampler.take(said)
         return not bodies.problems and not bodies.cut
 

@@ -33,6 +33,11 @@ class Findings:
         self.engine = Engine(ANALYSES, RULES, limits)
         self._maker = FactMaker(source, definitions, self.engine.wanted, health, self.engine.is_idle)
 
+    def resume(self, source: Source, definitions: Definitions) -> None:
+        """Continue from a stored state, which lacks what does not depend on the traffic. Limits are the defaults."""
+        self.engine.prepare(ANALYSES, RULES)
+        self._maker.prepare(source, definitions, self.engine.wanted, self.engine.is_idle)
+
     def add(self, items: Iterable[Item], closings: Iterable[Closing] = ()) -> None:
         """The next batch of a reader, and `Reader.closings`. Never raises on bad bytes."""
         self.engine.feed_all(self._maker.make(items, closings))

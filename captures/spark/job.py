@@ -28,7 +28,7 @@ from kproxy.captures.spark.read.closing import Closer, Counting, Numbers
 from kproxy.captures.spark.read.digest import DIGEST, Digest
 from kproxy.captures.spark.read.facts import Facts, LearnedFact, changing
 from kproxy.captures.spark.read.flows import COUNTED, FINAL, ITEMS, SORTED, Options, items
-from kproxy.captures.spark.read.folding import FOUND, folded
+from kproxy.captures.spark.read.folding import FOUND, Fold, folded
 from kproxy.captures.spark.read.packing import PARCELS
 from kproxy.captures.spark.session.workers import Stage, mapped
 from kproxy.captures.spark.write import parts
@@ -144,19 +144,20 @@ def make(
     at_hand = {CAPTURES.name: [arrow.batch(CAPTURES, list(order.captures()))]}
     rows = [parts.unclosed(in_order, lambda: Closer(options, facts, numbers, order, addressed))]
     if options.findings:
-        held.append(kept(_found(made, options, order.capture, decrypted=there.decrypted)))
+        held.append(_found(made, options, order.capture, decrypted=there.decrypted))
         rows.append(parts.findings(held[-1]))
     return Tables(names, rows, at_hand, order, whole, held, replace(order.health, lost=digest.lost))
 
 
 def _found(drafted: DataFrame, options: Options, capture: str, *, decrypted: bool) -> DataFrame:
-    """The findings (captures.spark.read.folding.FOUND), which one task makes of what all flows tell, sorted on disk."""
+    """The findings (captures.spark.read.folding.FOUND) of a whole reading."""
+    return in_one_task(drafted, lambda rows: folded(rows, Fold(options, decrypted=decrypted), capture))
 
-    def stage(batches: Iterable[Any]) -> Iterator[Any]:
-        yield from folded(batches, options, capture, decrypted=decrypted)
 
+def in_one_task(drafted: DataFrame, fold: Stage) -> DataFrame:
+    """The result of `fold`, a batch of FOUND, of what all flows tell; one task does it, and sorts the rows on disk."""
     rows = drafted.where(f.col("event").isNotNull()).select(*events.COLUMNS)
-    return mapped(rows.repartition(1).sortWithinPartitions(*events.ORDER), stage, FOUND)
+    return kept(mapped(rows.repartition(1).sortWithinPartitions(*events.ORDER), fold, FOUND))
 
 
 def _for_executors(spark: SparkSession, given: Sequence[Path | str]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kproxy.captures.ports import Ports
+from kproxy.captures.spark.follow import finding_states
 from kproxy.captures.spark.follow.carry import NUMBERED_AS, Carry
 from kproxy.captures.spark.follow.flow_states import carried, state_rows
 from kproxy.captures.spark.plan.order import Order
@@ -20,7 +21,7 @@ from kproxy.captures.spark.read.addressed import Addressed
 from kproxy.captures.spark.read.closing import CLOSED, Closer, Counting, Numbers
 from kproxy.captures.spark.read.facts import Facts, learned_facts
 from kproxy.captures.spark.read.flows import FINAL, ITEMS, MADE, SORTED, Options, items
-from kproxy.captures.spark.read.folding import folded
+from kproxy.captures.spark.read.folding import Fold, folded
 from kproxy.captures.spark.read.packing import PARCELS
 from kproxy.captures.tables import arrow
 from kproxy.captures.tables.schema import CAPTURES, FINDINGS, TABLES
@@ -54,9 +55,7 @@ def of_plan(planned: Plan, options: Options, *, size: int = SPLIT_SIZE) -> dict[
     made = list(items(shuffled(sent, PARCELS, BY_FLOW), options, order, addressed))
     found = _tables(_closed(_items(made), options, Carry(), order, addressed), options)
     if options.findings:
-        rows = (each.filter(pc.is_valid(each.column("event"))).select(events.COLUMNS) for each in made)
-        in_order = shuffled(rows, pa.schema([ITEMS.field(name) for name in events.COLUMNS]), events.ORDER)
-        (batch,) = folded(in_order, options, planned.capture, decrypted=planned.decrypted)
+        batch = _folded(made, Fold(options, decrypted=planned.decrypted), planned.capture)
         found[FINDINGS.name] = unfolded(pa.chunked_array([batch.column(FINDINGS.name)]), FINDINGS.name)
     return found | _captures(order, options)
 
@@ -88,19 +87,27 @@ def _is_item(rows: Any) -> Any:
 class Batch:
     """The result of a batch of a stream.
 
-    `final` are final rows by table, `open` rows that are valid until the next batch; `carry` and `states` (by flow_id)
-    are the state for the next batch.
+    `final` are final rows by table, `open` rows that are valid until the next batch; `carry`, `states` (by flow_id) and
+    `findings` (if that table is wanted) are the state for the next batch.
     """
 
     final: dict[str, Any]
     open: dict[str, Any]
     carry: Carry
     states: dict[int, bytes]
+    findings: bytes | None = None
 
 
-def batch(sent: Iterable[Any], order: Order, options: Options, carry: Carry, states: Mapping[int, bytes]) -> Batch:
-    """Make one batch of a stream from its parcels, which have payload, their order, and the `carry` and `states` of the
-    batch before.
+def batch(
+    sent: Iterable[Any],
+    order: Order,
+    options: Options,
+    carry: Carry,
+    states: Mapping[int, bytes],
+    findings: bytes | None = None,
+) -> Batch:
+    """Make one batch of a stream from its parcels, which have payload, their order, and the `carry`, `states` and
+    `findings` of the batch before.
     """
     order = carry.order(order)
     given = shuffled([*sent, state_rows(states)], PARCELS, BY_FLOW)
@@ -116,12 +123,28 @@ def batch(sent: Iterable[Any], order: Order, options: Options, carry: Carry, sta
     final = pc.equal(closed.column("standing"), FINAL)
     standing_for_good = (each.filter(pc.equal(each.column("standing"), FINAL)) for each in rows)
     facts = (fact for each in standing_for_good for fact in learned_facts(each))
+    open_ = _tables(closed.filter(pc.invert(final)), options) | _captures(order, options)
+    if options.findings:
+        final_rows = [each.filter(pc.equal(each.column("standing"), FINAL)) for each in made]
+        found = _folded(made, finding_states.load(findings, options), order.capture)
+        open_[FINDINGS.name] = unfolded(pa.chunked_array([found.column(FINDINGS.name)]), FINDINGS.name)
+        continued = _folded(final_rows, finding_states.load(findings, options), order.capture, finding_states.dump)
+        findings = continued.column("state")[0].as_py()
     return Batch(
         _tables(closed.filter(final), options),
-        _tables(closed.filter(pc.invert(final)), options) | _captures(order, options),
+        open_,
         carry.after(order, facts, closed.select(NUMBERED_AS).to_pylist()),
         left,
+        findings,
     )
+
+
+def _folded(made: Iterable[Any], fold: Fold, capture: str, leave: Callable[[Fold], bytes] | None = None) -> Any:
+    """The findings (captures.spark.read.folding.FOUND) of what all flows tell."""
+    rows = (each.filter(pc.is_valid(each.column("event"))).select(events.COLUMNS) for each in made)
+    in_order = shuffled(rows, pa.schema([ITEMS.field(name) for name in events.COLUMNS]), events.ORDER)
+    (batch,) = folded(in_order, fold, capture, leave)
+    return batch
 
 
 def _closed(

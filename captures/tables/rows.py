@@ -362,17 +362,14 @@ class Drafter(Sketcher):
         self._capture = capture
         self._where = where
         self._software: dict[int, str] = {}
-        self._resumed: dict[tuple[int, Side, int], Connection] = {}
-        """Frames found by resynchronisation whose exchange is not complete yet.
-
-        Maps (id of the connection object, sender, stream offset) to the connection, which keeps the object alive.
-        """
+        self._resumed: set[tuple[Connection, Side, int]] = set()
+        """Frames found by resynchronisation whose exchange is not complete yet, by sender and stream offset."""
 
     def anomaly(self, item: StreamProblem) -> Row:
         """The row of the table anomalies for a problem that belongs to no exchange."""
         flow = self.flows.of(item.connection)
         if item.code is Code.RESYNC:
-            self._resumed[id(item.connection), item.side, item.offset + item.size] = item.connection
+            self._resumed.add((item.connection, item.side, item.offset + item.size))
         side = "client" if not item.side else "broker"
         return (
             self._capture, item.time, item.code.value, flow.id, flow.epoch, None, side, item.offset, item.size, "",
@@ -439,9 +436,8 @@ class Drafter(Sketcher):
         if not self._resumed:
             return False
         frames = (frame for frame in (exchange.request, exchange.response) if frame is not None)
-        found = self._resumed.keys() & {(id(exchange.connection), one.side, one.stream_offset) for one in frames}
-        for place in found:
-            del self._resumed[place]
+        found = self._resumed & {(exchange.connection, one.side, one.stream_offset) for one in frames}
+        self._resumed -= found
         return bool(found)
 
 

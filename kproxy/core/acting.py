@@ -76,16 +76,16 @@ class ActedConnection(Connection):
         self._asked: dict[int, list[Turn]] = {}
         """The requests that the broker may still answer, by correlation id, oldest first."""
         self._order: dict[int, Turn] = {}
-        """The requests whose answer stands before later ones, in order, by their numbers."""
+        """The requests without an answer so far, by number, in order; later answers wait for these."""
         self._open = 0
         """How many requests are in `_asked`, at most MAX_NOTED."""
         self._count = 0
         self._answers = 0
         """How many of `_order` have an answer of kproxy's own, which waits for earlier responses."""
         self._early: list[Command] = []
-        """Answers whose turn came with the head of the response that is being cut."""
+        """Own answers that are due before the response whose frame is still being cut."""
         self._swapped: list[tuple[list[Command], Wait]] = []
-        """Responses that leave after the next one."""
+        """Responses that are sent after the next one."""
         self._over_now = False
         """Whether an actor has ended the connection."""
         self._up = Cutter(_REQUEST.size, self._request_wanted, self._request_passed, shared)
@@ -106,7 +106,7 @@ class ActedConnection(Connection):
         return min((one for one in times if one is not None), default=None)
 
     def tick(self) -> list[Command]:
-        """Lets go what has waited long enough."""
+        """Send everything whose wait is over."""
         commands = [*self._to_broker.due(), *self._to_client.due()]
         now = self._clock()
         if any(wait.until <= now for _, wait in self._swapped):
@@ -129,7 +129,7 @@ class ActedConnection(Connection):
         return commands
 
     def _request_passes(self, data: bytes) -> bool:
-        """Whether these bytes begin one request that nobody wants; it is noted then. Most reads are of this kind."""
+        """Whether these bytes begin exactly one request that no actor wants, and note it then. Most reads do."""
         size = SIZE + int.from_bytes(data[:SIZE], "big", signed=True)
         if size < max(len(data), SIZE + _REQUEST.size) or len(data) < min(size, _TO_ACKS) or self._over_now:
             return False
@@ -175,13 +175,13 @@ class ActedConnection(Connection):
         return commands
 
     def _another(self, turn: Turn) -> Turn:
-        """The turn of another copy of a request."""
+        """The turn of a further copy of a request."""
         copy = Turn(turn.api_key, turn.api_version, turn.correlation_id, self._parties, turn.replies)
         self._expect(copy)
         return copy
 
     def _expect(self, turn: Turn) -> None:
-        """Notes that a response to this request comes."""
+        """Note that the broker will answer this request."""
         if not turn.replies:
             return
         self._count = turn.number = self._count + 1
@@ -194,7 +194,7 @@ class ActedConnection(Connection):
             self._drop_out(oldest)
 
     def _forget(self, turn: Turn) -> None:
-        """Removes a request that the broker never sees from those that it answers."""
+        """Remove a request that the broker never sees from the expected answers."""
         waiting = self._asked.get(turn.correlation_id, [])
         if turn in waiting:
             waiting.remove(turn)
@@ -203,7 +203,7 @@ class ActedConnection(Connection):
                 del self._asked[turn.correlation_id]
 
     def _drop_out(self, turn: Turn) -> None:
-        """Makes later answers no longer wait for this one."""
+        """Stop later answers from waiting for this one."""
         if self._order.pop(turn.number, None) is not None and turn.answer is not None:
             self._answers -= 1
 
@@ -241,7 +241,7 @@ class ActedConnection(Connection):
         return commands
 
     def _response_passes(self, data: bytes) -> bool:
-        """Whether these bytes begin one response that nobody wants, with nothing that waits to leave before it."""
+        """Whether these bytes begin exactly one response that no actor wants, and nothing waits to be sent before."""
         size = SIZE + int.from_bytes(data[:SIZE], "big", signed=True)
         if size < max(len(data), SIZE + _RESPONSE.size) or len(data) < SIZE + _RESPONSE.size or self._over_now:
             return False
@@ -285,7 +285,7 @@ class ActedConnection(Connection):
         return [record, *self._leave(verdict, b"".join(sent), commands)]
 
     def _answer(self) -> list[Command]:
-        """Sends kproxy's own answers whose turn has come."""
+        """Send kproxy's own answers that no earlier response holds back."""
         commands: list[Command] = []
         while self._answers and self._down.idle and not self._over_now:
             first = next(iter(self._order.values()))
@@ -330,7 +330,7 @@ class ActedConnection(Connection):
         return [command for batch, _ in swapped for command in self._to_client.put(batch)]
 
     def _know(self, verdict: Verdict) -> None:
-        """Lets those who release a wait of this verdict wake this connection."""
+        """Make the release of a wait of this verdict wake this connection."""
         for wait in (verdict.wait, verdict.mute):
             if wait is not None:
                 wait.wake = self._woken

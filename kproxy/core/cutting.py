@@ -67,15 +67,15 @@ class Cutter:
 
     @property
     def between(self) -> bool:
-        """Whether the next byte begins a frame, and it is certain that frames come."""
+        """Whether the next byte begins a frame, and the stream is known to consist of frames."""
         return not (self._waiting or self._passing or self._first or self._opaque)
 
     def begin(self, rest: int) -> None:
-        """Takes note of a frame that passes by itself and of which `rest` bytes are still to come."""
+        """Note that a frame passes of which `rest` bytes are still to come."""
         self._passing = rest
 
     def feed(self, data: bytes) -> Iterator[Piece]:
-        """Takes the next bytes; yields the pieces to send on, made of these bytes and of bytes held earlier."""
+        """Take the next bytes; yields the pieces to send on, made of these bytes and of bytes held earlier."""
         size = len(data)
         if self._opaque or self._passing >= size:
             self._passing = max(0, self._passing - size)

@@ -1,4 +1,4 @@
-"""The frames of one direction on their way out: they leave in order, some of them not before a time."""
+"""Orders the frames of one direction: they are sent in order, some not before a given time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kproxy.core.verdict import Wait
 class Lane:
     """Queues commands behind those that wait; `clock` gives the time in seconds.
 
-    The bytes that wait are bounded by `budget`: where it is used up, all waits end early and a notice names the rule.
+    The bytes that wait are bounded by `budget`: if it is used up, all waits end early and a notice names the rule.
     """
 
     def __init__(self, budget: Budget, clock: Callable[[], float]) -> None:
@@ -26,14 +26,14 @@ class Lane:
 
     @property
     def next(self) -> float | None:
-        """The time at which something may leave; None if nothing waits."""
+        """The time at which the next commands may be sent; None if nothing waits."""
         if not self._queue:
             return None
         wait = self._queue[0][2]
         return 0.0 if wait is None or wait.over else wait.until
 
     def put(self, commands: Sequence[Command], wait: Wait | None = None) -> list[Command]:
-        """Queues commands; returns what may leave now."""
+        """Queue commands; returns those that may be sent now."""
         if not self._queue and wait is None:
             return list(commands)
         size = sum(len(one.data) for one in commands if isinstance(one, ToBroker | ToClient))
@@ -47,7 +47,7 @@ class Lane:
         return self.due()
 
     def due(self) -> list[Command]:
-        """Removes and returns what may leave by now."""
+        """Remove and return the commands that may be sent now."""
         found: list[Command] = []
         while self._queue:
             commands, size, wait = self._queue[0]
@@ -64,7 +64,7 @@ class Lane:
         return found
 
     def end(self) -> list[Command]:
-        """Ends all waits; returns everything."""
+        """End all waits; returns all commands."""
         found: list[Command] = []
         while self._queue:
             commands, size, wait = self._queue.popleft()

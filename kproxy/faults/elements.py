@@ -1,4 +1,4 @@
-"""Elements of bodies: which fields name them, and which of them a condition selects.
+"""Finds the elements of a body (topics, partitions, …) that the conditions of a rule select.
 
 Requests and responses spell the same thing differently (index, partitionIndex, partition); here it has one name.
 """
@@ -22,14 +22,14 @@ _PARTITION_NAMES: Final = frozenset(
     {"partition", "partitions", "partitionindex", "partitionindexes", "partitionid", "index"}
 )
 ALIASES: Final = {"topic": TOPIC, "partition": PARTITION, "group": "groupId", "txn": "transactionalId"}
-"""Names of conditions besides names of fields, with the canonical name that they stand for."""
+"""Short names that conditions may use, and the canonical name of each."""
 
 TopicName = Callable[[bytes], str | None]
 """A function from a topic id (16 bytes) to the topic's name, None if it is not known."""
 
 
 def canonical_name(name: str) -> str:
-    """The one name for what fields of this name mean, where several are in use; else the name itself."""
+    """The canonical name of a field: Kafka's messages name some things differently (index, partitionIndex)."""
     return PARTITION if name.lower() in _PARTITION_NAMES else name
 
 
@@ -39,13 +39,13 @@ def _canonical(name: str, entity: str | None) -> str:
 
 
 def canonical(slot: Slot) -> str:
-    """The one name for what a field means: its entity in Kafka's definitions, or its name."""
+    """The canonical name of a field: its entity type in Kafka's definitions, or its name."""
     return _canonical(slot.name, slot.field.entity)
 
 
 @cache
 def fields_of_elements() -> frozenset[str]:
-    """The names of all fields of elements that a condition may name."""
+    """The names of all fields that a condition may name."""
     found: set[str] = set()
 
     def enter(struct: Struct) -> None:
@@ -66,7 +66,7 @@ def fields_of_elements() -> frozenset[str]:
 
 
 def shown(slot: Slot, value: Any) -> str:
-    """A value as conditions write it."""
+    """The text of a value, as a condition writes it."""
     if slot.type == "uuid":
         return uuid_json(value)
     if isinstance(value, bool):
@@ -75,7 +75,7 @@ def shown(slot: Slot, value: Any) -> str:
 
 
 def left_open(at: Sequence[At], layout: Layout, values: Mapping[str, Any], name_of: TopicName) -> tuple[At, ...] | None:
-    """The conditions that this struct's own fields do not decide; None if one of them does not hold."""
+    """The conditions about fields that this struct lacks; None if the struct violates one of the others."""
     if not at:
         return ()
     remaining = []
@@ -103,7 +103,7 @@ def left_open(at: Sequence[At], layout: Layout, values: Mapping[str, Any], name_
 
 
 def scalar_fits(at: Sequence[At], slot: Slot, value: Any) -> tuple[At, ...] | None:
-    """The conditions that an element which is no struct leaves open; None if one of them does not hold."""
+    """The conditions that are not about this element of a simple type; None if the element violates a condition."""
     remaining = []
     for one in at:
         if ALIASES.get(one.name, one.name) in {canonical(slot), slot.name}:

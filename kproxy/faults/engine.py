@@ -56,7 +56,7 @@ class CannotError(Exception):
 
 @dataclass(slots=True, eq=False)
 class Active:
-    """A rule at work: its counts, what it holds, and whether it is paused."""
+    """The state of a rule: its counts, the frames that it holds, and whether it is paused."""
 
     rule: Rule
     matches: Predicate
@@ -76,7 +76,7 @@ class Active:
 
 @dataclass(slots=True)
 class _Kept:
-    """What rules keep of a request until its response: those that act on it, and those that only it decides."""
+    """What rules remember of a request until its response arrives."""
 
     request: Decoded
     size: int
@@ -118,7 +118,7 @@ class Engine:
     # --- the rules ---------------------------------------------------------------------------------------------------
 
     def add(self, rule: Rule, *, added: bool = False) -> None:
-        """Adds a rule behind the others. Raises ValueError if there is one of this name."""
+        """Append a rule. Raises ValueError if there is one of this name."""
         if rule.name in self._active:
             raise ValueError(f"there is a rule {rule.name} already")
         counter = Counter(rule.trigger, rule.name, self.seed, self._clock)
@@ -126,7 +126,7 @@ class Engine:
         self._sort()
 
     def replace(self, rules: Iterable[Rule]) -> None:
-        """Makes these the rules, besides those that were added; one that is the same as before keeps its counts.
+        """Replace the rules of the command line and of files; rules that did not change keep their counts.
 
         Raises ValueError if two have one name; nothing changes then.
         """
@@ -148,26 +148,26 @@ class Engine:
         self._sort()
 
     def remove(self, name: str) -> None:
-        """Removes a rule; what it holds goes on. Raises LookupError."""
+        """Remove a rule; the frames that it holds are forwarded. Raises LookupError."""
         _let_go(self.get(name))
         del self._active[name]
         self._sort()
 
     def release(self, name: str) -> int:
-        """Lets go what a rule holds now; returns how many frames. Raises LookupError."""
+        """Forward the frames that a rule holds now; returns their number. Raises LookupError."""
         return _let_go(self.get(name))
 
     def reset(self, name: str | None = None) -> None:
-        """Sets the counts of a rule, or of all, to 0. Raises LookupError."""
+        """Set the counts of a rule, or of all rules, to 0. Raises LookupError."""
         for active in self._active.values() if name is None else (self.get(name),):
             active.counter.reset()
 
     def pause(self, name: str, paused: bool = True) -> None:
-        """Makes a rule match nothing, or match again. Raises LookupError."""
+        """Pause a rule, which then matches nothing, or resume it. Raises LookupError."""
         self.get(name).paused = paused
 
     def get(self, name: str) -> Active:
-        """The rule of this name. Raises LookupError."""
+        """The rule with this name. Raises LookupError."""
         if name not in self._active:
             raise LookupError(f"there is no rule {name!r}; there are {', '.join(self._active) or 'none'}")
         return self._active[name]
@@ -202,7 +202,7 @@ class Engine:
             self._warn(f"faults-{where}-{name}-{reason}", text, "")
 
     def offer(self, side: Side, turn: Turn, verdict: Verdict) -> None:
-        """Lets the rules change the verdict on a whole frame. Never raises."""
+        """Let the rules change the verdict on a whole frame. Never raises."""
         try:
             if side is Side.CLIENT:
                 self._request(turn, verdict)
@@ -273,7 +273,7 @@ class Engine:
                 self._do(active, turn, verdict, kept)
 
     def _read(self, turn: Turn, frame: bytes) -> Decoded:
-        """The decoded request; one of a Fetch session with all partitions of the session."""
+        """The decoded request; a Fetch request has all partitions of its fetch session."""
         decoded = decode_request(frame, self._definitions)
         if turn.api_key == api_keys.FETCH and decoded.body is not None and not decoded.problems:
             decoded.body = self._sessions.whole(turn.parties.number, decoded.body)
@@ -286,7 +286,7 @@ class Engine:
             return False
 
     def _fires(self, active: Active, asked: Decoded, turn: Turn) -> bool:
-        """Counts a match; returns whether the rule acts on it."""
+        """Count a match; returns whether the rule's trigger fires."""
         action = active.rule.action
         named = self._split(action, asked)[1] if isinstance(action, Error) and action.at else asked.body
         if named is None and isinstance(action, Error) and not action.applied:
@@ -302,7 +302,7 @@ class Engine:
         return active.counter.fires(keys)
 
     def _do(self, active: Active, turn: Turn, verdict: Verdict, kept: _Kept) -> None:
-        """Carries out a rule's action on a frame; warns and changes nothing where that is impossible."""
+        """Carry out a rule's action on a frame; if that is impossible, warn and leave the frame unchanged."""
         rule = active.rule
         try:
             self._act(active, turn, verdict, kept)
@@ -354,7 +354,7 @@ class Engine:
         verdict.notes.append(note)
 
     def _wait(self, active: Active, verdict: Verdict, wait: Wait) -> None:
-        """Lets a frame wait; of several rules the one that waits longest counts."""
+        """Make a frame wait; if several rules delay it, the longest delay counts."""
         if verdict.wait is None or verdict.wait.until < wait.until:
             verdict.wait = wait
             active.waits = [*(one for one in active.waits if not one.over), wait]
@@ -370,7 +370,7 @@ class Engine:
         return split(action.at, layout(asked.message, asked.version), asked.body, self._learnt.knowledge.topic)
 
     def _refuse(self, active: Active, action: Error, turn: Turn, verdict: Verdict, kept: _Kept) -> None:
-        """Answers instead of the broker: the whole request, or the elements that the rule selects."""
+        """Answer a request, or the elements of it that the rule selects, instead of the broker."""
         rule, asked = active.rule, kept.request
         if asked.body is None or asked.message is None or asked.problems:
             raise CannotError("the request cannot be decoded")
@@ -404,7 +404,7 @@ class Engine:
         self._write(rule, Side.BROKER, turn, verdict, given, new)
 
     def _put_back(self, active: Active, turn: Turn, verdict: Verdict, elements: dict[str, Any]) -> None:
-        """Puts the elements that the broker never saw into its answer, with their error."""
+        """Add to the broker's response the elements that were taken out of the request, with their error."""
         try:
             given = self._given(turn, verdict)
             assert given.body is not None  # noqa: S101 (`_given` has looked)
@@ -453,7 +453,7 @@ class Engine:
     def _write(
         self, rule: Rule, side: Side, turn: Turn, verdict: Verdict, decoded: Decoded, values: dict[str, Any]
     ) -> None:
-        """Puts other values into the verdict's frame. Raises CannotError if they do not read back, and WriteError."""
+        """Write other values into the verdict's frame. Raises CannotError if they do not read back, and WriteError."""
         message, version, old = decoded.message, decoded.version, decoded.body
         if message is None or old is None or verdict.frame is None:
             raise CannotError("it cannot be decoded")

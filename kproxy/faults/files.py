@@ -21,7 +21,7 @@ MOST = 1000
 
 
 def load(texts: Sequence[str], path: Path | None = None, known: Definitions | None = None) -> list[Rule]:
-    """The rules of --fault, in order, then those of a file. Raises FaultsError."""
+    """The rules given by --fault, in order, then those of a file. Raises FaultsError."""
     rules = []
     for number, text in enumerate(texts, 1):
         try:

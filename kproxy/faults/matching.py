@@ -1,4 +1,4 @@
-"""Which frames a rule's match can select, and what is known when it decides."""
+"""Matches frames: which APIs a rule's match can select, and which fields are known when it is evaluated."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ ASKED = frozenset(
         "topics", "groups", "txns", "acks", "fetch_role", "request_size", "correlation_id",
     }
 )  # fmt: skip
-"""Attributes of rows that are known when a request is decided."""
+"""Attributes of rows that are known when the match is evaluated for a request."""
 ANSWERED = frozenset({"error_codes", "retriable", "throttle", "response_size"})
-"""Attributes of rows that only the response tells."""
+"""Attributes of rows that are known once the response has arrived."""
 CARRIED = frozenset(
     {"records", "record_keys", "record_values", "record_headers", "record_offsets", "record_timestamps"}
 )
@@ -32,7 +32,7 @@ CARRIED = frozenset(
 
 
 def unknown_field(expression: Expression) -> Field | None:
-    """A field of the expression that is never known when a frame is decided; None if all are."""
+    """A field of the expression that is never known when frames are matched; None if there is none."""
     for field in expression.fields():
         if field.path is None and not (ASKED | ANSWERED | CARRIED).issuperset(field.attributes):
             return field
@@ -40,7 +40,7 @@ def unknown_field(expression: Expression) -> Field | None:
 
 
 def needs_response(expression: Expression, apis: frozenset[int]) -> bool:
-    """Whether only the response decides the match of requests of these APIs."""
+    """Whether the match needs the response, for requests of these APIs."""
     for field in expression.fields():
         if field.path is not None:
             if field.path.root == "response":
@@ -53,7 +53,7 @@ def needs_response(expression: Expression, apis: frozenset[int]) -> bool:
 
 
 class _OnlyApi:
-    """A row of which nothing but the API is known."""
+    """A row of which only the API is known."""
 
     protocol = "kafka"
 
@@ -79,7 +79,7 @@ def possible_apis(expression: Expression, definitions: Definitions) -> frozenset
 
 
 class FrameRow(ExchangeRow):
-    """What is known of an exchange when one of its frames is decided, as a row for filters."""
+    """A row for filters: what is known of an exchange when one of its frames is matched."""
 
     __slots__ = ("_node",)
 

@@ -73,7 +73,7 @@ def parse(text: str, name: str = "rule", known: Definitions | None = None) -> Ru
 
 
 def from_object(value: Any, name: str = "rule", known: Definitions | None = None) -> Rule:
-    """The rule of an object: {"match": …, "action": …, "trigger": …, "name": …}, or of its text. Raises RuleError."""
+    """The rule that {"match": …, "action": …, "trigger": …, "name": …} describes, or a text. Raises RuleError."""
     if isinstance(value, str):
         return parse(value, name, known)
     if not isinstance(value, Mapping):
@@ -96,7 +96,7 @@ def from_object(value: Any, name: str = "rule", known: Definitions | None = None
 
 
 def _find(text: str, wanted: str, start: int) -> int | None:
-    """Where `wanted` first stands outside of quotes."""
+    """The first position of `wanted` outside quotes."""
     at = start
     while at < len(text):
         if (quoted := _QUOTED.match(text, at)) is not None:
@@ -123,7 +123,7 @@ def _match(text: str, start: int, end: int) -> Expression:
 
 
 def _parts(text: str, start: int) -> Iterable[tuple[int, int]]:
-    """[start, end) of each part between commas that stand outside of quotes and brackets."""
+    """[start, end) of each part; commas outside quotes and brackets separate the parts."""
     depth, at, begun = 0, start, start
     while at < len(text):
         if (quoted := _QUOTED.match(text, at)) is not None:
@@ -219,7 +219,7 @@ class _Words:
         return action
 
     def rest(self) -> tuple[int, int]:
-        """[start, end) of what is left; the words are taken."""
+        """[start, end) of the remaining words, which are taken."""
         start = self.token.start
         self._next = len(self._tokens) - 1
         return start, self.end
@@ -383,7 +383,7 @@ VERBS: Mapping[str, Callable[[_Words], Action]] = {
     "length": _malform("length"),
     "flip": _malform("flip"),
 }
-"""The actions, by the word that they begin with."""
+"""The parsers of actions, by the first word of the action."""
 
 
 def _trigger(text: str, parts: Iterable[tuple[int, int]]) -> Trigger:
@@ -434,7 +434,7 @@ def _key(words: _Words) -> str:
 
 
 def _checked(rule: Rule, text: str, action: tuple[int, int], match: tuple[int, int], known: Definitions) -> Rule:
-    """The rule with what follows from its match. Raises RuleError if its parts do not fit together."""
+    """The rule, completed by what its match implies. Raises RuleError if its parts do not fit together."""
     start = action[0] + len(text[action[0] : action[1]]) - len(text[action[0] : action[1]].lstrip())
     apis = possible_apis(rule.match, known)
     if not apis:

@@ -1,4 +1,7 @@
-"""Which APIs only read, so that a client cannot tell whether the broker has done what it answers with an error."""
+"""Tells APIs that only read from those that change state.
+
+If a request that only reads is answered with an error, it makes no difference whether the broker carried it out.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,14 @@ from typing import Final
 from kproxy.decoders.schema import Definitions
 
 READING: Final = ("Describe", "List", "Get", "Read")
-"""Beginnings of the names of APIs that read."""
+"""Prefixes of the names of APIs that only read."""
 ALSO: Final = frozenset(
     {
         "Fetch", "FetchSnapshot", "Metadata", "OffsetFetch", "FindCoordinator", "ApiVersions", "OffsetForLeaderEpoch",
         "ConsumerGroupDescribe", "ShareGroupDescribe", "StreamsGroupDescribe",
     }
 )  # fmt: skip
-"""Further APIs that read. ShareFetch is not one: it acquires records."""
+"""Further APIs that only read. ShareFetch is not one: it acquires records."""
 
 
 def changes_state(api_key: int, definitions: Definitions) -> bool:

@@ -13,9 +13,9 @@ from kproxy.decoders.schema import errors
 from kproxy.decoders.stream import Side
 
 KINDS = ("always", "nth", "first", "every", "after", "p", "once")
-"""The kinds of triggers; `for` and `per` stand beside them."""
+"""The kinds of triggers; `for` and `per` can be added to each."""
 KEYS = ("client", "partition", "connection")
-"""For what a trigger may count apart: the client id, the topic and partition, the connection."""
+"""The keys for which a trigger may count separately: client id, topic and partition, or connection."""
 
 
 def seconds(value: float) -> str:
@@ -30,10 +30,10 @@ def side_name(side: Side) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """On which of the matching frames a rule acts.
+    """Selects the matching frames on which a rule acts.
 
     `n` is the number of nth, first, every and after; `chance` that of p, from 0 to 1. From its first match on the rule
-    acts for `lasts` seconds (None: for ever). With `per`, one of KEYS, frames are counted apart for each key.
+    acts for `lasts` seconds (None: for ever). With `per` (one of KEYS), frames are counted separately for each key.
     """
 
     kind: str = "always"
@@ -77,10 +77,10 @@ class At:
 
 @dataclass(frozen=True, slots=True)
 class Error(Action):
-    """An answer with an error code: instead of the broker's if not `applied`, else made of the broker's.
+    """An answer with an error code: if `applied`, the broker's answer with the code put in, else one instead of it.
 
-    `at` selects elements of the answer; without it the code stands at every place. `applied` None stands for what the
-    rule leaves open, which only APIs that read allow.
+    `at` selects elements of the answer; without it, all of them get the code. `applied` is None if the rule does not
+    say, which only APIs that read allow.
     """
 
     verb: ClassVar[str] = "error"
@@ -104,7 +104,7 @@ class Error(Action):
 
 @dataclass(frozen=True, slots=True)
 class Sided(Action):
-    """An action on a request or a response, as the rule says."""
+    """An action on a request or on a response; the rule says which."""
 
     on: Side = Side.BROKER
 
@@ -218,7 +218,7 @@ class Correlation(Action):
 
 @dataclass(frozen=True, slots=True)
 class Swap(Action):
-    """The answer leaves after the one that follows it."""
+    """The answer is sent after the next one."""
 
     verb: ClassVar[str] = "swap"
 
@@ -243,9 +243,9 @@ class Malform(Sided):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Acts with `action` on those frames that `match`es selects and whose turn it is by `trigger`.
+    """Carries out `action` on the frames that `match` selects and for which `trigger` fires.
 
-    `apis` are the keys of the APIs whose frames may match; `late` says that only the response decides on the match.
+    `apis` are the keys of the APIs whose frames may match; `late`: the match needs the response.
     """
 
     name: str

@@ -7,7 +7,7 @@ from typing import Any, Final
 MOST: Final = 1000
 """Maximum number of connections whose sessions are kept."""
 MOST_PARTITIONS: Final = 100_000
-"""Maximum number of partitions that are kept of all sessions; those of the oldest are forgotten."""
+"""Maximum number of partitions that are kept of all sessions; the oldest sessions are forgotten first."""
 
 _Partitions = dict[tuple[object, int], tuple[dict[str, Any], dict[str, Any]]]
 """(topic, partition) of a request by topic (or topic id) and partition number."""
@@ -21,7 +21,7 @@ class Sessions:
         self._size = 0
 
     def whole(self, connection: int, body: dict[str, Any]) -> dict[str, Any]:
-        """The body of a Fetch request with all partitions that it asks for; `body` itself outside of a session."""
+        """The body of a Fetch request, completed by the partitions of its session; `body` itself without one."""
         epoch = body.get("sessionEpoch", -1)
         before = self._known.pop(connection, {})
         self._size -= len(before)

@@ -27,7 +27,7 @@ _UNKNOWN = re.compile(
     r"(offset|watermark|timestamp|leaderid|nodeid|brokerid|controllerid|producerid|producerepoch|leaderepoch|^port)$",
     re.IGNORECASE,
 )
-"""Numbers that are -1 where a broker has none to give (its classes write -1 where an error stands)."""
+"""Names of numeric fields that are -1 beside an error code, as brokers write them."""
 _COPIED: Final = frozenset({"int8", "int32", "uuid", "bool"})
 ABOUT_SESSIONS: Final = frozenset({api_keys.FETCH, 78, 79})
 """APIs whose top-level error code is about the session: Fetch, ShareFetch, ShareAcknowledge.
@@ -132,10 +132,10 @@ class _Made:
         self.api_key = api_key
         self.placed = 0
         self.alone = False
-        """Whether the request named nothing, so that the first element that carries a code stands for all."""
+        """Whether the request named no elements; the answer then has one element, which carries the code."""
 
     def _here(self, *, top: bool) -> bool:
-        """Whether the code may stand in this struct."""
+        """Whether this struct gets the code."""
         if not top or self.api_key not in ABOUT_SESSIONS:
             return True
         return _session(self.fault.code) or self.alone
@@ -145,7 +145,7 @@ class _Made:
     ) -> dict[str, Any]:
         """The values of a struct of the answer to `asked`, a struct of `question`.
 
-        `at` are the conditions that are still open.
+        `at` are the conditions that outer structs have not met.
         """
         values: dict[str, Any] = {}
         bound = not at
@@ -200,7 +200,7 @@ class _Made:
     def stamp(
         self, layout: Layout, values: Mapping[str, Any], at: Sequence[At], *, top: bool = False
     ) -> dict[str, Any]:
-        """A struct of a broker's answer with the code in it, where the conditions select it."""
+        """A struct of a broker's answer, with the code in the elements that the conditions select."""
         new = dict(values)
         own = [slot for slot in layout.every() if is_error_code(slot)]
         if not at and own and not top:
@@ -245,7 +245,7 @@ def _plain(slot: Slot, question: Layout | None, asked: Mapping[str, Any], *, top
 
 
 def _copies(slot: Slot, *, top: bool) -> bool:
-    """Whether a field of an answer repeats what the request says."""
+    """Whether a field of an answer repeats a value of the request."""
     if slot.field.default is not None and slot.shape is not Shape.STRING:
         return False
     if slot.shape is Shape.STRING:
@@ -340,7 +340,7 @@ def _shared(inner: Layout, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def merged(layout: Layout, into: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """A broker's answer with the elements of `other` put in; those there for the same thing are replaced."""
+    """A broker's answer with the elements of `other` added; these replace elements about the same thing."""
     new = dict(into)
     for slot in layout.every():
         if slot.shape is not Shape.ARRAY or slot.layout is None or not other.get(slot.name):
@@ -361,11 +361,11 @@ def merged(layout: Layout, into: Mapping[str, Any], other: Mapping[str, Any]) ->
 
 
 def _same(layout: Layout, first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
-    """Whether two elements are the answer for the same thing."""
+    """Whether two elements of answers are about the same thing."""
     named = (slot.name for slot in layout.slots if slot.layout is None and not is_error_code(slot) and _names(slot))
     return all(first.get(name) == second.get(name) for name in named)
 
 
 def _names(slot: Slot) -> bool:
-    """Whether a field says what an element is about."""
+    """Whether a field identifies an element."""
     return slot.field.map_key or slot.field.entity is not None or canonical(slot) == "partition" or slot.type == "uuid"

@@ -1,4 +1,4 @@
-"""Counts the matches of a rule and decides whose turn it is."""
+"""Counts the matches of a rule, and decides on which of them the rule acts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from kproxy.faults.rule import Trigger
 
 MOST_KEYS = 10_000
-"""Largest number of keys of `per` that a rule counts; beyond it, the oldest are forgotten."""
+"""Maximum number of keys of `per` that a rule counts; beyond it, the oldest are forgotten."""
 
 
 class Counter:
@@ -22,7 +22,7 @@ class Counter:
         self.reset()
 
     def reset(self) -> None:
-        """Forgets all matches."""
+        """Forget all matches."""
         self.matches = 0
         self.hits = 0
         self.random = random.Random(f"{self._seed}/{self._name}")  # noqa: S311 (faults, no secrets)
@@ -30,7 +30,7 @@ class Counter:
         self._since: float | None = None
 
     def fires(self, keys: Sequence[object]) -> bool:
-        """Counts a match for each of `keys`; returns whether the rule acts: if it is the turn of one of them."""
+        """Count a match for each of `keys`; returns whether the trigger fires for one of them."""
         trigger = self._trigger
         now = self._clock()
         if self._since is None:

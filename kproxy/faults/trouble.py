@@ -1,4 +1,4 @@
-"""What is wrong with a rule's text, and where."""
+"""The errors about rules: what is wrong, and where in the text."""
 
 from __future__ import annotations
 

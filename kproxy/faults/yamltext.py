@@ -18,7 +18,7 @@ from yaml import MappingNode, Node, ScalarNode, SequenceNode
 
 _TOP = "rules"
 _HINTS = {"mapping values are not allowed here": "a text with a colon before a space needs quotes"}
-"""By the YAML library's words for a mistake, what to do about it."""
+"""Advice for a mistake, by the YAML library's message."""
 
 
 class YamlError(ValueError):

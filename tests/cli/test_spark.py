@@ -48,7 +48,6 @@ def test_it_says_what_it_wrote_and_what_is_wrong(tmp_path: Path) -> None:
         (["a", "--out", "a"], "a", Exit.USAGE),
         (["a", "--out", "o", "--engine", "spark", "-Y", "time > -5s"], "the end of the capture", Exit.USAGE),
         ([".", "--out", "o", "--follow", "-Y", "topic == x"], "filter the tables", Exit.USAGE),
-        ([".", "--out", "o", "--follow", "--tables", "flows,findings"], "findings is not made while", Exit.USAGE),
         ([".", "--out", "o", "--follow", "--keylog", "a"], "--keylog and --follow exclude each other", Exit.USAGE),
         (["a", "--out", "o", "--once"], "--follow", Exit.USAGE),
         (["a", "--out", "o", "--follow"], "a: --follow takes one folder", Exit.USAGE),

@@ -14,12 +14,15 @@ from typing import Any
 
 import pytest
 
+from kproxy.captures.spark import job
 from kproxy.captures.spark.follow.query import STATE, follow
+from kproxy.captures.spark.job import in_one_task
 from kproxy.captures.spark.read.flows import Options
 from kproxy.captures.spark.report import by_spark
 from tests.captures import traffic
 from tests.captures.spark.comparing import Rows, assert_same, exported, written
 from tests.captures.spark.test_carrying import rotated
+from tests.captures.spark.test_damaged import dropped
 from tests.support.require import require
 from tests.support.spark import local_session
 
@@ -29,8 +32,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
 ]
 ROOT = Path(__file__).parents[2]
-TABLES = ("exchanges", "exchange_topics", "flows", "captures", "anomalies")
+TABLES = ("exchanges", "exchange_topics", "flows", "captures", "anomalies", "findings")
 FEW = ("exchanges", "flows", "captures")
+RECIPE = traffic.DATA / "findings" / "group.lag_state.pcap.xz"
 PATIENCE = 280
 """Seconds."""
 
@@ -87,6 +91,27 @@ def test_a_rotation_in_batches(spark: Any, tmp_path: Path) -> None:
     found = by_spark.read(spark, str(out))["exchanges"]
     assert found.count() == spark.read.parquet(str(out / "exchanges")).count() == len(rows(out)["exchanges"])
     assert found.where("capture_date is null or capture_hour is null").count() == 0
+
+
+def test_findings_of_a_capture_with_gaps(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a batch ends in a gap, some batches make findings twice: for the tables, and for the next batch."""
+    folds: list[Any] = []
+
+    def counted(*given: Any) -> Any:
+        folds.append(given)
+        return in_one_task(*given)
+
+    monkeypatch.setattr(job, "in_one_task", counted)
+    folder, out = tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+    rng = random.Random(3)
+    taken = dropped(traffic.packets(RECIPE), rng)
+    paths = rotated(taken, sorted(rng.sample(range(1, len(taken)), 5)), folder)
+    made = took(spark, folder, out, most=1, quiet=0)
+    assert len(made) == len(paths)
+    assert len(folds) > len(paths)
+    assert rows(out)["findings"]
+    assert_same(rows(out), expected(paths))
 
 
 def test_the_newest_file_waits_until_it_is_closed(spark: Any, tmp_path: Path) -> None:

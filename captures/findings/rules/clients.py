@@ -201,11 +201,12 @@ class CommitStorm(Analyzer):
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._members: dict[tuple[str, str], Committing] = {}
+        self._members: dict[str, Committing] = {}
+        """By member id, or by client if it commits without joining."""
 
     def feed(self, fact: facts.Commit) -> None:
         at = fact.at
-        name = fact.member, at.client
+        name = fact.member or at.client
         member = self._members.get(name)
         if member is None:
             member = Committing()
@@ -418,5 +419,12 @@ ANALYSES = (
     Analysis(frozenset({STORM}), Key.GROUP, (facts.Commit,), CommitStorm),
     Analysis(frozenset({WEAK}), Key.CLIENT, (facts.Produced,), WeakAcks),
     Analysis(frozenset({TINY}), Key.CLIENT, (facts.Produced,), TinyBatches),
-    Analysis(frozenset({ID_RETRY, LOST_ID}), Key.GROUP, (facts.Member,), MemberIds, every_heartbeat=False),
+    Analysis(
+        frozenset({ID_RETRY, LOST_ID}),
+        Key.GROUP,
+        (facts.Member,),
+        MemberIds,
+        begins=frozenset({"join"}),
+        every_heartbeat=False,
+    ),
 )

@@ -105,7 +105,7 @@ class WrongProtocol(Analyzer):
         hello = self._tls.pop(fact.at.connection, None)
         if not fact.opened or not fact.by_peers:
             return
-        if hello is not None and fact.broker_bytes <= ALERT and _quick(fact, self._limit):
+        if hello is not None and fact.broker_bytes <= ALERT and _quick(fact.end, self._limit):
             note = "a TLS hello: a broker takes its first bytes for a request of 369 million bytes"
             self._suspect(fact, "TLS", at_evidence(hello.at, "trigger", note))
         elif (what := BEGINNINGS.get(fact.first[:4])) is not None:
@@ -139,9 +139,9 @@ class WrongProtocol(Analyzer):
         )  # fmt: skip
 
 
-def _quick(end: facts.Closed, limit_ms: float) -> bool:
+def _quick(end: facts.End, limit_ms: float) -> bool:
     """Whether client or broker closed a connection soon after its first packet."""
-    return end.by_peers and end.at.time - end.began <= limit_ms * MILLISECOND
+    return end.by_peers and end.time - end.began <= limit_ms * MILLISECOND
 
 
 class Order(Analyzer):

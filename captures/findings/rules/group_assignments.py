@@ -280,7 +280,14 @@ class Upgrade(Analyzer):
 
 
 ANALYSES = (
-    Analysis(frozenset({IDLE}), Key.GROUP, (facts.Assigned, facts.Member), IdleMembers, every_heartbeat=False),
+    Analysis(
+        frozenset({IDLE}),
+        Key.GROUP,
+        (facts.Assigned, facts.Member),
+        IdleMembers,
+        begins=frozenset({facts.Assigned, "join", "sync"}),
+        every_heartbeat=False,
+    ),
     Analysis(
         frozenset({UPGRADE}),
         Key.CLUSTER,

@@ -78,7 +78,7 @@ class PollGap(Analyzer):
         interval, polled = self._interval.get(left.member), self._polled.get(left.member)
         if interval is None or polled is None or joined.asked - left.at.asked < close:
             return
-        if end is not None and end.at.time <= left.at.asked + close:
+        if end is not None and end.time <= left.at.asked + close:
             return
         # The client leaves when the interval is over; unsubscribe() comes at any time.
         patience = interval * MILLISECOND * 95 // 100
@@ -177,7 +177,7 @@ class Vanished(Analyzer):
     def _report(self, name: str, one: _Heard, told: facts.Member) -> None:
         at, group = one.at, told.group
         end = self._context.closed(at.connection)
-        gone = end is not None and end.by_peers and end.at.time <= told.at.time
+        gone = end is not None and end.by_peers and end.time <= told.at.time
         how = "its connection had ended, so it crashed or was killed" if gone else "its connection is open and silent"
         silent = told.at.time - one.time
         self._context.report(
@@ -258,6 +258,6 @@ class StaticClash(Analyzer):
 _FACTS: Final = (facts.Member,)
 ANALYSES = (
     Analysis(frozenset({POLL_GAP}), Key.GROUP, _FACTS, PollGap, every_heartbeat=False),
-    Analysis(frozenset({VANISHED}), Key.GROUP, _FACTS, Vanished),
+    Analysis(frozenset({VANISHED}), Key.GROUP, _FACTS, Vanished, begins=frozenset({"join"})),
     Analysis(frozenset({CLASH}), Key.GROUP, _FACTS, StaticClash, every_heartbeat=False),
 )

@@ -154,8 +154,8 @@ class SlowRejoin(Analyzer):
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._members: dict[str, facts.At] = {}
-        """The members of the last generation, with the latest request of each."""
+        self._members: dict[str, tuple[str, str]] = {}
+        """The members of the last generation: (client id, host) by member id."""
         self._told: dict[str, facts.At] = {}
         """Members that have learned of the rebalance and have not joined since."""
         self._round: list[facts.Member] = []
@@ -174,8 +174,8 @@ class SlowRejoin(Analyzer):
             if len(self._round) < MEMBERS:
                 self._round.append(fact)
             self._context.wake(fact.at.time + SETTLED)
-        elif not fact.error and fact.what != "join":
-            remember(self._members, fact.member, fact.at)
+        elif not fact.error and fact.what != "join" and fact.member not in self._members:
+            remember(self._members, fact.member, (fact.at.client_id, fact.at.peer), MEMBERS)
 
     def tick(self) -> None:
         self._judge()
@@ -192,7 +192,7 @@ class SlowRejoin(Analyzer):
         if waited >= self._context.limit(SLOW, "warn_ms") * MILLISECOND and (longest.generation or 0) > 1:
             self._report(joins, longest)
         self._told.clear()
-        self._members = {one.member: one.at for one in joins[-MEMBERS:]}
+        self._members = {one.member: (one.at.client_id, one.at.peer) for one in joins[-MEMBERS:]}
 
     def _report(self, joins: list[facts.Member], longest: facts.Member) -> None:
         """Report the last member to join, if it was in the previous generation: the others waited for it."""
@@ -202,10 +202,10 @@ class SlowRejoin(Analyzer):
         waiters = [one for one in joins if one.at.latency >= 2 * SECOND and one is not last]
         lost = sum(one.at.latency for one in waiters) / MILLISECOND
         if late:
-            culprit, actor = last.at.client, last.at
+            culprit, actor = last.at.client, (last.at.client_id, last.at.peer)
         elif absent:
             actor = self._members[min(absent)]
-            culprit = f"{actor.client}, which did not come"
+            culprit = f"{facts.client_name(*actor)}, which did not come"
         else:
             culprit, actor = "a member outside the capture", None
         evidence = [
@@ -231,7 +231,7 @@ class SlowRejoin(Analyzer):
             severity=Severity.NOTE if actor is None else Severity.ERROR if much else None,
             confidence=Confidence.PROVEN if late and last.member in self._told
             else Confidence.INFERRED if actor is None else None,
-            actors=() if actor is None else (Actor("culprit", actor.peer, actor.client_id or None),),
+            actors=() if actor is None else (Actor("culprit", actor[1], actor[0] or None),),
         )  # fmt: skip
 
 

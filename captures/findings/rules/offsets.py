@@ -81,33 +81,39 @@ class Start:
         """Whether the client has received records at this offset since it last began."""
 
 
+class Partition:
+    """What is known of a partition that a client reads."""
+
+    __slots__ = ("committed", "lookup", "lost", "place", "position", "start", "uncommitted")
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.position: Position | None = None
+        """The latest fetch offset that succeeded."""
+        self.start: Start | None = None
+        self.committed: tuple[str, int] | None = None
+        """Group and committed offset."""
+        self.lost: OutOfRange | None = None
+        self.uncommitted: Uncommitted | None = None
+        self.lookup: facts.OffsetLookup | None = None
+        """The latest ListOffsets response."""
+
+
+def _lookup(partition: Partition, since: facts.At, offset: int) -> facts.OffsetLookup | None:
+    """The ListOffsets response that gave an offset."""
+    found = partition.lookup
+    return found if found is not None and found.at.time >= since.time and found.offset == offset else None
+
+
 class Positions(Analyzer):
     """For one client, follows positions after a refused offset or a missing commit, and finds stuck positions."""
 
-    __slots__ = (
-        "_amounts",
-        "_committed",
-        "_context",
-        "_lookups",
-        "_lost",
-        "_often",
-        "_read",
-        "_starts",
-        "_uncommitted",
-    )
+    __slots__ = ("_amounts", "_context", "_often", "_partitions")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._often = context.limit(POISON, "fetches")
-        self._read: dict[Place, Position] = {}
-        """By place, the latest fetch offset that succeeded."""
-        self._starts: dict[Place, Start] = {}
-        self._committed: dict[Place, tuple[str, int]] = {}
-        """Group and committed offset."""
-        self._lost: dict[Place, OutOfRange] = {}
-        self._uncommitted: dict[Place, Uncommitted] = {}
-        self._lookups: dict[Place, facts.OffsetLookup] = {}
-        """By place, the latest ListOffsets response."""
+        self._partitions: dict[Place, Partition] = {}
         self._amounts: dict[tuple[str, str], dict[int, int]] = {}
         """By topic and kind of event, number of offsets in each partition."""
 
@@ -118,51 +124,61 @@ class Positions(Analyzer):
         elif fact.error:
             return
         elif isinstance(fact, facts.OffsetLookup):
-            remember(self._lookups, (fact.topic, fact.partition), fact, PLACES)
+            self._partition(fact).lookup = fact
         elif isinstance(fact, facts.Committed) and fact.offset is None:
-            place = fact.topic, fact.partition
-            group, _ = self._committed.get(place, (None, 0))
-            remember(self._uncommitted, place, Uncommitted(fact.at, fact.group, group == fact.group), PLACES)
+            partition = self._partition(fact)
+            group, _ = partition.committed or (None, 0)
+            partition.uncommitted = Uncommitted(fact.at, fact.group, group == fact.group)
         elif fact.offset is not None:
-            place = fact.topic, fact.partition
-            self._uncommitted.pop(place, None)
-            remember(self._committed, place, (fact.group, fact.offset), PLACES)
+            partition = self._partition(fact)
+            partition.uncommitted = None
+            partition.committed = fact.group, fact.offset
             if isinstance(fact, facts.Committed):
-                self._start(place, fact, fact.offset)
-            elif place in self._starts and self._starts[place].offset != fact.offset:
-                del self._starts[place]
+                self._start(partition, fact, fact.offset)
+            elif partition.start is not None and partition.start.offset != fact.offset:
+                partition.start = None
+
+    def _partition(self, fact: Any) -> Partition:
+        """What is known of the partition of a fact."""
+        place = fact.topic, fact.partition
+        partition = self._partitions.get(place)
+        if partition is None:
+            partition = Partition(place)
+            remember(self._partitions, place, partition, PLACES)
+        return partition
 
     def _fetched(self, fact: facts.PartitionIO) -> None:
-        place, offset = (fact.topic, fact.partition), fact.offset
+        partition, offset = self._partition(fact), fact.offset
         if fact.error == OUT_OF_RANGE:
-            known = self._read.get(place)
+            known = partition.position
             position = offset if offset is not None or known is None else known.offset
-            if position is not None and place not in self._lost:
-                held = place in self._read or self._committed.get(place, ("", -1))[1] == position
-                remember(self._lost, place, OutOfRange(fact.at, position, held), PLACES)
+            if position is not None and partition.lost is None:
+                committed = partition.committed
+                held = known is not None or (committed is not None and committed[1] == position)
+                partition.lost = OutOfRange(fact.at, position, held)
         elif not fact.error:
             if offset is not None:
-                if self._lost and place in self._lost:
-                    self._go_on(place, fact, offset)
-                if self._uncommitted and place in self._uncommitted:
-                    self._begin(place, fact, offset)
-            self._note(place, fact, offset)
+                if partition.lost is not None:
+                    self._go_on(partition, partition.lost, fact, offset)
+                if partition.uncommitted is not None:
+                    self._begin(partition, partition.uncommitted, fact, offset)
+            self._note(partition, fact, offset)
 
-    def _note(self, place: Place, fact: facts.PartitionIO, offset: int | None) -> None:
+    def _note(self, partition: Partition, fact: facts.PartitionIO, offset: int | None) -> None:
         """Note the position of a successful fetch; None means that it is unchanged since the last request."""
-        position = self._read.get(place)
+        position = partition.position
         if position is None:
             if offset is None:
                 return
-            position = Position(fact.at, offset)
-            remember(self._read, place, position, PLACES)
+            position = partition.position = Position(fact.at, offset)
         elif (offset is not None and offset != position.offset) or position.connection != fact.at.connection:
             position.move(fact.at, position.offset if offset is None else offset)
         if fact.size:
             position.times += 1
             if position.times >= self._often:
-                self._stay(place, fact, position)
-            if self._starts and (start := self._starts.get(place)) is not None and start.offset == position.offset:
+                self._stay(partition.place, fact, position)
+            start = partition.start
+            if start is not None and start.offset == position.offset:
                 start.read = True
 
     def _stay(self, place: Place, fact: facts.PartitionIO, position: Position) -> None:
@@ -177,11 +193,11 @@ class Positions(Analyzer):
         )
         self._stuck(place, position.offset, what, position.times, lasted, Severity.NOTE, evidence)
 
-    def _start(self, place: Place, fact: facts.Committed, offset: int) -> None:
+    def _start(self, partition: Partition, fact: facts.Committed, offset: int) -> None:
         """Take the offset from which a client begins to read, and compare it with the previous one."""
-        start = self._starts.get(place)
+        place, start = partition.place, partition.start
         if start is None or start.offset != offset or start.group != fact.group:
-            remember(self._starts, place, Start(fact, offset), PLACES)
+            partition.start = Start(fact, offset)
             return
         if not start.read:
             return  # other programs fetch committed offsets too, without reading
@@ -216,17 +232,17 @@ class Positions(Analyzer):
             actors=(Actor("victim", peer, name or None),),
         )  # fmt: skip
 
-    def _go_on(self, place: Place, fact: facts.PartitionIO, offset: int) -> None:
+    def _go_on(self, partition: Partition, lost: OutOfRange, fact: facts.PartitionIO, offset: int) -> None:
         """Report what a client skips or repeats, at its first successful fetch after a refused offset."""
-        lost = self._lost[place]
+        place = partition.place
         old = fact.at.time - lost.at.time > self._context.limit(SKIP, "within_ms") * MILLISECOND
         if old or offset == lost.offset:
-            del self._lost[place]  # only a follower lacked the offset, or the application went elsewhere later
+            partition.lost = None  # only a follower lacked the offset, or the application went elsewhere later
             return
         if fact.at.connection != lost.at.connection:
             return  # another consumer may have the same client id
-        del self._lost[place]
-        lookup = self._lookup(place, lost.at, offset)
+        partition.lost = None
+        lookup = _lookup(partition, lost.at, offset)
         how = "an offset of the application's choice" if lookup is None else RESETS.get(lookup.timestamp or 0, "a time")
         example = f"{place[0]}-{place[1]}: {lost.offset} was out of range, went on at {offset}, {how}"
         evidence = [at_evidence(lost.at, "trigger", f"OFFSET_OUT_OF_RANGE at {lost.offset}")]
@@ -242,10 +258,11 @@ class Positions(Analyzer):
             severity, what = Severity.WARN, "reads again"
         self._report(what, place, amount, example, evidence, severity, fact.at)
 
-    def _begin(self, place: Place, fact: facts.PartitionIO, offset: int) -> None:
+    def _begin(self, partition: Partition, missing: Uncommitted, fact: facts.PartitionIO, offset: int) -> None:
         """Report what a client skips, at its first successful fetch of a partition without a committed offset."""
-        missing = self._uncommitted.pop(place)
-        lookup = self._lookup(place, missing.at, offset)
+        place = partition.place
+        partition.uncommitted = None
+        lookup = _lookup(partition, missing.at, offset)
         if lookup is None or lookup.timestamp != LATEST or fact.log_start is None or offset <= fact.log_start:
             return
         amount = offset - fact.log_start
@@ -261,11 +278,6 @@ class Positions(Analyzer):
         ]
         severity = Severity.WARN if missing.earlier else Severity.NOTE
         self._report("never reads", place, amount, example, evidence, severity, fact.at)
-
-    def _lookup(self, place: Place, since: facts.At, offset: int) -> facts.OffsetLookup | None:
-        """The ListOffsets response that gave an offset."""
-        found = self._lookups.get(place)
-        return found if found is not None and found.at.time >= since.time and found.offset == offset else None
 
     def _report(
         self, what: str, place: Place, amount: int, example: str, evidence: list[Evidence], severity: Severity,
@@ -291,6 +303,11 @@ class Positions(Analyzer):
         )  # fmt: skip
 
 
+Firsts: TypeAlias = tuple[facts.At | None, facts.At | None]
+"""A client's first request for offsets in ZooKeeper (version 0), and its first one for offsets in Kafka."""
+NEITHER: Final[Firsts] = (None, None)
+
+
 class Storage(Analyzer):
     """For one group, finds clients that commit offsets to ZooKeeper and fetch them from Kafka, or the reverse."""
 
@@ -298,27 +315,30 @@ class Storage(Analyzer):
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._committed: dict[str, dict[bool, facts.At]] = {}
-        """For each client its first commit in ZooKeeper (False: version 0) and in Kafka (True)."""
-        self._fetched: dict[str, dict[bool, facts.At]] = {}
+        self._committed: dict[str, Firsts] = {}
+        """For each client its first commits."""
+        self._fetched: dict[str, Firsts] = {}
 
     def feed(self, fact: facts.Commit | facts.Committed) -> None:
         if fact.error or fact.at.version < 0:
             return
         kept = self._committed if isinstance(fact, facts.Commit) else self._fetched
         client, in_kafka = fact.at.client, fact.at.version > 0
-        if client not in kept:
-            remember(kept, client, {}, CLIENTS)
-        first = kept[client].setdefault(in_kafka, fact.at)
-        if isinstance(fact, facts.Commit) and fact.at.exchange != first.exchange:
+        firsts = kept.get(client, NEITHER)
+        first = firsts[in_kafka]
+        if first is None:
+            remember(kept, client, (firsts[0], fact.at) if in_kafka else (fact.at, firsts[1]), CLIENTS)
+        elif isinstance(fact, facts.Commit) and fact.at.exchange != first.exchange:
             self._judge(fact.group, client)
 
     def _judge(self, group: str, client: str) -> None:
-        committed, fetched = self._committed.get(client, {}), self._fetched.get(client, {})
-        if len(committed) != 1 or len(fetched) != 1 or committed.keys() == fetched.keys():
-            return
-        ((in_kafka, commit),) = committed.items()
-        ((_, fetch),) = fetched.items()
+        match self._committed.get(client, NEITHER), self._fetched.get(client, NEITHER):
+            case (None, facts.At() as commit), (facts.At() as fetch, None):
+                in_kafka = True
+            case (facts.At() as commit, None), (None, facts.At() as fetch):
+                in_kafka = False
+            case _:
+                return
         to, source = ("Kafka", "ZooKeeper") if in_kafka else ("ZooKeeper", "Kafka")
         self._context.report(
             SPLIT,

@@ -155,7 +155,7 @@ class Retries(Analyzer):
                 self._context.wake(due)
                 continue
             end = self._context.closed(first.at.connection)
-            left = None if end is None else end.at.time if end.left is None else end.left
+            left = None if end is None else end.time if end.left is None else end.left
             if left is None or left > second.at.asked + CLOSES or first.offset == second.offset:
                 continue
             self._twice(first, second)

@@ -334,7 +334,14 @@ ANALYSES = (
     Analysis(frozenset({TOPIC_MISSING}), Key.CLIENT, (facts.TopicView,), TopicMissing),
     Analysis(frozenset({REJECTED}), Key.TOPIC, (facts.PartitionIO,), Rejected, errors=frozenset(CONTENT_CODES)),
     Analysis(frozenset({COMMIT}), Key.GROUP, (facts.Commit,), CommitRejected),
-    Analysis(frozenset({SETTINGS, ASSIGNORS}), Key.GROUP, (facts.Member,), JoinRefused, every_heartbeat=False),
+    Analysis(
+        frozenset({SETTINGS, ASSIGNORS}),
+        Key.GROUP,
+        (facts.Member,),
+        JoinRefused,
+        errors=frozenset({*SETTING_CODES, *ASSIGNOR_CODES}),
+        every_heartbeat=False,
+    ),
     Analysis(frozenset({SASL}), Key.CLIENT, (facts.Auth,), SaslFailed),
     Analysis(
         frozenset({DENIED}), Key.CLIENT, tuple(RESOURCES), Denied, errors=_TOPIC | _GROUP | _TXN, every_heartbeat=False

@@ -199,6 +199,12 @@ class StreamsStatus(Analyzer):
 
 
 ANALYSES = (
-    Analysis(frozenset({POISON}), Key.GROUP, (facts.Redelivered, facts.Released, facts.Member), Poison),
+    Analysis(
+        frozenset({POISON}),
+        Key.GROUP,
+        (facts.Redelivered, facts.Released, facts.Member),
+        Poison,
+        begins=frozenset({facts.Redelivered, facts.Released}),
+    ),
     Analysis(frozenset({STATUS}), Key.GROUP, (facts.StreamsStatus,), StreamsStatus),
 )

@@ -258,8 +258,8 @@ class Outdated(Analyzer):
     def close(self) -> None:
         if self._first is None or not self._silent:
             return
-        ends = [self._context.closed(one) for one in self._silent]
-        if all(end is not None and end.opened and self._context.whole(end.at.connection) for end in ends):
+        ends = {one: self._context.closed(one) for one in self._silent}
+        if all(end is not None and end.opened and self._context.whole(one) for one, end in ends.items()):
             what = f"works over {counted(len(ends), 'connection')} and never asked for versions"
             self._report(self._first, what, None, Severity.INFO, Confidence.INFERRED)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,14 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from kproxy.captures.spark import job
 from kproxy.captures.spark.follow.carry import NUMBERED_AS, Carry
+from kproxy.captures.spark.follow.finding_states import dump, load
 from kproxy.captures.spark.follow.flow_states import STATE_KIND, carried
 from kproxy.captures.spark.plan.order import Order, Summary
 from kproxy.captures.spark.plan.splits import WIDE, plan
 from kproxy.captures.spark.read.closing import CLOSED, Closer, Numbers
 from kproxy.captures.spark.read.facts import Facts
 from kproxy.captures.spark.read.flows import FINAL, SORTED, Options
+from kproxy.captures.spark.read.folding import Fold, folded
 from kproxy.captures.spark.read.packing import PARCELS, STATE
 from kproxy.captures.spark.session.workers import Stage, mapped
 from kproxy.captures.spark.write import parts
@@ -31,6 +33,7 @@ LOST = "lost_file"
 LATE = "late_file"
 """Values of the column `kind` in the table anomalies for a file that is gone, and for one that arrived too late."""
 GONE = "it was deleted before it was read"
+_STATES = ("flow_id", "state")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +46,13 @@ class File:
 class Batch:
     """What a batch makes: rows, and the state for the next batch (`carry` and the DataFrame `states`).
 
-    `final` are final rows; `open` and `given` are rows that are valid until the next batch, which replaces them.
+    `final` are final rows; `open` and `given` are rows that are valid until the next batch, which replaces them. The
+    rows of the table findings are among `open`, because a finding changes as the capture goes on.
     `given` holds Arrow batches by table. `kept` are the DataFrames that Spark caches.
     """
 
     final: Part
-    open: Part
+    open: Sequence[Part]
     given: Mapping[str, Sequence[Any]]
     carry: Carry
     states: DataFrame
@@ -71,8 +75,8 @@ def make(
 ) -> Batch:
     """Make the batch of these files; `carry` and `states` (columns flow_id, state) are what the batch before it left.
 
-    Missing files are left out and reported. Splits have at most `size` bytes. Raises CaptureError if another file
-    cannot be opened.
+    The row of `states` without a flow_id is the state of findings. Missing files are left out and reported. Splits have
+    at most `size` bytes. Raises CaptureError if another file cannot be opened.
     """
     there = [one for one in files if Path(one.path).exists()]
     gone = [_lost(one, carry.groups + number) for number, one in enumerate(one for one in files if one not in there)]
@@ -99,12 +103,35 @@ def make(
     )
     places = (row.asDict() for row in closed.where("kind != 'problem'").select(*NUMBERED_AS).toLocalIterator())
     after = carry.after(order, for_good, places)
+    left = drafted.where(f.col("kind") == STATE_KIND).select(*_STATES)
     standing = f.col("standing")
+    open_, kept = [parts.items(closed.where(standing != FINAL))], [sent, drafted, closed]
+    if options.findings:
+        found, continued = _found(drafted, options, order.capture, states)
+        open_.append(parts.findings(found))
+        kept += {found, continued}
+        left = left.unionByName(continued.select(f.lit(None).cast("bigint").alias("flow_id"), "state"))
     return Batch(
-        parts.items(closed.where(standing == FINAL)), parts.items(closed.where(standing != FINAL)),
-        _of_files(after, order), after, drafted.where(f.col("kind") == STATE_KIND).select("flow_id", "state"),
-        (sent, drafted, closed),
+        parts.items(closed.where(standing == FINAL)), open_, _of_files(after, order), after, left, kept,
     )  # fmt: skip
+
+
+def _found(drafted: DataFrame, options: Options, capture: str, states: DataFrame | None) -> tuple[DataFrame, DataFrame]:
+    """(findings if the capture ends here, what has the state of findings for the next batch), both of the schema FOUND.
+
+    They are one, unless the end of the capture completes something that has its place among what is complete.
+    """
+    row = None if states is None else states.where("flow_id is null").first()
+    state = None if row is None else bytes(row["state"])
+
+    def fold(leave: Callable[[Fold], bytes] | None) -> Stage:
+        return lambda rows: folded(rows, load(state, options), capture, leave)
+
+    final = f.col("standing") == FINAL
+    if drafted.where(f.col("event").isNotNull() & ~final & (f.col("ended") == 0)).isEmpty():
+        found = job.in_one_task(drafted, fold(dump))
+        return found, found
+    return job.in_one_task(drafted, fold(None)), job.in_one_task(drafted.where(final), fold(dump))
 
 
 def _lost(file: File, group: int) -> Summary:

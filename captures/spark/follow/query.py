@@ -36,7 +36,6 @@ from kproxy.captures.spark.follow.switching import Switch
 from kproxy.captures.spark.plan.splits import SPLIT_SIZE, began
 from kproxy.captures.spark.read.flows import Options
 from kproxy.captures.spark.write.parquet import fill
-from kproxy.captures.tables.schema import FINDINGS
 
 STATE: Final = ".follow"
 QUIET: Final = 60.0
@@ -96,9 +95,6 @@ def follow(
 
 def refuse_undecided(options: Options) -> None:
     """Raise ValueError if the filter or the tables need what is known only at the end of the capture."""
-    if options.findings:
-        text = "while a folder is followed: make it from the same files without --follow, into another folder"
-        raise ValueError(f"the table {FINDINGS.name} is not made {text}")
     if options.undecided:
         text = "the filter needs exchange numbers, or topics or brokers that other connections name"
         raise ValueError(f"{text}; these are not final while a folder is followed: filter the tables instead")
@@ -181,7 +177,7 @@ class _Follower:
         if capture:
             final, open_ = f"{capture}-{number:06}", f"{capture}-open"
             fill([made.final], {}, self._options.tables, self._aside / final, final)
-            fill([made.open], made.given, self._options.tables, self._aside / open_, open_)
+            fill(made.open, made.given, self._options.tables, self._aside / open_, open_)
             names = [*names, final, open_]
             self._step(number, "tables")
         self._switch.put([self._aside / name for name in names], [f"{name}-" for name in names])

@@ -1,11 +1,12 @@
-r"""Converts the state of a flow to bytes and back: JSON of its objects, checked against the objects' classes.
+r"""Converts a state (of a flow, or of findings) to bytes and back: JSON of its objects, checked against their classes.
 
     "kproxy-flow/1\n", BLAKE2b-64 of what is compressed, length of JSON with captured bytes (u32), of the JSON (u32);
     JSON and captured bytes, compressed by zstd
 
 The JSON holds `classes` ([module, name, fields] each), `spans` ([address, length] of the captured bytes) and `objects`.
 An object is a list: its kind or the index of its class, then its values. A value is null, a number, a text, true or
-false, or [n] for object n; so shared objects stay shared, and circles are possible. Object 0 is the flow.
+false, or [n] for object n; so shared objects stay shared, and circles are possible. Object 0 is the
+whole.
 
 Others may write files of states, so reading a state calls nothing that the state names: classes come from the modules
 in MODULES, objects are made without their constructors, functions are those of FUNCTIONS and METHODS.
@@ -20,7 +21,7 @@ import struct
 import types
 import typing
 from array import array
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -40,19 +41,25 @@ _HEAD: Final = struct.Struct(f">{len(NAME)}s8sII")
 MOST: Final = 1 << 30
 """Maximum size in bytes of a state's JSON and captured bytes together."""
 MODULES: Final = (
+    "kproxy.captures.findings.",
     "kproxy.captures.formats.link",
     "kproxy.captures.formats.plain",
+    "kproxy.captures.lag",
+    "kproxy.captures.partitioner",
     "kproxy.captures.ports",
     "kproxy.captures.reader",
     "kproxy.captures.seen",
     "kproxy.captures.spark.read.flows",
+    "kproxy.captures.spark.read.folding",
     "kproxy.captures.tables.flows",
     "kproxy.captures.keys",
     "kproxy.captures.tables.rows",
     "kproxy.captures.tcp.",
+    "kproxy.decoders.batches.batch",
     "kproxy.decoders.conversation.",
     "kproxy.decoders.dialects.",
     "kproxy.decoders.exchange",
+    "kproxy.decoders.knowledge",
     "kproxy.decoders.problems",
     "kproxy.decoders.sasl.",
     "kproxy.decoders.schema.dialect",
@@ -71,9 +78,10 @@ _PLAIN: Final = frozenset({type(None), bool, int, float, str})
 _MISSING: Final = object()
 _LEFT_OUT: Final[Mapping[type, Sequence[str]]] = {Awaited: ("_pattern",)}
 """By class, the fields that a state leaves out because they are computed from the others."""
-_KINDS: Final[Mapping[Any, str]] = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset", deque: "deque"}
+_KINDS: Final[Mapping[Any, str]] = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset"}
+_DICTS: Final[Mapping[Any, str]] = {dict: "dict", OrderedDict: "ordered", Counter: "counter"}
 _EMPTY: Final[Mapping[str, Callable[[], Any]]] = {
-    "list": list, "dict": dict, "ordered": OrderedDict, "set": set, "deque": deque, "array": partial(array, "q"),
+    "list": list, "set": set, "array": partial(array, "q"), **{name: kind for kind, name in _DICTS.items()},
 }  # fmt: skip
 _CYTHON: Final = "__reduce_cython__"
 _FIELDS: Final = "fields in order"
@@ -81,10 +89,10 @@ _FIELDS: Final = "fields in order"
 
 
 class StateError(ValueError):
-    """Bytes are not the state of a flow, or are the state of another version."""
+    """Bytes are no state, or are the state of another version."""
 
     def __init__(self, why: str) -> None:
-        super().__init__(f"the state of a flow {why}: remove the folder .follow with the tables and begin again")
+        super().__init__(f"the state {why}: remove the folder .follow with the tables and begin again")
 
 
 # --- to bytes --------------------------------------------------------------------------------------------------------
@@ -134,8 +142,10 @@ class Writer:
         described = _KINDS.get(kind)
         if described is not None:
             return [described, *self._values(one)]
-        if kind is dict or kind is OrderedDict:
-            return ["dict" if kind is dict else "ordered", *self._values(one), *self._values(one.values())]
+        if (described := _DICTS.get(kind)) is not None:
+            return [described, *self._values(one), *self._values(one.values())]
+        if kind is deque:
+            return ["deque", one.maxlen, *self._values(one)]
         if kind is array:
             return ["array", *one]
         if kind is bytes:
@@ -152,7 +162,7 @@ class Writer:
 
     def _instance(self, one: Any, kind: type) -> list[Any]:
         if not _allowed(kind.__module__):
-            raise TypeError(f"the state of a flow holds {kind.__module__}.{kind.__qualname__}, which it cannot store")
+            raise TypeError(f"the state holds {kind.__module__}.{kind.__qualname__}, which it cannot store")
         self._seen(one)
         if isinstance(one, Enum):
             return [self._class(kind, ()), one.name]
@@ -258,6 +268,8 @@ class Reader:
 
     def _shell(self, kind: Any, first: Any = None) -> Any:
         """An object without its values, _MISSING if an object of this kind cannot exist without them."""
+        if kind == "deque":
+            return deque(maxlen=first)
         if type(kind) is not int:
             return _EMPTY.get(kind, _nothing)()
         found, _ = self._classes[kind]
@@ -278,14 +290,14 @@ class Reader:
             object.__setattr__(made, name, value)
 
     def _fill_kind(self, kind: Any, made: Any, one: list[Any]) -> None:
-        if kind in {"dict", "ordered"}:
+        if kind in _DICTS.values():
             values = self._values(one[1:])
             half = len(values) // 2
-            made.update(zip(values[:half], values[half:], strict=True))
+            made.update(dict(zip(values[:half], values[half:], strict=True)))
         elif kind == "list":
             made[:] = self._values(one[1:])
         elif kind == "deque":
-            made.extend(self._values(one[1:]))
+            made.extend(self._values(one[2:]))
         elif kind == "set":
             made.update(self._values(one[1:]))
         elif kind == "array":

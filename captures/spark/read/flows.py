@@ -432,8 +432,9 @@ class Flow:
 
     def _event(self, kind: str, at: int, then: int, born: int, data: bytes, rank: int, ended: int) -> tuple[Any, ...]:
         """A row of ITEMS of which findings are made (captures.spark.read.events); `then` is the value of `done`."""
+        standing = FINAL if self._begun is None else PRESUMED
         return _row(
-            kind, FINAL, self.number, started=0 if ended else at, done=then, born=born, nth=self._nth, rank=rank,
+            kind, standing, self.number, started=0 if ended else at, done=then, born=born, nth=self._nth, rank=rank,
             ended=ended, event=data,
         )  # fmt: skip
 

@@ -1,16 +1,18 @@
 """Makes the table findings of the rows that stage 2 tells of all flows (captures.spark.read.events), in their order.
 
 One task reads them all: what facts and rules remember extends over connections, so that only the order of a whole
-reading gives the same findings with the same ids. It holds no more than one reading does.
+reading gives the same findings with the same ids. It holds no more than one reading does. For each batch of a stream,
+the task continues from the state that the batch before it left (captures.spark.follow.finding_states).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kproxy.captures.findings.reading import Findings
 from kproxy.captures.findings.rows import finding_rows
@@ -20,8 +22,10 @@ from kproxy.captures.tables import arrow
 from kproxy.captures.tables.schema import FINDINGS
 from kproxy.decoders.exchange import Exchange
 
-FOUND: Final = pa.schema([(FINDINGS.name, pa.list_(pa.struct(list(arrow.schema(FINDINGS)))))])
-"""The result: one row with the list of all rows of the table."""
+FOUND: Final = pa.schema([
+    (FINDINGS.name, pa.list_(pa.struct(list(arrow.schema(FINDINGS))))), ("state", pa.binary()),
+])  # fmt: skip
+"""The result: one row with the list of all rows of the table, and the state for the next batch of a stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +75,32 @@ class Fold:
             self._connections += 1
             self._open[flow, born] = self._connections
 
-    def found(self, capture: str) -> Any:
+    def resume(self, options: Options, *, decrypted: bool) -> None:
+        """Continue from a stored state."""
+        self._findings.resume(Unread(decrypted), options.definitions)
+
+    def found(self, capture: str, state: bytes | None = None) -> Any:
         """The findings of the capture with this id, which ends here: a batch of FOUND."""
-        return pa.record_batch([nested(FINDINGS.name, [list(finding_rows(capture, self._findings.finish()))])], FOUND)
+        rows = nested(FINDINGS.name, [list(finding_rows(capture, self._findings.finish()))])
+        return pa.record_batch([rows, pa.array([state], pa.binary())], FOUND)
 
 
-def folded(batches: Iterable[Any], options: Options, capture: str, *, decrypted: bool) -> Iterator[Any]:
-    """A batch of FOUND from all rows (see `Fold.add`)."""
-    fold = Fold(options, decrypted=decrypted)
+def folded(
+    batches: Iterable[Any], fold: Fold, capture: str, leave: Callable[[Fold], bytes] | None = None
+) -> Iterator[Any]:
+    """A batch of FOUND from all rows (see `Fold.add`).
+
+    `leave` returns the state for the next batch; it is called before the first row that only the capture's end
+    completes.
+    """
+    state = None
     for batch in batches:
-        fold.add(batch)
-    yield fold.found(capture)
+        before = pc.sum(pc.equal(batch.column("ended"), 0)).as_py() or 0
+        fold.add(batch.slice(0, before))
+        if before < len(batch):
+            if leave is not None and state is None:
+                state = leave(fold)
+            fold.add(batch.slice(before))
+    if leave is not None and state is None:
+        state = leave(fold)
+    yield fold.found(capture, state)

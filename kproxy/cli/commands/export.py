@@ -214,6 +214,8 @@ def command(
             refuse_capture(target, read)
             refuse_existing(target)
         if finding is not None or with_findings:
+            from kproxy.captures.findings.reading import by_exchange
+
             found = _findings(source, known, ports, finding)
             if with_findings:
                 view = replace(view, findings=by_exchange(found))

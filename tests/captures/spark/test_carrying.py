@@ -25,6 +25,8 @@ from tests.support.thinned import thinned
 
 DIALECT = "coordinator-draft-2"
 OPTIONS = Options(tuple(TABLES))
+RECIPES = sorted((traffic.DATA / "findings").glob("*.pcap.xz"))
+FOUND = ("exchanges", "findings")
 
 
 def rotated(
@@ -47,14 +49,14 @@ def streamed(
 ) -> list[Rows]:
     """The rows so far after each batch."""
     final: dict[str, list[Mapping[str, Any]]] = {name: [] for name in options.tables}
-    carry, states = Carry(), dict[int, bytes]()
+    carry, states, findings = Carry(), dict[int, bytes](), None
     found: list[Rows] = []
     for paths in batches:
         sent, _, order = local.ordered(plan(paths, size, carry.groups), size, payload=True)
-        made = local.batch(sent, order, options, carry, states)
+        made = local.batch(sent, order, options, carry, states, findings)
         if kept is not None:
             kept.append(made)
-        carry, states = Carry.of(made.carry.json()), made.states
+        carry, states, findings = Carry.of(made.carry.json()), made.states, made.findings
         for name, table in made.final.items():
             final[name] += table.to_pylist()
         found.append({name: counted([*final[name], *made.open[name].to_pylist()]) for name in options.tables})
@@ -71,6 +73,27 @@ def test_after_each_batch_the_rows_are_those_of_an_export(capture: Path, count: 
     paths = rotated(taken, borders, tmp_path)
     for index, rows in enumerate(streamed([[path] for path in paths])):
         assert_same(rows, exported(paths[: index + 1]))
+
+
+@pytest.mark.parametrize("capture", thinned(RECIPES, 6), ids=lambda path: path.name.split(".pcap")[0])
+def test_after_each_batch_the_findings_are_those_of_an_export(capture: Path, tmp_path: Path) -> None:
+    taken = traffic.packets(capture)
+    borders = sorted(random.Random(capture.name).sample(range(1, len(taken)), 4))
+    paths = rotated(taken, borders, tmp_path)
+    for index, rows in enumerate(streamed([[path] for path in paths], options=Options(FOUND))):
+        assert_same(rows, exported(paths[: index + 1], tables=FOUND))
+
+
+def test_a_gap_at_the_end_of_a_batch_leaves_the_findings_right(tmp_path: Path) -> None:
+    """What waits for missing packets is complete if the capture ends, and has its place before what other flows did."""
+    for seed in range(3):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        rng = random.Random(seed)
+        taken = dropped(traffic.packets(RECIPES[0]), rng)
+        paths = rotated(taken, sorted(rng.sample(range(1, len(taken)), 9)), folder)
+        for index, rows in enumerate(streamed([[path] for path in paths], options=Options(FOUND))):
+            assert_same(rows, exported(paths[: index + 1], tables=FOUND))
 
 
 def moved(taken: list[files.Packet], rng: random.Random) -> list[files.Packet]:
