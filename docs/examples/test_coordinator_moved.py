@@ -2,8 +2,6 @@
 
 import confluent_kafka
 
-NOT_COORDINATOR = 16
-
 
 def test_the_commit_goes_to_the_new_coordinator(kproxy):
     producer = confluent_kafka.Producer({"bootstrap.servers": kproxy.bootstrap_servers})
@@ -19,7 +17,7 @@ def test_the_commit_goes_to_the_new_coordinator(kproxy):
     assert committed.offset == 7
     assert moved.hits == 1
     refused, committed = kproxy.exchanges("api == OffsetCommit and request.body.topics[].name == moved")
-    assert refused["error_codes"] == [NOT_COORDINATOR]
-    assert committed["error_codes"] == [0]
+    assert refused["error_codes"] == ["NOT_COORDINATOR"]
+    assert not committed["error_codes"]
     asked = kproxy.exchanges("api == FindCoordinator")
     assert any(refused["exchange"] < one["exchange"] < committed["exchange"] for one in asked)
