@@ -1,6 +1,7 @@
 """The pytest plugin: options, the marker `kproxy`, the fixtures `kproxy_cluster` and `kproxy`, and reports of failures.
 
 pytest imports this module whenever it starts, so everything else of kproxy is imported at first use.
+PYTEST_DONT_REWRITE: there is no assertion in it (see kproxy/__init__.py).
 """
 
 from __future__ import annotations
