@@ -1,4 +1,4 @@
-"""Remembers of which files the tables in a folder are, so that rows are never there twice and never removed in silence.
+"""Remembers from which files the tables in a folder were made, so that no row is written twice or removed in silence.
 
 A reading has one or more files, and its rows are in Parquet files named after the reading. A file beside them,
 `.READING.files.json`, lists the files of the reading by their content, whatever their paths. A new reading that has all

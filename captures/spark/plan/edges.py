@@ -34,7 +34,7 @@ LONGEST_RECORD: Final = 4 << 20
 LONGEST_TIME: Final = 1 << 28
 """Maximum time, in seconds, between a file's first packet and any other.
 
-The bytes four behind a true header look like a header too, except for their time.
+Four bytes after the start of a true header, the bytes look like a header too, except for their time.
 """
 MOST_STEPS: Final = 1 << 17
 """Maximum number of records that are followed to find one edge."""
