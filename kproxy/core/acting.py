@@ -2,11 +2,11 @@
 
 Frames of the APIs that an actor names are held until they are whole and then offered; all other bytes pass at once.
 Bytes go through the actors first and then through `Connection`, so that addresses are rewritten after the actors'
-changes. What makes other bytes of a frame (`Verdict.shapes`) comes last of all.
+changes. `Verdict.shapes`, which may make a frame invalid, are applied last.
 
 Responses leave in the order of their requests, as those of a broker do: an answer that kproxy makes itself waits for
-the responses to earlier requests, and what is delayed delays all behind it. When one side ends its half of the
-connection, nothing waits any longer.
+the responses to earlier requests, and a delayed frame delays all frames after it. When one side ends its half of the
+connection, all waits end.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Actors(Protocol):
 class ActedConnection(Connection):
     """A connection whose frames are offered to actors; `clock` gives the time in seconds.
 
-    It says itself what is recorded (`Record`). `wake`, once set, is called if `tick` should be called at once.
+    Its `Record` commands say what is recorded. `wake`, once set, is called if `tick` should be called at once.
     """
 
     as_it_comes = False
@@ -76,14 +76,14 @@ class ActedConnection(Connection):
         self._asked: dict[int, list[Turn]] = {}
         """The requests that the broker may still answer, by correlation id, oldest first."""
         self._order: dict[int, Turn] = {}
-        """The requests without an answer so far, by number, in order; later answers wait for these."""
+        """The requests whose answer is still to be sent, by number, oldest first; later answers wait for these."""
         self._open = 0
         """How many requests are in `_asked`, at most MAX_NOTED."""
         self._count = 0
         self._answers = 0
         """How many of `_order` have an answer of kproxy's own, which waits for earlier responses."""
         self._early: list[Command] = []
-        """Own answers that are due before the response whose frame is still being cut."""
+        """kproxy's own answers that must be sent before the response whose first bytes have just arrived."""
         self._swapped: list[tuple[list[Command], Wait]] = []
         """Responses that are sent after the next one."""
         self._over_now = False
@@ -158,8 +158,8 @@ class ActedConnection(Connection):
             self._answers += 1
             if self._answers > MAX_NOTED:
                 self._over_now = True
-                text = f"left {MAX_NOTED} answers of rules or actors waiting behind a request without an answer"
-                return [*commands, End("unanswered", f"{text}; the connection is ended")]
+                text = f"left an earlier request unanswered while {MAX_NOTED} answers of rules or actors waited for it"
+                return [*commands, End("unanswered", f"{text}; kproxy ends the connection")]
             return commands + self._answer()
         copies = [turn, *(self._another(turn) for _ in range(verdict.copies - 1))]
         comment = verdict.comment("broker")
@@ -306,7 +306,7 @@ class ActedConnection(Connection):
         return [Record(1, frame, comment), *self._leave(verdict, verdict.frame or b"")]
 
     def _leave(self, verdict: Verdict, data: bytes, others: Sequence[Command] = ()) -> list[Command]:
-        """Commands that send a response to the client as a verdict says; `others` leave with it."""
+        """Commands that send a response to the client as a verdict says; `others` are sent with it."""
         self._know(verdict)
         batch: list[Command] = [*others]
         if verdict.frame is not None and verdict.ending is None:
@@ -348,7 +348,7 @@ class ActedConnection(Connection):
         turn = waiting[0]
         self._forget(turn)
         if turn.number in self._order:
-            # A broker answers in order: what stands before this turn and has no answer by now never gets one.
+            # A broker answers in order: it will never answer an older request that has no answer by now.
             while (first := next(iter(self._order.values()))) is not turn:
                 if first.answer is not None:
                     self._early += self._give(first)
@@ -393,7 +393,7 @@ def _ended(ending: Ending, data: bytes) -> list[Command]:
 
 
 def _records(data: bytes, changed: Sequence[Changed]) -> Iterator[Record]:
-    """What is recorded of bytes of the broker: the last bytes of each changed frame with the frame's comment."""
+    """Records of the broker's bytes; the record with the last bytes of a changed frame has the frame's comment."""
     at = 0
     for one in changed:
         if one.start > at:

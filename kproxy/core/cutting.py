@@ -71,7 +71,7 @@ class Cutter:
         return not (self._waiting or self._passing or self._first or self._opaque)
 
     def begin(self, rest: int) -> None:
-        """Note that a frame passes of which `rest` bytes are still to come."""
+        """Note that the current frame passes unchanged and that `rest` of its bytes are still to arrive."""
         self._passing = rest
 
     def feed(self, data: bytes) -> Iterator[Piece]:

@@ -41,7 +41,7 @@ class Lane:
             names = [one.by for _, _, one in self._queue if one is not None] + ([wait.by] if wait else [])
             if wait is not None:
                 wait.over = True
-            text = f"cannot hold more frames for {names[0]}: there is no memory left (--memory); they go on at once"
+            text = f"cannot hold more frames for {names[0]}: --memory is used up; all held frames are sent at once"
             return [*self.end(), *commands, Notice(f"lane-{names[0]}", text, once=True)]
         self._queue.append((commands, size, wait))
         return self.due()
@@ -56,7 +56,7 @@ class Lane:
                     break
                 wait.over = True
                 if wait.held:
-                    text = f"goes on with a frame that {wait.by} held: nobody released it before its deadline"
+                    text = f"had a frame that {wait.by} held until its deadline: nobody released it, so it was sent"
                     found.append(Notice(f"deadline-{wait.by}", text, once=True))
             self._queue.popleft()
             self._budget.give(size)

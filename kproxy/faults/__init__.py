@@ -1,4 +1,4 @@
-"""Faults: rules that act on traffic, each a match, an action and a trigger; see docs/faults.md.
+"""Rules that inject faults into traffic: a rule has a match, an action and a trigger (see docs/faults.md).
 
     rule = parse("api == Produce => error NOT_LEADER_OR_FOLLOWER not applied, nth 2")
     engine = Engine([rule], definitions, warn, clock)

@@ -21,14 +21,14 @@ class EditError(ValueError):
 
 
 def edited(message: Message, version: int, values: Mapping[str, Any], edit: Edit) -> dict[str, Any] | None:
-    """The values with the edit made; None if there is nothing at its path. Raises EditError."""
+    """The values of a body after the edit; None if the body has nothing at the edit's path. Raises EditError."""
     editor = _Editor(edit)
     new = editor.struct(layout_of(message, version), values, 0)
     return new if editor.done else None
 
 
 class _Editor:
-    """Makes one edit; `done` counts the places."""
+    """Makes one edit; `done` counts the values that it changed."""
 
     def __init__(self, edit: Edit) -> None:
         self._edit = edit
@@ -67,11 +67,11 @@ class _Editor:
             values[slot.name] = []
             self.done += 1
         else:
-            raise EditError(f"{slot.name} can be neither null nor left out in this version")
+            raise EditError(f"{slot.name} cannot be removed: this version requires a value")
 
     def _list(self, slot: Slot, elements: list[Any], step: Step, at: int, *, last: bool) -> list[Any]:
         if slot.shape is not Shape.ARRAY:
-            raise EditError(f"{slot.name} is no list in this version")
+            raise EditError(f"{slot.name} is not a list in this version")
         places = [place for place in range(len(elements)) if step.each or place == step.index]
         if last and self._edit.removes:
             self.done += len(places)
@@ -88,7 +88,7 @@ class _Editor:
 
 
 def fitting(slot: Slot, value: Any) -> Any:
-    """A JSON value as the writer wants it for this field. Raises EditError."""
+    """A JSON value, converted to the Python value that the writer expects for this field. Raises EditError."""
     if value is None:
         return None
     if slot.shape is Shape.ARRAY:
@@ -107,7 +107,7 @@ def fitting(slot: Slot, value: Any) -> Any:
     try:
         return _fixed(slot, value)
     except (ValueError, TypeError, BadLiteral):
-        raise EditError(f"{value!r} is no {slot.type} for {slot.name}") from None
+        raise EditError(f"{value!r} is not a valid {slot.type} for {slot.name}") from None
 
 
 def _fixed(slot: Slot, value: Any) -> Any:

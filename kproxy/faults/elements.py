@@ -1,6 +1,7 @@
 """Finds the elements of a body (topics, partitions, …) that the conditions of a rule select.
 
-Requests and responses spell the same thing differently (index, partitionIndex, partition); here it has one name.
+Kafka names the same field differently in different messages (index, partitionIndex, partition); a condition uses one
+canonical name for all of them.
 """
 
 from __future__ import annotations
@@ -117,9 +118,9 @@ def scalar_fits(at: Sequence[At], slot: Slot, value: Any) -> tuple[At, ...] | No
 def split(
     at: Sequence[At], layout: Layout, values: Mapping[str, Any], name_of: TopicName
 ) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """Divides a body into (what the conditions do not select, what they select); None for an empty part.
+    """Divides a body into (elements that the conditions leave, elements that they select); None for an empty part.
 
-    Both have the fields outside of the elements that are divided.
+    Both parts keep the fields outside these elements.
     """
     remaining = left_open(at, layout, values, name_of)
     if remaining is None:

@@ -1,4 +1,4 @@
-"""Decides on frames by rules: implements the protocol `kproxy.core.acting.Actors`."""
+"""Applies rules to frames: implements the protocol `kproxy.core.acting.Actors`."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Active:
     counter: Counter
     paused: bool = False
     added: bool = False
-    """Whether it was added while the relay ran, so that reading the files again does not remove it."""
+    """Whether the rule was added while the relay ran; reloading the files keeps such a rule."""
     waits: list[Wait] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
@@ -81,14 +81,16 @@ class _Kept:
     request: Decoded
     size: int
     acting: list[tuple[Active, dict[str, Any] | None]] = field(default_factory=list)
-    """(rule, elements to put into the response with the error that the rule gave them) each."""
+    """(rule, elements) for each rule that acts on the response: the elements that the rule refused, which the response
+    gets with the rule's error; None for all other actions."""
     deciding: list[Active] = field(default_factory=list)
+    """Rules whose match needs the response."""
 
 
 class Engine:
-    """All rules of a relay. `clock` gives the time in seconds; `seed` decides every chance.
+    """All rules of a relay. `clock` gives the time in seconds; `seed` makes random choices repeatable.
 
-    A rule that fails changes nothing, and the frame goes on; the user is warned.
+    If a rule cannot act on a frame, the user is warned and the frame is forwarded without the rule's change.
     """
 
     def __init__(
@@ -209,7 +211,7 @@ class Engine:
             else:
                 self._response(turn, verdict)
         except Exception as error:  # noqa: BLE001 (a mistake of ours must not end the connection)
-            text = f"rules could not decide on a {side_name(side)}: {type(error).__name__}: {error}"
+            text = f"an error in kproxy stopped the rules for a {side_name(side)}: {type(error).__name__}: {error}"
             self._warn("faults-failed", text, traceback.format_exc())
 
     def _request(self, turn: Turn, verdict: Verdict) -> None:
@@ -310,7 +312,7 @@ class Engine:
             active.counter.hits -= 1
             where = f"{self._definitions.shown_api_name(turn.api_key)} v{turn.api_version}"
             text = (
-                f"rule {rule.name} ({rule.action}) leaves a {side_name(rule.action.side)} of {where} as it is: {error}"
+                f"rule {rule.name} ({rule.action}) did not change a {side_name(rule.action.side)} of {where}: {error}"
             )
             self._warn(f"faults-{rule.name}-{where}-{error}", text, "")
 
@@ -350,7 +352,7 @@ class Engine:
             case Malform():
                 verdict.shapes.append(lambda data: _malformed(data, action))
             case _:
-                raise CannotError("this action is not known")
+                raise CannotError("kproxy does not know this action")
         verdict.notes.append(note)
 
     def _wait(self, active: Active, verdict: Verdict, wait: Wait) -> None:
@@ -413,7 +415,8 @@ class Engine:
             self._write(active.rule, Side.BROKER, turn, verdict, given, new)
         except (CannotError, WriteError) as error:
             text = (
-                f"rule {active.rule.name} could not put its error into an answer: {error}; the client does not see it"
+                f"rule {active.rule.name} could not put its error into a response: {error}; "
+                "the response lacks the elements that the rule refused"
             )
             self._warn(f"faults-{active.rule.name}-back", text, "")
 
@@ -436,7 +439,7 @@ class Engine:
             raise CannotError("the request cannot be decoded")
         new = edited(decoded.message, decoded.version, decoded.body, action)
         if new is None:
-            raise CannotError(f"nothing is at {action.text}")
+            raise CannotError(f"there is nothing at {action.text}")
         self._write(rule, action.side, turn, verdict, decoded, new)
 
     def _throttle(self, rule: Rule, action: Throttle, turn: Turn, verdict: Verdict) -> None:
@@ -453,10 +456,10 @@ class Engine:
     def _write(
         self, rule: Rule, side: Side, turn: Turn, verdict: Verdict, decoded: Decoded, values: dict[str, Any]
     ) -> None:
-        """Write other values into the verdict's frame. Raises CannotError if they do not read back, and WriteError."""
+        """Write other values into the verdict's frame. Raises WriteError; CannotError if the frame does not decode."""
         message, version, old = decoded.message, decoded.version, decoded.body
         if message is None or old is None or verdict.frame is None:
-            raise CannotError("it cannot be decoded")
+            raise CannotError("the frame cannot be decoded")
         content = verdict.frame[SIZE : decoded.body_start] + write(message, version, values)
         frame = len(content).to_bytes(SIZE, "big") + content
         if side is Side.CLIENT:
@@ -464,7 +467,7 @@ class Engine:
         else:
             back = decode_response(frame, turn.api_key, turn.api_version, self._definitions)
         if back.body is None or back.problems:
-            raise CannotError("what it would become cannot be read back")
+            raise CannotError("the changed frame could not be decoded again")
         if frame == verdict.frame:
             return
         changes = differences(old, back.body, message, version)

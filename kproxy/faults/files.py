@@ -31,7 +31,7 @@ def load(texts: Sequence[str], path: Path | None = None, known: Definitions | No
     if path is not None:
         rules += read(path, known, len(rules))
     if len(rules) > MOST:
-        raise FaultsError(f"{len(rules)} rules; at most {MOST} fit")
+        raise FaultsError(f"there are {len(rules)} rules, more than the maximum of {MOST}")
     named: set[str] = set()
     for rule in rules:
         if rule.name in named:
@@ -41,7 +41,7 @@ def load(texts: Sequence[str], path: Path | None = None, known: Definitions | No
 
 
 def read(path: Path, known: Definitions | None = None, before: int = 0) -> list[Rule]:
-    """The rules of a file; the first without a name is called "rule-" and `before` + 1. Raises FaultsError."""
+    """The rules of a file; the nth rule, if it has no name, is called "rule-" and `before` + n. Raises FaultsError."""
     try:
         if path.stat().st_size > LARGEST:
             raise FaultsError(f"{path} is larger than {LARGEST >> 20} MiB")
@@ -49,7 +49,7 @@ def read(path: Path, known: Definitions | None = None, before: int = 0) -> list[
     except OSError as error:
         raise FaultsError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise FaultsError(f"{path} is not text in UTF-8") from None
+        raise FaultsError(f"{path} is not UTF-8 text") from None
     rules = []
     for number, item in enumerate(_items(path, text), before + 1):
         try:
@@ -76,7 +76,7 @@ def _json(path: Path, text: str) -> list[Any]:
     except json.JSONDecodeError as error:
         raise FaultsError(f"{path}:{error.lineno}:{error.colno}: {error.msg}") from None
     except RecursionError:
-        raise FaultsError(f"{path}: too many brackets inside each other") from None
+        raise FaultsError(f"{path}: brackets are nested too deeply") from None
     if isinstance(found, dict) and set(found) == {"rules"}:
         found = found["rules"]
     if not isinstance(found, list):

@@ -116,7 +116,7 @@ def _frame(side: Side, size: int) -> Frame:
 
 
 def partitions(body: Any) -> Iterator[tuple[str, int]]:
-    """The (topic or topic id, partition) that a decoded body names, as texts and numbers."""
+    """Each (topic, partition) that a decoded body names; the topic is its name, or its topic id in hexadecimal."""
     from kproxy.faults.elements import PARTITION, canonical_name
 
     def walk(value: Any, topic: str) -> Iterator[tuple[str, int]]:

@@ -117,7 +117,7 @@ def _match(text: str, start: int, end: int) -> Expression:
     if field is not None:
         at = text.find(field.name, start)
         raise RuleError(
-            f"{field.name} ({field.doc}) is not known when a frame is decided", text, at, at + len(field.name)
+            f"{field.name} ({field.doc}) is not known when a rule is matched", text, at, at + len(field.name)
         )
     return result.expression
 
@@ -232,7 +232,7 @@ def _error(words: _Words) -> Error:
     except BadLiteral as bad:
         raise words.error(bad.message, token) from None
     if not -(1 << 15) <= code < 1 << 15 or code == 0:
-        raise words.error("an error code is a number of 16 bits other than 0", token)
+        raise words.error("an error code is a 16-bit number other than 0", token)
     at: list[At] = []
     applied: bool | None = None
     while not words.over:
@@ -321,7 +321,7 @@ def _path(words: _Words) -> tuple[Path, str]:
     if field.path is None or not field.path.steps:
         raise words.error("the body itself cannot be replaced; name one of its fields", token)
     if any(step.name in {"batches", "decoded"} for step in field.path.steps):
-        raise words.error("what is inside a field of bytes cannot be changed", token)
+        raise words.error("values inside a field of bytes, such as records, cannot be changed", token)
     return field.path, token.value
 
 
@@ -351,7 +351,7 @@ def _remove(words: _Words) -> Edit:
 
 def _malform(how: str) -> Callable[[_Words], Malform]:
     what = {
-        "truncate": "the number of bytes that are left",
+        "truncate": "the number of bytes to keep",
         "length": "the length to claim",
         "flip": "the number of the byte whose lowest bit is flipped, from 0",
     }[how]
@@ -438,7 +438,7 @@ def _checked(rule: Rule, text: str, action: tuple[int, int], match: tuple[int, i
     start = action[0] + len(text[action[0] : action[1]]) - len(text[action[0] : action[1]].lstrip())
     apis = possible_apis(rule.match, known)
     if not apis:
-        raise RuleError("no API matches", text, match[0], match[1])
+        raise RuleError("no API can match this", text, match[0], match[1])
     late = needs_response(rule.match, apis)
     made = rule.action
     if isinstance(made, Error):
@@ -453,6 +453,9 @@ def _checked(rule: Rule, text: str, action: tuple[int, int], match: tuple[int, i
             made = Error(made.code, made.at, applied=late)
     if late and made.side is Side.CLIENT:
         raise RuleError(
-            "the match needs the response, which is not there yet when this acts on the request", text, start, action[1]
+            "the match needs the response, but the action acts on the request, which is sent earlier",
+            text,
+            start,
+            action[1],
         )
     return Rule(rule.name, rule.match, made, rule.trigger, apis, late)

@@ -77,7 +77,7 @@ class At:
 
 @dataclass(frozen=True, slots=True)
 class Error(Action):
-    """An answer with an error code: if `applied`, the broker's answer with the code put in, else one instead of it.
+    """An answer with an error code. If `applied`, the broker answers and kproxy puts the code in; else kproxy answers.
 
     `at` selects elements of the answer; without it, all of them get the code. `applied` is None if the rule does not
     say, which only APIs that read allow.
@@ -123,7 +123,7 @@ class Drop(Sided):
 
 @dataclass(frozen=True, slots=True)
 class Delay(Sided):
-    """The frame leaves `time` seconds later, give or take `jitter` seconds."""
+    """The frame is sent `time` seconds later, give or take `jitter` seconds."""
 
     verb: ClassVar[str] = "delay"
     time: float = 0.0
@@ -136,7 +136,7 @@ class Delay(Sided):
 
 @dataclass(frozen=True, slots=True)
 class Hold(Sided):
-    """The frame leaves when the rule is released, at the latest after `most` seconds."""
+    """The frame is sent when the rule is released, at the latest after `most` seconds."""
 
     verb: ClassVar[str] = "hold"
     most: float = HOLD_SECONDS
@@ -147,7 +147,7 @@ class Hold(Sided):
 
 @dataclass(frozen=True, slots=True)
 class Throttle(Action):
-    """The answer says that the client shall wait; with `mute`, its requests wait as long (KIP-219)."""
+    """The answer gets a throttle time; with `mute`, kproxy delays the next requests as long (KIP-219)."""
 
     verb: ClassVar[str] = "throttle"
     time: float
@@ -159,7 +159,7 @@ class Throttle(Action):
 
 @dataclass(frozen=True, slots=True)
 class Disconnect(Action):
-    """The connection ends: before the request is forwarded, after the answer is in, or `mid` answer.
+    """Ends the connection: before the request is forwarded, after the broker has answered, or `mid` answer.
 
     With `mid`, the client still gets the first `sent` bytes of the answer.
     """
@@ -180,7 +180,10 @@ class Disconnect(Action):
 
 @dataclass(frozen=True, slots=True)
 class Edit(Action):
-    """Another value at `path` (as written: `text`); `value` is as JSON has it. With `removes`, no value."""
+    """Sets the field at `path` to `value` (parsed JSON), or removes it if `removes`.
+
+    `text` is the path and `written` the value as the rule spells them.
+    """
 
     verb: ClassVar[str] = "set"
     path: Path
@@ -207,7 +210,7 @@ class Duplicate(Sided):
 
 @dataclass(frozen=True, slots=True)
 class Correlation(Action):
-    """The answer has another correlation id: `by` is added to it."""
+    """Adds `by` to the correlation id of the answer."""
 
     verb: ClassVar[str] = "correlation"
     by: int
@@ -228,7 +231,7 @@ class Swap(Action):
 
 @dataclass(frozen=True, slots=True)
 class Malform(Sided):
-    """Bytes that are no valid frame.
+    """Makes a frame invalid.
 
     `how`: truncate to the first `n` bytes; write `n` into the length field; flip the lowest bit of byte `n`.
     """

@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227): a Fetch in a session names only partitions that change; this knows all of them."""
+"""Remembers all partitions of Fetch sessions (KIP-227); a Fetch in a session names only those that change."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Makes answers with an error code from Kafka's definitions.
 
-Where an API version carries error codes follows from its definition (the int16 fields whose names end in "rrorCode").
+The error codes of an API version are the int16 fields of its definition whose names end in "rrorCode".
 Elements of the answer mirror those of the request: an array of the response whose elements carry a code has an element
 for each one that the request names, with the same topic, partition, group or name. Fields without a default that stand
 for "unknown" get -1, as brokers send it.
@@ -32,12 +32,12 @@ _COPIED: Final = frozenset({"int8", "int32", "uuid", "bool"})
 ABOUT_SESSIONS: Final = frozenset({api_keys.FETCH, 78, 79})
 """APIs whose top-level error code is about the session: Fetch, ShareFetch, ShareAcknowledge.
 
-Clients do not look at the partitions if it is set, so that only errors of sessions stand there.
+Clients ignore the partitions if this code is set, so only errors of sessions are put there.
 """
 
 
 class NoPlaceError(Exception):
-    """An answer of this API and version carries no error code, or not where the rule wants it."""
+    """Answers of this API and version have no error code, or none in the elements that the rule selects."""
 
 
 class Fault(NamedTuple):
@@ -278,7 +278,7 @@ def _nullable(layout: Layout, name: str) -> bool:
 
 
 def _only_pair(inner: Layout, source: Layout) -> tuple[Slot, Slot] | None:
-    """The first text of both structs, where their names differ."""
+    """The first string field of each struct, which correspond though named differently; None if entities differ."""
     own, theirs = _first_text(inner), _first_text(source)
     if own is None or theirs is None or own.field.entity != theirs.field.entity:
         return None
@@ -290,7 +290,7 @@ def _first_text(layout: Layout) -> Slot | None:
 
 
 def _same_scalar(slot: Slot, source: Slot) -> bool:
-    """Whether a field of an answer's element may hold an element of an array of the request that has no structs."""
+    """Whether a field of an answer's element can repeat a value of `source`, an array of scalars in the request."""
     if slot.shape not in {Shape.FIXED, Shape.STRING} or slot.type != source.type or is_error_code(slot):
         return False
     if "essage" in slot.name:

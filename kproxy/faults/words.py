@@ -68,22 +68,23 @@ def _does(action: Action) -> str:
     match action:
         case Error(applied=True):
             where = f" where {' and '.join(map(str, action.at))}" if action.at else ""
-            return f"the broker does what it asks, and its answer gets {action.name}{where}"
+            return f"the broker carries it out, and the answer gets {action.name}{where}"
         case Error():
             if action.at:
                 where = " and ".join(map(str, action.at))
                 return f"the part where {where} never reaches the broker, and the answer has {action.name} for it"
             return f"kproxy answers {action.name} itself, and the request never reaches the broker"
         case Drop(on=Side.CLIENT):
-            return "the request is dropped: the broker never sees it, the client hears nothing"
+            return "the request is dropped: the broker never sees it, and the client gets no answer"
         case Drop():
-            return "the answer is dropped: the broker has done what it asks, the client hears nothing"
+            return "the answer is dropped: the broker has carried out the request, but the client gets no answer"
         case Delay():
             jitter = f", give or take {seconds(action.jitter)}" if action.jitter else ""
-            return f"the {side_name(action.on)} leaves {seconds(action.time)} later{jitter}, and so does all behind it"
+            name = side_name(action.on)
+            return f"the {name} is sent {seconds(action.time)} later{jitter}, and delays all {name}s after it"
         case Hold():
             until = f"`kproxy faults release`, at most {seconds(action.most)}"
-            return f"the {side_name(action.on)} waits for {until}, and so does all behind it"
+            return f"the {side_name(action.on)} waits for {until}, and delays all {side_name(action.on)}s after it"
         case Throttle():
             mute = "; further requests of the connection wait as long" if action.mute else ""
             return f"the answer tells the client to wait for {seconds(action.time)}{mute}"
@@ -99,14 +100,14 @@ def _does(action: Action) -> str:
             change = "is removed" if action.removes else f"becomes {action.written}"
             return f"{action.text} {change}"
         case Duplicate():
-            return f"the {side_name(action.on)} leaves twice"
+            return f"the {side_name(action.on)} is sent twice"
         case Correlation():
-            return f"the answer's correlation id is off by {action.by:+d}"
+            return f"the answer's correlation id is changed by {action.by:+d}"
         case Swap():
-            return "the answer leaves after the one that follows it"
+            return "the answer is sent after the next one"
         case Malform():
             return {
-                "truncate": f"only the first {action.n} bytes of the {side_name(action.on)} leave",
+                "truncate": f"only the first {action.n} bytes of the {side_name(action.on)} are sent",
                 "length": f"the length field of the {side_name(action.on)} says {action.n}",
                 "flip": f"the lowest bit of byte {action.n} of the {side_name(action.on)} is flipped",
             }[action.how]

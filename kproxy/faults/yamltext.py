@@ -1,4 +1,4 @@
-"""Reads rule files in YAML: a list of texts and of mappings of texts, with their places.
+"""Reads rule files in YAML: a list of texts and mappings, with the line and column of each.
 
     rules:                      # optional
       - api == Fetch => delay 500ms
@@ -6,7 +6,7 @@
         match: api == Produce
         action: 'drop response'
 
-Each value keeps its place, so that a mistake in a rule is named with line and column.
+Each value keeps its place, so that an error message can give its line and column.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import yaml
 from yaml import MappingNode, Node, ScalarNode, SequenceNode
 
 _TOP = "rules"
-_HINTS = {"mapping values are not allowed here": "a text with a colon before a space needs quotes"}
+_HINTS = {"mapping values are not allowed here": "put a text that contains a colon and a space in quotes"}
 """Advice for a mistake, by the YAML library's message."""
 
 
 class YamlError(ValueError):
-    """A text is not YAML, or holds something else than rules; `line` and `column` count from 1."""
+    """A file is not valid YAML, or is not a list of rules; `line` and `column` count from 1."""
 
     def __init__(self, message: str, line: int, column: int) -> None:
         super().__init__(message)
@@ -64,7 +64,7 @@ def _composed(text: str) -> Node | None:
         before = text[: error.position]
         raise YamlError(error.reason, before.count("\n") + 1, error.position - before.rfind("\n")) from None
     except RecursionError:
-        raise YamlError("too many lists inside each other", 1, 1) from None
+        raise YamlError("lists are nested too deeply", 1, 1) from None
     return root
 
 
@@ -75,7 +75,7 @@ def _item(node: Node) -> Item:
     for key, held in node.value:
         name = _name(key)
         if name in value:
-            raise _error(f"{name} is here twice", key)
+            raise _error(f"{name} is given twice", key)
         value[name] = _text(held)
         item.places[name] = _place(held)
     item.value = value
@@ -90,7 +90,7 @@ def _name(key: Node) -> str:
 
 def _text(node: Node) -> str:
     if not isinstance(node, ScalarNode) or not node.value.strip():
-        raise _error("expected a text; one that begins like a list or a mapping needs quotes", node)
+        raise _error("expected a text; put it in quotes if it begins like a list or a mapping", node)
     return str(node.value).strip()
 
 

@@ -21,7 +21,7 @@ def command() -> None:
 @command.command()
 @click.argument("given", nargs=-1, required=True, metavar="FILE|RULE...")
 def check(given: tuple[str, ...]) -> None:
-    """Explain rules in words. The exit code is 2 if one cannot be used.
+    """Explain rules in words. The exit code is 2 if a rule is invalid.
 
     \b
     kproxy faults check 'api == Produce => drop response, nth 2'
@@ -67,8 +67,8 @@ def list_rules(wanted: str | None) -> None:
 def add(rule: str, wanted: str | None) -> None:
     """Add a rule to a running proxy.
 
-    If the proxy had no rules before, only connections opened from now on know it. The exit code is 2 if the rule cannot
-    be used; nothing changes then.
+    If the proxy had no rules before, the rule acts only on connections opened from now on. The exit code is 2 if the
+    rule is invalid; nothing changes then.
 
     \b
     kproxy faults add 'slow: api == Fetch => delay 500ms ±100ms'
@@ -80,7 +80,7 @@ def add(rule: str, wanted: str | None) -> None:
 @click.argument("name")
 @RUN
 def remove(name: str, wanted: str | None) -> None:
-    """Remove the rule NAME; the frames that it holds go on."""
+    """Remove the rule NAME; the frames that it holds are sent."""
     _ask(wanted, "remove", name=name)
     _said(f"removed: {name}")
 
@@ -107,7 +107,7 @@ def resume(name: str, wanted: str | None) -> None:
 @click.argument("name")
 @RUN
 def release(name: str, wanted: str | None) -> None:
-    """Let go the frames that the rule NAME holds or delays now."""
+    """Send the frames that the rule NAME holds or delays now."""
     _said(f"released: {_ask(wanted, 'release', name=name)['released']}")
 
 
@@ -123,7 +123,7 @@ def reset(name: str | None, wanted: str | None) -> None:
 @command.command()
 @RUN
 def reload(wanted: str | None) -> None:
-    """Read the file of --faults again, as SIGHUP does; a rule that is the same as before keeps its counts."""
+    """Read the file of --faults again, as SIGHUP does; unchanged rules keep their counts."""
     _said(f"rules: {_ask(wanted, 'reload')['rules']}")
 
 

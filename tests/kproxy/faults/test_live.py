@@ -219,10 +219,10 @@ def test_check_explains_in_words(tmp_path: Path) -> None:
     ended = run("faults", "check", "api == Produce => drop response, nth 3", str(path))
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout == (
-        "rule-1: at the 3rd request of Produce that matches api == Produce, the answer is dropped: the broker has done "
-        "what it asks, the client hears nothing.\n"
-        "slow: at each request of Fetch that matches api == Fetch, the response leaves 1s later, and so does all "
-        "behind it.\n"
+        "rule-1: at the 3rd request of Produce that matches api == Produce, the answer is dropped: the broker has "
+        "carried out the request, but the client gets no answer.\n"
+        "slow: at each request of Fetch that matches api == Fetch, the response is sent 1s later, and delays all "
+        "responses after it.\n"
     )
     path.write_text("- api == Fetch => dely 1s\n")
     ended = run("faults", "check", str(path))

@@ -103,8 +103,8 @@ WRONG = [
     ("api == Fetch => drop request, nth 2, first 3", "one trigger", 37),
     ("api == Fetch => drop request, once per broker", "counts per client, partition, connection", 39),
     ("error == 6 => drop request", "needs the response", 14),
-    ("latency > 5ms => drop response", "is not known when a frame is decided", 0),
-    ("api == Fetch and api == Produce => drop response", "no API matches", 0),
+    ("latency > 5ms => drop response", "is not known when a rule is matched", 0),
+    ("api == Fetch and api == Produce => drop response", "no API can match this", 0),
 ]
 
 
@@ -170,8 +170,8 @@ def test_rules_of_a_json_file(tmp_path: Path) -> None:
         ("rules:\n  - name: x\n    match: api == Fetch\n", "2:5", "a rule needs action"),
         ("- name: x\n  mach: api == Fetch\n", "1:3", "did you mean match?"),
         ("- lost: api == Fetch => swap\n", "1:3", "a rule has no 'lost'"),
-        ("- match: api == Fetch\n   action: swap\n", "2:10", "a text with a colon before a space needs quotes"),
-        ("- match: api == Fetch\n  match: api == Fetch\n", "2:3", "match is here twice"),
+        ("- match: api == Fetch\n   action: swap\n", "2:10", "put a text that contains a colon and a space in quotes"),
+        ("- match: api == Fetch\n  match: api == Fetch\n", "2:3", "match is given twice"),
         ("- match: 'api == Fetch\n", "2:1", "while scanning a quoted scalar"),
         ("- match: [api, Fetch]\n", "1:10", "expected a text"),
         ("- match:\n  action: swap\n", "1:9", "expected a text"),
@@ -179,7 +179,7 @@ def test_rules_of_a_json_file(tmp_path: Path) -> None:
         ("\t- x\n", "1:1", "cannot start any token"),
         ("  - api == Fetch => swap\n- api == Fetch => swap\n", "2:1", "block sequence start"),
         ("- x\n- \x07\n", "2:3", "special characters are not allowed"),
-        ("- " + "[" * 5_000, "1:1", "too many lists inside each other"),
+        ("- " + "[" * 5_000, "1:1", "lists are nested too deeply"),
         ("- &a [*a]\n", "1:3", "expected a text"),
         ("- api == Fetch => swap\n---\n- api == Fetch => swap\n", "2:1", "expected a single document"),
         ('[{"match": ]', "1:12", "Expecting value"),

@@ -233,7 +233,7 @@ def test_set_and_remove_write_the_frame_again() -> None:
     [
         ("set request.body.generationId = 99999999999", "is not a valid int32"),
         ("set request.body.groupId = null", "null, where the definition allows no null"),
-        ("remove request.body.groupId", "can be neither null nor left out"),
+        ("remove request.body.groupId", "cannot be removed"),
         ("set request.body.topics[].name = x", "this version has no field topics"),
     ],
 )
