@@ -19,7 +19,7 @@ from kproxy.captures.spark.follow.query import STATE, follow
 from kproxy.captures.spark.job import in_one_task
 from kproxy.captures.spark.read.flows import Options
 from kproxy.captures.spark.report import by_spark
-from tests.captures import traffic
+from tests.captures import files, traffic
 from tests.captures.spark.comparing import Rows, assert_same, exported, written
 from tests.captures.spark.test_carrying import rotated
 from tests.captures.spark.test_damaged import dropped
@@ -33,7 +33,7 @@ pytestmark = [
 ]
 ROOT = Path(__file__).parents[2]
 TABLES = ("exchanges", "exchange_topics", "flows", "captures", "anomalies", "findings")
-FEW = ("exchanges", "flows", "captures")
+FEW = ("exchanges", "flows", "captures", "findings")
 RECIPE = traffic.DATA / "findings" / "group.lag_state.pcap.xz"
 PATIENCE = 280
 """Seconds."""
@@ -114,6 +114,17 @@ def test_findings_of_a_capture_with_gaps(spark: Any, tmp_path: Path, monkeypatch
     assert_same(rows(out), expected(paths))
 
 
+def test_batches_without_traffic(spark: Any, tmp_path: Path) -> None:
+    folder, out = tmp_path / "in", tmp_path / "out"
+    paths = cut(folder, 2, RECIPE)
+    empty = folder / "a.pcap"
+    empty.write_bytes(files.pcap([]))
+    os.utime(empty, (1, 1))
+    assert took(spark, folder, out, most=1, quiet=0) == [0, 1, 2]
+    assert rows(out)["findings"]
+    assert_same(rows(out), expected([empty, *paths]))
+
+
 def test_the_newest_file_waits_until_it_is_closed(spark: Any, tmp_path: Path) -> None:
     folder, out = tmp_path / "in", tmp_path / "out"
     paths = cut(folder, 3)
@@ -173,7 +184,7 @@ def test_the_driver_is_killed_at_every_point(tmp_path: Path) -> None:
     """When the files of a batch are written, when they are read, and when it is over: readers see whole batches."""
     require("java")
     folder, out = tmp_path / "in", tmp_path / "out"
-    paths = cut(folder, 4)
+    paths = cut(folder, 4, RECIPE)
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     for at, begun, read in (
         ("0 switched", ["0"], 2), ("0 carry", ["0"], 2), ("1 tables", ["1"], 2), ("", ["1"], 4),
@@ -186,5 +197,6 @@ def test_the_driver_is_killed_at_every_point(tmp_path: Path) -> None:
         assert run.returncode == (-signal.SIGKILL if at else 0), run.stderr[-2000:]
         assert [line.split()[0] for line in run.stdout.splitlines() if line.endswith("begun")] == begun
         assert_same(written(out, FEW), exported(paths[:read], tables=FEW))
+    assert written(out, FEW)["findings"]
     assert [one.name for one in sorted((out / STATE / "carry").iterdir())] == ["batch=0", "batch=1"]
     assert not list(out.glob(".*.partial"))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -15,6 +16,7 @@ from kproxy.captures.spark import job
 from kproxy.captures.spark.follow.carry import NUMBERED_AS, Carry
 from kproxy.captures.spark.follow.finding_states import dump, load
 from kproxy.captures.spark.follow.flow_states import STATE_KIND, carried
+from kproxy.captures.spark.follow.state import StateError
 from kproxy.captures.spark.plan.order import Order, Summary
 from kproxy.captures.spark.plan.splits import WIDE, plan
 from kproxy.captures.spark.read.closing import CLOSED, Closer, Numbers
@@ -121,17 +123,31 @@ def _found(drafted: DataFrame, options: Options, capture: str, states: DataFrame
 
     They are one, unless the end of the capture completes something that has its place among what is complete.
     """
-    row = None if states is None else states.where("flow_id is null").first()
-    state = None if row is None else bytes(row["state"])
+    state = _state(states)
 
-    def fold(leave: Callable[[Fold], bytes] | None) -> Stage:
-        return lambda rows: folded(rows, load(state, options), capture, leave)
+    def fold(events: DataFrame, leave: Callable[[Fold], bytes] | None) -> DataFrame:
+        def stage(rows: Iterable[Any]) -> Iterator[Any]:
+            return folded(rows, load(state, options), capture, leave)
 
-    final = f.col("standing") == FINAL
-    if drafted.where(f.col("event").isNotNull() & ~final & (f.col("ended") == 0)).isEmpty():
-        found = job.in_one_task(drafted, fold(dump))
+        if events.isEmpty():  # Spark may start no task for no rows
+            return drafted.sparkSession.createDataFrame(pa.Table.from_batches(stage(())))
+        return job.in_one_task(events, stage)
+
+    events, final = drafted.where(f.col("event").isNotNull()), f.col("standing") == FINAL
+    if events.where(~final & (f.col("ended") == 0)).isEmpty():
+        found = fold(events, dump)
         return found, found
-    return job.in_one_task(drafted, fold(None)), job.in_one_task(drafted.where(final), fold(dump))
+    return fold(events, None), fold(events.where(final), dump)
+
+
+def _state(states: DataFrame | None) -> bytes | None:
+    """The state of findings among `states`; None before the first batch. Raises StateError if it is missing."""
+    if states is None:
+        return None
+    row = states.where("flow_id is null").first()
+    if row is None:
+        raise StateError("of the findings is missing")
+    return bytes(row["state"])
 
 
 def _lost(file: File, group: int) -> Summary:

@@ -74,8 +74,8 @@ def follow(
     With `once`, the query ends after the files that are closed now; otherwise the folder is checked every `seconds`.
     `quiet` is the number of seconds for which the newest file must be unchanged to be read. A batch has at most `most`
     files and `most_bytes` bytes; a larger file is a batch of its own. Raises OSError if `out` cannot be written,
-    ValueError if `out` was begun for another folder, with other options or by another version, or if the filter or the
-    tables need the end of the capture.
+    ValueError if `out` was begun for another folder, with other options or by another version, or if the filter
+    needs the end of the capture.
     """
     refuse_undecided(options)
     state = out.absolute() / STATE
@@ -94,7 +94,7 @@ def follow(
 
 
 def refuse_undecided(options: Options) -> None:
-    """Raise ValueError if the filter or the tables need what is known only at the end of the capture."""
+    """Raise ValueError if the filter needs what is known only at the end of the capture."""
     if options.undecided:
         text = "the filter needs exchange numbers, or topics or brokers that other connections name"
         raise ValueError(f"{text}; these are not final while a folder is followed: filter the tables instead")
