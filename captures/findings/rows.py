@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kproxy.decoders.stream import Source
 
 NO_CLIENT_ID: Final = ("", "(no client id)")
-"""What stands in the name of a client without a client id (see facts.client_name)."""
+"""Texts that stand for a missing client id (see facts.client_name)."""
 _SCOPES: Final = {"broker": "broker", "group": "group_id", "transaction": "txn_id", "topic": "topic"}
 """For a kind of scope, the column that its name is the value of."""
 _NUMBERS: Final = {"broker": "broker", "group": "group_id", "topic": "topic"}

@@ -63,7 +63,7 @@ class Instance:
         self.first = first
         self.began = first.asked
         self.connections = 0
-        """Open ones."""
+        """Number of open connections."""
         self.brokers: dict[str, int] = {}
         """Number of connections to each broker so far."""
         self.work = False
@@ -264,7 +264,7 @@ class WeakAcks(Analyzer):
         self._told = frozenset({self._first, self._many})
         """Numbers of requests that are reported at once."""
         self._weak: dict[int, Weak] = {}
-        """By the value of acks."""
+        """By the value of acks, the requests with it."""
 
     def feed(self, fact: facts.Produced) -> None:
         acks = fact.acks

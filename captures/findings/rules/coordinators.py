@@ -93,7 +93,7 @@ class Coordinators(Analyzer):
         """Coordinators that moved often, and when it is known which of these brokers were stopped."""
         self._seats: dict[Subject, Seat] = {}
         self._exoduses: dict[tuple[str, str], Exodus] = {}
-        """By kind of event and the broker's address."""
+        """The exoduses, by kind of event and the broker's address."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.Coordinator):

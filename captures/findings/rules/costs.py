@@ -51,7 +51,7 @@ class CrossRack(Analyzer):
         self._replicas: dict[tuple[str, int], tuple[int, tuple[int, ...]]] = {}
         """The leader and the in-sync replicas of each partition."""
         self._clients: dict[tuple[str, str, str], Fetching] = {}
-        """By client id, host and rack."""
+        """What each client fetched, by client id, host and rack."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.FetchedFrom):

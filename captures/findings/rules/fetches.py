@@ -196,7 +196,7 @@ class SizeBound(Analyzer):
         self._context = context
         self._full = context.limit(BOUND, "full")
         self._runs: dict[int, Run] = {}
-        """By connection."""
+        """By connection, its run of fetches."""
 
     def feed(self, fact: Any) -> None:
         number = fact.at.connection

@@ -53,7 +53,7 @@ class IdleMembers(Analyzer):
         self._context = context
         self._shares: dict[str, Share] = {}
         self._subscriptions: dict[str, str | None] = {}
-        """By member."""
+        """By member, its subscription."""
         self._members: dict[str, facts.At] = {}
         """Each member's latest JoinGroup or SyncGroup."""
         self._protocol: str | None = None

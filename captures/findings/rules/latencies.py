@@ -248,7 +248,7 @@ class Latencies(Analyzer):
     # --- requests whose answer came after the client had closed ---
 
     def _given_up(self, end: facts.Closed, late: list[facts.At]) -> None:
-        """Of a connection that the client left before it was answered; those without an answer tell of themselves."""
+        """Report requests that were answered after the client had closed their connection."""
         if end.closer != "client" or end.left is None or not end.by_peers:
             return
         least = self._context.limit(ABANDONED, "age_ms") * MILLISECOND

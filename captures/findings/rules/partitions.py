@@ -54,7 +54,7 @@ class Outages:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._outages: dict[tuple[str, str], Outage] = {}
-        """By kind of outage, and name of the broker or topic."""
+        """The outages, by their kind and the name of the broker or topic."""
 
     def unusable(self, lasted: int) -> Severity | None:
         """The severity of a partition that cannot be used for `lasted` nanoseconds; None if that is too short."""

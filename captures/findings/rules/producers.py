@@ -239,7 +239,7 @@ def _both(first: facts.Append, second: facts.Append) -> tuple[str, tuple[Evidenc
 
 
 def _outcome(fact: facts.Append) -> str:
-    """What became of a batch."""
+    """The outcome of a batch."""
     if not fact.answered:
         return "no response"
     if fact.error:

@@ -82,7 +82,7 @@ class Stalls(Analyzer):
         self._context = context
         self._stalls: dict[Place, Stall] = {}
         self._writes: dict[tuple[Place, int], Write] = {}
-        """By partition and offset."""
+        """The writes, by partition and offset."""
         self._identities: dict[int, Identity] = {}
         self._ends: dict[int, int] = {}
         """By producer id, time (ns) when it last ended a transaction or was initialised, which aborts an open one."""

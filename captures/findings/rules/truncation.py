@@ -59,7 +59,7 @@ class Truncated(Analyzer):
         self._low: facts.PartitionIO | None = None
         """The first response of a newer epoch with a lower high watermark."""
         self._readers: dict[tuple[str, str], Reader] = {}
-        """By client id and host."""
+        """The readers, by client id and host."""
         self._asked: dict[tuple[str, str], facts.EpochEnd] = {}
         """By client, an epoch's end that contradicts its position on another connection; kept until its next fetch."""
 

@@ -286,7 +286,7 @@ class Deprecated(Analyzer):
     def __init__(self, context: Context) -> None:
         self._context = context
         self._used: dict[int, _Use] = {}
-        """By API; fewer than ten."""
+        """The uses of each API; fewer than ten APIs."""
 
     def feed(self, fact: facts.Replaced) -> None:
         at = fact.at
