@@ -214,7 +214,7 @@ class Engine:
         self._touched: dict[str, Finding] = {}
         self._alarms: list[tuple[int, int, Cell]] = []
         self._turn = 0
-        """Number of alarms so far, which orders those of one time."""
+        """Number of alarms so far: alarms with the same time ring in this order."""
         self.prepare(analyses, rules, limits)
         self._busy = {
             api: sum(

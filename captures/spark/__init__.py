@@ -5,7 +5,7 @@
 
 There are three stages, each a function over Arrow batches: `reading` turns a split into segments, `flows` turns the
 segments of whole flows into items, `closing` turns items into rows once the facts of all flows are known. `folding`
-makes the table findings of what all flows tell. `local` runs the stages in one process, `job` on Spark.
+makes the table findings from the event rows of all flows. `local` runs the stages in one process, `job` on Spark.
 """
 
 from __future__ import annotations

@@ -155,7 +155,7 @@ def _found(drafted: DataFrame, options: Options, capture: str, *, decrypted: boo
 
 
 def in_one_task(drafted: DataFrame, fold: Stage) -> DataFrame:
-    """The result of `fold`, a batch of FOUND, of what all flows tell; one task does it, and sorts the rows on disk."""
+    """The result of `fold`, a batch of FOUND: one task gets the event rows of all flows, sorted on its disk."""
     rows = drafted.where(f.col("event").isNotNull()).select(*events.COLUMNS)
     return kept(mapped(rows.repartition(1).sortWithinPartitions(*events.ORDER), fold, FOUND))
 

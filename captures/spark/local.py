@@ -140,7 +140,7 @@ def batch(
 
 
 def _folded(made: Iterable[Any], fold: Fold, capture: str, leave: Callable[[Fold], bytes] | None = None) -> Any:
-    """The findings (captures.spark.read.folding.FOUND) of what all flows tell."""
+    """The findings (captures.spark.read.folding.FOUND), from the event rows of all flows."""
     rows = (each.filter(pc.is_valid(each.column("event"))).select(events.COLUMNS) for each in made)
     in_order = shuffled(rows, pa.schema([ITEMS.field(name) for name in events.COLUMNS]), events.ORDER)
     (batch,) = folded(in_order, fold, capture, leave)

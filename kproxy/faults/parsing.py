@@ -219,7 +219,7 @@ class _Words:
         return action
 
     def rest(self) -> tuple[int, int]:
-        """[start, end) of the remaining words, which are taken."""
+        """Take the remaining words; returns their [start, end) in the text."""
         start = self.token.start
         self._next = len(self._tokens) - 1
         return start, self.end

@@ -107,7 +107,7 @@ class Kproxy:
             return findings(self.keep(Path(folder) / "test.pcapng"))
 
     def assert_clean(self, *but: str) -> None:
-        """Raises AssertionError if there are findings of severity warn or error, but for the rules named."""
+        """Raises AssertionError if there are findings of severity warn or error, except those of the rules named."""
         found = [one for one in self.findings if one["severity"] in BAD and one["rule"] not in but]
         if found:
             from kproxy.captures.findings.text import findings_text

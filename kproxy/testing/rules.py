@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from typing import Self
 
 from kproxy.testing.proxy import Proxy
@@ -18,8 +19,35 @@ NAMES = {"client_id": "client.id"}
 Value = str | int
 
 
-class Fault:
-    """A rule that the proxy obeys from the moment on at which its action is given.
+class Triggered(ABC):
+    """Has a method for each trigger; `per` is "client", "partition" or "connection": frames are counted separately for each of these."""
+
+    @abstractmethod
+    def _with(self, trigger: str) -> Self:
+        """The same rule with a trigger, a text as in docs/faults.md."""
+
+    def _per(self, trigger: str, per: str) -> Self:
+        return self._with(f"{trigger} per {per}" if per else trigger)
+
+    def nth(self, n: int, per: str = "") -> Self:
+        """The rule acts at the nth match only."""
+        return self._per(f"nth {n}", per)
+
+    def first(self, n: int = 1, per: str = "") -> Self:
+        """The rule acts at the first n matches."""
+        return self._per(f"first {n}", per)
+
+    def every(self, n: int, per: str = "") -> Self:
+        """The rule acts at each nth match."""
+        return self._per(f"every {n}", per)
+
+    def after(self, n: int, per: str = "") -> Self:
+        """The rule acts at all matches except the first n."""
+        return self._per(f"after {n}", per)
+
+
+class Fault(Triggered):
+    """A rule that the proxy has from the moment at which its action is given.
 
     Methods for a trigger replace the rule by one with this trigger, and with its counts at 0.
     """
@@ -37,28 +65,12 @@ class Fault:
         self.text = f"{self._rule}, {trigger}" if trigger else self._rule
         self.name = self._proxy.add(self.text)
 
-    def _triggered(self, trigger: str, per: str) -> Self:
+    def _with(self, trigger: str) -> Self:
         self._proxy.remove(self.name)
         self._hits = 0
-        self._add(_trigger(trigger, per))
+        self._add(trigger)
         self._hits = None
         return self
-
-    def nth(self, n: int, per: str = "") -> Self:
-        """The rule acts at the nth match only; `per` is "client", "partition" or "connection"."""
-        return self._triggered(f"nth {n}", per)
-
-    def first(self, n: int = 1, per: str = "") -> Self:
-        """The rule acts at the first n matches."""
-        return self._triggered(f"first {n}", per)
-
-    def every(self, n: int, per: str = "") -> Self:
-        """The rule acts at each nth match."""
-        return self._triggered(f"every {n}", per)
-
-    def after(self, n: int, per: str = "") -> Self:
-        """The rule acts at all matches but the first n."""
-        return self._triggered(f"after {n}", per)
 
     def optional(self) -> Self:
         """The test does not fail if this rule never fires."""
@@ -98,7 +110,7 @@ class Fault:
         return f"<{self.name}: {self.text}>"
 
 
-class Match:
+class Match(Triggered):
     """What a rule acts on. The methods for actions add the rule and return it.
 
     The methods for a trigger, before an action, leave no moment at which the rule acts at other matches.
@@ -111,24 +123,8 @@ class Match:
         self._text = text
         self._trigger = trigger
 
-    def _when(self, trigger: str, per: str) -> Match:
-        return Match(self._proxy, self._faults, self._text, _trigger(trigger, per))
-
-    def nth(self, n: int, per: str = "") -> Match:
-        """Acts at the nth match only; `per` is "client", "partition" or "connection"."""
-        return self._when(f"nth {n}", per)
-
-    def first(self, n: int = 1, per: str = "") -> Match:
-        """Acts at the first n matches."""
-        return self._when(f"first {n}", per)
-
-    def every(self, n: int, per: str = "") -> Match:
-        """Acts at each nth match."""
-        return self._when(f"every {n}", per)
-
-    def after(self, n: int, per: str = "") -> Match:
-        """Acts at all matches but the first n."""
-        return self._when(f"after {n}", per)
+    def _with(self, trigger: str) -> Self:
+        return type(self)(self._proxy, self._faults, self._text, trigger)
 
     def act(self, action: str) -> Fault:
         """Any action of docs/faults.md as text, such as "swap". Raises RuleError."""
@@ -167,10 +163,6 @@ class Match:
     def set(self, path: str, value: str) -> Fault:
         """Another value, as JSON or a word, at a path such as "response.body.throttleTimeMs"."""
         return self.act(f"set {path} = {value}")
-
-
-def _trigger(trigger: str, per: str) -> str:
-    return f"{trigger} per {per}" if per else trigger
 
 
 def match_text(api: str, where: str, fields: dict[str, Value]) -> str:

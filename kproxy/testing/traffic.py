@@ -47,7 +47,7 @@ class Traffic:
                 yield exchange_json(exchange, reader.source, reader.definitions, precision=reader.precision)
 
     def _read(self, start: int) -> Reader:
-        """Reads all that was sent until now; forgets what is older than `start`."""
+        """Read all traffic so far; forget exchanges that began before `start`."""
         wanted = self._proxy.flush()
         if self._reader is None:
             self._reader = read(self._proxy.recording, follow=True)

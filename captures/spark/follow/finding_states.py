@@ -1,4 +1,4 @@
-"""Stores what findings depend on between two batches of a stream, as bytes (see captures.spark.follow.state)."""
+"""Stores the state of findings between two batches of a stream as bytes (see captures.spark.follow.state)."""
 
 from __future__ import annotations
 
