@@ -20,7 +20,7 @@ Value = str | int
 
 
 class Triggered(ABC):
-    """Has a method for each trigger; `per` is "client", "partition" or "connection": frames are counted separately for each of these."""
+    """Has a method for each trigger; `per` ("client", "partition", "connection") counts frames separately."""
 
     @abstractmethod
     def _with(self, trigger: str) -> Self:
