@@ -221,6 +221,8 @@ def test_brokers_join_move_and_leave_and_the_relay_starts_again(
             assert brokers.join() == 4
             until(lambda: served(proxy).keys() == {1, 2, 3, 4}, "the broker that joined is named")
             assert served(proxy) == {node: f"127.0.0.1:{base + node}" for node in (1, 2, 3, 4)}
+            # A broker is named as soon as it is unfenced and begins to listen only afterwards.
+            until(lambda: _answers(f"127.0.0.1:{base + 4}"), "broker 4 answers")
             with Asking(f"127.0.0.1:{base + 4}") as four:
                 assert {one["nodeId"] for one in four.ask(METADATA, 12, {"topics": []})["brokers"]} >= {4}
             clients.look(2)
