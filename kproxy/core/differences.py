@@ -21,7 +21,7 @@ _PLAIN = View(open_batches=False, inside=False, knowledge=Knowledge(most=0))
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any], message: Message, version: int) -> list[Change]:
     """The changed fields between two values of a message."""
-    return list(_differences(_json(old, message, version), _json(new, message, version), ""))
+    return list(differing(_json(old, message, version), _json(new, message, version)))
 
 
 def by(name: str, changes: list[Change]) -> list[Change]:
@@ -33,13 +33,14 @@ def _json(values: Mapping[str, Any], message: Message, version: int) -> Any:
     return json.loads(json.dumps(body_json(values, message, version, _PLAIN), default=str))
 
 
-def _differences(old: Any, new: Any, path: str) -> Iterator[Change]:
+def differing(old: Any, new: Any, path: str = "") -> Iterator[Change]:
+    """The paths at which two JSON values differ; lists of different length differ as a whole."""
     if isinstance(old, dict) and isinstance(new, dict):
         for name in {**old, **new}:
-            yield from _differences(old.get(name), new.get(name), f"{path}.{name}" if path else name)
+            yield from differing(old.get(name), new.get(name), f"{path}.{name}" if path else name)
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for index, (before, after) in enumerate(zip(old, new, strict=True)):
-            yield from _differences(before, after, f"{path}[{index}]")
+            yield from differing(before, after, f"{path}[{index}]")
     elif old != new:
         yield Change(path, _shown(old), _shown(new))
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
 from collections.abc import Mapping
 from typing import Any
 
 from kproxy.decoders.body_path import Step
-from kproxy.decoders.fields import Type
-from kproxy.decoders.filters.values import LITERALS, BadLiteral
-from kproxy.decoders.jsonform import uuid_bytes
+from kproxy.decoders.from_json import JsonError, value
 from kproxy.decoders.schema import Message
 from kproxy.decoders.schema.layout import Layout, Shape, Slot
 from kproxy.decoders.schema.layout import layout as layout_of
@@ -53,7 +50,7 @@ class _Editor:
         elif self._edit.removes:
             self._remove(slot, new)
         else:
-            new[slot.name] = fitting(slot, self._edit.value)
+            new[slot.name] = _fitting(slot, self._edit.value)
             self.done += 1
         return new
 
@@ -78,7 +75,7 @@ class _Editor:
             return [one for place, one in enumerate(elements) if place not in places]
         for place in places:
             if last:
-                elements[place] = fitting(slot.one, self._edit.value)
+                elements[place] = _fitting(slot.one, self._edit.value)
                 self.done += 1
             elif slot.layout is not None:
                 elements[place] = self.struct(slot.layout, elements[place], at + 1)
@@ -87,42 +84,9 @@ class _Editor:
         return elements
 
 
-def fitting(slot: Slot, value: Any) -> Any:
-    """A JSON value, converted to the Python value that the writer expects for this field. Raises EditError."""
-    if value is None:
-        return None
-    if slot.shape is Shape.ARRAY:
-        if not isinstance(value, list):
-            raise EditError(f"{slot.name} is a list")
-        return [fitting(slot.one, one) for one in value]
-    if slot.shape is Shape.STRUCT or slot.layout is not None:
-        if not isinstance(value, dict):
-            raise EditError(f"{slot.name} has fields: write a JSON object")
-        inner = {one.name: one for one in slot.struct.every()}
-        if strange := next((name for name in value if name not in inner), None):
-            raise EditError(f"{slot.name} has no field {strange} in this version")
-        return {name: fitting(inner[name], one) for name, one in value.items()}
-    if slot.shape is Shape.STRING:
-        return value if isinstance(value, str) else str(value)
+def _fitting(slot: Slot, given: Any) -> Any:
+    """A JSON value as the value of this field. Raises EditError."""
     try:
-        return _fixed(slot, value)
-    except (ValueError, TypeError, BadLiteral):
-        raise EditError(f"{value!r} is not a valid {slot.type} for {slot.name}") from None
-
-
-def _fixed(slot: Slot, value: Any) -> Any:
-    if slot.type == "uuid":
-        return uuid_bytes(value)
-    if slot.type in {"bytes", "records"}:
-        return b64decode(value, validate=True)
-    if slot.type == "bool":
-        if not isinstance(value, bool):
-            raise ValueError
-        return value
-    if slot.type == "float64":
-        return float(value)
-    if isinstance(value, str) and slot.name.endswith("rrorCode"):
-        return int(LITERALS[Type.ERROR].read(value))
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError
-    return value
+        return value(slot, given)
+    except JsonError as error:
+        raise EditError(str(error)) from None

@@ -8,17 +8,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator
-from typing import Any
 
 from kproxy.core.protocols import other_protocol
 from kproxy.decoders.schema import api_keys, definitions
 from kproxy.decoders.writer import write
-from kproxy.relay.tunnel import Tunnel, way
+from kproxy.relay.dialling import connected, log_in
+from kproxy.relay.tunnel import Tunnel
 from kproxy.runs.settings import SaslSettings
 from kproxy.tls.contexts import BrokerSide
 from kproxy.tls.ends import Ends, RefusedError
-from kproxy.tls.layer import Layer
 
 LOGIN_SECONDS = 10.0
 _CORRELATION_ID = 0x6B707278
@@ -89,7 +87,7 @@ async def _ask(host: str, port: int, request: bytes, seconds: float, through: Tu
     connection fails, RefusedError if the TLS handshake fails.
     """
     got = bytearray()
-    async with _connected(host, port, seconds, through, ends) as (reader, transport):
+    async with connected(host, port, seconds, through, ends) as (reader, transport):
         try:
             transport.write(request)
             async with asyncio.timeout(seconds):
@@ -100,25 +98,6 @@ async def _ask(host: str, port: int, request: bytes, seconds: float, through: Tu
         except (ConnectionError, TimeoutError):
             pass
     return bytes(got)
-
-
-@contextlib.asynccontextmanager
-async def _connected(
-    host: str, port: int, seconds: float, through: Tunnel | None, ends: Ends
-) -> AsyncIterator[tuple[asyncio.StreamReader, Any]]:
-    """A context with a connection to a broker, as (reader, transport to write to). Raises the exceptions of `_ask`."""
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader()
-    inner = asyncio.StreamReaderProtocol(reader)
-    protocol = ends.towards_broker(inner, host)
-    async with asyncio.timeout(seconds):
-        outer, _ = await loop.create_connection(lambda: protocol, **await way(through, host, port))
-        await ends.spoken(protocol)
-    transport: Any = protocol if isinstance(protocol, Layer) else outer
-    try:
-        yield reader, transport
-    finally:
-        transport.close()
 
 
 async def refusal(
@@ -135,44 +114,14 @@ async def refusal(
     `through` and `side` have the meaning that they have in `problem`.
     """
     try:
-        async with asyncio.timeout(seconds), _connected(host, port, seconds, through, Ends(brokers=side)) as ends:
-            return await _log_in(sasl, *ends)
+        async with asyncio.timeout(seconds), connected(host, port, seconds, through, Ends(brokers=side)) as ends:
+            return await log_in(sasl, *ends)
     except RefusedError as refused:
         return str(refused)
     except TimeoutError:
         return f"does not answer within {seconds:g} seconds"
     except (OSError, UnicodeError) as error:
         return reason(error)
-
-
-async def _log_in(sasl: SaslSettings, reader: asyncio.StreamReader, transport: Any) -> str | None:
-    from kproxy.core.gate import Gate, Opened, Own, Refused
-    from kproxy.core.login import LoginError, Steps, login
-    from kproxy.relay import credentials
-
-    def steps(version: int | None) -> Steps:
-        try:
-            return login(sasl.mechanism, credentials.load(sasl), version)
-        except credentials.CredentialsError as error:
-            raise LoginError(f"cannot authenticate kproxy: {error}") from None
-
-    clock = asyncio.get_running_loop().time
-    gate = Gate(definitions(), steps)
-    acts = gate.begin(clock())
-    while True:
-        for act in acts:
-            if isinstance(act, Refused):
-                return act.why
-            if isinstance(act, Opened):
-                return None
-            if isinstance(act, Own) and not act.side:
-                transport.write(act.data)
-        data = b""
-        with contextlib.suppress(ConnectionError):
-            data = await reader.read(1 << 16)
-        if not data:
-            return "closes the connection while kproxy authenticates"
-        acts = gate.from_broker(data, clock())
 
 
 def _tls_greeting() -> bytes:

@@ -22,6 +22,8 @@ COMMANDS: dict[str, Entry] = {
     "attach": Entry("attach:command", "Watch a proxy that is running."),
     "addons": Entry("addons:command", "Load the addons of a running proxy again."),
     "faults": Entry("faults:command", "Check rules that act on traffic; manage those of a running proxy."),
+    "send": Entry("send:command", "Send requests to a broker: from JSON, or those of a capture."),
+    "serve": Entry("serve:command", "Be a broker that answers from a capture."),
     "stop": Entry("stop:command", "End a proxy that is running."),
     "sniff": Entry("sniff:command", "Watch the Kafka traffic that passes a network device."),
     "replay": Entry("replay:command", "Look at a capture in the terminal UI."),

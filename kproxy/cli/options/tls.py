@@ -49,6 +49,9 @@ _NAMES = (
     "tls_in", "tls_in_ca", "tls_out", "tls_out_ca", "tls_out_cert", "tls_out_name", "tls_out_insecure", "tls_keylog",
     "tls_password_env",
 )  # fmt: skip
+_TOWARDS_BROKERS = frozenset(
+    {"tls_out", "tls_out_ca", "tls_out_cert", "tls_out_name", "tls_out_insecure", "tls_password_env"}
+)
 _ONLY_WITH = {
     "tls_in_ca": "tls_in",
     "tls_out_ca": "tls_out",
@@ -67,6 +70,21 @@ def speaking_tls(command: Callable[..., Any]) -> Callable[..., Any]:
 
     with_options: Callable[..., Any] = gathered
     for option in reversed(_OPTIONS):
+        with_options = option(with_options)
+    return with_options
+
+
+def reaching_by_tls(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options of TLS with brokers alone; the command gets `tls`, a TlsSettings."""
+    chosen = [(name, option) for name, option in zip(_NAMES, _OPTIONS, strict=True) if name in _TOWARDS_BROKERS]
+
+    @functools.wraps(command)
+    def gathered(**values: Any) -> Any:
+        given = {name: values.pop(name) for name, _ in chosen}
+        return command(tls=_settings(**{"tls_in": "", "tls_in_ca": None, "tls_keylog": None, **given}), **values)
+
+    with_options: Callable[..., Any] = gathered
+    for _, option in reversed(chosen):
         with_options = option(with_options)
     return with_options
 

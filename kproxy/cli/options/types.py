@@ -155,6 +155,23 @@ class SizeType(click.ParamType[int]):
             self.fail(str(error), param, ctx)
 
 
+class AddressType(click.ParamType[tuple[str, int]]):
+    """The address of a broker, "host:port", as (host, port); the default port is 9092."""
+
+    name = "address"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        from kproxy.core.brokers import split_address
+
+        try:
+            host, port = split_address(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if not host or port == 0:
+            self.fail(f"{value!r} is no address: HOST:PORT", param, ctx)
+        return host, 9092 if port is None else port
+
+
 class RegistryType(click.ParamType[str]):
     """The address of a schema registry."""
 
@@ -191,6 +208,7 @@ TIME = TimeType()
 DURATION = DurationType()
 PORTS = PortsType()
 RELEASE = ReleaseType()
+ADDRESS = AddressType()
 REGISTRY = RegistryType()
 VIEW = ViewType()
 DEFINITIONS = DefinitionsType()
