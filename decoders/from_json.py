@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Mapping
-from time import time_ns
 from typing import Any
 
 from kproxy.decoders.batches.writing import BatchError, batch
@@ -82,7 +81,7 @@ def _plain(slot: Slot, given: Any) -> Any:
 def _bytes(slot: Slot, given: Any) -> bytes:
     """Bytes from base64, from an object with base64 or, for records, from batches.
 
-    One batch may be written as {"records": […]}; its records have the time of now, unless they say another.
+    One batch may be written as {"records": […]}.
     """
     if isinstance(given, Mapping):
         if "redacted" in given:
@@ -92,7 +91,7 @@ def _bytes(slot: Slot, given: Any) -> bytes:
                 raise JsonError(f"{slot.name} ends within a batch, which cannot be written")
             return b"".join(map(batch, given["batches"]))
         if slot.type == "records" and "records" in given:
-            return batch({"baseTimestamp": time_ns() // 1_000_000, **given})
+            return batch(given)
         given = given.get("base64")
     if not isinstance(given, str):
         raise TypeError

@@ -35,6 +35,7 @@ class Replacements:
     def __init__(self) -> None:
         self._ids: dict[tuple[str, Any], Any] = {}
         self._counters: dict[tuple[str, Any], int] = {}
+        """By how much a counter is higher now than it was recorded: a client may have counted on by itself."""
 
     def topic_id(self, recorded: str, given: str) -> None:
         """Replace a topic id, both in the form of Kafka's JSON."""
@@ -56,7 +57,7 @@ class Replacements:
                 kind = kind_of(name, value)
                 owner = None if kind is None else owners.get(_OWNERS.get(kind.name, ""))
                 if kind is not None and owner is not None and isinstance(new.get(name), int):
-                    self._counters[kind.name, owner] = new[name]
+                    self._counters[kind.name, owner] = new[name] - value
 
     def applied(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The decoded values of a recorded request, as they should be sent."""
@@ -89,7 +90,8 @@ class Replacements:
             return -1
         if kind.numbered:
             return self._ids.get((kind.name, value), value)
-        return self._counters.get((kind.name, owners.get(_OWNERS.get(kind.name, ""))), value)
+        owner = _OWNERS.get(kind.name)
+        return value if owner is None else value + self._counters.get((kind.name, owners.get(owner)), 0)
 
     def _records(self, records: bytes) -> bytes:
         parts = []
@@ -99,7 +101,7 @@ class Replacements:
             producer = batch.header.get("producerId", -1)
             given = self._ids.get(("producer", producer))
             if given is not None:
-                epoch = self._counters.get(("producer-epoch", producer), batch.header["producerEpoch"])
+                epoch = batch.header["producerEpoch"] + self._counters.get(("producer-epoch", producer), 0)
                 data = with_producer(data, given, epoch)
             parts.append(data)
             at = batch.end

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -144,8 +145,19 @@ async def chosen_version(sender: Sender, api_key: int) -> int:
 
 
 def from_json(definitions: Definitions, api_key: int, version: int, body: Any) -> dict[str, Any]:
-    """The values of a request's body from JSON. Raises JsonError."""
+    """The values of a request's body from JSON. Raises JsonError, or SendError for an unknown version."""
     message = definitions.request(api_key, version)
     if message is None:
         raise SendError(f"{definitions.shown_api_name(api_key)} has no version {version}")
-    return body_values(body, message, version)
+    return body_values(_timed(body, time.time_ns() // 1_000_000), message, version)
+
+
+def _timed(value: Any, now: int) -> Any:
+    """A body whose batches that are written as {"records": […]} have the time `now` (ms), unless they say another."""
+    if isinstance(value, list):
+        return [_timed(one, now) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if isinstance(value.get("records"), list) and "batches" not in value:
+        return {"baseTimestamp": now, **value}
+    return {name: _timed(one, now) for name, one in value.items()}

@@ -15,7 +15,7 @@ from kproxy.cli.commands.send import read_speed
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.options.reading import captured, decrypting, defining, porting, releasing, spooling
 from kproxy.cli.options.selecting import Selection, selecting
-from kproxy.cli.options.types import ADDRESS
+from kproxy.cli.options.types import ADDRESS, LISTENING
 
 if TYPE_CHECKING:
     from kproxy.captures.ports import Ports
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @captured
 @click.option(
     "--listen",
-    type=ADDRESS,
+    type=LISTENING,
     default="127.0.0.1:19092",
     show_default=True,
     metavar="HOST:PORT",

@@ -156,18 +156,23 @@ class SizeType(click.ParamType[int]):
 
 
 class AddressType(click.ParamType[tuple[str, int]]):
-    """The address of a broker, "host:port", as (host, port); the default port is 9092."""
+    """An address "host:port" as (host, port); the default port is 9092, and 0 is allowed if `any_port`."""
 
     name = "address"
+
+    def __init__(self, *, any_port: bool = False) -> None:
+        self._any_port = any_port
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
         from kproxy.core.brokers import split_address
 
+        if isinstance(value, tuple):
+            return value
         try:
             host, port = split_address(str(value))
         except ValueError as error:
             self.fail(str(error), param, ctx)
-        if not host or port == 0:
+        if not host or (port == 0 and not self._any_port):
             self.fail(f"{value!r} is no address: HOST:PORT", param, ctx)
         return host, 9092 if port is None else port
 
@@ -209,6 +214,7 @@ DURATION = DurationType()
 PORTS = PortsType()
 RELEASE = ReleaseType()
 ADDRESS = AddressType()
+LISTENING = AddressType(any_port=True)
 REGISTRY = RegistryType()
 VIEW = ViewType()
 DEFINITIONS = DefinitionsType()
