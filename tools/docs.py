@@ -1,5 +1,5 @@
-"""Writes the reference pages that are made from the code's own tables: docs/cli.md, docs/filters.md,
-docs/findings.md, docs/keys.md and docs/tables.md.
+"""Writes the reference pages that are made from the code's own tables: docs/canonical.md, docs/cli.md,
+docs/filters.md, docs/findings.md, docs/keys.md and docs/tables.md.
 
 python -m tools.docs
 """
@@ -19,9 +19,11 @@ from kproxy.cli import settings
 from kproxy.cli.commands import COMMANDS, load
 from kproxy.cli.exits import MEANINGS
 from kproxy.cli.main import main
+from kproxy.decoders.canonical import IN_ORDER, KINDS, Kind
 from kproxy.decoders.fields import FIELDS, Cost
 from kproxy.decoders.filters.language import GRAMMAR, OPERATORS, PREFIXES, REQUEST, operators
 from kproxy.decoders.filters.values import DURATIONS, LITERALS, SIZES
+from kproxy.sending.replacing import REPLACED
 from kproxy.tui.actions.keymap import key_text
 from kproxy.tui.actions.registry import ALONE, CONTEXTS, of
 
@@ -408,7 +410,46 @@ def findings() -> str:
     return FINDINGS.format(made=MADE, rules=_lines(lines).rstrip() + "\n")
 
 
+CANONICAL = """{made}
+# The canonical form of exchanges
+
+What `kproxy send --expect` and `kproxy serve` compare: bodies in the form of the [exchange JSON](exchange-json.md), without what
+differs from run to run, so that two runs of the same deterministic client are equal.
+
+- A field of a kind with a number becomes the kind's name and a number that counts its values by first appearance (`member#1`);
+  so equal values stay equal. Small counters and times are often equal by chance and become the name alone.
+- 0, "" and negative numbers have a meaning of their own and stay, except where the table says otherwise.
+- Lists of objects are sorted, because brokers list hash tables; those named
+  {ordered} keep their order.
+- Bytes that are decoded are compared by what they say.
+
+{kinds}
+"""
+
+
+def _exceptions(kind: Kind) -> str:
+    if not kind.negative_stays:
+        return " (all values)"
+    return "" if kind.sentinels or not kind.name else " (0 as well)"
+
+
+def canonical() -> str:
+    """The text of docs/canonical.md: which fields differ from run to run, and how requests that are sent again change."""
+    rows = [
+        (
+            f"`{kind.name}{'#1' if kind.numbered else ''}`" if kind.name else "(removed)",
+            ", ".join(f"`{name}`" for name in sorted(kind.fields)) + _exceptions(kind),
+            REPLACED.get(kind.name, ""),
+        )
+        for kind in KINDS
+    ]
+    head = "becomes", "fields", "in requests sent again, the recorded value is replaced"
+    ordered = ", ".join(f"`{name}`" for name in sorted(IN_ORDER))
+    return CANONICAL.format(made=MADE, ordered=ordered, kinds=_lines(_table(head, rows)).rstrip())
+
+
 PAGES: dict[str, Callable[[], str]] = {
+    "canonical.md": canonical,
     "cli.md": cli,
     "filters.md": filters,
     "findings.md": findings,
