@@ -413,11 +413,11 @@ def findings() -> str:
 CANONICAL = """{made}
 # The canonical form of exchanges
 
-What `kproxy send --expect` and `kproxy serve` compare: bodies in the form of the [exchange JSON](exchange-json.md), without what
-differs from run to run, so that two runs of the same deterministic client are equal.
+What `kproxy send --expect` and `kproxy serve` compare: bodies in the form of the [exchange JSON](exchange-json.md),
+without what differs from run to run, so that two runs of the same deterministic client are equal.
 
-- A field of a kind with a number becomes the kind's name and a number that counts its values by first appearance (`member#1`);
-  so equal values stay equal. Small counters and times are often equal by chance and become the name alone.
+- A field of a kind with a number becomes the kind's name and a number that counts its values by first appearance
+  (`member#1`); so equal values stay equal. Small counters and times are often equal by chance and become the name alone.
 - 0, "" and negative numbers have a meaning of their own and stay, except where the table says otherwise.
 - Lists of objects are sorted, because brokers list hash tables; those named
   {ordered} keep their order.
@@ -434,7 +434,7 @@ def _exceptions(kind: Kind) -> str:
 
 
 def canonical() -> str:
-    """The text of docs/canonical.md: which fields differ from run to run, and how requests that are sent again change."""
+    """The text of docs/canonical.md: which fields differ from run to run, and what replaces them in requests."""
     rows = [
         (
             f"`{kind.name}{'#1' if kind.numbered else ''}`" if kind.name else "(removed)",
