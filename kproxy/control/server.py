@@ -33,7 +33,7 @@ LINGER_SECONDS: Final = 1.0
 LONGEST_LINE: Final = 8190
 MOST_HEADERS: Final = 64
 
-_HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+_HEADERS: Final = {"Server": "kproxy", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 _FULL: Final = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 _LOOPBACK: Final = frozenset({"127.0.0.1", "[::1]", "localhost"})
 

@@ -169,6 +169,7 @@ def command(
     context = click.get_current_context()
     parameter = next(one for one in context.command.params if one.name == "filter_text")
     expression = FILTER.convert(filter_text, parameter, context) if filter_text else None
+    faults.over_http = control.address is not None
     chosen = Settings(
         upstream=upstream,
         listen_host=listen[0],
