@@ -79,6 +79,8 @@ class ControlServer:
         """Ends listening and all connections."""
         for server in self._servers:
             server.close()
+        for listener in self._sockets[len(self._servers) :]:
+            listener.close()
         for connection in tuple(self._connections):
             connection.abort()
         await self._http.shutdown(0)
@@ -89,7 +91,7 @@ class ControlServer:
         return Bounded(self._http(), self._connections)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        headers = {name.lower(): value for name, value in reversed(request.headers.items())}
+        headers = {name.lower(): request.headers[name] for name in request.headers}  # the first one of a name
         try:
             reply = await self._api.answer(Call(request.method, request.path, headers, lambda: _body(request)))
         except Exception as error:  # noqa: BLE001 (a mistake of ours must not end the relay)

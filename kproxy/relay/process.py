@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 from kproxy.addons.loading import LoadError
 from kproxy.captures.errors import CaptureError
 from kproxy.captures.processes import name_process
-from kproxy.control import actions
 from kproxy.faults.trouble import FaultsError
 from kproxy.recording.opening import open_recording
 from kproxy.recording.recorder import Recorder
@@ -40,6 +39,7 @@ from kproxy.transparent.guard import Guard
 from kproxy.transparent.rules import Rules
 
 if TYPE_CHECKING:
+    from kproxy.control import actions
     from kproxy.control.server import ControlServer
 
 KEPT_WARNINGS = 200
@@ -326,6 +326,8 @@ class Process:
         return server
 
     def _rules(self) -> actions.Rules:
+        from kproxy.control import actions
+
         assert self._relays is not None  # noqa: S101 (they are there before the socket is)
         return actions.Rules(self._relays.all)
 
@@ -360,6 +362,8 @@ class Process:
             return {"error": str(error.args[0] if error.args else error)}
 
     def _told_of_faults(self, request: dict[str, Any]) -> dict[str, Any]:
+        from kproxy.control import actions
+
         return actions.answer(self._rules(), request)
 
     def _read_faults_again(self) -> None:

@@ -68,7 +68,9 @@ async def test_a_page_with_a_rebound_name_is_refused(call: Caller, host: str | N
 # --- routes ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", ["/", "", "/nowhere", "/rules/", "/rules/a/b", "/rules/a/pause/b", "//rules", "/Rules"])
+@pytest.mark.parametrize(
+    "path", ["/", "", "/nowhere", "/rules/", "/rules/a/b", "/rules/a/pause/b", "//rules", "/Rules"]
+)
 async def test_an_unknown_path(call: Caller, path: str) -> None:
     reply = await call("GET", path)
     assert reply.status == 404
