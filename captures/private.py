@@ -185,6 +185,25 @@ def log(path: Path) -> TextIO:
     return os.fdopen(_named(path, os.O_WRONLY | os.O_APPEND), "a", buffering=1, encoding="utf-8")
 
 
+def secret(path: Path, most: int) -> str:
+    """The text of a file of at most `most` bytes with a secret in it.
+
+    Raises ValueError, with a text for the user, if everybody may read the file, or if it is too long or not UTF-8;
+    PermissionError if another user may have planted it; OSError if it cannot be read.
+    """
+    _refuse_planted(path.absolute())
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_mode & stat.S_IROTH:
+            raise ValueError(f"{path} can be read by everybody: chmod 600 {path}")
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise ValueError(f"{path} is longer than {most} bytes")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not UTF-8") from None
+
+
 def touch(path: Path) -> None:
     """Make an empty file unless it exists."""
     with suppress(FileExistsError):

@@ -110,8 +110,7 @@ class Engine:
         self._learns = False
         self._learnt = Learnt()
         self._sessions = Sessions()
-        for rule in rules:
-            self.add(rule)
+        self.add(rules)
 
     @property
     def definitions(self) -> Definitions:
@@ -119,12 +118,15 @@ class Engine:
 
     # --- the rules ---------------------------------------------------------------------------------------------------
 
-    def add(self, rule: Rule, *, added: bool = False) -> None:
-        """Append a rule. Raises ValueError if there is one of this name."""
-        if rule.name in self._active:
-            raise ValueError(f"there is a rule {rule.name} already")
-        counter = Counter(rule.trigger, rule.name, self.seed, self._clock)
-        self._active[rule.name] = Active(rule, rule.match.compile(), counter, added=added)
+    def add(self, rules: Iterable[Rule], *, added: bool = False) -> None:
+        """Append rules. Raises ValueError if there is one of the same name; nothing changes then."""
+        new: dict[str, Active] = {}
+        for rule in rules:
+            if rule.name in self._active or rule.name in new:
+                raise ValueError(f"there is a rule {rule.name} already")
+            counter = Counter(rule.trigger, rule.name, self.seed, self._clock)
+            new[rule.name] = Active(rule, rule.match.compile(), counter, added=added)
+        self._active |= new
         self._sort()
 
     def replace(self, rules: Iterable[Rule]) -> None:
@@ -143,7 +145,7 @@ class Engine:
             if old is not None and old.rule.text == rule.text:
                 self._active[rule.name] = before.pop(rule.name)
             else:
-                self.add(rule)
+                self.add((rule,))
         self._active |= added
         for gone in before.values():
             _let_go(gone)

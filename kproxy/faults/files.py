@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,35 +50,51 @@ def read(path: Path, known: Definitions | None = None, before: int = 0) -> list[
         raise FaultsError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise FaultsError(f"{path} is not UTF-8 text") from None
-    rules = []
-    for number, item in enumerate(_items(path, text), before + 1):
-        try:
-            rules.append(from_object(item.value, f"rule-{number}", known))
-        except RuleError as error:
-            line, column = item.places.get("", (0, 0))
-            where = f"{path}:{line}:{column}" if line else f"{path}, rule {number - before}"
-            raise FaultsError("\n".join(error.lines(where))) from None
-    return rules
+    return [
+        rule_of(item, f"rule-{before + number}", str(path), number, known)
+        for number, item in enumerate(items(text, str(path)), 1)
+    ]
 
 
-def _items(path: Path, text: str) -> Iterable[Item]:
+def rule_of(item: Item, name: str, where: str, number: int, known: Definitions | None = None) -> Rule:
+    """The rule of the entry `number` of a list; `where` names the list in errors. Raises FaultsError."""
+    try:
+        return from_object(item.value, name, known)
+    except RuleError as error:
+        line, column = item.places.get("", (0, 0))
+        place = f"{where}:{line}:{column}" if line else f"{where}, rule {number}"
+        raise FaultsError("\n".join(error.lines(place))) from None
+
+
+def items(text: str, where: str) -> list[Item]:
+    """The entries of a list of rules in YAML or JSON; `where` names the list in errors. Raises FaultsError."""
+    found = _items(text, where)
+    if len(found) > MOST:
+        raise FaultsError(f"{where} has {len(found)} rules, more than the maximum of {MOST}")
+    return found
+
+
+def _items(text: str, where: str) -> list[Item]:
     if text.lstrip()[:1] in {"[", "{"}:
-        return map(Item, _json(path, text))
+        found = from_json(text, where)
+        if isinstance(found, dict) and set(found) == {"rules"}:
+            found = found["rules"]
+        if not isinstance(found, list):
+            raise FaultsError(f"{where}:1:1: expected a list of rules")
+        return [Item(value) for value in found]
     try:
         return parse_yaml(text)
     except YamlError as error:
-        raise FaultsError(f"{path}:{error.line}:{error.column}: {error.message}") from None
+        raise FaultsError(f"{where}:{error.line}:{error.column}: {error.message}") from None
 
 
-def _json(path: Path, text: str) -> list[Any]:
+def from_json(text: str, where: str) -> Any:
+    """A value in JSON; `where` names the text in errors. Raises FaultsError."""
     try:
-        found = json.loads(text)
+        return json.loads(text)
     except json.JSONDecodeError as error:
-        raise FaultsError(f"{path}:{error.lineno}:{error.colno}: {error.msg}") from None
+        raise FaultsError(f"{where}:{error.lineno}:{error.colno}: {error.msg}") from None
+    except ValueError as error:  # a number of too many digits
+        raise FaultsError(f"{where}: {error}") from None
     except RecursionError:
-        raise FaultsError(f"{path}: brackets are nested too deeply") from None
-    if isinstance(found, dict) and set(found) == {"rules"}:
-        found = found["rules"]
-    if not isinstance(found, list):
-        raise FaultsError(f"{path}:1:1: expected a list of rules")
-    return found
+        raise FaultsError(f"{where}: brackets are nested too deeply") from None

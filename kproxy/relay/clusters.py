@@ -55,40 +55,6 @@ class Relays:
         """
         return list(dict.fromkeys(one for relay in self.all for one in relay.reload(name)))
 
-    def faults(self, request: Event) -> Event:
-        """Carries out "list", "add", "remove", "pause", "resume", "release", "reset" or "reload" on the rules.
-
-        `request` has "op", and "name" or "rule" (its text). The answer has "error" if it changed nothing.
-        """
-        op, name = request.get("op"), request.get("name")
-        try:
-            if op == "add":
-                rules = [relay.add_fault(str(request.get("rule", ""))) for relay in self.all]
-                return {"added": rules[0].name}
-            if op == "reload":
-                return {"rules": sum(relay.reload_faults() for relay in self.all)}
-            engines = [relay.engine for relay in self.all if relay.engine is not None]
-            if op == "list":
-                return {"rules": [active.to_json() for engine in engines for active in engine.active]}
-            if op == "reset":
-                for engine in engines:
-                    engine.reset(name)
-                return {"reset": name}
-            if not engines:
-                return {"error": "this proxy has no rules (--fault)"}
-            if op == "release":
-                return {"released": sum(engine.release(str(name)) for engine in engines)}
-            for engine in engines:
-                if op == "remove":
-                    engine.remove(str(name))
-                elif op in {"pause", "resume"}:
-                    engine.pause(str(name), op == "pause")
-                else:
-                    return {"error": f"unknown operation {op!r}"}
-        except (ValueError, LookupError) as error:
-            return {"error": str(error.args[0] if isinstance(error, LookupError) else error)}
-        return {str(op): name}
-
     async def drain(self) -> None:
         await asyncio.gather(*(relay.drain() for relay in self.all))
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Iterable
 from pathlib import Path
 
+from kproxy.captures import private
 from kproxy.core.login import OAUTHBEARER, Credentials
 from kproxy.runs.settings import SaslSettings
 
@@ -54,19 +54,11 @@ def load(settings: SaslSettings) -> Credentials:
 
 def _text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            if mode & stat.S_IROTH:
-                raise CredentialsError(f"{path} can be read by everybody: chmod 600 {path}")
-            data = file.read(LARGEST + 1)
+        return private.secret(path, LARGEST)
     except OSError as error:
         raise CredentialsError(f"cannot read {path}: {error.strerror}") from None
-    if len(data) > LARGEST:
-        raise CredentialsError(f"{path} is longer than {LARGEST} bytes")
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        raise CredentialsError(f"{path} is not UTF-8") from None
+    except ValueError as error:
+        raise CredentialsError(str(error)) from None
 
 
 def _token(path: Path, text: str) -> Credentials:

@@ -18,7 +18,7 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kproxy.addons.loading import LoadError
 from kproxy.captures.errors import CaptureError
@@ -37,6 +37,10 @@ from kproxy.tls.errors import AuthorityError, TlsError
 from kproxy.transparent import netfilter
 from kproxy.transparent.guard import Guard
 from kproxy.transparent.rules import Rules
+
+if TYPE_CHECKING:
+    from kproxy.control import actions
+    from kproxy.control.server import ControlServer
 
 KEPT_WARNINGS = 200
 
@@ -60,6 +64,7 @@ class Process:
         self._loop = asyncio.get_running_loop()
         self._alone = False
         self._relays: Relays | None = None
+        self._http: ControlServer | None = None
         self._holds: list[int] = []
         self._unsaved = False
         self._saving: asyncio.Task[None] | None = None
@@ -102,6 +107,7 @@ class Process:
             "listen": shown(settings.listen_host, relays.first.port),
             "bootstrap": self.bootstrap,
             "clusters": relays.bootstrap,
+            "control": self.control_url,
             "upstream": [shown(host, port) for host, port in settings.upstream],
             "recording": self.recording,
             "brokers": relays.brokers(),
@@ -123,6 +129,11 @@ class Process:
         """The bootstrap servers of the first cluster, as clients can use them."""
         return "" if self._relays is None else self._relays.first.bootstrap
 
+    @property
+    def control_url(self) -> str | None:
+        """Where the HTTP interface listens; None without one."""
+        return None if self._http is None else self._http.url
+
     # --- running -----------------------------------------------------------------------------------------------------
 
     async def run(self) -> int:
@@ -133,6 +144,7 @@ class Process:
             recorder = self._recorder()
             relays = await self._listening(recorder)
             control = await self._control()
+            self._http = await self._serve_http(relays.first)
             guard = await self._set_up(relays.first)
         except FailedError as failure:
             self.tell({"event": "failed", "message": str(failure), "exit": failure.code})
@@ -146,6 +158,7 @@ class Process:
                 "bootstrap": self.bootstrap,
                 "clusters": relays.bootstrap,
                 "recording": self.recording,
+                "control": self.control_url,
                 "pid": os.getpid(),
             }
         )
@@ -159,6 +172,8 @@ class Process:
         if guard is not None:
             await self._take_down(guard)
         control.close()
+        if self._http is not None:
+            await self._http.close()
         if recorder is not None:
             recorder.flush()  # in this thread, because the recorder's timer runs here too
             await self._loop.run_in_executor(None, recorder.close)
@@ -283,14 +298,41 @@ class Process:
             raise no_control(self._run_dir, error) from None
         return await asyncio.start_unix_server(self._answer, sock=listener, limit=registry.LONGEST_COMMAND)
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        commands: registry.Commands = {
+    @property
+    def _commands(self) -> registry.Commands:
+        return {
             "status": lambda _: self._status(),
             "stop": lambda _: self._told_to_stop(),
             "flush": lambda _: self._flush(),
             "reload": self._told_to_reload,
             "faults": self._told_of_faults,
         }
+
+    async def _serve_http(self, relay: Relay) -> ControlServer | None:
+        """Opens the HTTP interface that the settings ask for. Raises FailedError."""
+        asked = self._settings.control
+        if asked is None:
+            return None
+        from kproxy.control.server import ControlServer
+
+        try:
+            server = ControlServer(asked.host, asked.port, asked.token, self._rules(), self._commands, relay.warn)
+        except OSError as error:
+            where = shown(asked.host, asked.port)
+            raise FailedError(
+                f"cannot listen on {where} for --control: {error.strerror or error}", EXIT_CONNECT
+            ) from None
+        await server.start()
+        return server
+
+    def _rules(self) -> actions.Rules:
+        from kproxy.control import actions
+
+        assert self._relays is not None  # noqa: S101 (they are there before the socket is)
+        return actions.Rules(self._relays.all)
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        commands = self._commands
         with contextlib.suppress(OSError, ValueError, asyncio.IncompleteReadError):
             async for line in reader:
                 writer.write(registry.answer(line, commands))
@@ -320,8 +362,9 @@ class Process:
             return {"error": str(error.args[0] if error.args else error)}
 
     def _told_of_faults(self, request: dict[str, Any]) -> dict[str, Any]:
-        assert self._relays is not None  # noqa: S101 (they are there before the socket is)
-        return self._relays.faults(request)
+        from kproxy.control import actions
+
+        return actions.answer(self._rules(), request)
 
     def _read_faults_again(self) -> None:
         """Handles SIGHUP: reads the file with rules again; if that fails, the rules stay and the user is warned."""

@@ -12,7 +12,6 @@ import socket
 import ssl
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -138,27 +137,28 @@ class Relay:
         from kproxy.addons import acting, loading
 
         classes = loading.load(self.settings.addons).actors
-        return acting.table(classes, self._known(), self.warn, self._loop.time) if classes else None
+        return acting.table(classes, self.known(), self.warn, self._loop.time) if classes else None
 
     def _load_engine(self) -> Engine | None:
         settings = self.settings
-        if not settings.faults and settings.faults_file is None:
+        if not settings.faults and settings.faults_file is None and settings.control is None:
             return None
         return self._engine_of(self._rules())
 
     def _engine_of(self, rules: Sequence[Rule]) -> Engine:
         from kproxy.faults.engine import Engine
 
-        return Engine(rules, self._known(), self.warn, self._loop.time, self.settings.fault_seed)
+        return Engine(rules, self.known(), self.warn, self._loop.time, self.settings.fault_seed)
 
     def _rules(self) -> list[Rule]:
         """The rules of the settings. Raises FaultsError."""
         from kproxy.faults.files import load
 
         path = self.settings.faults_file
-        return load(self.settings.faults, None if path is None else Path(path), self._known())
+        return load(self.settings.faults, None if path is None else Path(path), self.known())
 
-    def _known(self) -> Definitions:
+    def known(self) -> Definitions:
+        """The definitions by which addons and rules read frames."""
         from kproxy.captures.definitions import definitions as given_definitions
 
         return given_definitions(self.settings.release, self.settings.user_definitions)
@@ -179,18 +179,12 @@ class Relay:
         self.engine.replace(self._rules())
         return len(self.engine.active)
 
-    def add_fault(self, text: str) -> Rule:
-        """Adds a rule. Raises RuleError and ValueError."""
-        from kproxy.faults.parsing import parse
-
-        taken = {one.rule.name for one in self.engine.active} if self.engine is not None else set()
-        name = next(one for n in count(1) if (one := f"rule-{n}") not in taken)
-        rule = parse(text, name, self._known())
+    def add_rules(self, rules: Sequence[Rule]) -> None:
+        """Adds rules. Raises ValueError if there is one of the same name; nothing changes then."""
         if self.engine is None:
             self.engine = self._engine_of(())
             self._actors = self._join()
-        self.engine.add(rule, added=True)
-        return rule
+        self.engine.add(rules, added=True)
 
     def reload(self, name: str | None) -> list[str]:
         """Loads the module of the actor called `name` again, or of all actors if None; returns their names.

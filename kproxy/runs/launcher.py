@@ -53,9 +53,10 @@ class RelayProcess:
     """A running relay. Use it as a context manager, or call `stop`.
 
     `bootstrap` holds the bootstrap servers for clients; `clusters` holds them by cluster name ("" if there is only
-    one). `recording` is the pcapng file or the directory of the ring (None without a recording). `run_dir` holds
-    run.json and control.sock; `index_dir` is an empty directory for the index. The queue `events` receives all events
-    of the relay but "listening": "broker", "warning", "stopped" (see `kproxy.relay.process`).
+    one). `recording` is the pcapng file or the directory of the ring (None without a recording). `control` is
+    the URL of the HTTP interface (None without one). `run_dir` holds run.json and control.sock; `index_dir` is an empty
+    directory for the index. The queue `events` receives all events of the relay but "listening": "broker", "warning",
+    "stopped" (see `kproxy.relay.process`).
     """
 
     module = "kproxy.relay.process"
@@ -95,6 +96,7 @@ class RelayProcess:
         self.pid = self._process.pid
         self.bootstrap: str = first["bootstrap"]
         self.clusters: dict[str, str] = first["clusters"]
+        self.control: str | None = first.get("control")
         self.recording = None if first["recording"] is None else Path(first["recording"])
         self._reader = threading.Thread(target=self._read_events, name="relay-events", daemon=True)
         self._reader.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Iterable, Sequence
@@ -73,6 +74,15 @@ class TlsSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ControlSettings:
+    """Where the HTTP interface listens (port 0: a free port), and the token that each call needs."""
+
+    host: str
+    port: int
+    token: str = dataclasses.field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The settings of a relay or sniffer. Sizes are in bytes; paths are absolute or None.
 
@@ -93,7 +103,8 @@ class Settings:
     `user_definitions` are definitions besides Kafka's (`captures.definitions`), for `record_filter` and actors too.
 
     `faults` are the texts of rules, `faults_file` a file with more (`kproxy.faults.files`), and `fault_seed` decides
-    their chances. With `faults_file`, even of no rule, all connections can be acted on.
+    their chances. With `faults_file`, even of no rule, or `control`, all connections can be acted on. `control` is the
+    HTTP interface for rules (`kproxy.control`).
 
     `addons` are specifications for `kproxy.addons.loading`; the relay runs the actors among them.
 
@@ -147,6 +158,7 @@ class Settings:
     faults: tuple[str, ...] = ()
     faults_file: str | None = None
     fault_seed: int = 0
+    control: ControlSettings | None = None
     sasl: SaslSettings = SaslSettings()
 
     def clusters(self) -> tuple[Settings, ...]:
@@ -174,6 +186,7 @@ class Settings:
         )
         values["sasl"] = SaslSettings(**values["sasl"])
         values["tls"] = TlsSettings(**values["tls"])
+        values["control"] = None if values["control"] is None else ControlSettings(**values["control"])
         values["addons"] = tuple(values["addons"])
         values["faults"] = tuple(values["faults"])
         values["user_definitions"] = tuple(values["user_definitions"])
@@ -211,6 +224,11 @@ def listen(text: str) -> tuple[str, int]:
             raise ValueError(f"no port in {text!r}")
         _check_host(host)
     return host or LISTEN_HOST, LISTEN_PORT if port is None else port
+
+
+def is_local(host: str) -> bool:
+    """Whether a host to listen on is surely this machine's loopback."""
+    return host in {"localhost", "::1"} or re.fullmatch(r"127(\.\d{1,3}){3}", host) is not None
 
 
 def _check_host(host: str) -> None:

@@ -47,7 +47,7 @@ class Proxy:
 
             parse(text)  # raises the same error with its places
             raise ValueError(answer["error"])
-        return str(answer["added"])
+        return str(answer["rules"][0]["name"])
 
     def rules(self) -> dict[str, dict[str, Any]]:
         """The rules with their counters, by name."""

@@ -93,6 +93,9 @@ def test_a_command_s_help_loads_nothing_heavy(command: str) -> None:
                 "fastavro",
                 "cryptography",
                 "prometheus_client",
+                "aiohttp",
+                "yaml",
+                "kproxy.control",
             },
         ),
         (

@@ -73,7 +73,8 @@ def add(rule: str, wanted: str | None) -> None:
     \b
     kproxy faults add 'slow: api == Fetch => delay 500ms ±100ms'
     """  # noqa: D301
-    _said(f"added: {_ask(wanted, 'add', rule=rule)['added']}")
+    (added,) = _ask(wanted, "add", rule=rule)["rules"]
+    _said(f"added: {added['name']}")
 
 
 @command.command()
@@ -124,7 +125,7 @@ def reset(name: str | None, wanted: str | None) -> None:
 @RUN
 def reload(wanted: str | None) -> None:
     """Read the file of --faults again, as SIGHUP does; unchanged rules keep their counts."""
-    _said(f"rules: {_ask(wanted, 'reload')['rules']}")
+    _said(f"rules: {len(_ask(wanted, 'reload')['rules'])}")
 
 
 def _ask(wanted: str | None, op: str, **more: Any) -> dict[str, Any]:

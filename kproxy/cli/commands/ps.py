@@ -53,6 +53,7 @@ def _described(run: Run) -> dict[str, Any]:
         "name": run.name,
         "since": since.isoformat(timespec="seconds").replace("+00:00", "Z"),
         "listen": run.state["listen"],
+        "control": run.state.get("control"),
         "upstream": run.state["upstream"],
         "answers": bool(status),
         "connections": status.get("connections"),

@@ -21,6 +21,7 @@ from kproxy.cli.messages import Messages
 from kproxy.cli.opening import opener
 from kproxy.cli.options.addons import Addons, addons
 from kproxy.cli.options.addresses import Addresses, addressing
+from kproxy.cli.options.control import Control, controlling
 from kproxy.cli.options.faults import Faults, faulting
 from kproxy.cli.options.findings import telling_findings
 from kproxy.cli.options.reading import defining, headless, releasing, revealing
@@ -29,7 +30,7 @@ from kproxy.cli.options.running import Running, leave, running
 from kproxy.cli.options.sasl import authenticating, checked
 from kproxy.cli.options.tls import client_lines, speaking_tls
 from kproxy.cli.options.transparent import intercepting, taken, transparent_options
-from kproxy.cli.options.types import FILTER
+from kproxy.cli.options.types import FILTER, Parsed
 from kproxy.cli.options.viewing import Viewing, viewing
 from kproxy.cli.terminal import can_paint, end_with_terminal
 
@@ -48,24 +49,6 @@ PROBE_SECONDS = 0.3
 """Longest wait of the UI for a first warning about the upstream, which often comes at once."""
 
 
-class _Parsed(click.ParamType[Any]):
-    """A value that a function of `kproxy.runs.settings` parses."""
-
-    def __init__(self, name: str, function: str) -> None:
-        self.name = name
-        self._function = function
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if not isinstance(value, str):
-            return value
-        from kproxy.runs import settings
-
-        try:
-            return getattr(settings, self._function)(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
 def _complete_filter(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     return FILTER.shell_complete(ctx, param, incomplete)
 
@@ -74,7 +57,7 @@ def _complete_filter(ctx: click.Context, param: click.Parameter, incomplete: str
 @click.option(
     "--upstream",
     default=(),
-    type=_Parsed("address", "upstream"),
+    type=Parsed("address", "upstream"),
     metavar="HOST[:9092][,...]",
     help="Bootstrap servers of the cluster, tried in order.",
 )
@@ -82,7 +65,7 @@ def _complete_filter(ctx: click.Context, param: click.Parameter, incomplete: str
     "--listen",
     default="127.0.0.1:19092",
     show_default=True,
-    type=_Parsed("address", "listen"),
+    type=Parsed("address", "listen"),
     metavar="[HOST:]PORT",
     help="Where clients connect; * as host is every address.",
 )
@@ -98,7 +81,7 @@ def _complete_filter(ctx: click.Context, param: click.Parameter, incomplete: str
 @click.option(
     "--advertise",
     default="",
-    type=_Parsed("template", "advertise"),
+    type=Parsed("template", "advertise"),
     metavar="HOST",
     help="Host that clients get for brokers: a name, or a template ({broker}, {port}, {host}).",
 )
@@ -107,7 +90,7 @@ def _complete_filter(ctx: click.Context, param: click.Parameter, incomplete: str
     "--hold-max",
     default="1M",
     show_default=True,
-    type=_Parsed("size", "size"),
+    type=Parsed("size", "size"),
     metavar="SIZE",
     help="Longest response to hold; longer Produce and Fetch responses are rewritten as they stream.",
 )
@@ -131,6 +114,7 @@ def _complete_filter(ctx: click.Context, param: click.Parameter, incomplete: str
 @recording
 @addons
 @faulting
+@controlling
 def command(
     upstream: tuple[tuple[str, int], ...],
     listen: tuple[str, int],
@@ -153,6 +137,7 @@ def command(
     running: Running,
     addons: Addons,
     faults: Faults,
+    control: Control,
     **transparent: Any,
 ) -> int:
     """Forward clients to a cluster and watch what passes.
@@ -174,6 +159,7 @@ def command(
     kproxy run --upstream kafka:9092 --detach --name orders
     kproxy run --upstream kafka:9092 --headless --metrics 9464 --addon ./rename.py
     kproxy run --upstream kafka:9092 --fault 'api == Produce => error NOT_LEADER_OR_FOLLOWER not applied, nth 2'
+    kproxy run --upstream kafka:9092 --headless --control 8474 --control-token-file token
     """  # noqa: D301 (\b keeps click from joining the lines)
     from kproxy.decoders.view import View
     from kproxy.runs.following import Stopping, leaving_on
@@ -183,6 +169,7 @@ def command(
     context = click.get_current_context()
     parameter = next(one for one in context.command.params if one.name == "filter_text")
     expression = FILTER.convert(filter_text, parameter, context) if filter_text else None
+    faults.over_http = control.address is not None
     chosen = Settings(
         upstream=upstream,
         listen_host=listen[0],
@@ -199,6 +186,7 @@ def command(
         **running.settings,
         addons=addons.specs,
         **faults.settings,
+        control=control.settings(),
     )
     chosen = checked(addresses.applied(intercepting(chosen, **transparent)))
     addons.check(record=chosen.record)
@@ -221,7 +209,7 @@ def command(
         if viewers is None:  # handle signals before printing the greeting, as its reader may send one at once
             until.enter_context(stopping)
         try:
-            for line in (*_greeting(chosen, relay), *faults.greeting):
+            for line in (*_greeting(chosen, relay), *faults.greeting, *control.greeting(relay.control)):
                 click.echo(line, err=True)
             if goes_on:
                 return Exit.OK

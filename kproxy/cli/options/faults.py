@@ -20,13 +20,19 @@ class Faults:
     texts: tuple[str, ...] = ()
     file: Path | None = None
     seed: int | None = None
+    over_http: bool = False
+    """Whether --control lets rules come later."""
     greeting: list[str] = field(default_factory=list)
     """Lines about the rules for the user; `check` writes them."""
 
     @property
+    def _can_act(self) -> bool:
+        return bool(self.texts) or self.file is not None or self.over_http
+
+    @property
     def settings(self) -> dict[str, Any]:
         """Fields of kproxy.runs.settings.Settings."""
-        if not self.texts and self.file is None:
+        if not self._can_act:
             return {}
         if self.seed is None:
             import secrets
@@ -37,7 +43,7 @@ class Faults:
 
     def check(self, release: str | None, user_definitions: Sequence[str]) -> None:
         """Reads all rules. Raises UsageError (exit 2) if one cannot be used."""
-        if not self.texts and self.file is None:
+        if not self._can_act:
             return
         from kproxy.captures.definitions import definitions
         from kproxy.faults.files import load
@@ -48,6 +54,8 @@ class Faults:
         except FaultsError as error:
             raise click.UsageError(str(error)) from None
         count = f"{len(rules)} rule{'' if len(rules) == 1 else 's'}"
+        if self.over_http and not rules:
+            count = "rules that come over HTTP"
         self.greeting.append(f"{count} can change traffic (kproxy faults list); --fault-seed {self.seed}")
 
 

@@ -48,6 +48,24 @@ class FilterType(click.ParamType["Expression"]):
         return saved_filters() if "$" in text else {}
 
 
+class Parsed(click.ParamType[Any]):
+    """A value that a function of `kproxy.runs.settings` parses."""
+
+    def __init__(self, name: str, function: str) -> None:
+        self.name = name
+        self._function = function
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        from kproxy.runs import settings
+
+        try:
+            return getattr(settings, self._function)(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
 class TimeType(click.ParamType[int]):
     """A time (RFC 3339, or seconds since the epoch) as nanoseconds since the epoch."""
 
