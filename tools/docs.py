@@ -417,7 +417,7 @@ What `kproxy send --expect` and `kproxy serve` compare: bodies in the form of th
 without what differs from run to run, so that two runs of the same deterministic client are equal.
 
 - A field of a kind with a number becomes the kind's name and a number that counts its values by first appearance
-  (`member#1`); so equal values stay equal. Small counters and times are often equal by chance and become the name alone.
+  (`member#1`); so equal values stay equal. Small counters and times are often equal by chance: the name alone.
 - 0, "" and negative numbers have a meaning of their own and stay, except where the table says otherwise.
 - Lists of objects are sorted, because brokers list hash tables; those named
   {ordered} keep their order.

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Protocol
 
 from kproxy.core.connection import (
@@ -29,7 +30,7 @@ from kproxy.core.connection import (
 from kproxy.core.cutting import SIZE, Cutter, Piece
 from kproxy.core.lane import Lane
 from kproxy.core.passing import MAX_NOTED
-from kproxy.core.verdict import HOLD_SECONDS, Ending, Parties, Turn, Verdict, Wait, made_comment
+from kproxy.core.verdict import HOLD_SECONDS, Asking, Ending, Parties, Turn, Verdict, Wait, made_comment
 from kproxy.decoders.conversation.acks import way
 from kproxy.decoders.conversation.compiled import wants_no_reply
 from kproxy.decoders.schema import Definitions, api_keys
@@ -39,6 +40,10 @@ _REQUEST = struct.Struct(">hhi")
 _RESPONSE = struct.Struct(">i")
 _TO_ACKS = 1 << 10
 """Number of bytes of a Produce request that are enough to find its `acks`, in nearly all cases."""
+
+
+_Lines = tuple[Sequence[str], Sequence[str]]
+"""Lines of a packet comment before and after those of a verdict."""
 
 
 class Actors(Protocol):
@@ -169,10 +174,30 @@ class ActedConnection(Connection):
                 ToBroker(verdict.shaped(bytes(one.data)), comment) if isinstance(one, ToBroker) else one
                 for one in super().from_client(verdict.frame)
             ]
+        if isinstance(verdict.wait, Asking):
+            verdict.wait.frame = verdict.frame
+            verdict.wait.carry_out = partial(self._request_decided, turn, frame, found)
         commands = self._to_broker.put(found, verdict.wait)
         if verdict.mute is not None:
             commands += self._to_broker.put([], verdict.mute)
         return commands
+
+    def _request_decided(self, turn: Turn, frame: bytes, found: Sequence[Command], decided: Verdict) -> list[Command]:
+        """Commands for a request that waited for a decision; `found` are those without one."""
+        record = Record(0, frame, decided.comment("broker"))
+        if decided.ending is not None:
+            self._over_now = True
+            return [record, Cut(decided.ending.reset)]
+        if decided.frame is None:
+            self._forget(turn)
+            if decided.answer is None or not turn.replies:
+                self._drop_out(turn)
+                return [record]
+            turn.answer = decided.answer, tuple(decided.reasons)
+            self._answers += 1
+            return [record, *self._answer()]
+        changed = ToBroker(decided.frame, decided.comment("broker"))
+        return [changed if isinstance(one, ToBroker) else one for one in found]
 
     def _another(self, turn: Turn) -> Turn:
         """The turn of a further copy of a request."""
@@ -278,11 +303,26 @@ class ActedConnection(Connection):
                     faults.append(Changed(0, 0, (), one.leaked, one.withheld).comment)
             else:
                 commands.append(one)
-        comment = verdict.comment("client")
-        record = Record(1, frame, "\n".join([*([comment] if comment else ()), *faults]) or None)
+        data = b"".join(sent)
         if any(isinstance(one, End) for one in commands):  # addresses could not be replaced
-            return [record, *self._to_client.put(commands)]
-        return [record, *self._leave(verdict, b"".join(sent), commands)]
+            return [_record(frame, verdict, ((), faults)), *self._to_client.put(commands)]
+        if isinstance(verdict.wait, Asking):
+            verdict.wait.frame = data
+            verdict.wait.carry_out = partial(self._response_decided, frame, commands, ((), faults))
+            return self._leave(verdict, data, [_record(frame, verdict, ((), faults)), *commands])
+        return [_record(frame, verdict, ((), faults)), *self._leave(verdict, data, commands)]
+
+    def _response_decided(
+        self, frame: bytes, others: Sequence[Command], lines: _Lines, decided: Verdict
+    ) -> list[Command]:
+        """Commands for a response that waited for a decision; `others` are sent with it."""
+        found: list[Command] = [_record(frame, decided, lines), *others]
+        if decided.ending is not None:
+            self._over_now = True
+            return found + _ended(decided.ending, decided.frame or b"")
+        if decided.frame is not None:
+            found += [ToClient(decided.frame) for _ in range(decided.copies)]
+        return found
 
     def _answer(self) -> list[Command]:
         """Send kproxy's own answers that no earlier response holds back."""
@@ -302,8 +342,12 @@ class ActedConnection(Connection):
         verdict = Verdict(frame)
         if turn.wanted or self._actors.act_on(Side.BROKER, turn.api_key):
             self._actors.offer(Side.BROKER, turn, verdict)
-        comment = "\n".join([made_comment(reasons), *filter(None, [verdict.comment("client")])])
-        return [Record(1, frame, comment), *self._leave(verdict, verdict.frame or b"")]
+        lines = (made_comment(reasons),), ()
+        if isinstance(verdict.wait, Asking) and verdict.frame is not None:
+            verdict.wait.frame = verdict.frame
+            verdict.wait.carry_out = partial(self._response_decided, frame, (), lines)
+            return self._leave(verdict, verdict.frame, [_record(frame, verdict, lines)])
+        return [_record(frame, verdict, lines), *self._leave(verdict, verdict.frame or b"")]
 
     def _leave(self, verdict: Verdict, data: bytes, others: Sequence[Command] = ()) -> list[Command]:
         """Commands that send a response to the client as a verdict says; `others` are sent with it."""
@@ -386,6 +430,13 @@ class ActedConnection(Connection):
 
     def _response_passed(self, turn: Turn, reason: str) -> None:
         self._actors.passed(Side.BROKER, turn.api_key, turn.api_version, reason)
+
+
+def _record(frame: bytes, verdict: Verdict, lines: _Lines) -> Record:
+    """The record of a response as it came, with what a verdict says of it between the lines."""
+    before, after = lines
+    comment = verdict.comment("client")
+    return Record(1, frame, "\n".join([*before, *([comment] if comment else ()), *after]) or None)
 
 
 def _ended(ending: Ending, data: bytes) -> list[Command]:

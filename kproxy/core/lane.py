@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from kproxy.core.connection import Budget, Command, Notice, ToBroker, ToClient
-from kproxy.core.verdict import Wait
+from kproxy.core.connection import Budget, Command, Cut, Notice, ToBroker, ToClient
+from kproxy.core.verdict import Asking, Wait
 
 
 class Lane:
@@ -60,8 +60,18 @@ class Lane:
                     found.append(Notice(f"deadline-{wait.by}", text, once=True))
             self._queue.popleft()
             self._budget.give(size)
-            found += commands
+            found += _decided(commands, wait)
+            if any(isinstance(one, Cut) for one in found):
+                self._drop()
         return found
+
+    def _drop(self) -> None:
+        """Forget everything that waits behind the end of the connection."""
+        while self._queue:
+            _, size, wait = self._queue.popleft()
+            self._budget.give(size)
+            if wait is not None:
+                wait.over = True
 
     def end(self) -> list[Command]:
         """End all waits; returns all commands."""
@@ -73,3 +83,10 @@ class Lane:
                 wait.over = True
             found += commands
         return found
+
+
+def _decided(commands: Sequence[Command], wait: Wait | None) -> Sequence[Command]:
+    """The commands that were queued, or those of the verdict of whoever was asked."""
+    if isinstance(wait, Asking) and wait.decided is not None and wait.carry_out is not None:
+        return wait.carry_out(wait.decided)
+    return commands

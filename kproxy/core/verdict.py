@@ -9,6 +9,7 @@ from typing import Any
 from kproxy.core.connection import changed_comment
 from kproxy.core.rewrite import Change
 from kproxy.decoders.conversation.comments import ACTED, KEPT, MADE
+from kproxy.decoders.stream import Side
 
 HOLD_SECONDS = 30.0
 """Seconds after which a held frame leaves although nobody has released it."""
@@ -66,6 +67,27 @@ class Wait:
             self.over = True
             if self.wake is not None:
                 self.wake()
+
+
+@dataclass(slots=True, eq=False)
+class Asking(Wait):
+    """A wait for a decision of somebody outside, such as a person.
+
+    `number` names it; `frame` is what leaves unless they decide otherwise, at the latest at the time `until`. The
+    connection sets `frame` and `carry_out`, a function that makes the commands for a verdict on the frame.
+    """
+
+    number: int = 0
+    side: Side = Side.CLIENT
+    turn: Turn | None = None
+    frame: bytes = b""
+    decided: Verdict | None = None
+    carry_out: Callable[[Verdict], list[Any]] | None = None
+
+    def decide(self, verdict: Verdict) -> None:
+        """Ends the wait by a verdict; its `frame` is sent as it is."""
+        self.decided = verdict
+        self.release()
 
 
 @dataclass(frozen=True, slots=True)

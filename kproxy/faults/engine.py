@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
-from kproxy.core.differences import by, differences
-from kproxy.core.rewrite import Change
-from kproxy.core.verdict import Ending, Turn, Verdict, Wait
+from kproxy.core.verdict import Asking, Ending, Turn, Verdict, Wait
 from kproxy.decoders.exchange_row import Learnt, Unavailable
 from kproxy.decoders.filters import Predicate
 from kproxy.decoders.knowledge import TEACHING
@@ -18,11 +17,13 @@ from kproxy.decoders.message import Decoded, decode_request, decode_response
 from kproxy.decoders.schema import Definitions, api_keys
 from kproxy.decoders.schema.layout import layout
 from kproxy.decoders.stream import Side
-from kproxy.decoders.writer import WriteError, write
+from kproxy.decoders.writer import WriteError
 from kproxy.faults import synthesis
+from kproxy.faults.decisions import verdict_of
 from kproxy.faults.editing import EditError, edited
 from kproxy.faults.elements import split
 from kproxy.faults.matching import FrameRow, partitions
+from kproxy.faults.rewriting import rewritten
 from kproxy.faults.rule import (
     Correlation,
     Delay,
@@ -32,6 +33,7 @@ from kproxy.faults.rule import (
     Edit,
     Error,
     Hold,
+    Intercept,
     Malform,
     Rule,
     Swap,
@@ -41,17 +43,15 @@ from kproxy.faults.rule import (
 )
 from kproxy.faults.sessions import Sessions
 from kproxy.faults.trigger import Counter
+from kproxy.faults.trouble import CannotError
 
 SIZE = 4
-CHANGES = 50
-"""Maximum number of changed fields of one rule that a packet comment lists."""
+
+_NUMBERS = count(1)
+"""Numbers of intercepted frames, which are unique in the relay's process."""
 
 Warn = Callable[[str, str, str], None]
 """A function (topic, line, details) that shows the user the line once for each topic, and logs the details."""
-
-
-class CannotError(Exception):
-    """A rule cannot act on this frame; the text says why. The frame is kept as it is."""
 
 
 @dataclass(slots=True, eq=False)
@@ -110,6 +110,7 @@ class Engine:
         self._learns = False
         self._learnt = Learnt()
         self._sessions = Sessions()
+        self._intercepted: dict[int, Asking] = {}
         self.add(rules)
 
     @property
@@ -179,6 +180,22 @@ class Engine:
     @property
     def active(self) -> Sequence[Active]:
         return tuple(self._active.values())
+
+    @property
+    def intercepted(self) -> Sequence[Asking]:
+        """The frames that wait for a decision, oldest first."""
+        self._intercepted = {number: one for number, one in self._intercepted.items() if not one.over}
+        return tuple(self._intercepted.values())
+
+    def decide(self, number: int, decision: Mapping[str, Any]) -> None:
+        """Carry out a decision about an intercepted frame (`kproxy.faults.decisions`).
+
+        Raises LookupError if no such frame waits, DecisionError if the decision is wrong; the frame waits on then.
+        """
+        found = next((one for one in self.intercepted if one.number == number), None)
+        if found is None:
+            raise LookupError(f"no frame {number} waits for a decision")
+        found.decide(verdict_of(found, decision, self._definitions))
 
     def _sort(self) -> None:
         self._by_api = {}
@@ -343,6 +360,11 @@ class Engine:
                 note += f" ({seconds(round(late, 3))})" if action.jitter else ""
             case Hold():
                 self._wait(active, verdict, Wait(rule.name, now + action.most, held=True))
+            case Intercept():
+                wait = Asking(rule.name, now + action.most, True, number=next(_NUMBERS), side=action.side, turn=turn)
+                self._wait(active, verdict, wait)
+                if verdict.wait is wait:
+                    self._intercepted[wait.number] = wait
             case Disconnect():
                 verdict.ending = Ending(action.reset, action.sent)
             case Duplicate():
@@ -459,24 +481,11 @@ class Engine:
         self, rule: Rule, side: Side, turn: Turn, verdict: Verdict, decoded: Decoded, values: dict[str, Any]
     ) -> None:
         """Write other values into the verdict's frame. Raises WriteError; CannotError if the frame does not decode."""
-        message, version, old = decoded.message, decoded.version, decoded.body
-        if message is None or old is None or verdict.frame is None:
-            raise CannotError("the frame cannot be decoded")
-        content = verdict.frame[SIZE : decoded.body_start] + write(message, version, values)
-        frame = len(content).to_bytes(SIZE, "big") + content
-        if side is Side.CLIENT:
-            back = decode_request(frame, self._definitions)
-        else:
-            back = decode_response(frame, turn.api_key, turn.api_version, self._definitions)
-        if back.body is None or back.problems:
-            raise CannotError("the changed frame could not be decoded again")
-        if frame == verdict.frame:
-            return
-        changes = differences(old, back.body, message, version)
-        if len(changes) > CHANGES:
-            changes[CHANGES:] = [Change(f"({len(changes) - CHANGES} more fields)", "", "")]
-        verdict.changes += by(rule.name, changes or [Change("(a withheld value)", "", "")])
+        if verdict.frame is None:
+            raise CannotError("there is no frame")
+        frame, changes = rewritten(verdict.frame, decoded, values, side, turn, rule.name, self._definitions)
         verdict.frame = frame
+        verdict.changes += changes
 
     def _learn(self, turn: Turn, frame: bytes) -> None:
         decoded = decode_response(frame, turn.api_key, turn.api_version, self._definitions)

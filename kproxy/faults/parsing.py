@@ -36,6 +36,7 @@ from kproxy.faults.rule import (
     Edit,
     Error,
     Hold,
+    Intercept,
     Malform,
     Rule,
     Swap,
@@ -287,6 +288,11 @@ def _hold(words: _Words) -> Hold:
     return Hold(side) if words.over else Hold(side, words.duration("a deadline, such as 30s"))
 
 
+def _intercept(words: _Words) -> Intercept:
+    side = words.side(Side.CLIENT)
+    return Intercept(side) if words.over else Intercept(side, words.duration("a deadline, such as 30s"))
+
+
 def _throttle(words: _Words) -> Throttle:
     time = words.duration("a duration, such as 5s")
     if time * 1000 > _MOST_NUMBER:
@@ -372,6 +378,7 @@ VERBS: Mapping[str, Callable[[_Words], Action]] = {
     "drop": lambda words: Drop(words.side()),
     "delay": _delay,
     "hold": _hold,
+    "intercept": _intercept,
     "throttle": _throttle,
     "disconnect": _disconnect,
     "set": _set,

@@ -14,6 +14,8 @@ from kproxy.decoders.stream import Side
 
 KINDS = ("always", "nth", "first", "every", "after", "p", "once")
 """The kinds of triggers; `for` and `per` can be added to each."""
+INTERCEPT_SECONDS = 120.0
+"""Seconds after which an intercepted frame is sent although nobody has decided."""
 KEYS = ("client", "partition", "connection")
 """The keys for which a trigger may count separately: client id, topic and partition, or connection."""
 
@@ -143,6 +145,17 @@ class Hold(Sided):
 
     def __str__(self) -> str:
         return f"hold {side_name(self.on)} {seconds(self.most)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Intercept(Sided):
+    """The frame waits until somebody decides what becomes of it; it is sent unchanged after `most` seconds."""
+
+    verb: ClassVar[str] = "intercept"
+    most: float = INTERCEPT_SECONDS
+
+    def __str__(self) -> str:
+        return f"intercept {side_name(self.on)} {seconds(self.most)}"
 
 
 @dataclass(frozen=True, slots=True)

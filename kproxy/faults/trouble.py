@@ -29,3 +29,7 @@ class RuleError(ValueError):
 
 class FaultsError(ValueError):
     """Rules cannot be used; the text says which, where and why, with carets below the mistake."""
+
+
+class CannotError(Exception):
+    """A rule or a decision cannot act on this frame; the text says why. The frame is kept as it is."""

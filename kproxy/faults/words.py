@@ -14,6 +14,7 @@ from kproxy.faults.rule import (
     Edit,
     Error,
     Hold,
+    Intercept,
     Malform,
     Rule,
     Swap,
@@ -85,6 +86,9 @@ def _does(action: Action) -> str:
         case Hold():
             until = f"`kproxy faults release`, at most {seconds(action.most)}"
             return f"the {side_name(action.on)} waits for {until}, and delays all {side_name(action.on)}s after it"
+        case Intercept():
+            name = side_name(action.on)
+            return f"the {name} waits until somebody decides about it, at most {seconds(action.most)}"
         case Throttle():
             mute = "; further requests of the connection wait as long" if action.mute else ""
             return f"the answer tells the client to wait for {seconds(action.time)}{mute}"

@@ -28,6 +28,7 @@ RULES = [
     "api == Produce => drop request, once per partition",
     "all topic == t => delay 500ms ±100ms request, every 3 per connection",
     "api == JoinGroup => hold response 30s, after 4",
+    "api == Produce => intercept request 30s, first 3",
     "api == Heartbeat => throttle 5s mute",
     "api == Fetch => disconnect mid 100 rst",
     "broker == 2 => disconnect before fin",
