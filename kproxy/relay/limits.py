@@ -6,7 +6,7 @@ import resource
 from dataclasses import dataclass
 
 RESERVED_FILES = 64
-"""Number of file descriptors kept for the recording, the control socket and bootstrap listeners."""
+"""Number of file descriptors kept for the recording, the control socket, calls over HTTP and bootstrap listeners."""
 ACCEPTED_AT_ONCE = 1024
 """Number of connections that the event loop may accept before the relay can refuse the first of them."""
 FILES_PER_CONNECTION = 2

@@ -207,6 +207,20 @@ def test_outputs_follow_no_planted_link_and_take_no_planted_file(shared: Path, n
 
 
 @as_root
+def test_no_token_or_password_is_taken_from_another_user(shared: Path) -> None:
+    path = shared / "token"
+    path.write_text("a-token-that-another-user-knows")
+    path.chmod(0o640)
+    assert private.secret(path, 100) == "a-token-that-another-user-knows"
+    os.chown(path, ANOTHER, ANOTHER)
+    with pytest.raises(PermissionError, match="not used, because it belongs to"):
+        private.secret(path, 100)
+    path.unlink()
+    with pytest.raises(PermissionError):
+        private.secret(link(path, "file"), 100)
+
+
+@as_root
 def test_a_ring_is_in_no_folder_that_others_write(shared: Path) -> None:
     ring = folder(shared / "ring")
     for place in (shared, ring, link(shared / "link")):

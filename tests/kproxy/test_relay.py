@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from kproxy.captures.reader import read
 from kproxy.decoders.exchange import Exchange, Health
 from kproxy.runs.launcher import RelayProcess, StartError, wait_until
 from kproxy.runs.registry import ask
-from kproxy.runs.settings import Settings, upstream
+from kproxy.runs.settings import ControlSettings, Settings, upstream
 from tests.kproxy.core.frames import decoded, naming, request, response
 from tests.kproxy.support import FakeBroker, connect, exactly, relay, reset, to_the_end
 from tests.support.patience import SECONDS
@@ -349,5 +350,8 @@ def test_the_relay_imports_no_heavy_package() -> None:
 
 def test_settings_travel_as_json() -> None:
     settings = Settings(upstream=upstream("a,b:1,[::1]:2"), advertise="x", record_to="/r")
+    assert Settings.from_json(settings.to_json()) == settings
+    settings = replace(settings, control=ControlSettings("localhost", 0, "a-token"))
+    assert "a-token" not in repr(settings)
     assert Settings.from_json(settings.to_json()) == settings
     assert settings.upstream == (("a", 9092), ("b", 1), ("::1", 2))

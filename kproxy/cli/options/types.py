@@ -56,12 +56,12 @@ class Parsed(click.ParamType[Any]):
         self._function = function
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if not isinstance(value, str):
+        if not isinstance(value, str | int):
             return value
         from kproxy.runs import settings
 
         try:
-            return getattr(settings, self._function)(value)
+            return getattr(settings, self._function)(str(value))  # a port in the configuration file may be a number
         except ValueError as error:
             self.fail(str(error), param, ctx)
 

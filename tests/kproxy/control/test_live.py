@@ -229,6 +229,15 @@ def test_a_run_in_the_background_keeps_its_interface(cluster: str, env: dict[str
         assert kproxy(env, "stop", "held").returncode == 0
 
 
+def test_ports_in_the_configuration_file_may_be_numbers(tmp_path: Path, cluster: str) -> None:
+    env = environment(tmp_path)
+    (tmp_path / "config.toml").write_text("[run]\nlisten = 0\ncontrol = 0\n")
+    run = ("run", "--config", tmp_path / "config.toml", "--upstream", cluster, "--detach", "--name", "numbers")
+    started = kproxy(env, *run)
+    assert kproxy(env, "stop", "numbers").returncode == 0, started.stderr
+    assert "control: http://127.0.0.1:" in started.stderr
+
+
 def test_chance_is_repeatable_without_a_rule_at_the_start(cluster: str, env: dict[str, str]) -> None:
     with controlled(cluster, env, "--fault-seed", "7", token=TOKEN) as run:
         assert "rules that come over HTTP can change traffic (kproxy faults list); --fault-seed 7\n" in run.lines
