@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Protocol
 
 from kproxy.decoders.schema import Definitions
+from kproxy.faults.decisions import DecisionError, held_json
 from kproxy.faults.engine import Active, Engine
 from kproxy.faults.files import MOST
 from kproxy.faults.parsing import parse
@@ -20,6 +21,8 @@ Answer = dict[str, Any]
 
 COUNTS = ("matches", "hits", "held")
 """Members of a rule's JSON that are summed over clusters."""
+SHOWN_AT_ONCE = 20
+"""Maximum number of intercepted frames in one answer: each is decoded while the relay's connections wait."""
 UNNAMED = ""
 """The name of a rule that gets its name when it is added."""
 
@@ -120,6 +123,23 @@ class Rules:
         """Forwards the frames that a rule holds or delays; returns their number."""
         return sum(engine.release(active.rule.name) for engine, active in self._each(name))
 
+    def intercepted(self, after: int = 0) -> list[Answer]:
+        """The first SHOWN_AT_ONCE frames that wait for a decision and whose number is above `after`, oldest first."""
+        waiting = [(held, engine) for engine in self._engines() for held in engine.intercepted if held.number > after]
+        waiting.sort(key=lambda one: one[0].number)
+        return [held_json(held, engine.definitions, engine.now()) for held, engine in waiting[:SHOWN_AT_ONCE]]
+
+    def decide(self, number: int, decision: Mapping[str, Any]) -> Answer:
+        """Carries out a decision about an intercepted frame."""
+        for engine in self._engines():
+            if any(held.number == number for held in engine.intercepted):
+                try:
+                    engine.decide(number, decision)
+                except DecisionError as error:
+                    raise RefusedError(Reason.INVALID, str(error)) from None
+                return {"decided": number}
+        raise RefusedError(Reason.MISSING, f"no frame {number} waits for a decision")
+
     def reset(self, name: str | None) -> list[Answer]:
         """Sets the counts of a rule, or with None of all rules, to 0; returns these rules."""
         if name is not None:
@@ -150,10 +170,12 @@ def _checked(rules: Sequence[Rule], known: Definitions) -> list[Answer]:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What an action is about: the rule of a name, or rules that the proxy does not have yet."""
+    """What an action is about: the rule of a name, rules that the proxy does not have yet, or an intercepted frame."""
 
     name: str | None = None
     rules: Sequence[Rule] = ()
+    number: int = 0
+    decision: Mapping[str, Any] = field(default_factory=dict)
 
 
 ACTIONS: Mapping[str, Callable[[Rules, Asked], Answer]] = {
@@ -166,6 +188,8 @@ ACTIONS: Mapping[str, Callable[[Rules, Asked], Answer]] = {
     "resume": lambda rules, asked: rules.pause(asked.name, False),
     "release": lambda rules, asked: {"released": rules.release(asked.name)},
     "reset": lambda rules, asked: {"rules": rules.reset(asked.name)},
+    "intercepted": lambda rules, asked: {"intercepted": rules.intercepted(asked.number)},
+    "decide": lambda rules, asked: rules.decide(asked.number, asked.decision),
     "reload": lambda rules, _: {"rules": rules.reload()},
 }
 """Each action returns a JSON object. It raises RefusedError, and then nothing has changed."""
@@ -180,16 +204,19 @@ def rule_of(text: str, known: Definitions) -> Rule:
 
 
 def answer(rules: Rules, request: Answer) -> Answer:
-    """The answer to a request over the control socket: "op", and "name" or "rule" (a text).
+    """The answer to a request over the control socket: "op", and "name", "rule" (a text), or "number" and "decision".
 
     It has "error" if nothing was done.
     """
     op, name, text = request.get("op"), request.get("name"), request.get("rule")
+    number, decision = request.get("number", 0), request.get("decision", {})
     act = ACTIONS.get(op) if isinstance(op, str) else None
     if act is None:
         return {"error": f"unknown operation {op!r}"}
     try:
         given = () if text is None else (rule_of(str(text), rules.known),)
-        return act(rules, Asked(None if name is None else str(name), given))
+        if not isinstance(number, int) or not isinstance(decision, dict):
+            return {"error": "number is a whole number, and decision an object"}
+        return act(rules, Asked(None if name is None else str(name), given, number, decision))
     except RefusedError as error:
         return {"error": str(error)}

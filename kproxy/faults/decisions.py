@@ -25,6 +25,8 @@ from kproxy.faults.rule import side_name
 from kproxy.faults.trouble import CannotError
 
 SCHEMA: Final = "kproxy.held/1"
+MOST_SHOWN: Final = 1 << 20
+"""Maximum size in bytes of a frame whose body is shown; the relay's other connections wait while a body is decoded."""
 _SIZE: Final = 4
 _VIEW: Final = View(knowledge=Knowledge(most=0))
 
@@ -34,9 +36,12 @@ class DecisionError(ValueError):
 
 
 def held_json(held: Asking, definitions: Definitions, now: float) -> dict[str, Any]:
-    """An intercepted frame as the JSON object "kproxy.held/1"; secrets are withheld. `now` is the time of its clock."""
-    turn, read = _turn(held), _decoded(held, definitions)
-    body = None if read.body is None else _shown(read)
+    """An intercepted frame as the JSON object "kproxy.held/1"; secrets are withheld. `now` is the time of its clock.
+
+    `body` is None for a frame that cannot be decoded, or is longer than MOST_SHOWN.
+    """
+    turn, read = _turn(held), None if len(held.frame) > MOST_SHOWN else _decoded(held, definitions)
+    body = None if read is None or read.body is None else _shown(read)
     return {
         "schema": SCHEMA,
         "held": held.number,
@@ -46,7 +51,7 @@ def held_json(held: Asking, definitions: Definitions, now: float) -> dict[str, A
         "api": definitions.api_name(turn.api_key),
         "api_version": turn.api_version,
         "correlation_id": turn.correlation_id,
-        "client_id": read.header.get("clientId"),
+        "client_id": None if read is None else read.header.get("clientId"),
         "client": turn.parties.client,
         "broker": turn.parties.broker,
         "connection": turn.parties.number,

@@ -181,6 +181,10 @@ class Engine:
     def active(self) -> Sequence[Active]:
         return tuple(self._active.values())
 
+    def now(self) -> float:
+        """The time of the engine's clock, in seconds."""
+        return self._clock()
+
     @property
     def intercepted(self) -> Sequence[Asking]:
         """The frames that wait for a decision, oldest first."""

@@ -113,6 +113,48 @@ def release(name: str, wanted: str | None) -> None:
 
 
 @command.command()
+@RUN
+def held(wanted: str | None) -> None:
+    """Print the frames that a rule intercept holds, one JSON object a line.
+
+    \b
+    kproxy faults held | jq -c '[.held, .api, .client_id, .left_ms]'
+    """  # noqa: D301
+    import json
+
+    last = 0
+    while frames := _ask(wanted, "intercepted", number=last)["intercepted"]:
+        for frame in frames:
+            click.echo(json.dumps(frame, ensure_ascii=False))
+            last = frame["held"]
+
+
+@command.command()
+@click.argument("number", type=click.IntRange(min=1))
+@click.argument("decision", metavar="JSON|VERB")
+@RUN
+def decide(number: int, decision: str, wanted: str | None) -> None:
+    """Decide about the intercepted frame NUMBER: forward, drop, disconnect or duplicate, or a decision as JSON.
+
+    The exit code is 2 if the decision cannot be carried out; the frame waits on then.
+
+    \b
+    kproxy faults decide 3 forward
+    kproxy faults decide 3 '{"do": "error", "code": "NOT_LEADER_OR_FOLLOWER"}'
+    """  # noqa: D301
+    import json
+
+    given = {"do": decision}
+    if decision.lstrip().startswith("{"):
+        try:
+            given = json.loads(decision)
+        except (ValueError, RecursionError) as error:
+            raise click.UsageError(f"the decision is no JSON: {error}") from None
+    _ask(wanted, "decide", number=number, decision=given)
+    _said(f"decided: {number}")
+
+
+@command.command()
 @click.argument("name", required=False)
 @RUN
 def reset(name: str | None, wanted: str | None) -> None:

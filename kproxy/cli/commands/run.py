@@ -214,9 +214,11 @@ def command(
             if goes_on:
                 return Exit.OK
             relay.on_event(messages.take)
+            if viewers is None and faults.intercepted and not goes_on:
+                until.enter_context(faults.interception(relay.run_dir))
             if viewers is None:
                 observers = addons.observers(relay, follow, messages.take)
-            if relay.recording is None or running.silent:
+            if relay.recording is None or running.silent or (faults.intercepted and viewers is None and not as_json):
                 _wait(relay, stopping)
             elif viewers is None:
                 _follow(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
@@ -13,6 +15,10 @@ import click
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
+INTERCEPT = "intercept"
+"""The name of the rule that --intercept makes; further ones have numbers."""
+
+
 @dataclass(slots=True)
 class Faults:
     """The values of --fault, --faults and --fault-seed."""
@@ -20,6 +26,8 @@ class Faults:
     texts: tuple[str, ...] = ()
     file: Path | None = None
     seed: int | None = None
+    intercepted: tuple[str, ...] = ()
+    """Rules that intercept frames, made of --intercept and --intercept-response."""
     over_http: bool = False
     """Whether --control lets rules come later."""
     greeting: list[str] = field(default_factory=list)
@@ -27,7 +35,7 @@ class Faults:
 
     @property
     def _can_act(self) -> bool:
-        return bool(self.texts) or self.file is not None or self.over_http
+        return bool(self.texts or self.intercepted) or self.file is not None or self.over_http
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -39,7 +47,7 @@ class Faults:
 
             self.seed = secrets.randbelow(1 << 32)
         path = None if self.file is None else str(self.file.absolute())
-        return {"faults": self.texts, "faults_file": path, "fault_seed": self.seed}
+        return {"faults": (*self.texts, *self.intercepted), "faults_file": path, "fault_seed": self.seed}
 
     def check(self, release: str | None, user_definitions: Sequence[str]) -> None:
         """Reads all rules. Raises UsageError (exit 2) if one cannot be used."""
@@ -50,7 +58,7 @@ class Faults:
         from kproxy.faults.trouble import FaultsError
 
         try:
-            rules = load(self.texts, self.file, definitions(release, tuple(user_definitions)))
+            rules = load((*self.texts, *self.intercepted), self.file, definitions(release, tuple(user_definitions)))
         except FaultsError as error:
             raise click.UsageError(str(error)) from None
         count = f"{len(rules)} rule{'' if len(rules) == 1 else 's'}"
@@ -58,15 +66,39 @@ class Faults:
             count = "rules that come over HTTP"
         self.greeting.append(f"{count} can change traffic (kproxy faults list); --fault-seed {self.seed}")
 
+    @contextlib.contextmanager
+    def interception(self, run_dir: Path) -> Iterator[None]:
+        """While the context lasts, prints intercepted frames and takes decisions from standard input."""
+        from kproxy.runs.intercepting import Interception
+
+        names = tuple(text.partition(":")[0] for text in self.intercepted)
+        found = Interception(run_dir, names, sys.stdin.fileno(), click.echo)
+        found.start()
+        try:
+            yield
+        finally:
+            found.stop()
+
 
 def faulting(command: Command) -> Command:
-    """Adds --fault, --faults and --fault-seed; the command gets a `Faults` as `faults`."""
+    """Adds --fault, --faults, --fault-seed and --intercept; the command gets a `Faults` as `faults`."""
 
     @wraps(command)
     def collected(
-        *args: Any, fault: tuple[str, ...], faults: Path | None, fault_seed: int | None, **kwargs: Any
+        *args: Any,
+        fault: tuple[str, ...],
+        faults: Path | None,
+        fault_seed: int | None,
+        intercept: tuple[str, ...],
+        intercept_response: tuple[str, ...],
+        **kwargs: Any,
     ) -> Any:
-        return command(*args, faults=Faults(fault, faults, fault_seed), **kwargs)
+        asked = [*((text, "request") for text in intercept), *((text, "response") for text in intercept_response)]
+        rules = tuple(
+            f"{INTERCEPT}{number if number > 1 else ''}: {text} => intercept {side}"
+            for number, (text, side) in enumerate(asked, 1)
+        )
+        return command(*args, faults=Faults(fault, faults, fault_seed, rules), **kwargs)
 
     options = [
         click.option(
@@ -80,6 +112,19 @@ def faulting(command: Command) -> Command:
             type=click.Path(path_type=Path, dir_okay=False),
             metavar="FILE",
             help="Act on traffic by the rules of a file in YAML or JSON; SIGHUP reads it again.",
+        ),
+        click.option(
+            "--intercept",
+            multiple=True,
+            metavar="EXPR",
+            help="Hold requests that match until you decide about each: in the terminal UI, or with --headless by JSON "
+            "lines on standard output and input (docs/intercepting.md).",
+        ),
+        click.option(
+            "--intercept-response",
+            multiple=True,
+            metavar="EXPR",
+            help="Hold responses that match until you decide about each.",
         ),
         click.option(
             "--fault-seed",

@@ -1,0 +1,102 @@
+"""Shows intercepted frames as JSON lines, and takes decisions about them as JSON lines.
+
+A frame is a "kproxy.held/1" (`kproxy.faults.decisions`). A decision names it by its number: {"held": 3, "do": "drop"}.
+A decision that is refused is answered by a "kproxy.refused/1", and the frame waits on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from kproxy.runs.registry import LONGEST_COMMAND, ask
+
+POLL_SECONDS: Final = 0.05
+REFUSED: Final = "kproxy.refused/1"
+
+
+class Interception:
+    """The interception of the run in `run_dir`: `say` gets each line to print, decisions come from descriptor `given`.
+
+    When `given` ends, nobody decides any more: the rules in `rules` are paused, and what they hold is sent.
+    """
+
+    def __init__(self, run_dir: Path, rules: tuple[str, ...], given: int, say: Callable[[str], None]) -> None:
+        self._run_dir = run_dir
+        self._rules = rules
+        self._given = given
+        self._say = say
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._show, self._take)]
+
+    def start(self) -> None:
+        for one in self._threads:
+            one.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        for one in self._threads:
+            one.join(2)
+
+    def _show(self) -> None:
+        last = 0
+        while not self._stop.wait(POLL_SECONDS):
+            with contextlib.suppress(OSError, ValueError):
+                for frame in ask(self._run_dir, "faults", op="intercepted", number=last)["intercepted"]:
+                    last = max(last, frame["held"])
+                    self._print(frame)
+
+    def _take(self) -> None:
+        waiting = b""
+        while not self._stop.is_set():
+            if not select.select([self._given], [], [], POLL_SECONDS)[0]:
+                continue
+            piece = os.read(self._given, 1 << 16)
+            *lines, waiting = (waiting + piece).split(b"\n")
+            for line in lines:
+                if line.strip():
+                    self._decide(line)
+            if len(waiting) > LONGEST_COMMAND:
+                self._refuse(None, f"a decision is longer than {LONGEST_COMMAND} bytes")
+                waiting = b""
+            if not piece:
+                if waiting.strip():
+                    self._decide(waiting)
+                self._let_all_go()
+                return
+
+    def _decide(self, line: bytes) -> None:
+        try:
+            decision = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            self._refuse(None, f"a decision is a line of JSON: {error}")
+            return
+        number = decision.get("held") if isinstance(decision, dict) else None
+        if not isinstance(number, int):
+            self._refuse(None, 'a decision is an object with "held", the number of a frame, and "do"')
+            return
+        try:
+            answer = ask(self._run_dir, "faults", op="decide", number=number, decision=decision)
+        except (OSError, ValueError) as error:
+            self._refuse(number, f"the proxy does not answer: {error}")
+            return
+        if "error" in answer:
+            self._refuse(number, answer["error"])
+
+    def _let_all_go(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            for name in self._rules:
+                ask(self._run_dir, "faults", op="pause", name=name)
+                ask(self._run_dir, "faults", op="release", name=name)
+
+    def _refuse(self, number: int | None, why: str) -> None:
+        self._print({"schema": REFUSED, "held": number, "error": why})
+
+    def _print(self, line: dict[str, Any]) -> None:
+        self._say(json.dumps(line, ensure_ascii=False))
