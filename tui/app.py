@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from textual.screen import ModalScreen
 
+from kproxy.tui.actions.registry import HELD
 from kproxy.tui.application import Application
 from kproxy.tui.output.commands import Exporter, Opener, OtherCapture, UnopenedError
 from kproxy.tui.settings.keeping import History
@@ -126,6 +127,20 @@ class KproxyApp(Application):
     def filter_by(self, text: str, came_from: str, *, prepared: bool = False) -> None:
         self.main.filter_by(text, came_from, prepared=prepared)
         self.go("exchanges")
+
+    # interception
+
+    @property
+    def intercepts(self) -> bool:
+        return self._showing.intercepts
+
+    def intercept(self, expression: str) -> None:
+        from kproxy.tui.screens.held import HeldScreen
+
+        self.go(HELD)
+        screen = self._showing.view(HELD)
+        assert isinstance(screen, HeldScreen)  # noqa: S101 (`Showing` makes one)
+        self.call_after_refresh(screen.intercept, expression)
 
     # other captures
 

@@ -92,6 +92,15 @@ class Application(KeysInTurn):
         """Show the exchanges that a filter selects; with `prepared` only put the filter into the filter bar."""
         raise NotImplementedError
 
+    @property
+    def intercepts(self) -> bool:
+        """Whether frames of the running proxy can be intercepted."""
+        raise NotImplementedError
+
+    def intercept(self, expression: str) -> None:
+        """Show the intercepted frames; with an expression, intercept requests that match it."""
+        raise NotImplementedError
+
     def open_captures(self, paths: Sequence[Path]) -> None:
         """Show other captures on top of the present ones, which stay open; `leave_captures` returns to these."""
         raise NotImplementedError

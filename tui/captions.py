@@ -79,6 +79,8 @@ class Captions:
             left = f" kproxy {self.name}  {rows:,} ex"
         health = meta.get("health") or {}
         right: list[Part] = []
+        if self._live is not None and self._live.held is not None and (waiting := len(self._live.held.frames)):
+            right.append((f"held {waiting:,}  ", look.TITLE_ALARM))
         if self._found is not None and (grave := self._found.grave):
             right.append((f"findings {grave:,}  ", look.TITLE_ALARM))
         for name, members in HEALTH:

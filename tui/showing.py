@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kproxy.captures.views import FINDINGS
+from kproxy.tui.actions.registry import HELD
 from kproxy.tui.captions import Captions
 from kproxy.tui.screens.exchanges import ExchangesScreen
 from kproxy.tui.views.analysis import Analysis
@@ -43,10 +44,15 @@ class Showing:
         self.captions = Captions(live, back_to, self.found)
         self.main = ExchangesScreen(index_dir, cells, self.captions, self.found, live=live, **options)
         self.views: dict[str, TabbedScreen] = {}
-        """Screens other than the exchanges that were created, by their names in tui.actions.registry.SCREENS."""
+        """Screens other than the exchanges that were created, by their names: those of SCREENS, and HELD."""
+
+    @property
+    def intercepts(self) -> bool:
+        """Whether frames can be intercepted."""
+        return self._live is not None and self._live.held is not None
 
     def view(self, name: str) -> TabbedScreen:
-        """A screen of tui.actions.registry.SCREENS other than the exchanges; created at the first call."""
+        """A screen of tui.actions.registry.SCREENS other than the exchanges, or HELD; created at the first call."""
         if name not in self.views:
             self.views[name] = self._made(name)
         return self.views[name]
@@ -66,6 +72,12 @@ class Showing:
             from kproxy.tui.screens.stats import StatsScreen
 
             return StatsScreen(name, self._cells, self.captions, self.analysis)
+        if name == HELD:
+            from kproxy.tui.screens.held import HeldScreen
+
+            assert self._live is not None  # noqa: S101 (`intercepts` was asked)
+            assert self._live.held is not None  # noqa: S101
+            return HeldScreen(name, self._cells, self.captions, self._live.held)
         from kproxy.tui.screens.views import AnalysisScreen, FindingsScreen
 
         if name == FINDINGS:

@@ -129,6 +129,10 @@ class Rules:
         waiting.sort(key=lambda one: one[0].number)
         return [held_json(held, engine.definitions, engine.now()) for held, engine in waiting[:SHOWN_AT_ONCE]]
 
+    def waiting(self) -> list[int]:
+        """The numbers of all frames that wait for a decision."""
+        return sorted(held.number for engine in self._engines() for held in engine.intercepted)
+
     def decide(self, number: int, decision: Mapping[str, Any]) -> Answer:
         """Carries out a decision about an intercepted frame."""
         for engine in self._engines():
@@ -188,7 +192,7 @@ ACTIONS: Mapping[str, Callable[[Rules, Asked], Answer]] = {
     "resume": lambda rules, asked: rules.pause(asked.name, False),
     "release": lambda rules, asked: {"released": rules.release(asked.name)},
     "reset": lambda rules, asked: {"rules": rules.reset(asked.name)},
-    "intercepted": lambda rules, asked: {"intercepted": rules.intercepted(asked.number)},
+    "intercepted": lambda rules, asked: {"intercepted": rules.intercepted(asked.number), "waiting": rules.waiting()},
     "decide": lambda rules, asked: rules.decide(asked.number, asked.decision),
     "reload": lambda rules, _: {"rules": rules.reload()},
 }

@@ -1,4 +1,4 @@
-"""Shows intercepted frames as JSON lines, and takes decisions about them as JSON lines.
+"""Intercepted frames of a run, for a script (JSON lines) and for the terminal UI.
 
 A frame is a "kproxy.held/1" (`kproxy.faults.decisions`). A decision names it by its number: {"held": 3, "do": "drop"}.
 A decision that is refused is answered by a "kproxy.refused/1", and the frame waits on.
@@ -11,6 +11,7 @@ import json
 import os
 import select
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -100,3 +101,70 @@ class Interception:
 
     def _print(self, line: dict[str, Any]) -> None:
         self._say(json.dumps(line, ensure_ascii=False))
+
+
+RULE: Final = "intercept"
+"""The name of the rule that the terminal UI adds and replaces; --intercept gives its rule the same name."""
+LOOK_SECONDS: Final = 0.2
+
+
+class HeldFrames:
+    """The intercepted frames of the run in `run_dir`, which a thread looks for once `look` was called.
+
+    Each is (frame in the form "kproxy.held/1", time.monotonic() at which it is sent by itself). `expression` is what
+    is intercepted, "" for nothing. Methods return why something failed, "" if it did not.
+    """
+
+    def __init__(self, run_dir: Path) -> None:
+        self._run_dir = run_dir
+        self._known: dict[int, tuple[dict[str, Any], float]] = {}
+        self._thread: threading.Thread | None = None
+        self.expression = ""
+
+    @property
+    def frames(self) -> list[tuple[dict[str, Any], float]]:
+        return list(self._known.values())
+
+    def look(self) -> None:
+        """Start to look for frames, unless that has begun."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._watch, daemon=True, name="intercepted")
+            self._thread.start()
+
+    def _watch(self) -> None:
+        while True:
+            try:
+                self._take()
+            except (OSError, ValueError, KeyError):
+                self._known = {}
+            time.sleep(LOOK_SECONDS)
+
+    def _take(self) -> None:
+        answer = ask(self._run_dir, "faults", op="intercepted", number=max(self._known, default=0))
+        found = {**self._known}
+        for frame in answer["intercepted"]:
+            found[frame["held"]] = frame, time.monotonic() + frame["left_ms"] / 1000
+        waiting = set(answer["waiting"])
+        self._known = {number: one for number, one in found.items() if number in waiting}
+        rules = ask(self._run_dir, "faults", op="list")["rules"]
+        self.expression = next((rule["match"] for rule in rules if rule["name"] == RULE and not rule["paused"]), "")
+
+    def decide(self, number: int, decision: dict[str, Any]) -> str:
+        return self._asked("decide", number=number, decision=decision)
+
+    def intercept(self, expression: str) -> str:
+        """Intercept the requests that match from now on, and nothing with "". Frames that wait are sent."""
+        if expression:
+            wrong = self._asked("check", rule=f"{RULE}: {expression} => intercept")
+            if wrong:
+                return wrong
+        if self.expression:
+            self._asked("remove", name=RULE)
+        self.expression = expression
+        return self._asked("add", rule=f"{RULE}: {expression} => intercept") if expression else ""
+
+    def _asked(self, op: str, **more: Any) -> str:
+        try:
+            return str(ask(self._run_dir, "faults", op=op, **more).get("error", ""))
+        except (OSError, ValueError) as error:
+            return f"the proxy does not answer: {error}"

@@ -16,6 +16,7 @@ from kproxy.tui.screens.filtering import Filtering
 from kproxy.tui.screens.finding import Finding
 from kproxy.tui.screens.follow import FollowScreen
 from kproxy.tui.screens.following import Following
+from kproxy.tui.screens.held import HeldScreen
 from kproxy.tui.screens.help import HelpLines, HelpScreen, help_lines
 from kproxy.tui.screens.jumping import Jumping
 from kproxy.tui.screens.layout import Layout
@@ -56,6 +57,7 @@ HANDLERS = {
     "walking": (Marking, Proving, Jumping, Following, ExchangesScreen),
     "finding": Finding,
     "follow": FollowScreen,
+    "held": HeldScreen,
     "exchanges": (ExchangesScreen, Layout),
     "copying": Copying,
     "export": ExportLines,

@@ -18,6 +18,7 @@ from kproxy.captures.views import VIEWS
 from kproxy.tui.actions.action import Action
 from kproxy.tui.actions.exporting import EXPORTING
 from kproxy.tui.actions.filtering import FILTERING
+from kproxy.tui.actions.intercepting import INTERCEPTING
 from kproxy.tui.actions.walking import WALKING
 
 CONTEXTS = {
@@ -31,6 +32,7 @@ CONTEXTS = {
     "filter": "Filter",
     "outline": "Lines",
     "stats": "Figures",
+    "held": "Intercepted frames",
     "find": "Input line",
     "help": "Help",
     "command": "Command",
@@ -100,6 +102,8 @@ _SCREENS: dict[str, tuple[str, str, str]] = {
     "health": ("0", "Health", "How well the capture could be read, and what could not be."),
     **{name: (view.screen.key, view.screen.title, view.screen.about) for name, view in VIEWS.items()},
 }
+HELD = "held"
+"""The screen of intercepted frames, which only a running proxy has; `app.intercept` leads to it."""
 _KEYS = "1234567890" + ascii_uppercase
 SCREENS = dict(sorted(_SCREENS.items(), key=lambda item: _KEYS.index(item[1][0])))
 """The screens by name, in the order of their keys: key, title and what they show."""
@@ -175,6 +179,7 @@ ACTIONS: tuple[Action, ...] = (
     *FILTERING,
     *WALKING,
     *EXPORTING,
+    *INTERCEPTING,
     *_moves("menu", "line"),
     _last("menu", "Last line."),
     Action("command.run", "Run", "Run the marked entry.", ("enter",), "command", "submit", bar=True),
@@ -259,6 +264,10 @@ ACTIONS: tuple[Action, ...] = (
     Action("app.open", "Open",
            "Open other captures; what is shown stays open, and q at their list returns to it.", ("L",),
            "app", "open_captures", argument="[FILE...]", enabled=lambda screen: screen.app.opens),
+    Action("app.intercept", "Intercept",
+           "Show the frames that the proxy holds for you; there, and if nothing is intercepted yet, ask for the filter "
+           "of requests to hold.", ("i",), "app", "intercept", argument="[EXPR]",
+           enabled=lambda screen: screen.app.intercepts),
     Action("app.bar", "Help bar", "Show or hide the two lines of keys at the bottom.", ("H",), "app", "toggle_bar"),
     Action("app.theme", "Theme", "Paint in other colours: terminal, dark, light, high-contrast or mono.", (), "app",
            "theme", argument="NAME"),
@@ -278,6 +287,7 @@ ABOVE: dict[str, tuple[str, ...]] = {
     **dict.fromkeys((*ALONE, "app"), ()),
     "forms": ("menu",),
     "outline": ("app",),
+    "held": ("app",),
     "stats": ("app",),
 }
 """The other contexts whose keys work in a context; a context that is absent takes SCREEN_CONTEXTS."""

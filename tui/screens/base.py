@@ -175,6 +175,11 @@ class KproxyScreen(Composed[None]):
         else:
             self.action_command("open ")
 
+    def action_intercept(self, expression: str = "") -> None:
+        """Go to the intercepted frames; with an expression, intercept what matches."""
+        if self.app.intercepts:
+            self.app.intercept(expression)
+
     def action_toggle_bar(self) -> None:
         self._root.toggle_class("-nobar")
 

@@ -2,9 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Protocol
+
+
+class HeldFrames(Protocol):
+    """The frames that a relay holds until somebody decides (`kproxy.runs.intercepting.HeldFrames`)."""
+
+    expression: str
+    """The display filter of what is intercepted; empty for nothing."""
+
+    @property
+    def frames(self) -> Sequence[tuple[dict[str, Any], float]]:
+        """Each frame in the form "kproxy.held/1", and the time.monotonic() at which it is sent by itself."""
+
+    def look(self) -> None:
+        """Start to look for frames."""
+
+    def decide(self, number: int, decision: dict[str, Any]) -> str:
+        """Carry out a decision about a frame; returns why that failed, "" if it did not."""
+
+    def intercept(self, expression: str) -> str:
+        """Intercept what matches from now on; returns why that failed, "" if it did not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +54,5 @@ class RunInfo:
     """Returns the indexer's exit code (a signal's number negated) once it has ended for good, None before."""
     taken: str = ""
     """For transparent mode and sniffers: the connections that are captured, in words."""
+    held: HeldFrames | None = None
+    """The frames that the relay holds for a decision; None where nothing can be intercepted."""

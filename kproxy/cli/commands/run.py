@@ -378,10 +378,14 @@ def _show(
 ) -> bool:
     """Runs the terminal UI; returns whether the relay goes on afterwards. The indexer ends with the UI."""
     from kproxy import tui
+    from kproxy.runs.intercepting import HeldFrames
     from kproxy.runs.launcher import wait_until
 
     wait_until(lambda: bool(messages.warnings), PROBE_SECONDS)
     messages.hold()
+    held = HeldFrames(relay.run_dir)
+    if chosen.faults:
+        held.look()
     try:
         return tui.run(
             relay.index_dir,
@@ -394,6 +398,7 @@ def _show(
                 stopped=lambda: messages.stopped,
                 taken=taken(chosen, relay.bootstrap),
                 indexer_ended=lambda: indexer.ended,
+                held=held,
             ),
             filter_text=filter_text,
             release=release,
