@@ -32,6 +32,7 @@ NUMBERED: Final = {"exchange": (EXCHANGES.name, "exchange"), "flow": (FLOWS.name
 BYTES_AT_ONCE: Final = 8 << 20
 """Items of a batch are closed together up to the one that reaches this number of bytes of frames."""
 _NONE: Final[Mapping[str, int]] = {}
+_NO_ROWS: Final[Mapping[str, list[Row]]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +109,9 @@ class Closer:
         self._counting = Counting(numbers)
         self._nodes = facts.nodes
 
-    def close(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Batches of CLOSED: the items with all their rows, for the tables whose columns the batches have."""
+    def close(self, batches: Iterable[Any], names: Sequence[str] = MADE) -> Iterator[Any]:
+        """Batches of CLOSED: the items with all their rows; those of tables that are not in `names` are left out."""
+        names = [name for name in MADE if name in names]
         for batch in batches:
             # Spark gives times in the session's time zone
             some = batch.cast(pa.schema([ITEMS.field(name) for name in batch.schema.names]))
@@ -119,44 +121,34 @@ class Closer:
                 size += 0 if each is None else each.exchange.size
                 if size >= BYTES_AT_ONCE or index == len(packed) - 1:
                     end = index + 1
-                    yield self._closed(some.slice(start, end - start), packed[start:end])
+                    yield self._closed(some.slice(start, end - start), packed[start:end], names)
                     start, size = end, 0
 
-    def _closed(self, batch: Any, packed: Sequence[Packed | None]) -> Any:
+    def _closed(self, batch: Any, packed: Sequence[Packed | None], names: Sequence[str]) -> Any:
         positions = list(zip(*(batch.column(name).to_pylist() for name in ("done", "born", "nth")), strict=True))
         numbers = self._counting.of(batch)
-        opened = {
-            index: rows_of(pickle.loads(data), positions[index], self._facts, self._options)  # noqa: S301  # our own
-            for index, data in enumerate(batch.column("open").to_pylist())
-            if data is not None
-        }
+        rows: list[Mapping[str, list[Row]]] = [
+            _NO_ROWS if data is None else pickle.loads(data)  # noqa: S301  # our own
+            for data in batch.column("rows").to_pylist()
+        ]
+        for index, data in enumerate(batch.column("open").to_pylist()):
+            if data is not None:
+                rows[index] = rows_of(pickle.loads(data), positions[index], self._facts, self._options)  # noqa: S301  # our own
         if self._source.remote and self._options.bodies:
             self._source.need(span for one in packed if one is not None for span in one.spans)
-        opened |= {
-            index: self._opener.rows(one, positions[index]) for index, one in enumerate(packed) if one is not None
-        }
-        given = {name: batch.column(name) for name in batch.schema.names}
-        closed = {name: self._table(name, given[name], opened) for name in MADE if name in given}
+        for index, one in enumerate(packed):
+            if one is not None:
+                rows[index] = self._opener.rows(one, positions[index])
+        wanted = self._options.tables
+        closed = {name: nested(name, [one.get(name) if name in wanted else None for one in rows]) for name in names}
         for table, column in NUMBERED.values():
             if table in closed:
                 closed[table] = _replaced(closed[table], {column: numbers})
         if EXCHANGES.name in closed:
             closed[EXCHANGES.name] = self._with_nodes(closed[EXCHANGES.name], positions)
-        closed |= {name: given[name] for name in PLACE} | {"number": pa.array(numbers, pa.int64())}
+        closed |= {name: batch.column(name) for name in PLACE} | {"number": pa.array(numbers, pa.int64())}
         schema = pa.schema([field for field in CLOSED if field.name in closed])
         return pa.record_batch([closed[name] for name in schema.names], schema=schema)
-
-    def _table(self, name: str, column: Any, opened: Mapping[int, Mapping[str, list[Row]]]) -> Any:
-        """A column of rows with the rows of open items put in; `opened` maps an item's index to its rows by table."""
-        if not opened or name not in self._options.tables:
-            return column
-        if not len(column.flatten()):
-            return nested(name, [opened[i].get(name) if i in opened else None for i in range(len(column))])
-        given = nested(name, [rows.get(name, []) for rows in opened.values()])
-        both = pa.concat_arrays([column, given])
-        order = np.arange(len(column))
-        order[list(opened)] = np.arange(len(column), len(both))
-        return both.take(pa.array(order))
 
     def _with_nodes(self, column: Any, positions: Sequence[Position]) -> Any:
         """The column of the table exchanges, with the node ids of brokers that were known at the items' positions."""
@@ -190,8 +182,8 @@ def rows_of(opened: Open, position: Position, facts: Facts, options: Options) ->
 
 
 PLACE: Final = ("standing", "kind", "started", "born", "rank")
-TAKEN: Final = (*PLACE, "range", "done", "nth", "number", "open", "packed")
-"""Columns of items that closing needs, besides those with the rows of tables."""
+TAKEN: Final = (*PLACE, "range", "done", "nth", "number", "open", "packed", "rows")
+"""Columns of items that closing needs."""
 CLOSED: Final = pa.schema([
     *(ITEMS.field(name) for name in PLACE), ("number", pa.int64()),
     *((name, pa.list_(pa.struct(list(arrow.schema(TABLES[name]))))) for name in MADE),

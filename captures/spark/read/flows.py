@@ -79,9 +79,9 @@ ITEMS: Final = pa.schema([
     ("state", pa.binary()),
     ("ended", pa.int64()),
     ("event", pa.binary()),
-    *((name, pa.list_(pa.struct(list(arrow.schema(TABLES[name]))))) for name in MADE),
+    ("rows", pa.binary()),
 ])  # fmt: skip
-"""One row for each item, with the item's rows of each table.
+"""One row for each item, with the item's rows.
 
 `kind` is "exchange", "problem", "flow" ("silent" if it has no exchanges), or "begun" for an exchange that the filter
 left out and that is only counted. `started` and `done` are the addresses at which an exchange's header was readable and
@@ -89,16 +89,16 @@ at which the item was complete; `born` is the address of its connection's first 
 within its flow by beginning, `nth` by completion. Numbers are given in the order (started, born, rank), facts are known
 in the order (done, born, nth). `range` is started >> GRANULE. The `started` of a flow is that of its first exchange.
 
-`learned` holds the facts in the item for other flows. If `packed` (captures.spark.read.opening.pack) or `open` (a
-pickled Open) is present, the item is an exchange that has no rows yet. `number` is present if an earlier batch of a
-stream numbered the item. `standing` is FINAL, or the item's state until the next batch of a stream (OPEN, PRESUMED).
-Two kinds have a `state` and no rows: "state", that of a flow for the next batch (captures.spark.follow.flow_states),
-and DIGEST. Rows with `event` are no items either: findings are made of them, in the order of
-captures.spark.read.events.ORDER.
+`rows` is a pickled mapping of tables' names to lists of rows, or null: one column of bytes costs far less between
+Python and Java than a nested column for each table. `learned` holds the facts in the item for other flows. If `packed`
+(captures.spark.read.opening.pack) or `open` (a pickled Open) is present, the item is an exchange that has no rows yet.
+`number` is present if an earlier batch of a stream numbered the item. `standing` is FINAL, or the item's state until
+the next batch of a stream (OPEN, PRESUMED). Two kinds have a `state` and no rows: "state", that of a flow for the next
+batch (captures.spark.follow.flow_states), and DIGEST. Rows with `event` are no items either: findings are made of them,
+in the order of captures.spark.read.events.ORDER.
 """
 Place = tuple[str, int, int, int]
 """Where an item that is counted began: (counter, started, born, rank); the counter is "exchange" or "flow"."""
-_NO_ROWS: Final = (None,) * len(MADE)
 FINAL: Final = "final"
 OPEN: Final = "open"
 """Standing of an item that has begun; its rows are those that it has if the capture ends here."""
@@ -498,11 +498,11 @@ class Flow:
             number = self.numbers.get((COUNTED[kind], started, born, rank))
         standing = FINAL if self._begun is None else OPEN if had and rank <= self._begun[0] else PRESUMED
         wanted = self._options.tables
-        made = [rows.get(name) if name in wanted else None for name in MADE] if rows else _NO_ROWS
+        made = {name: some for name, some in rows.items() if some and name in wanted} if rows else None
         span = (done if started is None else started) or 0
         return (
             kind, span >> GRANULE, started, done, born, self._nth, rank, number, standing, learned, open_,
-            packed, self.number, None, *_NO_EVENT, *made,
+            packed, self.number, None, *_NO_EVENT, made or None,
         )  # fmt: skip
 
 
@@ -609,16 +609,17 @@ def _items(
 
 
 _COLUMNS: Final = {name: index for index, name in enumerate(ITEMS.names)}
+_NONE: Final[Mapping[str, list[Row]]] = {}
 
 
 def _digested(items: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    """Items, as tuples of the columns of ITEMS, followed by their digest."""
+    """Items, as tuples of the columns of ITEMS whose `rows` are not pickled yet, followed by their digest."""
     digest = Digest()
-    names = ("kind", "range", "number", FLOWS.name, "learned", "done", "born", "nth", "standing", "state")
-    kind, span, number, flows, learned, done, born, nth, standing, state = map(_COLUMNS.__getitem__, names)
+    names = ("kind", "range", "number", "rows", "learned", "done", "born", "nth", "standing", "state")
+    kind, span, number, rows, learned, done, born, nth, standing, state = map(_COLUMNS.__getitem__, names)
     for item in items:
         if item[state] is None and item[_EVENT] is None:
-            digest.take(item[kind], item[span], item[number], item[flows])
+            digest.take(item[kind], item[span], item[number], (item[rows] or _NONE).get(FLOWS.name))
             if item[learned]:
                 place = (item[done], item[born], item[nth])
                 digest.learn(item[learned], place, final=item[standing] == FINAL)
@@ -638,7 +639,7 @@ def _row(kind: str, standing: str, flow: int | None, **columns: Any) -> tuple[An
 
 
 def packed(rows: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-    """Items, as tuples of the columns of ITEMS, in batches."""
+    """Items, as tuples of the columns of ITEMS whose `rows` are not pickled yet, in batches."""
     held: list[tuple[Any, ...]] = []
     size = 0
     for row in rows:
@@ -652,12 +653,11 @@ def packed(rows: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
 
 
 def _batch(held: Sequence[tuple[Any, ...]]) -> Any:
-    columns = list(zip(*held, strict=True))
-    plain = len(ITEMS) - len(MADE)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns[:plain], ITEMS, strict=False)]
-    for name, column in zip(MADE, columns[plain:], strict=True):
-        arrays.append(nested(name, column))
-    return pa.record_batch(arrays, schema=ITEMS)
+    *columns, rows = zip(*held, strict=True)
+    columns.append(tuple(None if one is None else pickle.dumps(one, pickle.HIGHEST_PROTOCOL) for one in rows))
+    return pa.record_batch(
+        [pa.array(column, field.type) for column, field in zip(columns, ITEMS, strict=True)], schema=ITEMS
+    )
 
 
 def nested(table: str, column: Sequence[Sequence[Row] | None]) -> Any:

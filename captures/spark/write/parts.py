@@ -23,17 +23,17 @@ Make: TypeAlias = "Callable[[Iterable[Any], Sequence[str]], Iterator[tuple[str, 
 class Part:
     """Rows of several tables on Spark.
 
-    `frame` has one column for each of `tables`, and the `common` columns; `make` turns its batches into rows.
+    `make` turns the batches of `frame` into rows. If `frame` has a column for each of `tables`, only those of wanted
+    tables are read.
     """
 
     frame: DataFrame
-    common: tuple[str, ...]
     tables: tuple[str, ...]
     make: Make
 
     def columns(self, names: Sequence[str]) -> DataFrame:
-        """The DataFrame's common columns and those of the tables `names`."""
-        return self.frame.select(*self.common, *(name for name in self.tables if name in names))
+        """The DataFrame without the columns of tables that are not in `names`."""
+        return self.frame.drop(*(name for name in self.tables if name not in names))
 
     def rows(self, name: str) -> DataFrame:
         """The rows of the table with this name, as a DataFrame."""
@@ -48,21 +48,21 @@ class Part:
 
 def items(closed: DataFrame) -> Part:
     """The rows of closed items (captures.spark.read.closing.CLOSED)."""
-    return Part(closed, (), MADE, unfolded)
+    return Part(closed.select(*MADE), MADE, unfolded)
 
 
 def findings(found: DataFrame) -> Part:
     """The rows of the table findings (captures.spark.read.folding.FOUND)."""
-    return Part(found, (), (FINDINGS.name,), unfolded)
+    return Part(found, (FINDINGS.name,), unfolded)
 
 
 def unclosed(drafted: DataFrame, closer: Callable[[], Closer]) -> Part:
     """The rows of items that are not closed yet (captures.spark.read.flows.ITEMS), in the order of numbering."""
 
     def make(batches: Iterable[Any], names: Sequence[str]) -> Iterator[tuple[str, Any]]:
-        yield from unfolded(closer().close(batches), names)
+        yield from unfolded(closer().close(batches, names), names)
 
-    return Part(drafted, TAKEN, MADE, make)
+    return Part(drafted.select(*TAKEN), MADE, make)
 
 
 def unfolded(batches: Iterable[Any], names: Sequence[str]) -> Iterator[tuple[str, Any]]:
