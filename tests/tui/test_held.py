@@ -119,7 +119,7 @@ async def test_a_refusal_is_said_and_the_frame_waits_on(index: Path) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await shown(app, pilot)
         await pilot.press("D")
-        await until(lambda: "cannot be sent twice" in "\n".join(grid(app)), pilot)
+        await until(lambda: relay.refusal in [note.message for note in app._notifications], pilot)
         assert relay.frames
 
 
