@@ -55,20 +55,9 @@ class ControlServer:
         self._warn = warn
         self._connections: set[Bounded] = set()
         self._servers: list[asyncio.Server] = []
-        silent = logging.getLogger("kproxy.control")
-        silent.disabled = True  # callers could fill a disk with lines about malformed requests
-        self._http = web.Server(
-            self._answer,
-            access_log=None,
-            logger=silent,
-            keepalive_timeout=CONNECTION_SECONDS,
-            lingering_time=LINGER_SECONDS,
-            max_line_size=LONGEST_LINE,
-            max_field_size=LONGEST_LINE,
-            max_headers=MOST_HEADERS,
-            read_bufsize=bodies.LARGEST,
-            auto_decompress=False,
-        )
+        self._http = web.Server(self._answer)
+        self._silent = logging.getLogger("kproxy.control")
+        self._silent.disabled = True  # callers could fill a disk with lines about malformed requests
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
@@ -88,7 +77,20 @@ class ControlServer:
     def _connected(self) -> asyncio.Protocol:
         if len(self._connections) >= MOST_CONNECTIONS:
             return _Full()
-        return Bounded(self._http(), self._connections)
+        inner = _Handler(
+            self._http,
+            loop=asyncio.get_running_loop(),
+            access_log=None,  # type: ignore[arg-type]  # what web.Server passes on for no log
+            logger=self._silent,
+            keepalive_timeout=CONNECTION_SECONDS,
+            lingering_time=LINGER_SECONDS,
+            max_line_size=LONGEST_LINE,
+            max_field_size=LONGEST_LINE,
+            max_headers=MOST_HEADERS,
+            read_bufsize=bodies.LARGEST,
+            auto_decompress=False,
+        )
+        return Bounded(inner, self._connections)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         headers = {name.lower(): request.headers[name] for name in request.headers}  # the first one of a name
@@ -98,14 +100,36 @@ class ControlServer:
             text = f"an error in kproxy stopped {request.method} {request.path}: {type(error).__name__}: {error}"
             self._warn("control-failed", text, traceback.format_exc())
             reply = Reply(500, {"error": text})
-        response = web.Response(
-            status=reply.status,
-            body=json.dumps(reply.body).encode() + b"\n",
-            content_type="application/json",
-            headers={**_HEADERS, **reply.headers},
+        return _response(reply)
+
+
+def _response(reply: Reply) -> web.Response:
+    response = web.Response(
+        status=reply.status,
+        body=json.dumps(reply.body).encode() + b"\n",
+        content_type="application/json",
+        headers={**_HEADERS, **reply.headers},
+    )
+    response.force_close()
+    return response
+
+
+class _Handler(web.RequestHandler):
+    """aiohttp's side of a connection; answers what is not HTTP in the form of all errors."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        del request, exc
+        return _response(
+            Reply(status, {"error": f"the request is not valid HTTP: {' '.join((message or '?').split())}"})
         )
-        response.force_close()
-        return response
 
 
 async def _body(request: web.BaseRequest) -> bytes:
