@@ -66,14 +66,14 @@ class Context(Protocol):
 
     @property
     def key(self) -> Any:
-        """The key that this analyzer has the state of."""
+        """The key whose state this analyzer holds."""
 
     @property
     def now(self) -> int:
         """The latest time of any fact so far."""
 
     def limit(self, rule: str, name: str) -> float:
-        """The value of a rule's threshold: the user's, or else the default."""
+        """The value of a rule's threshold: the user's value if there is one, otherwise the default."""
 
     def report(
         self,
@@ -98,17 +98,17 @@ class Context(Protocol):
         """Ask for a call of `tick` once the capture has reached `time`; of several times, the earliest counts."""
 
     def rest(self) -> None:
-        """Nothing more about this key matters: drop the analyzer, which is fed no further fact."""
+        """Drop this analyzer: its key needs no further facts."""
 
     def closed(self, connection: int) -> End | None:
         """How and when a connection ended; None if it is open or ended long ago."""
 
     def whole(self, connection: int) -> bool:
-        """Whether nothing of a connection is known to be missing; if something is, a silence proves nothing."""
+        """Whether the capture has all bytes of a connection, as far as is known; otherwise a silence proves nothing."""
 
 
 class Analyzer:
-    """The state of one key; a subclass takes its context and overrides the methods that it needs.
+    """The state of one key. A subclass takes its context and overrides the methods that it needs.
 
     Facts may come in any order, and some never come. So no method may raise, and every container must be bounded.
     """
@@ -116,7 +116,7 @@ class Analyzer:
     __slots__ = ()
 
     def feed(self, fact: Any) -> None:
-        """The next fact of this key."""
+        """Take the next fact of this key."""
 
     def tick(self) -> None:
         """Called once the capture has reached the time that `Context.wake` asked for."""

@@ -34,11 +34,11 @@ DAMAGE: Final = frozenset(
 )
 """Codes of problems that show that bytes of a connection are missing."""
 DATA: Final = (api_keys.PRODUCE, api_keys.FETCH)
-"""The APIs for which facts PartitionIO are made."""
+"""The APIs for which PartitionIO facts are made."""
 LEARNT: Final = frozenset({Closed, Trouble})
 """The kinds of facts from which `Views` learns."""
 SORTED: Final = LEARNT | {PartitionIO, Member}
-"""The kinds of facts whose sort (see `_sorts`) depends on more than their type, in addition to Exchange."""
+"""The kinds of facts, beside Exchange, whose sort (see `_sorts`) depends on more than their type."""
 HEARTBEAT: Final = "heartbeat"
 WHATS: Final = ("join", "sync", HEARTBEAT, "leave", "commit")
 """The values of `Member.what`."""
@@ -105,7 +105,7 @@ class Cell:
         self._engine.rest(self._analysis, self.key)
 
     def drop(self) -> None:
-        """Let go of the analyzer, which refers to this cell: collections that would free both are rare."""
+        """Release the analyzer and so break its reference cycle with this cell: garbage collection is rare."""
         self.alarm = _NEVER
         self.analyzer = IDLE
 
@@ -163,7 +163,7 @@ class Resting:
         self.analyzer = IDLE
 
     def drop(self) -> None:
-        """Has no analyzer to let go of."""
+        """Do nothing: there is no analyzer to release."""
 
 
 IDLE: Final = Analyzer()
@@ -179,7 +179,7 @@ class Keyed:
     def __init__(self, kind: Key) -> None:
         self.kind = kind
         self.half = kind.most // 2
-        """Number of keys up to which their order is not kept, because no key is evicted soon."""
+        """Up to this number of keys, their order is not maintained, because eviction is still far off."""
         self.analyses: list[Analysis] = []
         self.rows: OrderedDict[Hashable, list[Cell | Resting | None]] = OrderedDict()
         """The cells of each key. With more than `half` keys, they are in the order of their latest facts."""
@@ -189,7 +189,7 @@ class Keyed:
 
 
 Plan: TypeAlias = tuple[tuple[Keyed, Callable[[Any], Hashable], tuple[Route, ...]], ...]
-"""Where facts of one sort go: for each kind of key, the function that takes the key from a fact, and the analyses."""
+"""The takers of facts of one sort: for each kind of key, the function that returns a fact's key, and the analyses."""
 
 
 class Engine:
@@ -209,7 +209,7 @@ class Engine:
         self._connections = self._keyed[Key.CONNECTION]
         """The cells of connections, which are dropped when their connection ends."""
         self._beats: dict[int, tuple[str, str, int | None]] = {}
-        """By connection whose latest fact Member is a heartbeat without error: (group, member, generation)."""
+        """By connection whose latest Member fact is a heartbeat without error: (group, member, generation)."""
         self._findings: dict[tuple[str, Scope, Hashable], Finding] = {}
         self._touched: dict[str, Finding] = {}
         self._alarms: list[tuple[int, int, Cell]] = []
@@ -222,12 +222,12 @@ class Engine:
             )
             for api in DATA
         }
-        """By API of PartitionIO, its number of takers: analyses without `errors`, and cells of all other analyses."""
+        """By API, number of takers of PartitionIO facts: analyses without `errors`, and cells of all other analyses."""
 
     def prepare(
         self, analyses: Iterable[Analysis], rules: Mapping[str, Rule], limits: Mapping[str, float] | None = None
     ) -> None:
-        """Set what does not depend on facts; a stored state lacks it."""
+        """Set the attributes that do not depend on facts, which a stored state therefore lacks."""
         self.rules = rules
         self.limits = {f"{rule.id}.{one.name}": one.default for rule in rules.values() for one in rule.thresholds}
         self.limits |= limits or {}
@@ -243,7 +243,7 @@ class Engine:
                     errors = analysis.errors if _begins(analysis, kind, sort) else NONE
                     taken.setdefault(sort, []).append((analysis.key, Route(place, analysis, errors)))
         self._plans: dict[Hashable, Plan] = {sort: self._plan(routes) for sort, routes in taken.items()}
-        """By the sort of a fact (see `_sorts`), where it goes."""
+        """By sort of facts (see `_sorts`), the takers of these facts."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in {"rules", "limits", "_plans"}}
@@ -262,7 +262,7 @@ class Engine:
         )
 
     def is_idle(self, api: int) -> bool:
-        """Whether at present no analyzer takes facts PartitionIO without error of this API (Produce or Fetch)."""
+        """Whether no analyzer currently takes PartitionIO facts without error of this API (Produce or Fetch)."""
         return not self._busy[api]
 
     def feed(self, fact: Any) -> None:
@@ -326,7 +326,7 @@ class Engine:
             self._busy[api] += more
 
     def _is_repeated(self, fact: Member) -> bool:
-        """Whether a heartbeat has the same content as the latest fact Member of its connection."""
+        """Whether a heartbeat has the same content as the latest Member fact of its connection."""
         number, beat = fact.at.connection, (fact.group, fact.member, fact.generation)
         before = self._beats.get(number)
         if fact.what != HEARTBEAT or fact.error or not fact.answered:
@@ -395,7 +395,7 @@ class Engine:
         return finding
 
     def wake(self, cell: Cell, time: int) -> None:
-        """Call the analyzer's `tick` at a time, or soon if that has passed; of several times the earliest counts."""
+        """Call the analyzer's `tick` at a time, or soon if that time has passed; the earliest time counts."""
         time = max(time, self.now + 1)
         if time < cell.alarm:
             cell.alarm = time
@@ -433,10 +433,10 @@ class Engine:
 
 
 def _sorts(analysis: Analysis, kind: type[Fact]) -> Iterator[Any]:
-    """The sorts of facts of one kind that an analysis takes: mostly their type.
+    """The sorts of facts of one kind that an analysis takes. The sort of most facts is their type.
 
-    An Exchange is sorted by its status, a PartitionIO by its API, a Member by what it is and whether it repeats a
-    heartbeat.
+    That of an Exchange also has its status, that of a PartitionIO its API, and that of a Member its `what` and whether
+    it repeats a heartbeat.
     """
     if kind is Exchange:
         yield from Status if analysis.status is None else (analysis.status,)

@@ -42,7 +42,7 @@ class Limiter(StrEnum):
 
 
 class Window(NamedTuple):
-    """A window of time: its number since the epoch, time of its first lag, its smallest lag, and the end then."""
+    """A window of time: its number since the epoch, time of its first lag, its smallest lag, and the log's end then."""
 
     number: int
     time: int
@@ -75,7 +75,7 @@ class Trend:
         return self.windows[:-1]
 
     def grows(self, share: float) -> bool:
-        """Whether the lag rose in each window, and in all of them by at least `share` of the present lag."""
+        """Whether the lag rose in each window, and in all windows together by at least `share` of the present lag."""
         seen = self.complete
         if len(seen) < WINDOWS:
             return False
@@ -93,12 +93,12 @@ class Trend:
         return seen[-1].lag if seen else 0
 
     def inflow(self) -> float:
-        """Offsets per second by which the partition's end grows."""
+        """Number of offsets per second by which the partition's end advances."""
         first, last = self.windows[0], self.windows[-1]
         return max(0, last.end - first.end) * SECOND / max(1, last.time - first.time)
 
     def drain(self) -> float:
-        """Offsets per second that the consumer reads."""
+        """Number of offsets per second that the consumer reads."""
         first, last = self.windows[0], self.windows[-1]
         read = (last.end - last.lag) - (first.end - first.lag)
         return max(0, read) * SECOND / max(1, last.time - first.time)
@@ -133,7 +133,7 @@ class Reading:
 
     @property
     def lag(self) -> int | None:
-        """Offsets from the fetch offset to the end."""
+        """Number of offsets from the fetch offset to the partition's end."""
         if self.offset is None or self.part.high_watermark is None:
             return None
         return max(0, self.part.high_watermark - self.offset)
@@ -167,7 +167,7 @@ class Reading:
 
 
 class Verdict(NamedTuple):
-    """What limits a consumer, with the shares of time (or of responses) on which that is based."""
+    """What limits a consumer, and the shares of time (or of responses) on which this verdict is based."""
 
     limiter: Limiter
     sure: bool

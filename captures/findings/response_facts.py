@@ -79,7 +79,7 @@ def _compared(
 ) -> Iterator[Fact]:
     wanted, counts = dict.fromkeys(asked), Counter(answered)
     if counts and not wanted.keys() & counts.keys():
-        # nothing in common: the bodies do not belong together, or name topics in two ways
+        # nothing in common: the bodies are of different exchanges, or one has names of topics and the other ids
         return
     for twice, found in (
         (False, [one for one in wanted if one not in counts]),

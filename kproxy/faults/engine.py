@@ -47,7 +47,7 @@ CHANGES = 50
 """Maximum number of changed fields of one rule that a packet comment lists."""
 
 Warn = Callable[[str, str, str], None]
-"""A function (topic, line, details) that shows the user the line once for each topic, and logs the details."""
+"""A function (topic, line, details) that shows the user the line, once for each topic, and logs the details."""
 
 
 class CannotError(Exception):
@@ -76,7 +76,7 @@ class Active:
 
 @dataclass(slots=True)
 class _Kept:
-    """What rules remember of a request until its response arrives."""
+    """The state that rules keep for a request until its response arrives."""
 
     request: Decoded
     size: int
@@ -275,7 +275,7 @@ class Engine:
                 self._do(active, turn, verdict, kept)
 
     def _read(self, turn: Turn, frame: bytes) -> Decoded:
-        """The decoded request; a Fetch request has all partitions of its fetch session."""
+        """The decoded request; a Fetch request is completed by the partitions of its fetch session."""
         decoded = decode_request(frame, self._definitions)
         if turn.api_key == api_keys.FETCH and decoded.body is not None and not decoded.problems:
             decoded.body = self._sessions.whole(turn.parties.number, decoded.body)
@@ -456,7 +456,7 @@ class Engine:
     def _write(
         self, rule: Rule, side: Side, turn: Turn, verdict: Verdict, decoded: Decoded, values: dict[str, Any]
     ) -> None:
-        """Write other values into the verdict's frame. Raises WriteError; CannotError if the frame does not decode."""
+        """Replace the values in the verdict's frame. Raises WriteError; CannotError if the frame cannot be decoded."""
         message, version, old = decoded.message, decoded.version, decoded.body
         if message is None or old is None or verdict.frame is None:
             raise CannotError("the frame cannot be decoded")

@@ -77,7 +77,7 @@ class At:
 
 @dataclass(frozen=True, slots=True)
 class Error(Action):
-    """An answer with an error code. If `applied`, the broker answers and kproxy puts the code in; else kproxy answers.
+    """An answer with an error code. If `applied`, the broker answers and kproxy sets the code; else kproxy answers.
 
     `at` selects elements of the answer; without it, all of them get the code. `applied` is None if the rule does not
     say, which only APIs that read allow.
@@ -136,7 +136,7 @@ class Delay(Sided):
 
 @dataclass(frozen=True, slots=True)
 class Hold(Sided):
-    """The frame is sent when the rule is released, at the latest after `most` seconds."""
+    """The frame is held until the user releases the rule, at most for `most` seconds."""
 
     verb: ClassVar[str] = "hold"
     most: float = HOLD_SECONDS

@@ -34,7 +34,7 @@ class Fetching:
         self.racks: set[str] = set()
         self.preferred = False
         self.next = first
-        """Report at so many bytes."""
+        """Number of bytes at which the next report is due."""
 
 
 class CrossRack(Analyzer):
@@ -88,7 +88,7 @@ class CrossRack(Analyzer):
             client.next *= 2
 
     def _report(self, client: Fetching, fact: facts.FetchedFrom) -> bool:
-        """Report a client that fetches across racks; returns False if it does not."""
+        """Report a client if it fetches across racks; returns whether it does."""
         at = fact.at
         if client.preferred or (fact.rack and client.across < self._context.limit(RACK, "share") * client.size):
             return False

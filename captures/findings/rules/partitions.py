@@ -22,7 +22,7 @@ SHRUNK = "isr.shrunk"
 REFUSED: Final = frozenset({19, 20})
 """Error codes NOT_ENOUGH_REPLICAS and NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
 ALL: Final = -1
-"""The value of acks for "all in-sync replicas"; brokers refuse no other producers."""
+"""The value of acks for "all in-sync replicas"; brokers refuse only producers with this value."""
 LEADERLESS: Final = frozenset({0, 5, 9})
 """Errors in Metadata of a partition without leader; with other errors (LISTENER_NOT_FOUND) there is a leader."""
 PLACES: Final = 20_000
@@ -47,7 +47,7 @@ class Outage:
 
 
 class Outages:
-    """The outages that are going on, and their reports."""
+    """Collects and reports the present outages."""
 
     __slots__ = ("_context", "_outages")
 
@@ -170,7 +170,7 @@ class Replicas(Analyzer):
             self._outages.recover("leaderless", place[0], place)
 
     def _hear(self, place: Place, fact: facts.PartitionState) -> None:
-        """The controller's word."""
+        """Take the state of a partition that the controller announces."""
         if fact.leaderless and not fact.past:
             if place not in self._told:
                 remember(self._told, place, fact, PLACES)

@@ -187,7 +187,7 @@ class JoinRefused(Analyzer):
         self._counts: dict[str, int] = {}
         """Number of refused joins of each client since its last one that succeeded."""
         self._first: dict[str, tuple[str, facts.Member]] = {}
-        """The rule and the refused join of clients that were refused once, until it is known whether they get in."""
+        """The rule and the refused join of clients that were refused once, until it is known whether they join."""
 
     def feed(self, fact: facts.Member) -> None:
         if fact.what != "join" or (fact.error and fact.generation):
@@ -280,7 +280,7 @@ class SaslFailed(Analyzer):
 
 
 def _is_foreign(error: str | None) -> bool:
-    """Whether an error is one of Kafka's that no authentication gives; other texts are the mechanism's own."""
+    """Whether an error text is a Kafka error unrelated to authentication; other texts come from the SASL mechanism."""
     known = {one.name for one in errors.all_errors().values()} - SASL_ERRORS
     return error is not None and (error in known or error.startswith("UNKNOWN("))
 

@@ -1,4 +1,4 @@
-"""Rules about connections: what is spoken on them, and whether requests and responses fit."""
+"""Rules about connections: other protocols, and responses that do not match requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules about traffic that costs more than it must."""
+"""Rules about traffic that costs more than necessary."""
 
 from __future__ import annotations
 

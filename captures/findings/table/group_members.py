@@ -1,4 +1,4 @@
-"""Rules about members of groups: who stopped polling, who vanished, who has another's name."""
+"""Rules about members of groups: they stopped polling, vanished, or share an instance id."""
 
 from __future__ import annotations
 

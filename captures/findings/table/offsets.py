@@ -1,4 +1,4 @@
-"""Rules about offsets: where consumers go on reading, and what they leave out."""
+"""Rules about offsets: consumers that skip or repeat records, or are stuck."""
 
 from __future__ import annotations
 

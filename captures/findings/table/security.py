@@ -1,4 +1,4 @@
-"""Rules about what is not safe on the wire."""
+"""Rules about secrets that are sent without TLS."""
 
 from __future__ import annotations
 

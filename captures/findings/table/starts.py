@@ -1,4 +1,4 @@
-"""Rules about clients that do not get to work."""
+"""Rules about clients that are stuck at a step of their start."""
 
 from __future__ import annotations
 

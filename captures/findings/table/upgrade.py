@@ -1,4 +1,4 @@
-"""Rules about versions: clients that a newer broker would not, or does not, understand."""
+"""Rules about versions: clients that are old or that brokers refuse, and unfinished upgrades."""
 
 from __future__ import annotations
 

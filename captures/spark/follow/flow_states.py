@@ -1,8 +1,8 @@
 """Stores the state of a flow between two batches of a stream as bytes.
 
 The state is the flow's objects as JSON (captures.spark.follow.state). Objects that each reading makes again
-(definitions, order, options) are only named. Captured bytes are kept only where an object in the state refers to them
-by address.
+(definitions, order, options) are stored as names. Captured bytes are kept only where an object in the state refers to
+them by address.
 """
 
 from __future__ import annotations

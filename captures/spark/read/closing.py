@@ -30,21 +30,19 @@ NUMBERED: Final = {"exchange": (EXCHANGES.name, "exchange"), "flow": (FLOWS.name
 
 
 BYTES_AT_ONCE: Final = 8 << 20
-"""Items of a batch are closed together up to the one that reaches this number of bytes of frames."""
+"""Number of bytes of frames after which the next items of a batch are closed separately."""
 _NONE: Final[Mapping[str, int]] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """By kind and range of addresses: the number of exchanges, or of flows, that begin before this range."""
+    """By kind and range of addresses, the number of exchanges, or of flows, that begin before this range."""
 
     before: Mapping[str, Mapping[int, int]]
 
     @classmethod
     def of(cls, counts: Iterable[tuple[str, int, int]], already: Mapping[str, int] = _NONE) -> Numbers:
-        """From (kind, range, number of items in it), and from the number of items of each kind that are numbered
-        `already`.
-        """
+        """Numbers from (kind, range, number of items in it), and the number of items of each kind numbered `already`."""
         found: dict[str, dict[int, int]] = {"exchange": {}, "flow": {}}
         for kind, span, count in counts:
             if kind in COUNTED:

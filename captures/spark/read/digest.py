@@ -1,4 +1,4 @@
-"""Digests: a further item for each partition of stage 2, by which the driver learns what stage 3 needs of all items."""
+"""Digests: an additional item for each partition of stage 2, from which the driver learns what stage 3 needs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _GAPS: Final = TABLES[FLOWS.name].index("gap_bytes")
 
 @dataclass(slots=True)
 class Digest:
-    """What stage 3 needs of the items of stage 2.
+    """The totals and facts of stage 2's items that stage 3 needs.
 
     `facts` maps each fact to its first position, by whether the item is final. `counts` maps (kind,
     range) to a number of items without a number of their own. `lost` is the number of missing bytes in rows of flows.

@@ -71,7 +71,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A section with its rows; `more` tells that the analysis has further rows."""
+    """A section with its rows; `more`: whether the analysis has further rows."""
 
     section: Section
     rows: Rows

