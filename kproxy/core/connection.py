@@ -141,7 +141,7 @@ class End:
 class Record:
     """Command: record bytes that `side` (0 the client, 1 the broker) has sent; only of connections that say `records`.
 
-    With a comment, they end a frame with which something was done.
+    With a comment, the bytes end a frame that actors or rules acted on.
     """
 
     side: int

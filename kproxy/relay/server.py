@@ -164,7 +164,7 @@ class Relay:
         return given_definitions(self.settings.release, self.settings.user_definitions)
 
     def _join(self) -> Actors | None:
-        """What acts on the frames of new connections: addons, then rules; None without either."""
+        """The actors for the frames of new connections: addons, then rules; None without either."""
         there: list[Actors] = [one for one in (self._addons, self.engine) if one is not None]
         if len(there) < 2:
             return there[0] if there else None
@@ -737,7 +737,7 @@ class Link:
         asyncio.get_running_loop().call_soon(self._tick)
 
     def _tick(self) -> None:
-        """Lets go the frames that have waited long enough."""
+        """Sends the frames whose wait is over."""
         self._alarm = None
         if self._acted is not None:
             self._carry_out(self._acted.tick())

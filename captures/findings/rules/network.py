@@ -57,7 +57,7 @@ class Pressure(Analyzer):
     def _pressed(self, fact: facts.Pressure) -> None:
         at = fact.at
         if not self._context.whole(at.connection) or not self._brokers.get(at.broker):
-            return  # a capture of one direction shows no responses; the reader reports its connections only when it ends
+            return  # a capture of one direction lacks responses; the reader reports its connections only at its end
         for side, window in (("client", fact.client), ("broker", fact.broker)):
             self._shut(at, side, window)
         pair = at.peer, at.broker

@@ -42,7 +42,7 @@ class Numbers:
 
     @classmethod
     def of(cls, counts: Iterable[tuple[str, int, int]], already: Mapping[str, int] = _NONE) -> Numbers:
-        """Numbers from (kind, range, number of items in it), and the number of items of each kind numbered `already`."""
+        """Numbers from (kind, range, number of items), and the number of items of each kind numbered `already`."""
         found: dict[str, dict[int, int]] = {"exchange": {}, "flow": {}}
         for kind, span, count in counts:
             if kind in COUNTED:
