@@ -59,7 +59,7 @@ ROWS = (
         thresholds=(
             Threshold("record", 524_288, "bytes", "in one record"),
             Threshold("headers", 256, "bytes", "of headers in a record, on average"),
-            Threshold("share", 0.5, "of all bytes", "are headers"),
+            Threshold("share", 0.5, "of all bytes", "that are headers"),
             Threshold("key", 1_024, "bytes", "in a key, on average"),
             Threshold("records", 100, "records", "read, before averages count"),
             Threshold("ratio", 1.1, "times", "that compressed batches are smaller, at least"),

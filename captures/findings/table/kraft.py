@@ -75,7 +75,7 @@ ROWS = (
             Threshold("refused_ms", 20000, "ms", "for which a broker is refused: over twice its session timeout"),
             Threshold("refused", 3, "responses", "that refuse it, without a success between them"),
             Threshold("disks", 2, "heartbeats", "that report offline log directories"),
-            Threshold("followed_ms", 60000, "ms", "of capture before the first fact about a broker"),
+            Threshold("followed_ms", 60000, "ms", "of capture before a broker first appears, for a fencing to count"),
         ),
         fixes=(
             Fix("broker", None, None, "look at the broker's garbage collection, disk and CPU limits at that time"),

@@ -26,7 +26,7 @@ ROWS = (
             "OUT_OF_ORDER_SEQUENCE_NUMBER after a failed batch does not count: it is a consequence.",
         ),
         thresholds=(
-            Threshold("share", 0.1, "of all sends", "are retries within a minute, for a NOTE"),
+            Threshold("share", 0.1, "of all sends", "that are retries within a minute, for a NOTE"),
             Threshold("sends", 20, "sends", "at least, in that minute"),
             Threshold("minutes", 2, "minutes", "with so many retries, for a WARN"),
         ),

@@ -57,7 +57,7 @@ ROWS = (
         ),
         thresholds=(
             Threshold("close_ms", 1000, "ms", "after the Produce"),
-            Threshold("grace_ms", 3000, "ms", "in which other connections begin or end"),
+            Threshold("grace_ms", 3000, "ms", "around the close, in which other connections begin or end"),
         ),
         fixes=(
             Fix("client", "acks=all or acks=1", "acks=all or acks=1", "errors are answered, and the client retries"),

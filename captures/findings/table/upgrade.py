@@ -75,8 +75,8 @@ ROWS = (
             "Brokers do not count: they talk to each other without asking.",
         ),
         thresholds=(
-            Threshold("java", 3.0, "version", "of kafka-clients from which on it is not old; 2.08 is 2.8"),
-            Threshold("librdkafka", 2.0, "version", "of librdkafka from which on it is not old"),
+            Threshold("java", 3.0, "version", "lowest version of kafka-clients that is not old; 2.08 stands for 2.8"),
+            Threshold("librdkafka", 2.0, "version", "lowest version of librdkafka that is not old"),
         ),
         fixes=(
             Fix("client", "the latest kafka-clients", "the latest librdkafka", "any 4.x client works with brokers of "
@@ -132,7 +132,7 @@ ROWS = (
             "Features that an administrator may leave off on purpose are not reported.",
         ),
         thresholds=(
-            Threshold("fresh_ms", 600000, "ms", "in which brokers of both kinds answer"),
+            Threshold("fresh_ms", 600000, "ms", "within which brokers of both releases must answer"),
             Threshold("mixed_ms", 600000, "ms", "of a mix, for a NOTE"),
             Threshold("stuck_ms", 86400000, "ms", "of a mix, for a WARN"),
         ),
