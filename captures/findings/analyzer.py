@@ -193,7 +193,7 @@ def api_name(key: int) -> str:
 
 
 def error_field(code: int) -> str:
-    """The field path of an error code in a response, as evidence has it."""
+    """The field path of an error code in a response, in the form of `Evidence.path`."""
     return f"response.errorCode={code}"
 
 

@@ -28,7 +28,7 @@ from kproxy.decoders.schema import api_keys
 FINDINGS: Final = 10_000
 """Maximum number of findings; later ones are only counted."""
 CONNECTIONS: Final = 20_000
-"""Maximum number of connections whose end, and of those whose damage, is remembered."""
+"""Maximum number of connections whose end is remembered, and of connections whose damage is."""
 DAMAGE: Final = frozenset(
     {Code.GAP, Code.RESYNC, Code.CUT_BY_SNAPLEN, Code.ONE_SIDED, Code.LATE, Code.OVERLAP, Code.EVICTED, Code.TRUNCATED}
 )
@@ -172,7 +172,7 @@ RESTING: Final = Resting()
 
 
 class Keyed:
-    """The analyses with one kind of key, and for each key the cells of those analyses that have got a fact of it."""
+    """The analyses with one kind of key; for each key, the cells of the analyses that received one of its facts."""
 
     __slots__ = ("analyses", "half", "kind", "rows")
 
@@ -312,7 +312,7 @@ class Engine:
         return kind
 
     def _row(self, keyed: Keyed, key: Hashable) -> list[Cell | Resting | None]:
-        """Make a row of cells for a new key; with too many keys, evict the one whose latest fact is the oldest."""
+        """Make a row of cells for a new key; with too many keys, evict the key with the least recent fact."""
         if len(keyed.rows) >= keyed.kind.most:
             self._evict(keyed)
         row = keyed.rows[key] = [None] * len(keyed.analyses)
@@ -417,7 +417,7 @@ class Engine:
             row[keyed.analyses.index(analysis)] = RESTING
 
     def _evict(self, keyed: Keyed) -> None:
-        """Drop the state of the key whose latest fact is the oldest."""
+        """Drop the state of the key with the least recent fact."""
         _, row = keyed.rows.popitem(last=False)
         self._drop(keyed, row)
         kind = keyed.kind.value[0]

@@ -12,7 +12,7 @@ from kproxy.captures.findings.facts import At, Fetched, FetchedPartition, Thrott
 
 WINDOW: Final = 20 * SECOND
 WINDOWS: Final = 4
-"""Number of consecutive windows in each of which the minimum of the lag must rise for the lag to count as growing."""
+"""Number of consecutive windows over which the minimum of the lag must rise for the lag to count as growing."""
 LONGEST: Final = 300 * SECOND
 """Maximum time between two consecutive windows; after a longer one, the consumer was away."""
 FULL: Final = 0.9
@@ -236,7 +236,7 @@ class Readers:
         return self._latest.get(client)
 
     def judge(self, reading: Reading, since: int, now: int, shares: Shares) -> Verdict:
-        """What limits a consumer, judged by what it did since a time."""
+        """What limits a consumer, judged by its use of the time since `since`."""
         span = max(1, now - since)
         uses = [one for one in reading.uses if one.number >= since // WINDOW]
         silent = max(0, now - reading.at.time)

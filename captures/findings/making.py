@@ -56,7 +56,7 @@ LATEST = 1 << 15
 START = frozenset({api_keys.METADATA, 10, 17, api_keys.API_VERSIONS, 22, 36, 60})
 """APIs that clients use when they start. A connection with no other requests has done no work."""
 REPLACED = {3: 0, 10: 0, 4: LATEST, 5: LATEST, 6: LATEST, 7: LATEST, 33: LATEST}
-"""By API key, the highest version that Kafka has replaced by something better.
+"""By API key, the highest version that Kafka has replaced by a better version or API.
 
 Replaced are the first versions of Metadata and FindCoordinator, AlterConfigs, and the commands of ZooKeeper mode.
 """

@@ -61,8 +61,8 @@ def _number(values: Any, names: tuple[str, str, str]) -> int:
 def _partitions(said: Said) -> Iterator[Fact]:
     """A fact if partitions of the request are missing in the response, or are in it twice.
 
-    Only the numbers of partitions are compared at first, because that is cheap: a response in which one partition is
-    missing and another is there twice gives no fact.
+    Only the numbers of partitions are compared at first, because that is cheap: a response that lacks one partition and
+    repeats another gives no fact.
     """
     lists = PARTITIONS[said.at.key]
     if not said.sound or not said.answered or said.error:

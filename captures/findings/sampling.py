@@ -27,7 +27,7 @@ SLOT: Final = 10_000_000_000
 """Nanoseconds of a slot."""
 LATE: Final = SLOT
 OPEN: Final = 32
-"""Maximum number of pairs of client and partition of which a batch is opened in a slot."""
+"""Maximum number of pairs of client and partition for which a batch is opened in a slot."""
 ALWAYS: Final = 8
 EACH: Final = 16
 HELD: Final = 1 << 20
@@ -55,7 +55,7 @@ class Batched(NamedTuple):
 
 
 class Chosen:
-    """What a client sent to a partition within a slot."""
+    """The batches that a client sent to a partition within a slot: their totals, and the candidate."""
 
     __slots__ = ("appended", "at", "batch", "batches", "content", "crc", "held", "rank", "records", "size")
 

@@ -72,7 +72,7 @@ def helpful(source: FileSource) -> int:
 
 
 class Step(NamedTuple):
-    """What a batch adds to an index: rows, the connections of their exchanges, and stream problems."""
+    """The additions of a batch to an index: rows, the connections of their exchanges, and stream problems."""
 
     block: Block
     connections: list[Connection]

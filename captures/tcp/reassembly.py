@@ -428,9 +428,7 @@ class Reassembler:
             self._touched.append(connection)
 
     def _lookup(self, packets: Packets) -> list[int]:
-        """For each of the batch's directions, a number: twice that of its flow, plus 0 or 1; -1 for a direction without
-        packets.
-        """
+        """For each direction of the batch: twice its flow's number, plus 0 or 1; -1 for a direction without packets."""
         held = self._directions
         found = [held.get(key, -1) for key in packets.directions]
         if -1 in found:

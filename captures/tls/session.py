@@ -51,7 +51,7 @@ class _Side:
 class Session:
     """The decryption of one connection; sides are 0 (client) and 1 (server).
 
-    `known` tells that the secrets were found; until then `feed` returns no content.
+    `known`: whether the secrets were found; until then `feed` returns no content.
     """
 
     def __init__(self, secrets: Secrets) -> None:

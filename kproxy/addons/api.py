@@ -208,7 +208,7 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """What an actor wants to be done with a frame; made by the methods of `Frame`."""
+    """An actor's instruction for a frame, such as drop or delay; made by the methods of `Frame`."""
 
     verb: str
     seconds: float = 0.0

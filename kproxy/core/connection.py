@@ -67,7 +67,7 @@ _ADVICE = {
     (0, "TLS"): ": --tls-in auto lets clients speak TLS with kproxy",
     (1, "TLS"): ": --tls-out lets kproxy speak TLS with it",
 }
-"""What the user can do, by (side, protocol found there); side 0 is the client, 1 the broker."""
+"""Advice for the user, by (side, protocol found there); side 0 is the client, 1 the broker."""
 
 
 @dataclass(slots=True)

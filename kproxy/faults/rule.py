@@ -55,7 +55,7 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What a rule does; `side` is the frame that it acts on."""
+    """The action of a rule; `side` says whether it acts on the request or the response."""
 
     verb: ClassVar[str] = ""
 

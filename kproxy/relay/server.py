@@ -823,7 +823,7 @@ class Link:
             self.close()
 
     def lost(self, side: int, error: Exception | None) -> None:
-        """Called when the connection of `side` is gone: ends that of the other side in the same way (FIN or RST)."""
+        """Called when the connection of `side` is gone: ends the other connection in the same way (FIN or RST)."""
         _, other = self.sides(side)
         if side == 1 and self._login is not None:
             self._login.broken_off()

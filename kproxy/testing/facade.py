@@ -98,7 +98,7 @@ class Kproxy:
 
     @property
     def findings(self) -> list[dict[str, Any]]:
-        """What is wrong in the traffic of this test so far, as in docs/findings.md, the most costly first."""
+        """The findings in the traffic of this test so far, as in docs/findings.md, the most costly first."""
         import tempfile
 
         from kproxy.testing.traffic import findings

@@ -90,7 +90,7 @@ def _began(exchange: Exchange) -> int | None:
 
 
 def findings(capture: Path) -> list[dict[str, Any]]:
-    """What is wrong in a capture: objects "kproxy.finding/1", the most costly first."""
+    """The findings in a capture: objects "kproxy.finding/1", the most costly first."""
     reader = read(capture)
     try:
         found = Findings(reader.source, reader.definitions, reader.health)

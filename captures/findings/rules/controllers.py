@@ -21,7 +21,7 @@ from kproxy.decoders.schema import api_keys
 
 CHURN, FAILOVER = "controller.churn", "controller.failover"
 STALE: Final = 11
-"""STALE_CONTROLLER_EPOCH."""
+"""Error code STALE_CONTROLLER_EPOCH."""
 BROKERS: Final = 5_000
 CHANGES: Final = 100
 """Maximum number of changes that are remembered."""

@@ -23,7 +23,7 @@ FIRST_RACK: Final = 11
 
 
 class Fetching:
-    """What a client fetched."""
+    """The bytes that a client fetched."""
 
     __slots__ = ("across", "at", "next", "preferred", "racks", "size")
 
@@ -51,7 +51,7 @@ class CrossRack(Analyzer):
         self._replicas: dict[tuple[str, int], tuple[int, tuple[int, ...]]] = {}
         """The leader and the in-sync replicas of each partition."""
         self._clients: dict[tuple[str, str, str], Fetching] = {}
-        """What each client fetched, by client id, host and rack."""
+        """The bytes that each client fetched, by client id, host and rack."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.FetchedFrom):

@@ -32,7 +32,7 @@ NAMED: Final = 10
 BEATS: Final = 64
 """Maximum number of latest seconds with heartbeats that are remembered."""
 TWINS: Final = frozenset({77, 101, 102})
-"""STALE_BROKER_EPOCH, DUPLICATE_BROKER_REGISTRATION and BROKER_ID_NOT_REGISTERED: two processes use one id."""
+"""Error codes STALE_BROKER_EPOCH, DUPLICATE_BROKER_REGISTRATION, BROKER_ID_NOT_REGISTERED: two processes use one id."""
 
 
 class Quorum:

@@ -182,7 +182,7 @@ class Latencies(Analyzer):
             self._held = split._replace(wait=wait, broker=rest - wait), size
 
     def _waits_for_a_restart(self, at: facts.At) -> bool:
-        """Whether a request waited for followers of which one may be restarted."""
+        """Whether a request waited for followers, one of which may be restarting."""
         return at.key in REPLICATED and any(
             broker != at.broker and time <= at.time and at.asked <= time + RESTART
             for broker, time in self._stops.latest.items()

@@ -24,7 +24,7 @@ SKIP = "consumer.offset_skip"
 POISON = "consumer.poison"
 SPLIT = "offsets.storage_split"
 OUT_OF_RANGE: Final = 1
-"""OFFSET_OUT_OF_RANGE."""
+"""Error code OFFSET_OUT_OF_RANGE."""
 EARLIEST: Final = -2
 RESETS: Final = {LATEST: "the latest offset", EARLIEST: "the earliest offset"}
 PLACES: Final = 10_000

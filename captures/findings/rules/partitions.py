@@ -181,7 +181,7 @@ class Replicas(Analyzer):
             self._lead(place)
 
     def tick(self) -> None:
-        """Report the partitions that the controller left without leader and of which no later message speaks."""
+        """Report partitions that the controller left without leader, unless a later message names a leader."""
         now = self._context.now
         for place, state in list(self._told.items()):
             since = self._leaderless.get(place)

@@ -70,7 +70,7 @@ class Retries(Analyzer):
         self._often = 0
         """Number of minutes with many retries."""
         self._late: deque[tuple[facts.Append, facts.Append]] = deque(maxlen=BATCHES)
-        """Equal batches on two connections, the second of which was sent before the first was answered."""
+        """Pairs of equal batches on two connections; the second batch was sent before the first was answered."""
         self._last: tuple[tuple[Evidence, ...], str] | None = None
         """The latest retry of the present minute."""
 

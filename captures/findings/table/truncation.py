@@ -27,7 +27,7 @@ ROWS = (
             "A topic that was deleted and created anew is a NOTE.",
         ),
         thresholds=(
-            Threshold("lasts_ms", 40000, "ms", "for which a high watermark stays lower: replica.lag.time.max.ms and more"),
+            Threshold("lasts_ms", 40000, "ms", "for which a high watermark stays lower: over replica.lag.time.max.ms"),
         ),
         fixes=(
             Fix("broker", None, None, "unclean.leader.election.enable=false, min.insync.replicas=2 and a replication "

@@ -53,7 +53,7 @@ def dump(flow: Flow) -> bytes:
 
 
 def load(state: bytes, options: Options, order: Order, numbers: Mapping[Place, int]) -> Flow:
-    """The flow from the bytes that `dump` returned; `numbers` are those of items that earlier batches numbered.
+    """The flow from the bytes that `dump` returned; `numbers` were given to items by earlier batches.
 
     Raises StateError.
     """

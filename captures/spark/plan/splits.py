@@ -245,7 +245,7 @@ def _has_secrets(path: str) -> bool:
 
 
 def _capture(group: tuple[str, ...], secrets: Secrets | None = None) -> str:
-    """The id of the capture that begins with these files, equal to that of captures.tables.keys.capture_id."""
+    """The id of the capture that begins with these files, as captures.tables.keys.capture_id gives it."""
     if len(group) == 1 and not secrets and files.is_url(group[0]):
         return named(files.head(group[0], HEAD))
     with files.opened(group, secrets) as source:

@@ -57,7 +57,7 @@ class Numbers:
 
 
 class Counting:
-    """Numbers items; those of a range must be adjacent, in the order captures.spark.read.flows.SORTED."""
+    """Numbers items; items of a range must be adjacent, in the order captures.spark.read.flows.SORTED."""
 
     def __init__(self, numbers: Numbers) -> None:
         self._numbers = numbers
@@ -93,7 +93,7 @@ class Counting:
 
 
 class Closer:
-    """Completes items; those of a range must be adjacent, in the order captures.spark.read.flows.SORTED."""
+    """Completes items; items of a range must be adjacent, in the order captures.spark.read.flows.SORTED."""
 
     def __init__(
         self, options: Options, facts: Facts, numbers: Numbers, order: Order, addressed: Addressed | None = None

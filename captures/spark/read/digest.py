@@ -61,7 +61,7 @@ class Digest:
         return zstandard.compress(pickle.dumps(self, pickle.HIGHEST_PROTOCOL))
 
     def learned(self, *, final: bool) -> Iterator[LearnedFact]:
-        """The facts of items that are final, or of those that are not, each with its first position."""
+        """The facts of final items, or of all other items, each with its first position."""
         return ((*fact, position) for fact, position in self.facts[final].items())
 
     @property

@@ -299,7 +299,7 @@ class FlowReader(Reader):
 
 
 class Flow:
-    """Turns one flow into items; `numbers` are those of items that earlier batches numbered."""
+    """Turns one flow into items; `numbers` are the numbers that earlier batches gave to items."""
 
     def __init__(
         self,
@@ -348,7 +348,7 @@ class Flow:
         self.numbers[place] = number
 
     def resume(self, order: Order, numbers: Mapping[Place, int]) -> None:
-        """Continue in the next batch of a stream; `numbers` are those of items that earlier batches numbered."""
+        """Continue in the next batch of a stream; `numbers` are the numbers that earlier batches gave to items."""
         self.numbers = dict(numbers)
         self._reader.resume(order)
 

@@ -100,7 +100,7 @@ def _relative(frame: Frame, time: int, at: int) -> tuple[Any, ...]:
 
 
 def _frame(row: tuple[Any, ...], time: int, at: int) -> Frame:
-    """The frame of which `_relative` returned this row."""
+    """The frame from the row that `_relative` returned."""
     side, offset, size, first, last, end, relative, comments, missing = row
     begin = at
     spans: list[tuple[int, int]] = []

@@ -54,7 +54,7 @@ def everything(flows: Flows, source: Source) -> Columns:  # noqa: ARG001  # as t
 
 
 def heads(flows: Flows, source: Source) -> Columns:
-    """The heads of frames, and all bytes of those frames that stage 2 decodes (captures.spark.read.flows.EARLY)."""
+    """The heads of all frames, and whole frames that stage 2 decodes (captures.spark.read.flows.EARLY)."""
     packets = flows.share.packets
     found: list[tuple[int, int]] = []
     segments: list[int] = []

@@ -359,7 +359,7 @@ def origin_of(
     export: TableExport | None = None,
     redaction: Redaction | None = None,
 ) -> Origin:
-    """The Origin of the tables of captures that will be written to a folder; for a stream, that of what `export` reads.
+    """The Origin of tables that will be written to `target`; for a stream, `export` gives its first bytes.
 
     Raises Failure (exit 2) if the folder has tables of some of these files together with others, exit 3 if it cannot be
     read.
