@@ -13,7 +13,7 @@ HEADER = 16
 def starts(data: memoryview, position: int, longest: int, little: bool, found: memoryview) -> int:
     """Store the offsets of records, from `position` on, in `found` until it is full; returns their number.
 
-    `little`: whether lengths are little-endian. Stops before a record that is incomplete or longer than `longest`.
+    `little` tells that lengths are little-endian. Stops before a record that is incomplete or longer than `longest`.
     """
     end, count = len(data), 0
     for i in range(len(found)):
