@@ -38,7 +38,7 @@ class FindingsTable:
 
 
 def finding_rows(capture: str, findings: Iterable[Finding]) -> Iterator[Row]:
-    """The rows of all findings of the capture with this id, which must be in the order of `correlate`."""
+    """The rows of a capture's findings, which must be in the order of `correlate`; `capture` is the capture's id."""
     names = [column.name for column in FINDINGS.given]
     for rank, one in enumerate(findings, 1):
         values = _values(one) | {"capture_id": capture, "rank": rank}

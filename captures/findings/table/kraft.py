@@ -63,7 +63,10 @@ ROWS = (
             "If no other broker's heartbeat is answered meanwhile, the controller stands still, not the broker.",
             "A broker that registered again does not count: it was restarted.",
             "Records that were fetched long after they were written do not count.",
-            "If the capture begins shortly before the record, the broker may have asked for its shutdown before.",
+            (
+                "A record soon after the capture's beginning does not count: the broker may have asked for its "
+                "shutdown before."
+            ),
             "A broker that starts, or catches up with the metadata log, does not count: it lacks records for a while.",
             "Refusals until the old session ends do not count: a broker that restarts after a crash gets them.",
         ),

@@ -60,9 +60,12 @@ ROWS = (
             "A lag that falls or stays equal is not reported: the consumer catches up, or keeps up.",
             "The smallest lag of each 20 s is compared, over four such periods: commits and responses come in steps.",
             "A lag that grows a little, or is small, is not reported.",
-            "A consumer that was away for more than five minutes begins anew; so does a new connection.",
+            (
+                "Measurements start over for a consumer that was away for more than five minutes, and for a new "
+                "connection."
+            ),
             "Fetches of followers do not count.",
-            "A connection with missing bytes tells nothing: what it lacks would look like a pause.",
+            "A connection with missing bytes is not judged: the missing part would look like a pause.",
             "That nobody reads a partition is reported only for a group that is alive and fetches other partitions.",
         ),
         thresholds=(

@@ -50,7 +50,10 @@ ROWS = (
         cause="The broker does not lead the partition, or refuses the batch: too large, not allowed, no such topic.",
         guards=(
             "The broker must be the first to close: producers that end close themselves.",
-            "If the broker closes other connections at the same time, and serves none, it shuts down.",
+            (
+                "A broker that closes other connections at the same time, and serves none, shuts down: that does not "
+                "count."
+            ),
             ("The finding is an ERROR if the broker keeps other connections, or soon serves a new one; otherwise it "
             "is a NOTE."),
             "A close that another unanswered request, or missing bytes, may explain does not count.",

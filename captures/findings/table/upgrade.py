@@ -69,9 +69,9 @@ ROWS = (
         text="{client} {what}",
         cause="The library was not updated.",
         guards=(
-            "Only software whose names and versions are known: those of Apache Kafka's Java client and of librdkafka.",
-            "A client that never asks is an INFO, because some new libraries do not ask.",
-            "That counts only if all connections of the client are in the capture from their beginning.",
+            "Only Apache Kafka's Java client and librdkafka are judged, because their names and versions are known.",
+            "A client that never asks for versions is an INFO, because some new libraries do not ask.",
+            "A client counts as never asking only if all its connections are in the capture from their beginning.",
             "Brokers do not count: they talk to each other without asking.",
         ),
         thresholds=(
@@ -127,7 +127,7 @@ ROWS = (
             "Only APIs that both brokers offer count: some depend on plugins, listeners and settings.",
             "Only brokers that offer Produce are compared: controllers have other APIs.",
             "Nothing is compared as soon as two cluster ids are in the capture.",
-            "Both kinds of brokers must have been seen within `fresh_ms`.",
+            "Brokers of both releases must have been seen within `fresh_ms`.",
             "A short mix is an INFO: rolling upgrades take a while.",
             "Features that an administrator may leave off on purpose are not reported.",
         ),

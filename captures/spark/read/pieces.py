@@ -30,7 +30,7 @@ _SMALLEST: Final = 8
 _LARGEST: Final = 100 << 20
 """Maximum plausible size of a frame."""
 _WHOLE: Final = 1 << 32
-"""Number of sequence numbers."""
+"""Number of TCP sequence numbers: 2^32."""
 
 
 class Sent(Enum):
