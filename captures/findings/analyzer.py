@@ -129,11 +129,11 @@ class Analysis(NamedTuple):
     """A kind of analyzer: the rules that it reports, the kind of its key, and the types of facts that it takes.
 
     Five fields save work on ordinary traffic. `errors`: an analyzer exists only for keys that had a fact with one of
-    these errors. `begins`: it exists only for keys that had a fact of one of these types, or a Member fact whose `what`
-    is among them. `partition_api`: of PartitionIO, the analyzer takes only the facts of this API (Produce or Fetch).
-    `status`: of Exchange, it takes only the facts with this status. `every_heartbeat`: whether it also takes a Member
-    fact of a heartbeat that succeeded and repeats the previous Member fact of its connection; such a fact only shows
-    that the member is alive.
+    these errors. `begins`: an analyzer exists only for keys that had a fact of one of these types, or a Member fact
+    with one of these values of `what`. `partition_api`: of PartitionIO, the analyzer takes only the facts of this API
+    (Produce or Fetch). `status`: of Exchange, it takes only the facts with this status. `every_heartbeat`: whether it
+    also takes a Member fact of a heartbeat that succeeded and repeats the previous Member fact of its connection; such
+    a fact only shows that the member is alive.
     """
 
     rules: frozenset[str]

@@ -144,7 +144,7 @@ class Cell:
 
 
 class Route(NamedTuple):
-    """An analysis to which facts of a sort go, and its place among those with the same kind of key.
+    """An analysis that takes facts of a sort, and its index among the analyses with the same kind of key.
 
     Facts of this sort make an analyzer for a new key only with one of `errors`; None: all of them do.
     """
@@ -435,8 +435,8 @@ class Engine:
 def _sorts(analysis: Analysis, kind: type[Fact]) -> Iterator[Any]:
     """The sorts of facts of one kind that an analysis takes. The sort of most facts is their type.
 
-    That of an Exchange also has its status, that of a PartitionIO its API, and that of a Member its `what` and whether
-    it repeats a heartbeat.
+    The sort of an Exchange is its status; the sort of a PartitionIO adds its API; the sort of a Member adds its `what`,
+    and whether it repeats a heartbeat.
     """
     if kind is Exchange:
         yield from Status if analysis.status is None else (analysis.status,)

@@ -20,9 +20,9 @@ def client_name(client_id: str, peer: str) -> str:
 class At(NamedTuple):
     """The values that all facts of one exchange share: the place and time of the exchange.
 
-    `asked` is the time of the request's last byte. `time` is that of the response's last byte or, without a response,
-    the time at which it became certain that none would come. `exchange` is 0 for a fact that belongs to no exchange.
-    `peer` is the client's host, `broker` the broker's "host:port".
+    `asked` is the time of the request's last byte. `time` is the time of the response's last byte or, without a
+    response, the time at which it was certain that none would come. `exchange` is 0 for a fact that belongs to no
+    exchange. `peer` is the client's host, `broker` the broker's "host:port".
     """
 
     time: int
@@ -247,9 +247,9 @@ class Append(NamedTuple):
 class Produced(NamedTuple):
     """A Produce request: `size` of its records, and its batches.
 
-    `tiny` is the number of records outside of transactions, if they are so few and small that other requests could
-    carry them, else 0. `producer_id` is that of the transaction to which the request belongs, None if there is none;
-    `records` are those of the transaction, by their batches' headers.
+    `tiny` is the number of records outside of transactions if they are few and small enough to fit into other requests,
+    else 0. `producer_id` is that of the transaction to which the request belongs, None if there is none; `records` are
+    those of the transaction, by their batches' headers.
     """
 
     at: At

@@ -250,7 +250,7 @@ class FactMaker:
         return seen
 
     def _begin(self, seen: Seen, at: At, out: list[Fact]) -> None:
-        """Append a fact if this is its connection's first exchange that was served, or the first that does work."""
+        """Append a Beginning if this exchange is its connection's first that was served, or first that does work."""
         work = at.key not in START
         if work or seen.works is None:
             seen.works = work
@@ -265,7 +265,7 @@ class FactMaker:
             out.append(facts.Secret(at, f"the {CLEAR[clear]} of SASL/{clear}"))
 
     def _beat(self, item: Exchange, request: Frame, response: Frame, seen: Seen, at: At, out: list[Fact]) -> None:
-        """Append the facts of an exchange of REPEATED; if it equals its connection's previous one, copy those facts."""
+        """Append the facts of an exchange of REPEATED; if it equals the one before, copy the facts of that one."""
         asked, answered = request.data(self._source), response.data(self._source)
         parts = bytes(asked[BEFORE_ID]), bytes(asked[AFTER_REQUEST_ID]), bytes(answered[AFTER_ID:])
         before = seen.beat

@@ -73,7 +73,7 @@ CROWDED = f"it was silent while {MOST_OPEN} others were active"
 MOST_WAITING = 2 << 20
 """Maximum memory, in bytes, of the waiting packets of a part: their captured bytes and OVERHEAD for each."""
 ROOM = 48
-"""Number of addresses behind a packet's last byte that are given to the packets that this packet releases, one each.
+"""Number of addresses behind a packet's last byte: each packet that this packet releases gets one of them.
 
 The headers of the next packet take more addresses, so the order of items does not depend on batches and splits.
 """
@@ -86,8 +86,8 @@ class Disorder:
     """Counts of a connection's segments with data, and of those that came out of order.
 
     Segments are `repeated` if all their bytes had arrived before, and `filled` if they fill a hole. Of both,
-    `retransmitted` are those that came so late (AGAIN, TIMEOUT) that they were neither captured twice nor overtaken on
-    the way, nor mere probes.
+    `retransmitted` are the segments that came so late (AGAIN, TIMEOUT) that they cannot be duplicates of the capture,
+    overtaken segments or mere probes.
     """
 
     repeated: int = 0

@@ -769,7 +769,7 @@ class _WithheldError(Exception):
 
 TOO_MUCH_HELD = "no memory is left to hold it (--memory)"
 WATCHED = 1 << 16
-"""Length in bytes up to which a response that passes unchanged is held, so that it can be searched first."""
+"""Maximum length in bytes of a response that is held only to search it for addresses, and then passes unchanged."""
 
 STRAY = Watch("a request that is forgotten")
 """Treatment of responses without a noted request, used after noted requests were dropped."""

@@ -32,7 +32,7 @@ class Turn:
     """A request from its arrival until its response has passed; responses leave in the order of their requests.
 
     `replies`: the broker answers it (not so for Produce with acks=0). With `wanted`, its response is held and offered
-    to the actors, who keep what they need for that in `kept`. `answer` is the answer that kproxy gives instead of the
+    to the actors, which store their state for it in `kept`. `answer` is the answer that kproxy gives instead of the
     broker, with the lines for its packet comment.
     """
 

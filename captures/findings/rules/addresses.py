@@ -146,7 +146,7 @@ class Leak(Analyzer):
 
 
 class Passed(Analyzer):
-    """For one client, finds brokers' own addresses that kproxy let pass, so that the client bypasses kproxy."""
+    """For one client, finds brokers' own addresses that kproxy let pass, with which the client bypasses kproxy."""
 
     __slots__ = ("_context", "_count")
 

@@ -30,7 +30,7 @@ SCOPE: Final = Scope("cluster", "controller")
 
 
 class Seen:
-    """The controller that a broker names in Metadata: the present one, and a new one until it is confirmed."""
+    """The controller that a broker names in Metadata: the present one, and a new one that is not yet confirmed."""
 
     __slots__ = ("controller", "new")
 

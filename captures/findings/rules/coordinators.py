@@ -90,7 +90,7 @@ class Coordinators(Analyzer):
         self._context = context
         self._stops = Stops()
         self._due: dict[Subject, int] = {}
-        """Coordinators that moved often, and the time at which it is known which of their brokers were stopped."""
+        """Coordinators that moved often, and the time from which on it is known whether their brokers were stopped."""
         self._seats: dict[Subject, Seat] = {}
         self._exoduses: dict[tuple[str, str], Exodus] = {}
         """The exoduses, by kind of event and the broker's address."""

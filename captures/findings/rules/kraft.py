@@ -50,7 +50,7 @@ class Quorum:
         self.before: int | None = None
         """The leader of the previous epoch."""
         self.moved = self.planned = False
-        """Whether there was a leader before this one, and whether that leader stepped down by itself."""
+        """Whether there was an earlier leader, and whether the earlier leader stepped down by itself."""
         self.ended = -1
         """The epoch whose leader stepped down by itself (EndQuorumEpoch)."""
         self.moves: list[facts.At] = []

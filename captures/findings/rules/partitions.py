@@ -101,8 +101,8 @@ class Outages:
 class Replicas(Analyzer):
     """For the whole cluster, finds partitions that lack in-sync replicas or a leader.
 
-    Metadata repeats the state of a partition. The controller says only once that a partition has lost its leader, and
-    once that it has a new one.
+    Metadata repeats the state of a partition. The controller announces each loss of a leader, and each new leader, only
+    once.
     """
 
     __slots__ = ("_context", "_in_sync", "_leaderless", "_outages", "_short", "_told")
@@ -110,7 +110,7 @@ class Replicas(Analyzer):
     def __init__(self, context: Context) -> None:
         self._context = context
         self._short: dict[Place, dict[int, facts.At]] = {}
-        """By partition, the nodes that are missing in its ISR, with the exchange that showed it first."""
+        """By partition: for each node missing in the ISR, the exchange that first showed this."""
         self._in_sync: dict[Place, tuple[int, ...]] = {}
         """By partition, the latest ISR with all replicas."""
         self._leaderless: dict[Place, facts.At] = {}

@@ -328,7 +328,7 @@ RESOURCES: Final[dict[type, tuple[str, frozenset[int], Callable[[Any], str]]]] =
     facts.Coordinator: ("coordinator of", _GROUP | _TXN, lambda fact: fact.name),
     facts.Txn: ("transactional id", _TXN, lambda fact: fact.transactional_id),
 }
-"""By type of fact: kind of resource, errors that deny access to it, function that gives its name."""
+"""By type of fact: kind of resource, error codes that deny access, function that returns the resource's name."""
 
 ANALYSES = (
     Analysis(frozenset({TOPIC_MISSING}), Key.CLIENT, (facts.TopicView,), TopicMissing),

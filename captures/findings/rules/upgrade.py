@@ -96,7 +96,7 @@ def _with(apis: frozenset[int], key: int) -> frozenset[int]:
 
 
 class Cutoff(Analyzer):
-    """For one client, compares the highest version that it used of each API with those that brokers offer."""
+    """For one client, compares the highest version that it used of each API with the versions that brokers offer."""
 
     __slots__ = ("_among_brokers", "_asked", "_context", "_fit", "_offered", "_software", "_used")
 
@@ -176,7 +176,7 @@ class Cutoff(Analyzer):
 
 
 class Refused(Analyzer):
-    """For one broker, finds requests that it left unanswered because it does not have their version."""
+    """For one broker, finds requests that it left unanswered because it does not support their version."""
 
     __slots__ = ("_context", "_ranges", "_waiting")
 

@@ -100,7 +100,7 @@ Place = tuple[str, int, int, int]
 _NO_ROWS: Final = (None,) * len(MADE)
 FINAL: Final = "final"
 OPEN: Final = "open"
-"""Standing of an item that has begun; its rows are those that it has if the capture ends here."""
+"""Standing of an item that has begun; its rows are those for the case that the capture ends here."""
 PRESUMED: Final = "presumed"
 """Standing of an item that exists only if the capture ends here."""
 _NO_EVENT: Final = (None, None)
@@ -286,7 +286,7 @@ class FlowReader(Reader):
 
     def at_end(self) -> Iterator[Progress]:
         """(exchanges that began, items that became complete) by the end of the capture."""
-        # one more, so that a last packet without payload, whose address is the end, is included
+        # one more, to include a last packet without payload, whose address is the end
         at, none = self._order.end + 1, np.empty(0, np.int64)
         for border, before, after in self._silences:
             self.take(Share(nothing(), none, none, none, border, after, (before, after)))

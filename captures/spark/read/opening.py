@@ -124,7 +124,7 @@ class Opener:
         *,
         bodies: bool,
     ) -> None:
-        """`tables` are those that are wanted; without `bodies` only headers are read."""
+        """`tables` are the names of the wanted tables; without `bodies` only headers are read."""
         self._bodies = bodies
         self._then = Then(facts, (0, 0, 0))
         self._drafter = _PackedDrafter(order.capture, source, definitions, order.where, tables, Health())
@@ -166,7 +166,7 @@ class _PackedDrafter(Drafter):
 
 
 class _Epochs(Flows):
-    """Gives connections the epoch that is set."""
+    """Gives every connection the epoch `epoch`."""
 
     epoch = 0
 

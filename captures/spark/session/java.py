@@ -84,7 +84,7 @@ def find(environment: Mapping[str, str], cache: Path) -> Path | None:
 
 
 def prepare(cache: Path) -> None:
-    """Set the environment so that a Spark which this process starts uses the Java that `find` found. Raises NoJava."""
+    """Set the environment so that Spark, started by this process, uses the Java that `find` returns. Raises NoJava."""
     home = find(os.environ, cache)
     if home is not None:
         os.environ["JAVA_HOME"] = str(home)
