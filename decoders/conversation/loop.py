@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     class RequestFramer(Protocol):
         """The members of `conversation.requests.Requests` that the loop over requests uses.
 
-        This is a Protocol, because the module of Requests imports this module.
+        This is a protocol, because the module of that class imports this one.
         """
 
         side: Side
