@@ -21,7 +21,7 @@ ROWS = (
         cause="Processing is slower than production, one record cannot be processed, or a partition has no consumer "
         "that works.",
         guards=(
-            "A group whose members have left, or send nothing any more, is not called stopped.",
+            "A group whose members have left, or no longer send anything, does not count as stopped.",
             "Partitions without new records have no lag, however rarely they are committed.",
             "Ten commits over a minimum time are needed before a stall or growth is reported.",
             "An offset that is set back is a NOTE: operators do that on purpose.",

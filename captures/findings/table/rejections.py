@@ -161,7 +161,7 @@ ROWS = (
         "the operation.",
         text="{client} was denied {what} {name} {count} times: {error}",
         cause="An ACL is missing for the client's principal, or it authenticates as another principal than intended.",
-        guards=("One or two denials may be a probe: tools ask for what they may not see.",),
+        guards=("One or two denials do not count: tools also ask for things that they may not see.",),
         thresholds=(
             Threshold("times", 3, "responses", "with the error within the window"),
             Threshold("window_s", 60, "s", "in which these responses come"),

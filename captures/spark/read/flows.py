@@ -104,7 +104,7 @@ OPEN: Final = "open"
 PRESUMED: Final = "presumed"
 """Standing of an item that exists only if the capture ends here."""
 _NO_EVENT: Final = (None, None)
-"""The columns `ended` and `event` of items."""
+"""Values of the columns `ended` and `event` for items that have no event."""
 _EVENT: Final = ITEMS.get_field_index("event")
 COUNTED: Final = {"exchange": "exchange", "begun": "exchange", "flow": "flow"}
 """By kind of an item, the name of its counter."""
