@@ -19,7 +19,7 @@ Values = Mapping[str, Any]
 class Bodies:
     """The request and response of an exchange, each decoded once, and their problems.
 
-    `cut` tells that the capture holds a frame only in part; `undecoded` counts the frames (0 to 2) that could not be
+    `cut`: whether the capture holds a frame only in part; `undecoded` counts the frames (0 to 2) that could not be
     decoded.
     """
 

@@ -156,7 +156,7 @@ class _Line:
 
 @dataclass(slots=True)
 class _Chunk:
-    """Lines whose offsets grow from zero. `whole` tells that a tool put the bytes together from several packets."""
+    """Lines whose offsets grow from zero. `whole`: whether a tool joined the bytes of several packets."""
 
     lines: list[_Line] = field(default_factory=list)
     whole: bool = False

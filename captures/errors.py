@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final, Self
 
 WARNING: Final = "kproxy: warning: "
-"""Prefix of a line on standard error with which a process of kproxy warns; the line is not why the process exited."""
+"""Prefix of a warning of a kproxy process on standard error; a warning is not the reason why the process exited."""
 
 
 class FormatError(Exception):

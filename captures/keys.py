@@ -79,7 +79,7 @@ class Key(NamedTuple):
 
 
 def exchange_id(flow: Flow, exchange: Exchange) -> str:
-    """The id of an exchange: the flow's prefix and the request's stream offset, or "b" and the response's."""
+    """The id of an exchange: the flow's prefix and the request's stream offset; without one, "b" and the response's."""
     frame = exchange.request or exchange.response
     if frame is None:
         return flow.prefix

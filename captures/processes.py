@@ -1,4 +1,4 @@
-"""Names kproxy's processes for `top` and `ps`, so that a person sees whose CPU and memory it is."""
+"""Names kproxy's processes for `top` and `ps`, so that users can tell them apart."""
 
 from __future__ import annotations
 

@@ -217,7 +217,7 @@ class FileSource:
         return all(part.spool is not None and part.spool.ended for part in self.parts)
 
     def close(self) -> None:
-        """Close the files; mapped memory stays as long as somebody holds a slice of it."""
+        """Close the files; mapped memory remains as long as a slice of it exists."""
         for part in self.parts:
             if part.spool is not None:
                 part.spool.close()

@@ -58,7 +58,7 @@ class Spooling:
 
     @property
     def share(self) -> int:
-        """Maximum bytes that may be held for one purpose, of a stream whose beginning is deleted while it is read."""
+        """Maximum bytes held for one purpose, if the beginning of a stream is deleted while the stream is read."""
         return self.most // 4
 
     @property
@@ -207,7 +207,7 @@ class Spool:
         return self.entry is not None and self._spooling.store.lend(self.entry, {_HELD: path})
 
     def _hold(self, make: Callable[[Path], bool]) -> bool:
-        """Make the file by `make`, and lock it as long as this process or one that it forks lives; False if `make`
+        """Make the file by `make`, and lock it until this process and its forks have ended; False if `make`
         fails.
         """
         place, token = self._place, secrets.token_hex(8)

@@ -28,8 +28,8 @@ class Kind:
     """How a screen shows the JSON objects of a view that have the same "schema".
 
     `members` names the members that identify the same thing in several snapshots. `filters` gives, for each line of
-    text, the display filters that select its exchanges; any further lines have those of the first. `timeline` gives the
-    key of the thing's timeline.
+    text, the display filters that select its exchanges; further lines have the first line's filters. `timeline` gives
+    the key of the thing's timeline.
     """
 
     members: tuple[str, ...] = ()

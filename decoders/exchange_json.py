@@ -125,7 +125,7 @@ def exchange_json(
 
 
 class _Reach(NamedTuple):
-    """What a message has besides plain values: facts or topic ids, bytes fields of known format, records fields."""
+    """The parts of a message that need further work: topic ids and facts, decodable bytes fields, records fields."""
 
     knowledge: bool
     inside: bool

@@ -112,7 +112,7 @@ def api_class(api_key: int | None, protocol: str | None, definitions: Definition
 
 
 def topics_of(subject: Subject, knowledge: Knowledge) -> Iterator[str]:
-    """The topic names of a subject. Raises Unavailable after the last if a topic id has no known name."""
+    """The topic names of a subject. Raises Unavailable, after all known names, if a topic id has no known name."""
     yield from subject.topics
     unknown = False
     for topic_id in subject.ids:
@@ -480,7 +480,7 @@ class ExchangeRow:
     def _texts(self, part: str, of: Callable[[Record], Sequence[str]]) -> Iterator[str]:
         """The texts of a part ("key", "value", "header") of all records that have this part.
 
-        Raises Unavailable after the last if one was withheld.
+        Raises Unavailable, after all texts, if one was withheld.
         """
         from kproxy.decoders.records.internal import content_withheld
 
@@ -497,7 +497,7 @@ class ExchangeRow:
     def _records(self) -> Iterator[tuple[Record, str | None]]:
         """(record, topic or None) for the records of the exchange, except control records.
 
-        Raises Unavailable after the last if some are unreadable.
+        Raises Unavailable, after all readable records, if some are unreadable.
         """
         from kproxy.decoders.records.content import contents
         from kproxy.decoders.records.places import PLACES

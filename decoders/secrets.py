@@ -92,7 +92,7 @@ CLAIMS = ("iss", "sub", "aud", "azp", "client_id", "scope", "scp", "iat", "nbf",
 """Claims of a JWT that are not secret, in display order: without the signature they are useless for a login."""
 
 _NAMES = (*(name.encode() for name in TOPICS), *(one for one, name in RESERVED.items() if name in TOPICS))
-"""Names and topic ids, as bytes, by which a response may name one of TOPICS."""
+"""The names and topic ids of TOPICS, as bytes in responses."""
 
 
 def names_topic(data: Buffer) -> bool:

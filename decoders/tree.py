@@ -1,7 +1,7 @@
 """The slow reference decoder: decodes a message to a tree of nodes, in which every field has its bytes.
 
-Tests compare the compiled functions with it, it locates the bytes that made a compiled function fail, and it feeds the
-views that show a field beside its bytes.
+Tests compare the compiled functions with this decoder. It locates the bytes that made a compiled function fail, and
+serves views that show a field beside its bytes.
 """
 
 from __future__ import annotations

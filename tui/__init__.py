@@ -1,6 +1,6 @@
 """The terminal interface: maps an index, decodes what is on screen, never touches traffic.
 
-Commands call `run`. Importing this package is cheap: Textual is imported by the call.
+Commands call `run`. Importing this package is cheap: `run` imports Textual.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def run(
 ) -> bool:
     """Show the index in `index_dir` until the user leaves; rows appear while its writer works.
 
-    Returns whether the user wants the traffic of `live`, the caller's running proxy, to go on: leaving asks so. The
+    Returns whether the caller's running proxy, `live`, goes on: the interface asks the user when leaving. The
     index need not exist yet: the screen waits for it. `filter_text` is applied at once. `user_definitions` are
     definitions beside Kafka's (captures.definitions). `viewers` show keys and values of records; without them these are
     shown as text or bytes. Setting `arrived`, from any thread, makes the panes ask the viewers again. With `ascii_only`

@@ -179,7 +179,7 @@ class Application(KeysInTurn):
         self.end()
 
     def end(self) -> None:
-        """Leave as if the user had, whatever is going on. Signal handlers may call this."""
+        """End the interface from any state, as if the user had left it. Signal handlers may call this."""
         driver = self._driver
         if isinstance(driver, TerminalDriver | BrowserDriver):
             driver.end()
@@ -212,6 +212,6 @@ class Application(KeysInTurn):
 
 def _speaks_unicode() -> bool:
     if sys.flags.utf8_mode and "PYTHONUTF8" not in os.environ:
-        return False  # in the C locale Python turns on UTF-8 mode by itself; the terminal may know ASCII alone
+        return False  # in the C locale Python turns on UTF-8 mode by itself, but the terminal may support ASCII only
     encoding = getattr(sys.__stdout__, "encoding", None) or locale.getpreferredencoding(do_setlocale=False)
     return "utf" in encoding.lower()

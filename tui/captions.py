@@ -90,7 +90,7 @@ class Captions:
         return [(left, look.TITLE)], right
 
     def _rate(self) -> float:
-        """Exchanges per second over the last RATE_SECONDS, by the time at which they passed, not that of indexing."""
+        """Exchanges per second over the last RATE_SECONDS of capture time; the time of indexing does not matter."""
         index, now = self.index, time.monotonic()
         if index is None or now - self._rated < RATE_EVERY:
             return self._last_rate

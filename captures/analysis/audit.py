@@ -46,7 +46,7 @@ NEWEST_MAGIC: Final = 2
 
 
 class Verdict(StrEnum):
-    """What an upgrade does to a use of an API, worst first.
+    """The effect of an upgrade on a use of an API, worst first.
 
     CUT_OFF: the version is refused. UNSURE: the version is refused, but the client may be able to use another one.
     DEPRECATED: the version is served, but deprecated. BROKER: one of these applies, but the sender is a broker, which
@@ -121,8 +121,8 @@ class Use:
 class Client:
     """A client id at a host.
 
-    `broker` tells that it sent a request that only brokers send (`judge` decides whether it is one). `negotiates` tells
-    that it sent ApiVersions. `began` tells that one of its connections began in the capture, so that an ApiVersions
+    `broker`: whether it sent a request that only brokers send (`judge` decides whether it is one). `negotiates`:
+    whether it sent ApiVersions. `began`: whether one of its connections began in the capture, so that an ApiVersions
     request would have been captured.
     """
 

@@ -56,7 +56,7 @@ class Event:
 
 @dataclass(slots=True, eq=False)
 class Partition:
-    """The latest known state of a partition; a member is None until a message has told it."""
+    """The latest known state of a partition; a member is None until a message has shown its value."""
 
     leader: int | None = None
     leader_epoch: int | None = None

@@ -350,7 +350,7 @@ def _member(group: Group, member_id: str, seen: Seen) -> Member:
 
 
 def _gone(group: Group, generation: Generation) -> None:
-    """Note the members of the previous generation that this one lacks although they did not leave."""
+    """Note members of the previous generation that did not leave, but are missing in this generation."""
     if len(group.generations) < 2 or not group.generations[-2].whole:
         return
     for member_id in sorted(group.generations[-2].members - generation.members):

@@ -59,9 +59,7 @@ class Slice:
             self.latencies[bucket] = self.latencies.get(bucket, 0) + count
 
     def percentiles(self, shares: Iterable[float]) -> list[int | None]:
-        """The latencies (ns) at these shares, which must rise, as `Histogram.percentile`; each is None if no exchange
-        has a response.
-        """
+        """The latencies (ns) at these rising shares, as `Histogram.percentile`; all are None without a response."""
         total = sum(self.latencies.values())
         if self.smallest is None:
             return [None for _ in shares]
@@ -158,7 +156,7 @@ class OverTime:
         return [found.get(number) for number in range(start, stop)]
 
     def _fold(self) -> None:
-        """Merge slices of the whole capture until each is as long as the span demands."""
+        """Merge slices of the whole capture in pairs until they have the span's slice length."""
         by = self._span.shift - self._shift
         if not by:
             return

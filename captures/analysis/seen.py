@@ -34,7 +34,7 @@ class Client:
     host: str
     software: str = ""
     groups: set[str] = field(default_factory=set)
-    """Groups of which the client is or was a member."""
+    """The client's present and earlier groups."""
 
 
 @dataclass(slots=True, eq=False)

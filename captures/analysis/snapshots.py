@@ -2,8 +2,8 @@
 
 It reads the captures that the index's meta.json names, and follows them while they grow. Each view is a file
 INDEX_DIR/views/NAME.json, replaced as a whole: {"state": "reading" | "following" | "complete" | "stopped" | "failed",
-"exchanges", "bytes_read", "bytes_total", "renumbered", "left_out", "error", "blocks", "timelines"}. "renumbered" tells
-that the beginning of a ring had been deleted when this reading began, so that its exchange numbers differ from the
+"exchanges", "bytes_read", "bytes_total", "renumbered", "left_out", "error", "blocks", "timelines"}. "renumbered":
+whether the beginning of a ring had been deleted when this reading began, so that its exchange numbers differ from the
 index's. "left_out" counts blocks beyond MOST_LINES.
 
 A block is one thing, such as a group, with its details: {"key": its identity across snapshots, "lines": texts as in

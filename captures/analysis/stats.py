@@ -37,7 +37,7 @@ _FETCHES: Final = frozenset({api_keys.FETCH, api_keys.SHARE_FETCH})
 
 @dataclass(slots=True)
 class Line:
-    """Counts of one name: of its long polls, or of all its other exchanges; also over time if wanted.
+    """Counts for one name: either its long polls or all its other exchanges; also over time if wanted.
 
     `errors` counts exchanges whose response has an error code; `codes` counts each code. Bytes are those of whole
     frames, their length fields included. `undecodable` counts undecodable responses.

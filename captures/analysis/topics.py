@@ -26,9 +26,7 @@ FOLLOWER, CONSUMER, DEBUGGING, SHARE = "follower", "consumer", "debugging", "sha
 
 @dataclass(slots=True, eq=False)
 class User:
-    """What producers and consumers of a topic have in common; exchange numbers are those of the first and last
-    exchange.
-    """
+    """The fields shared by producers and consumers of a topic; `first` and `last` are exchange numbers."""
 
     client: Client
     first: int

@@ -28,7 +28,7 @@ Step = tuple[int, int, str]
 
 
 class State(StrEnum):
-    """The outcome of a transaction; HANGING tells that it was open for longer than its timeout."""
+    """The outcome of a transaction; HANGING: it was open for longer than its timeout."""
 
     OPEN = "open"
     COMMITTED = "committed"

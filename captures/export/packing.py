@@ -15,7 +15,10 @@ Item = Exchange | StreamProblem
 Row = tuple[Any, ...]
 
 _VERSION = 2
-"""Version of marshal's format; later ones search for repeated objects, which takes longer than repeating them."""
+"""Version of marshal's format.
+
+Later versions search for repeated objects, which takes longer than writing them twice.
+"""
 _SIDES = tuple(Side)
 _STATUSES = {status.value: status for status in Status}
 _connection = attrgetter("number", "client", "broker", "first_time", "opened")

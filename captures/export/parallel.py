@@ -210,8 +210,8 @@ def _checked(report: dict[str, Any]) -> dict[str, Any]:
 def _merged(learnt: Facts, expected: Facts, true: Facts) -> Facts:
     """Corrects facts that were learnt on a wrong assumption.
 
-    `learnt` are all facts known after some chunk, `expected` those known before a chunk; `true` should have been known
-    then. Facts that changed since keep their newer value.
+    `learnt` are the facts known after some chunk. They follow from an earlier chunk, before which the facts `expected`
+    were assumed; `true` are the facts that really held there. Values that changed after that chunk are kept.
     """
     return {
         kind: {

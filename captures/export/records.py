@@ -102,7 +102,7 @@ class RecordLines:
     def _message(self, number: int, carrier: _Carrier, lists: Lists, *, counted: bool) -> Iterator[dict[str, Any]]:
         """The JSON objects of the records in exchange `number`.
 
-        `counted` tells that problems of batch headers are in `problems` already.
+        `counted`: whether `problems` already counts the problems of batch headers.
         """
         body = carrier.request if lists.in_request else carrier.response
         if not body:

@@ -18,7 +18,7 @@ NAMES: Final = 20
 
 
 class Change(NamedTuple):
-    """The effect of an API in words, and the function that gives the affected names in a request; none if harmless."""
+    """A change's effect in words, and the function that returns the names that a request affects (none: harmless)."""
 
     what: str
     names: Callable[[Said], Iterable[str]]

@@ -66,14 +66,14 @@ class Context(Protocol):
 
     @property
     def key(self) -> Any:
-        """The key that this analyzer has the state of."""
+        """The key whose state this analyzer holds."""
 
     @property
     def now(self) -> int:
         """The latest time of any fact so far."""
 
     def limit(self, rule: str, name: str) -> float:
-        """The value of a rule's threshold: the user's, or else the default."""
+        """The value of a rule's threshold: the user's value if there is one, otherwise the default."""
 
     def report(
         self,
@@ -98,17 +98,17 @@ class Context(Protocol):
         """Ask for a call of `tick` once the capture has reached `time`; of several times, the earliest counts."""
 
     def rest(self) -> None:
-        """Nothing more about this key matters: drop the analyzer, which is fed no further fact."""
+        """Drop this analyzer: its key needs no further facts."""
 
     def closed(self, connection: int) -> End | None:
         """How and when a connection ended; None if it is open or ended long ago."""
 
     def whole(self, connection: int) -> bool:
-        """Whether nothing of a connection is known to be missing; if something is, a silence proves nothing."""
+        """Whether the capture has all bytes of a connection, as far as is known; otherwise a silence proves nothing."""
 
 
 class Analyzer:
-    """The state of one key; a subclass takes its context and overrides the methods that it needs.
+    """The state of one key. A subclass takes its context and overrides the methods that it needs.
 
     Facts may come in any order, and some never come. So no method may raise, and every container must be bounded.
     """
@@ -116,7 +116,7 @@ class Analyzer:
     __slots__ = ()
 
     def feed(self, fact: Any) -> None:
-        """The next fact of this key."""
+        """Take the next fact of this key."""
 
     def tick(self) -> None:
         """Called once the capture has reached the time that `Context.wake` asked for."""
@@ -129,11 +129,11 @@ class Analysis(NamedTuple):
     """A kind of analyzer: the rules that it reports, the kind of its key, and the types of facts that it takes.
 
     Five fields save work on ordinary traffic. `errors`: an analyzer exists only for keys that had a fact with one of
-    these errors. `begins`: it exists only for keys that had a fact of one of these types, or a Member fact whose `what`
-    is among them. `partition_api`: of PartitionIO, the analyzer takes only the facts of this API (Produce or Fetch).
-    `status`: of Exchange, it takes only the facts with this status. `every_heartbeat`: whether it also takes a Member
-    fact of a heartbeat that succeeded and repeats the previous Member fact of its connection; such a fact only shows
-    that the member is alive.
+    these errors. `begins`: an analyzer exists only for keys that had a fact of one of these types, or a Member fact
+    with one of these values of `what`. `partition_api`: of PartitionIO, the analyzer takes only the facts of this API
+    (Produce or Fetch). `status`: of Exchange, it takes only the facts with this status. `every_heartbeat`: whether it
+    also takes a Member fact of a heartbeat that succeeded and repeats the previous Member fact of its connection; such
+    a fact only shows that the member is alive.
     """
 
     rules: frozenset[str]
@@ -193,7 +193,7 @@ def api_name(key: int) -> str:
 
 
 def error_field(code: int) -> str:
-    """The field path of an error code in a response, as evidence has it."""
+    """The field path of an error code in a response, in the form of `Evidence.path`."""
     return f"response.errorCode={code}"
 
 

@@ -39,7 +39,7 @@ _SUBSCRIPTION: Final = struct.Struct(">hi")
 
 
 class Said(NamedTuple):
-    """The bodies of an exchange, {} for an unreadable one. `answered` tells that the response could be read."""
+    """The bodies of an exchange, {} for an unreadable one. `answered`: whether the response could be read."""
 
     at: At
     request: Values
@@ -48,10 +48,10 @@ class Said(NamedTuple):
     known: Knowledge
     errors: list[int]
     wanted: frozenset[type[Fact]]
-    """The kinds of facts that are wanted."""
+    """The kinds of facts that some rule wants."""
     log: MetadataLog
     idle: bool = False
-    """Whether facts PartitionIO of Produce without error are unwanted at present."""
+    """Whether no analyzer currently takes PartitionIO facts about a Produce without error."""
     size: int = 0
     """Size in bytes of the response's frame, length field included."""
     sound: bool = True

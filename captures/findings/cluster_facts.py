@@ -39,7 +39,7 @@ def _nodes(values: Values, name: str) -> tuple[int, ...] | None:
 
 
 def _moved(values: Values, name: str) -> tuple[int, ...] | None:
-    """The replicas that a reassignment adds or removes; both count as replicas until it is over."""
+    """The replicas that a reassignment adds or removes; both remain replicas until the reassignment ends."""
     found, replicas = _nodes(values, name), _nodes(values, "replicas")
     return None if found is None or replicas is None or not set(found) <= set(replicas) else found
 

@@ -28,17 +28,17 @@ from kproxy.decoders.schema import api_keys
 FINDINGS: Final = 10_000
 """Maximum number of findings; later ones are only counted."""
 CONNECTIONS: Final = 20_000
-"""Maximum number of connections whose end, and of those whose damage, is remembered."""
+"""Maximum number of connections whose end is remembered, and of connections whose damage is."""
 DAMAGE: Final = frozenset(
     {Code.GAP, Code.RESYNC, Code.CUT_BY_SNAPLEN, Code.ONE_SIDED, Code.LATE, Code.OVERLAP, Code.EVICTED, Code.TRUNCATED}
 )
 """Codes of problems that show that bytes of a connection are missing."""
 DATA: Final = (api_keys.PRODUCE, api_keys.FETCH)
-"""The APIs for which facts PartitionIO are made."""
+"""The APIs for which PartitionIO facts are made."""
 LEARNT: Final = frozenset({Closed, Trouble})
 """The kinds of facts from which `Views` learns."""
 SORTED: Final = LEARNT | {PartitionIO, Member}
-"""The kinds of facts whose sort (see `_sorts`) depends on more than their type, in addition to Exchange."""
+"""The kinds of facts, beside Exchange, whose sort (see `_sorts`) depends on more than their type."""
 HEARTBEAT: Final = "heartbeat"
 WHATS: Final = ("join", "sync", HEARTBEAT, "leave", "commit")
 """The values of `Member.what`."""
@@ -105,7 +105,7 @@ class Cell:
         self._engine.rest(self._analysis, self.key)
 
     def drop(self) -> None:
-        """Let go of the analyzer, which refers to this cell: collections that would free both are rare."""
+        """Release the analyzer and so break its reference cycle with this cell: garbage collection is rare."""
         self.alarm = _NEVER
         self.analyzer = IDLE
 
@@ -144,7 +144,7 @@ class Cell:
 
 
 class Route(NamedTuple):
-    """An analysis to which facts of a sort go, and its place among those with the same kind of key.
+    """An analysis that takes facts of a sort, and its index among the analyses with the same kind of key.
 
     Facts of this sort make an analyzer for a new key only with one of `errors`; None: all of them do.
     """
@@ -163,7 +163,7 @@ class Resting:
         self.analyzer = IDLE
 
     def drop(self) -> None:
-        """Has no analyzer to let go of."""
+        """Do nothing: there is no analyzer to release."""
 
 
 IDLE: Final = Analyzer()
@@ -172,14 +172,14 @@ RESTING: Final = Resting()
 
 
 class Keyed:
-    """The analyses with one kind of key, and for each key the cells of those analyses that have got a fact of it."""
+    """The analyses with one kind of key; for each key, the cells of the analyses that received one of its facts."""
 
     __slots__ = ("analyses", "half", "kind", "rows")
 
     def __init__(self, kind: Key) -> None:
         self.kind = kind
         self.half = kind.most // 2
-        """Number of keys up to which their order is not kept, because no key is evicted soon."""
+        """Up to this number of keys, their order is not maintained, because eviction is still far off."""
         self.analyses: list[Analysis] = []
         self.rows: OrderedDict[Hashable, list[Cell | Resting | None]] = OrderedDict()
         """The cells of each key. With more than `half` keys, they are in the order of their latest facts."""
@@ -189,7 +189,7 @@ class Keyed:
 
 
 Plan: TypeAlias = tuple[tuple[Keyed, Callable[[Any], Hashable], tuple[Route, ...]], ...]
-"""Where facts of one sort go: for each kind of key, the function that takes the key from a fact, and the analyses."""
+"""The takers of facts of one sort: for each kind of key, the function that returns a fact's key, and the analyses."""
 
 
 class Engine:
@@ -209,7 +209,7 @@ class Engine:
         self._connections = self._keyed[Key.CONNECTION]
         """The cells of connections, which are dropped when their connection ends."""
         self._beats: dict[int, tuple[str, str, int | None]] = {}
-        """By connection whose latest fact Member is a heartbeat without error: (group, member, generation)."""
+        """By connection whose latest Member fact is a heartbeat without error: (group, member, generation)."""
         self._findings: dict[tuple[str, Scope, Hashable], Finding] = {}
         self._touched: dict[str, Finding] = {}
         self._alarms: list[tuple[int, int, Cell]] = []
@@ -222,12 +222,12 @@ class Engine:
             )
             for api in DATA
         }
-        """By API of PartitionIO, its number of takers: analyses without `errors`, and cells of all other analyses."""
+        """By API, number of takers of PartitionIO facts: analyses without `errors`, and cells of all other analyses."""
 
     def prepare(
         self, analyses: Iterable[Analysis], rules: Mapping[str, Rule], limits: Mapping[str, float] | None = None
     ) -> None:
-        """Set what does not depend on facts; a stored state lacks it."""
+        """Set the attributes that do not depend on facts, which a stored state therefore lacks."""
         self.rules = rules
         self.limits = {f"{rule.id}.{one.name}": one.default for rule in rules.values() for one in rule.thresholds}
         self.limits |= limits or {}
@@ -243,7 +243,7 @@ class Engine:
                     errors = analysis.errors if _begins(analysis, kind, sort) else NONE
                     taken.setdefault(sort, []).append((analysis.key, Route(place, analysis, errors)))
         self._plans: dict[Hashable, Plan] = {sort: self._plan(routes) for sort, routes in taken.items()}
-        """By the sort of a fact (see `_sorts`), where it goes."""
+        """By sort of facts (see `_sorts`), the takers of these facts."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in {"rules", "limits", "_plans"}}
@@ -262,7 +262,7 @@ class Engine:
         )
 
     def is_idle(self, api: int) -> bool:
-        """Whether at present no analyzer takes facts PartitionIO without error of this API (Produce or Fetch)."""
+        """Whether no analyzer currently takes PartitionIO facts without error of this API (Produce or Fetch)."""
         return not self._busy[api]
 
     def feed(self, fact: Any) -> None:
@@ -312,7 +312,7 @@ class Engine:
         return kind
 
     def _row(self, keyed: Keyed, key: Hashable) -> list[Cell | Resting | None]:
-        """Make a row of cells for a new key; with too many keys, evict the one whose latest fact is the oldest."""
+        """Make a row of cells for a new key; with too many keys, evict the key with the least recent fact."""
         if len(keyed.rows) >= keyed.kind.most:
             self._evict(keyed)
         row = keyed.rows[key] = [None] * len(keyed.analyses)
@@ -326,7 +326,7 @@ class Engine:
             self._busy[api] += more
 
     def _is_repeated(self, fact: Member) -> bool:
-        """Whether a heartbeat has the same content as the latest fact Member of its connection."""
+        """Whether a heartbeat has the same content as the latest Member fact of its connection."""
         number, beat = fact.at.connection, (fact.group, fact.member, fact.generation)
         before = self._beats.get(number)
         if fact.what != HEARTBEAT or fact.error or not fact.answered:
@@ -395,7 +395,7 @@ class Engine:
         return finding
 
     def wake(self, cell: Cell, time: int) -> None:
-        """Call the analyzer's `tick` at a time, or soon if that has passed; of several times the earliest counts."""
+        """Call the analyzer's `tick` at a time, or soon if that time has passed; the earliest time counts."""
         time = max(time, self.now + 1)
         if time < cell.alarm:
             cell.alarm = time
@@ -417,7 +417,7 @@ class Engine:
             row[keyed.analyses.index(analysis)] = RESTING
 
     def _evict(self, keyed: Keyed) -> None:
-        """Drop the state of the key whose latest fact is the oldest."""
+        """Drop the state of the key with the least recent fact."""
         _, row = keyed.rows.popitem(last=False)
         self._drop(keyed, row)
         kind = keyed.kind.value[0]
@@ -433,10 +433,10 @@ class Engine:
 
 
 def _sorts(analysis: Analysis, kind: type[Fact]) -> Iterator[Any]:
-    """The sorts of facts of one kind that an analysis takes: mostly their type.
+    """The sorts of facts of one kind that an analysis takes. The sort of most facts is their type.
 
-    An Exchange is sorted by its status, a PartitionIO by its API, a Member by what it is and whether it repeats a
-    heartbeat.
+    The sort of an Exchange is its status; the sort of a PartitionIO adds its API; the sort of a Member adds its `what`,
+    and whether it repeats a heartbeat.
     """
     if kind is Exchange:
         yield from Status if analysis.status is None else (analysis.status,)

@@ -1,7 +1,7 @@
 """Facts: flat rows about exchanges, connections and the bodies of messages; rules see nothing else of the traffic.
 
 So rules do not depend on versions of messages, and their tests need no bytes. A value that a message leaves out, or
-replaces by a sentinel (-1 as high watermark), is None here, so that it never enters arithmetic. Times are capture times
+replaces by a sentinel (-1 as high watermark), is None here, so that no code calculates with it. Times are capture times
 in nanoseconds since the epoch.
 """
 
@@ -18,11 +18,11 @@ def client_name(client_id: str, peer: str) -> str:
 
 
 class At(NamedTuple):
-    """The values that all facts of one exchange share: where and when it took place.
+    """The values that all facts of one exchange share: the place and time of the exchange.
 
-    `asked` is the time of the request's last byte. `time` is that of the response's last byte or, without a response,
-    the time at which it became certain that none would come. `exchange` is 0 for a fact that belongs to no exchange.
-    `peer` is the client's host, `broker` the broker's "host:port".
+    `asked` is the time of the request's last byte. `time` is the time of the response's last byte or, without a
+    response, the time at which it was certain that none would come. `exchange` is 0 for a fact that belongs to no
+    exchange. `peer` is the client's host, `broker` the broker's "host:port".
     """
 
     time: int
@@ -55,7 +55,7 @@ class Exchange(NamedTuple):
 
 
 class Beginning(NamedTuple):
-    """Either the first exchange of a connection, or with `work` the first one that does more than a client's start."""
+    """The first exchange of a connection; with `work`, its first exchange that does more than a client's start."""
 
     at: At
     work: bool
@@ -90,7 +90,7 @@ class Closed(NamedTuple):
 
 
 class End(NamedTuple):
-    """What is remembered of a connection's end (see `Closed`); `time` is that of the fact."""
+    """The end of a connection, as analyzers remember it (see `Closed`); `time` is that of the fact."""
 
     time: int
     began: int
@@ -247,9 +247,9 @@ class Append(NamedTuple):
 class Produced(NamedTuple):
     """A Produce request: `size` of its records, and its batches.
 
-    `tiny` is the number of records outside of transactions, if they are so few and small that other requests could
-    carry them, else 0. `producer_id` is that of the transaction to which the request belongs, None if there is none;
-    `records` are those of the transaction, by their batches' headers.
+    `tiny` is the number of records outside of transactions if they are few and small enough to fit into other requests,
+    else 0. `producer_id` is that of the transaction to which the request belongs, None if there is none; `records` are
+    those of the transaction, by their batches' headers.
     """
 
     at: At
@@ -328,7 +328,7 @@ class Content(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """A batch that was opened, of those that a client sent to a partition within a slot.
+    """A batch that was opened as a sample of those that a client sent to a partition within a slot.
 
     `size` and `records` are those of the batch; `volume` and `weight` are the bytes and records of all batches that it
     stands for. `newest` is the newest timestamp, in milliseconds, that the producer set; None if it set none.
@@ -348,10 +348,10 @@ class Sample(NamedTuple):
 
 
 class Recoded(NamedTuple):
-    """A batch whose codec or format (magic) is another one in Fetch responses than in the Produce request."""
+    """A batch whose codec or format (magic) in Fetch responses differs from that in the Produce request."""
 
     at: At
-    """The Fetch."""
+    """The exchange of the Fetch."""
     topic: str
     partition: int
     offset: int
@@ -452,7 +452,7 @@ class Auth(NamedTuple):
 
 
 class Secret(NamedTuple):
-    """A secret that was sent without TLS; `what` names its kind. Decrypted captures give no such fact."""
+    """A secret that was sent without TLS; `what` names its kind. No such facts are made of decrypted captures."""
 
     at: At
     what: str
@@ -737,7 +737,7 @@ class Pressure(NamedTuple):
     """TCP counts of a connection, at its end: data segments, and those that were retransmitted after a pause.
 
     `client` and `broker` have (number of times that this side's receive window was closed, milliseconds in all,
-    longest). Connections without either give no such fact.
+    longest). Connections without retransmissions and without closed windows give no such fact.
     """
 
     at: At

@@ -1,7 +1,7 @@
-"""Facts of consumers' Fetch requests as a whole, with what fetch sessions leave out (KIP-227).
+"""Makes facts of consumers' whole Fetch requests, including the partitions that fetch sessions leave out (KIP-227).
 
-A request in a session names only partitions that are new or whose position changed, and the answer only those with
-something new. So for each session the positions are kept here.
+A request in a session names only partitions that are new or whose position changed, and its response only partitions
+with news. So this module keeps the positions of each session.
 """
 
 from __future__ import annotations

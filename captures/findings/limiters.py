@@ -12,7 +12,7 @@ from kproxy.captures.findings.facts import At, Fetched, FetchedPartition, Thrott
 
 WINDOW: Final = 20 * SECOND
 WINDOWS: Final = 4
-"""Number of consecutive windows in each of which the minimum of the lag must rise for the lag to count as growing."""
+"""Number of consecutive windows over which the minimum of the lag must rise for the lag to count as growing."""
 LONGEST: Final = 300 * SECOND
 """Maximum time between two consecutive windows; after a longer one, the consumer was away."""
 FULL: Final = 0.9
@@ -42,7 +42,7 @@ class Limiter(StrEnum):
 
 
 class Window(NamedTuple):
-    """A window of time: its number since the epoch, time of its first lag, its smallest lag, and the end then."""
+    """A window of time: its number since the epoch, time of its first lag, its smallest lag, and the log's end then."""
 
     number: int
     time: int
@@ -75,7 +75,7 @@ class Trend:
         return self.windows[:-1]
 
     def grows(self, share: float) -> bool:
-        """Whether the lag rose in each window, and in all of them by at least `share` of the present lag."""
+        """Whether the lag rose in each window, and in all windows together by at least `share` of the present lag."""
         seen = self.complete
         if len(seen) < WINDOWS:
             return False
@@ -93,12 +93,12 @@ class Trend:
         return seen[-1].lag if seen else 0
 
     def inflow(self) -> float:
-        """Offsets per second by which the partition's end grows."""
+        """Number of offsets per second by which the partition's end advances."""
         first, last = self.windows[0], self.windows[-1]
         return max(0, last.end - first.end) * SECOND / max(1, last.time - first.time)
 
     def drain(self) -> float:
-        """Offsets per second that the consumer reads."""
+        """Number of offsets per second that the consumer reads."""
         first, last = self.windows[0], self.windows[-1]
         read = (last.end - last.lag) - (first.end - first.lag)
         return max(0, read) * SECOND / max(1, last.time - first.time)
@@ -133,7 +133,7 @@ class Reading:
 
     @property
     def lag(self) -> int | None:
-        """Offsets from the fetch offset to the end."""
+        """Number of offsets from the fetch offset to the partition's end."""
         if self.offset is None or self.part.high_watermark is None:
             return None
         return max(0, self.part.high_watermark - self.offset)
@@ -167,7 +167,7 @@ class Reading:
 
 
 class Verdict(NamedTuple):
-    """What limits a consumer, with the shares of time (or of responses) on which that is based."""
+    """What limits a consumer, and the shares of time (or of responses) on which this verdict is based."""
 
     limiter: Limiter
     sure: bool
@@ -236,7 +236,7 @@ class Readers:
         return self._latest.get(client)
 
     def judge(self, reading: Reading, since: int, now: int, shares: Shares) -> Verdict:
-        """What limits a consumer, judged by what it did since a time."""
+        """What limits a consumer, judged by its use of the time since `since`."""
         span = max(1, now - since)
         uses = [one for one in reading.uses if one.number >= since // WINDOW]
         silent = max(0, now - reading.at.time)

@@ -31,7 +31,7 @@ class Change(StrEnum):
 
     OPENED = "opened"
     WORSE = "worse"
-    """Its severity rose."""
+    """The finding's severity rose."""
     RESOLVED = "resolved"
 
 

@@ -1,7 +1,7 @@
 """Makes the facts of a reading from exchanges, problems and ends of connections, in the order of completion.
 
 That is the order of their addresses, so it does not depend on the batches in which a capture is read: live and offline
-the same facts come in the same order. What only the end of the capture completes comes last, in the order of time.
+the same facts come in the same order. Items that only the end of the capture completes come last, in the order of time.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ LATEST = 1 << 15
 START = frozenset({api_keys.METADATA, 10, 17, api_keys.API_VERSIONS, 22, 36, 60})
 """APIs that clients use when they start. A connection with no other requests has done no work."""
 REPLACED = {3: 0, 10: 0, 4: LATEST, 5: LATEST, 6: LATEST, 7: LATEST, 33: LATEST}
-"""By API key, the highest version that Kafka has replaced by something better.
+"""By API key, the highest version that Kafka has replaced by a better version or API.
 
-These are the first ones of Metadata and FindCoordinator, AlterConfigs, and the commands of ZooKeeper mode.
+Replaced are the first versions of Metadata and FindCoordinator, AlterConfigs, and the commands of ZooKeeper mode.
 """
 UNANSWERED: Final = Status.NO_RESPONSE
 SERVED: Final = frozenset({Status.OK, Status.NO_REPLY_EXPECTED})
 CONNECTIONS = 20_000
-"""Maximum number of open connections of which something is remembered."""
+"""Maximum number of open connections whose state is remembered."""
 REPEATED = frozenset({api_keys.HEARTBEAT, 68, 76, 88})
 """APIs whose exchanges usually equal the previous one in all bytes except the correlation id."""
 SMALL = 1_024
@@ -105,12 +105,12 @@ class FactMaker:
     ) -> None:
         """`health`, if present, counts undecodable frames.
 
-        `is_idle` returns, for an API key, whether facts PartitionIO without error are unwanted at present.
+        `is_idle` returns, for an API key, whether no analyzer currently takes its PartitionIO facts without error.
         """
         self._health = health or Health()
         self._log = MetadataLog()
         self._idle = False
-        """Whether facts PartitionIO of Produce without error are unwanted at present."""
+        """Whether no analyzer currently takes PartitionIO facts about a Produce without error."""
         self._sampler = Sampler()
         self._knowledge = Knowledge()
         self._open: dict[int, Seen] = {}
@@ -120,7 +120,7 @@ class FactMaker:
     def prepare(
         self, source: Source, definitions: Definitions, wanted: Iterable[type[Fact]], is_idle: Callable[[int], bool]
     ) -> None:
-        """Set what does not depend on the traffic; a stored state lacks it."""
+        """Set the attributes that do not depend on the traffic, which a stored state therefore lacks."""
         self._source = source
         self._definitions = definitions
         self._is_idle = is_idle
@@ -200,7 +200,7 @@ class FactMaker:
         seen = self._open.pop(closing.connection.number, None)
         at = _at(closing.connection, closing.time)
         if seen is not None:
-            at = at._replace(peer=seen.peer)  # one text instead of two that are equal
+            at = at._replace(peer=seen.peer)  # share one string instead of keeping two equal ones
         if not closing.syns:
             out.append(_closed(closing, at))
         out += tcp_facts.of(closing, at)
@@ -250,7 +250,7 @@ class FactMaker:
         return seen
 
     def _begin(self, seen: Seen, at: At, out: list[Fact]) -> None:
-        """Append a fact if this is its connection's first exchange that was served, or the first that does work."""
+        """Append a Beginning if this exchange is its connection's first that was served, or first that does work."""
         work = at.key not in START
         if work or seen.works is None:
             seen.works = work
@@ -265,7 +265,7 @@ class FactMaker:
             out.append(facts.Secret(at, f"the {CLEAR[clear]} of SASL/{clear}"))
 
     def _beat(self, item: Exchange, request: Frame, response: Frame, seen: Seen, at: At, out: list[Fact]) -> None:
-        """Append the facts of an exchange of REPEATED; if it equals its connection's previous one, copy those facts."""
+        """Append the facts of an exchange of REPEATED; if it equals the one before, copy the facts of that one."""
         asked, answered = request.data(self._source), response.data(self._source)
         parts = bytes(asked[BEFORE_ID]), bytes(asked[AFTER_REQUEST_ID]), bytes(answered[AFTER_ID:])
         before = seen.beat
@@ -304,7 +304,7 @@ class FactMaker:
                 out += read(said)
             for part in parts:
                 if part.error:
-                    self._idle = False  # somebody may want what follows, and will say so only after this batch
+                    self._idle = False  # an analyzer may want the next facts, which shows only after this batch
             if self._samples and key in DATA:
                 self._sampler.take(said)
         return not bodies.problems and not bodies.cut
@@ -321,7 +321,7 @@ def _is_small(request: Frame, response: Frame) -> bool:
 
 
 def when(item: Item, closing: Closing | None) -> int:
-    """The time at which an item was complete; of a request without response that at which its connection ended.
+    """The time at which an item was complete; for a request without response, the time at which its connection ended.
 
     `closing` is the end of its connection, if both became known together.
     """

@@ -1,4 +1,4 @@
-"""The partitions of a Produce, each with what was sent to it and what the broker said to that."""
+"""The partitions of a Produce, each with its records and with the broker's response."""
 
 from __future__ import annotations
 

@@ -34,16 +34,16 @@ class Findings:
         self._maker = FactMaker(source, definitions, self.engine.wanted, health, self.engine.is_idle)
 
     def resume(self, source: Source, definitions: Definitions) -> None:
-        """Continue from a stored state, which lacks what does not depend on the traffic. Limits are the defaults."""
+        """Continue from a stored state, with this source and these definitions, and with default limits."""
         self.engine.prepare(ANALYSES, RULES)
         self._maker.prepare(source, definitions, self.engine.wanted, self.engine.is_idle)
 
     def add(self, items: Iterable[Item], closings: Iterable[Closing] = ()) -> None:
-        """The next batch of a reader, and `Reader.closings`. Never raises on bad bytes."""
+        """Take the next batch of a reader, and `Reader.closings`. Never raises on bad bytes."""
         self.engine.feed_all(self._maker.make(items, closings))
 
     def add_one(self, one: Item | Closing, time: int) -> None:
-        """The next item or end of a connection, in the order of `FactMaker.make`; `time` is that of `making.when`."""
+        """Take an item or end of a connection, in the order of `FactMaker.make`; `time` is that of `making.when`."""
         for fact in self._maker.of(one, time):
             self.engine.feed(fact)
 
@@ -53,7 +53,7 @@ class Findings:
         return self.result()
 
     def end(self) -> None:
-        """The capture ends: make the facts, and the findings, that waited for it."""
+        """End the capture: make the facts and findings that waited for its end."""
         self.engine.feed_all(self._maker.finish())
         self.engine.finish()
 

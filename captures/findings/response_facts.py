@@ -61,8 +61,8 @@ def _number(values: Any, names: tuple[str, str, str]) -> int:
 def _partitions(said: Said) -> Iterator[Fact]:
     """A fact if partitions of the request are missing in the response, or are in it twice.
 
-    Only the numbers of partitions are compared at first, because that is cheap: a response in which one partition is
-    missing and another is there twice gives no fact.
+    Only the numbers of partitions are compared at first, because that is cheap: a response that lacks one partition and
+    repeats another gives no fact.
     """
     lists = PARTITIONS[said.at.key]
     if not said.sound or not said.answered or said.error:
@@ -79,7 +79,7 @@ def _compared(
 ) -> Iterator[Fact]:
     wanted, counts = dict.fromkeys(asked), Counter(answered)
     if counts and not wanted.keys() & counts.keys():
-        # nothing in common: the bodies do not belong together, or name topics in two ways
+        # nothing in common: the bodies are of different exchanges, or one has names of topics and the other ids
         return
     for twice, found in (
         (False, [one for one in wanted if one not in counts]),

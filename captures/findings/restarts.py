@@ -1,4 +1,4 @@
-"""Brokers that stop: what operators do on purpose, and what explains other findings."""
+"""Detects brokers that stop: operators do this on purpose, and it explains other findings."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from kproxy.captures.findings import facts
 from kproxy.captures.findings.analyzer import SECOND, remember
 
 CLOSES: Final = 3
-"""So many connections that a broker closes or refuses within TOGETHER show that it stops."""
+"""A broker stops if it closes or refuses this number of connections within TOGETHER."""
 TOGETHER: Final = 2 * SECOND
 BROKERS: Final = 1_000
-"""Most brokers that are remembered."""
+"""Maximum number of brokers that are remembered."""
 
 
 class Stops:
-    """When brokers stopped, by the connections that they closed or refused."""
+    """Determines when brokers stopped, from the connections that they closed or refused."""
 
     __slots__ = ("_closes", "latest")
 
@@ -26,7 +26,7 @@ class Stops:
         """When each broker last stopped."""
 
     def take(self, fact: Any) -> None:
-        """A fact Closed or Unanswered; others say nothing."""
+        """Take a fact; only Closed and Unanswered matter."""
         if isinstance(fact, facts.Closed):
             gone = fact.by_peers and fact.closer == "broker"
         else:

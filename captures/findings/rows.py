@@ -1,4 +1,4 @@
-"""Makes the rows of the table findings, with who and what is concerned in columns of their own."""
+"""Makes the rows of the table findings, with columns for the client, broker, group, topic … concerned."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 NO_CLIENT_ID: Final = ("", "(no client id)")
 """Texts that stand for a missing client id (see facts.client_name)."""
 _SCOPES: Final = {"broker": "broker", "group": "group_id", "transaction": "txn_id", "topic": "topic"}
-"""For a kind of scope, the column that its name is the value of."""
+"""By kind of scope, the column that holds the scope's name."""
 _NUMBERS: Final = {"broker": "broker", "group": "group_id", "topic": "topic"}
-"""For a number of findings, the column that it is the value of if their scope is another."""
+"""By name of a number in a finding, the column that holds its value unless the scope fills this column."""
 
 
 class FindingsTable:
@@ -38,7 +38,7 @@ class FindingsTable:
 
 
 def finding_rows(capture: str, findings: Iterable[Finding]) -> Iterator[Row]:
-    """The rows of all findings of the capture with this id, which must be in the order of `correlate`."""
+    """The rows of a capture's findings, which must be in the order of `correlate`; `capture` is the capture's id."""
     names = [column.name for column in FINDINGS.given]
     for rank, one in enumerate(findings, 1):
         values = _values(one) | {"capture_id": capture, "rank": rank}
@@ -86,7 +86,7 @@ def _values(one: Finding) -> dict[str, Any]:
 
 
 def _concerned(one: Finding) -> Mapping[str, Any]:
-    """The columns that tell who and what is concerned: by the scope, or else by actors, numbers and evidence."""
+    """The values of columns for client, broker, group …: from the scope, or else from actors, numbers and evidence."""
     kind, name = one.scope
     found: dict[str, Any] = {}
     for number, column in _NUMBERS.items():

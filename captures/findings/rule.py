@@ -21,8 +21,8 @@ class Rule(NamedTuple):
 
     `vantage` says whose traffic the capture must have. `text` is the summary, in which the finding's numbers replace
     names in braces. `confidence` and `severity` are the usual ones; the analyzer may set others. `unknown` lists what
-    the rule cannot see, and where that could be seen. `under` names rules: a finding of one of them about the same
-    group, client, connection or partition, at the same time, is the cause of this one.
+    the rule cannot see, and where that could be seen. `under` names rules whose findings are causes: a finding of such
+    a rule about the same group, client, connection or partition at the same time is the cause of this rule's finding.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""Opens a batch, and describes its first records."""
+"""Opens a record batch and makes facts about its first records."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ SLOT: Final = 10_000_000_000
 """Nanoseconds of a slot."""
 LATE: Final = SLOT
 OPEN: Final = 32
-"""Maximum number of pairs of client and partition of which a batch is opened in a slot."""
+"""Maximum number of pairs of client and partition for which a batch is opened in a slot."""
 ALWAYS: Final = 8
 EACH: Final = 16
 HELD: Final = 1 << 20
@@ -55,7 +55,7 @@ class Batched(NamedTuple):
 
 
 class Chosen:
-    """What a client sent to a partition within a slot."""
+    """The batches that a client sent to a partition within a slot: their totals, and the candidate."""
 
     __slots__ = ("appended", "at", "batch", "batches", "content", "crc", "held", "rank", "records", "size")
 
@@ -121,7 +121,7 @@ class Sampler:
         at = said.at
         number = at.time // SLOT
         if number <= self._made:
-            number = self._made + 1  # its own slot is over
+            number = self._made + 1  # facts of this exchange's slot were already made
         slot = self._slots.get(number)
         if slot is None:
             slot = self._slots[number] = {}
@@ -250,7 +250,7 @@ class Sampler:
 
 
 def _bound(kept: dict[Any, Any], most: int) -> None:
-    """Drop the oldest beyond `most`."""
+    """Remove the oldest entries beyond `most`."""
     while len(kept) > most:
         del kept[next(iter(kept))]
 
@@ -272,7 +272,7 @@ def _equal(produced: Batched, found: Batched) -> bool:
     if before["magic"] != CURRENT:
         return False
     if after["magic"] != CURRENT:
-        return produced.at.broker == found.at.broker  # older formats name no producer
+        return produced.at.broker == found.at.broker  # older formats have no producer id
     same = ["recordCount", "producerId", "baseSequence"]
     if after["timestampType"] == "CreateTime":
         same.append("maxTimestamp")

@@ -1,4 +1,4 @@
-"""Makes facts of requests at a client's start and besides its work: metadata, coordinators, telemetry, features."""
+"""Makes facts of a client's requests beside Produce and Fetch: metadata, coordinators, telemetry, features."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _metadata(said: Said) -> Iterator[Fact]:
     if not said.answered:
         return
     topics = said.request.get("topics")
-    # Version 0 cannot say null, so it says "all" by an empty list.
+    # Version 0 has no null array, so an empty array stands for all topics.
     every = topics is None or (said.at.version == 0 and not topics)
     found = _listed(said.response, "topics")
     failed = sum(bool(one.get("errorCode")) for one in found)

@@ -73,7 +73,7 @@ def fix_text(fix: Mapping[str, Any]) -> str:
 
 
 def closing_line(found: int, hidden: int) -> str:
-    """A line with the number of findings, and of those not shown."""
+    """A line with the number of findings, and the number of those that are not shown."""
     return counted(found, "finding") + (f", {hidden} not shown" if hidden else "")
 
 

@@ -22,7 +22,7 @@ OTHERS: tuple[tuple[bytes, str], ...] = (
 def walker(view: memoryview, *, whole: bool) -> Walker | None:
     """The walker for a file that begins with `view`; None if the decision needs more bytes.
 
-    `whole` tells that the file is complete. Raises FormatError if the file is not a readable capture.
+    `whole`: whether the file is complete. Raises FormatError if the file is not a readable capture.
     """
     start = bytes(view[:8])
     if start[:4] in PCAP:

@@ -22,11 +22,11 @@ class Changed(NamedTuple):
 
 
 class Changes:
-    """Finds the exchanges that each step changes; remembers those of which only a header is known."""
+    """Finds the exchanges that each step changes; remembers exchanges with only the request's header known."""
 
     def __init__(self) -> None:
         self.headers_only: dict[int, Exchange] = {}
-        """By number, the incomplete exchanges of which only the request's header is known."""
+        """By number, the incomplete exchanges with only the request's header known."""
 
     def of(self, started: Sequence[Exchange], done: Sequence[Exchange]) -> Changed:
         """The changes of a step in which the exchanges `started` began and the exchanges `done` became complete."""

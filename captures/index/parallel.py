@@ -44,7 +44,10 @@ AHEAD: Final = 32
 REMEMBERED: Final = 65_536
 """Maximum number of directions whose part is remembered."""
 _VERSION: Final = 2
-"""Version of marshal's format; later ones search for repeated objects, which takes longer than repeating them."""
+"""Version of marshal's format.
+
+Later versions search for repeated objects, which takes longer than writing them twice.
+"""
 _COUNTS: Final = tuple(one.name for one in fields(Health) if one.name != "unread")
 """Names of the health counters that the other processes count; the joining process counts unread packets."""
 _OPEN, _CLOSE = "\ud800", "\ud801"
@@ -69,7 +72,7 @@ def helpful(source: FileSource) -> int:
 
 
 class Step(NamedTuple):
-    """What a batch adds to an index: rows, the connections of their exchanges, and stream problems."""
+    """The additions of a batch to an index: rows, the connections of their exchanges, and stream problems."""
 
     block: Block
     connections: list[Connection]

@@ -263,7 +263,7 @@ class IndexReader:
             mapped.close()
 
     def _forget(self) -> None:
-        """Close the files, to map those of another writer."""
+        """Close the files, so that the files of another writer can be mapped."""
         self.close()
         self.count = self.changes = self.first = 0
         self._cache = {0: ""}

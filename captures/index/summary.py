@@ -39,7 +39,7 @@ class Summary:
     """The response's non-zero error codes, each once, in the order of appearance."""
     records: int | None = None
     subject: str | None = None
-    """What the exchange concerns, as `Subject.to_text` writes it; None if a body could not be decoded."""
+    """The exchange's subject, as `Subject.to_text` writes it; None if a body could not be decoded."""
     flags: Flag = NO_FLAGS
     throttle_ms: int = 0
     problems: list[Problem] = field(default_factory=list)

@@ -207,7 +207,7 @@ class IndexWriter:
         self.take(block, (exchange.connection for exchange, _ in exchanges))
 
     def take(self, block: Block, connections: Iterable[Connection]) -> None:
-        """Write the rows of a block; `connections` are those of the block's exchanges."""
+        """Write the rows of a block; `connections` are the connections of the block's exchanges."""
         for connection in connections:
             self._connection(connection)
         ids = [self.string(text) for text in block.strings]

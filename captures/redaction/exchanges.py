@@ -100,7 +100,7 @@ class Redaction:
         return redacted
 
     def closing(self, closing: Closing) -> Closing:
-        """The end of a connection, whose addresses are redacted; without the first bytes of another protocol."""
+        """A copy of a connection's end with redacted addresses, and without the first bytes of another protocol."""
         return closing._replace(connection=self._connection(closing.connection), first=b"")
 
     def _frame(self, frame: Frame | None, exchange: Exchange) -> HeldFrame | None:

@@ -150,7 +150,7 @@ def _maker(name: bytes) -> Callable[[bytes, Iterator[int]], bytes]:
 
 
 def _other_ipv4(name: bytes, numbers: Iterator[int]) -> bytes:
-    """An IPv4 address each of whose parts has as many digits as that of `name`."""
+    """An IPv4 address whose parts have as many digits as the parts of `name`."""
     lowest, spans = {1: 1, 2: 10, 3: 100}, {1: 9, 2: 90, 3: 124}
     parts = [len(part) for part in name.split(b".")]
     return b".".join(b"%d" % (lowest[size] + next(numbers) % spans[size]) for size in parts)

@@ -250,7 +250,7 @@ def _record(index: int, key: int | None, value: int | None, *, longer: bool = Fa
 
 
 def _zigzag(value: int) -> bytes:
-    """A number that is not negative as a zigzag varint."""
+    """A non-negative number, encoded as a zigzag varint."""
     return write_unsigned_varint(value << 1)
 
 

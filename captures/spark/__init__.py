@@ -3,7 +3,7 @@
     frames = tables(spark, "captures/*.pcapng")
     frames["exchanges"].groupBy("api_name").count().show()
 
-There are three stages, each a function over Arrow batches: `reading` turns a split into segments, `flows` turns the
+There are three stages, which are functions over Arrow batches: `reading` turns a split into segments, `flows` turns the
 segments of whole flows into items, `closing` turns items into rows once the facts of all flows are known. `folding`
 makes the table findings from the event rows of all flows. `local` runs the stages in one process, `job` on Spark.
 """

@@ -155,7 +155,7 @@ def _found(drafted: DataFrame, options: Options, capture: str, *, decrypted: boo
 
 
 def in_one_task(drafted: DataFrame, fold: Stage) -> DataFrame:
-    """The result of `fold`, a batch of FOUND: one task gets the event rows of all flows, sorted on its disk."""
+    """The result of `fold`, a batch of FOUND. One task gets the event rows of all flows, which it sorts on disk."""
     rows = drafted.where(f.col("event").isNotNull()).select(*events.COLUMNS)
     return kept(mapped(rows.repartition(1).sortWithinPartitions(*events.ORDER), fold, FOUND))
 
@@ -193,7 +193,7 @@ def of_rows(drafted: DataFrame) -> DataFrame:
 
 
 def evenly(digest: Digest, parts: int) -> list[int]:
-    """The first ranges of all parts but the first, if the ranges of items are divided into at most `parts` parts.
+    """Divide the ranges of items into at most `parts` parts; returns the first range of each part but the first.
 
     The ranges of a part are adjacent, so that a task reads one stretch of the capture.
     """
@@ -222,9 +222,9 @@ def _part(borders: Sequence[int]) -> Column:
 
 
 def learned(digest: Digest, drafted: DataFrame, *, final: bool = True) -> list[LearnedFact]:
-    """The facts in items that are final, or in those that are not, each with the first position at which it was known.
+    """The facts in final items, or in all others, each with the first position at which it was known.
 
-    If the value for a subject changes, each time that a value was learnt has an entry.
+    If the value for a subject changes, there is an entry for each position at which a value was learnt.
     """
     found = list(digest.learned(final=final))
     several = changing(found)
@@ -244,7 +244,7 @@ def _numbered(first: DataFrame, numbers: Numbers, parts: int) -> DataFrame:
 
 
 def shuffled(spark: SparkSession) -> int:
-    """Number of bytes that all stages of a session have written to shuffles so far."""
+    """Number of bytes that all stages of a session have written for shuffles so far."""
     context: Any = spark.sparkContext
     gateway = context._gateway  # noqa: SLF001  # Spark's Python has no other way to what Java counts
     none = gateway.new_array(gateway.jvm.double, 0)
@@ -258,8 +258,8 @@ def segments(
 ) -> tuple[Plan, DataFrame, Order, list[tuple[str, str]]]:
     """Read the splits of a plan; returns (plan, parcels, order of the files, files read as a whole).
 
-    The plan is corrected where its splits report that it must be. Parcels (captures.spark.read.packing.PARCELS) are
-    those of connections with a port in `wanted` (None: all); `payload` is as in captures.spark.read.parcels. Files
+    Splits report where the plan is wrong; the returned plan is corrected. Parcels (captures.spark.read.packing.PARCELS)
+    are those of connections with a port in `wanted` (None: all); `payload` is as in captures.spark.read.parcels. Files
     read as a whole are (name, reason).
     """
     whole = list(planned.whole)

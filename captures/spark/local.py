@@ -106,8 +106,9 @@ def batch(
     states: Mapping[int, bytes],
     findings: bytes | None = None,
 ) -> Batch:
-    """Make one batch of a stream from its parcels, which have payload, their order, and the `carry`, `states` and
-    `findings` of the batch before.
+    """Make one batch of a stream from its parcels, which have payload, and the state that the previous batch left.
+
+    `order` is that of the parcels' files.
     """
     order = carry.order(order)
     given = shuffled([*sent, state_rows(states)], PARCELS, BY_FLOW)

@@ -1,6 +1,6 @@
 """The data source `kafka_capture`: `spark.read.format("kafka_capture").load("a.pcap")` reads captures.
 
-A data source cannot shuffle. It reads what a split knows by itself: its segments
+A data source cannot shuffle, so it reads only data that a split has by itself: segments
 (captures.spark.read.reading.SEGMENTS). With the option `view`, the name of a table (captures.tables.schema), a file is
 one split and the rows are complete within their file. `captures.spark.tables` joins connections across splits and
 files.

@@ -63,7 +63,7 @@ class Origin:
     replaced: tuple[str, ...] = ()
 
     def write(self, directory: Path, reading: str) -> None:
-        """Write the list of files of `reading`, and remove those of the replaced readings."""
+        """Write the list of files of `reading`, and remove the lists of the replaced readings."""
         path = directory / f".{reading}{_SUFFIX}"
         aside = directory / f".{reading}{_SUFFIX}.{os.getpid()}"
         with private.output(aside) as out:

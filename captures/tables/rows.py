@@ -194,7 +194,7 @@ def problem_rows(key: Key, flow: Flow, problems: Sequence[Problem]) -> Iterator[
 def flags(exchange: Exchange, problems: Sequence[Problem], *, found: bool) -> list[str]:
     """The column `flags` of an exchange: what is odd about its packets.
 
-    `found` tells that one of its frames was found by resynchronisation.
+    `found`: whether one of its frames was found by resynchronisation.
     """
     found_flags = []
     if _disordered(exchange.request) or _disordered(exchange.response):
@@ -516,7 +516,7 @@ def _key(row: Row) -> Key:
 
 
 def _said(asked: Values, answered: Values, found: list[int] | None) -> tuple[Any, ...]:
-    """The values of those columns of exchanges that come from bodies: of request, response and error codes."""
+    """The values of the columns of exchanges that come from bodies, made of request, response and error codes."""
     return (
         None if found is None else found[0] if found else 0,
         None,

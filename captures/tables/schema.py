@@ -45,8 +45,8 @@ class Column:
 class Table:
     """A table; `time` names the column of nanoseconds by which its rows are partitioned and sorted.
 
-    `later` names the columns whose values do not follow from an exchange and its bodies alone: they depend on its
-    connection and its position in the reading.
+    `later` names the columns whose values depend not only on an exchange and its bodies, but also on its connection and
+    its position in the reading.
     """
 
     name: str

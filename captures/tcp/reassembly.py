@@ -73,7 +73,7 @@ CROWDED = f"it was silent while {MOST_OPEN} others were active"
 MOST_WAITING = 2 << 20
 """Maximum memory, in bytes, of the waiting packets of a part: their captured bytes and OVERHEAD for each."""
 ROOM = 48
-"""Number of addresses behind a packet's last byte that are given to the packets that this packet releases, one each.
+"""Number of addresses behind a packet's last byte: each packet that this packet releases gets one of them.
 
 The headers of the next packet take more addresses, so the order of items does not depend on batches and splits.
 """
@@ -86,8 +86,8 @@ class Disorder:
     """Counts of a connection's segments with data, and of those that came out of order.
 
     Segments are `repeated` if all their bytes had arrived before, and `filled` if they fill a hole. Of both,
-    `retransmitted` are those that came so late (AGAIN, TIMEOUT) that they were neither captured twice nor overtaken on
-    the way, nor mere probes.
+    `retransmitted` are the segments that came so late (AGAIN, TIMEOUT) that they cannot be duplicates of the capture,
+    overtaken segments or mere probes.
     """
 
     repeated: int = 0
@@ -106,13 +106,13 @@ class Window:
     longest: int = 0
 
     def close(self, time: int) -> None:
-        """A packet of this side has a window of 0."""
+        """Note that a packet of this side has a window of 0."""
         if not self.since:
             self.since = time
             self.times += 1
 
     def open(self, time: int) -> None:
-        """A packet of this side has another window, or there are no more packets."""
+        """Note that a packet of this side has another window, or that no more packets come."""
         if self.since:
             lasted = max(0, time - self.since)
             self.since = 0
@@ -145,14 +145,14 @@ class TcpConnection:
     closer: Side | None = None
     """The side whose FIN or RST came first."""
     left: int | None = None
-    """When it came."""
+    """Time (ns) of that FIN or RST."""
     windows: tuple[Window, Window] = field(default_factory=lambda: (Window(), Window()))
     """The receive windows of side 0 and side 1."""
     syns: int = 0
     """Number of SYNs of side 0: more than one if the first ones were not answered."""
 
     def closes(self, side: Side, time: int) -> None:
-        """A FIN or RST of this side is there."""
+        """Note a FIN or RST of this side."""
         if self.closer is None:
             self.closer, self.left = side, time
 
@@ -428,9 +428,7 @@ class Reassembler:
             self._touched.append(connection)
 
     def _lookup(self, packets: Packets) -> list[int]:
-        """For each of the batch's directions, a number: twice that of its flow, plus 0 or 1; -1 for a direction without
-        packets.
-        """
+        """For each direction of the batch: twice its flow's number, plus 0 or 1; -1 for a direction without packets."""
         held = self._directions
         found = [held.get(key, -1) for key in packets.directions]
         if -1 in found:
@@ -736,9 +734,9 @@ class Reassembler:
             return False
         if not flags & RST or not flow.disordered:
             return True
-        # An RST has no reliable sequence number, so it waits if packets of the flow were out of order before: until the
-        # capture ends if no packet follows. So one does not wait that continues its direction, if its acknowledgement
-        # shows that nothing of the other direction is missing.
+        # An RST has no reliable sequence number. If packets of the flow were out of order before, it therefore waits,
+        # at most until the capture ends. An RST that continues its direction does not wait if its acknowledgement shows
+        # that nothing of the other direction is missing.
         return bool(flags & ACK) and not side.pending and not other.pending and 0 <= side.offset(seq) - side.next <= 1
 
     def _packet(self, flow: Flow, way: int, seq: int, ack: int, flags: int, piece: Piece, now: int, clock: int) -> None:

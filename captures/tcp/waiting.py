@@ -102,7 +102,7 @@ class Waiting:
         return self.heap[0][-1]
 
     def push(self, packet: Arrival, *, later: bool) -> None:
-        """Add a packet; `later` tells that it belongs to a later connection on the same ports."""
+        """Add a packet; `later`: whether it belongs to a later connection on the same ports."""
         if not self.heap:
             self.reference, self.reset, self.begins = [None, None], None, [None, None]
         self.looks += LOOKS

@@ -178,7 +178,7 @@ def openers_1_2(suite: Suite, master: bytes, randoms: bytes, *, mac_last: bool) 
     """(decrypter of the client's records, of the server's), from the master secret and both randoms, the server's
     first.
 
-    `mac_last` tells that encrypt-then-MAC was negotiated.
+    `mac_last`: whether encrypt-then-MAC was negotiated.
     """
     mac, iv = MAC_SIZES[suite.mac], {"gcm": 4, "chacha": 12, "cbc": 0}[suite.cipher]
     block = _prf(suite.hash, master, b"key expansion" + randoms, 2 * (mac + suite.key + iv))

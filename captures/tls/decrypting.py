@@ -186,7 +186,8 @@ class _Connection:
             yield self._packet(piece.time, mine, part, other.sequence, ACK, piece.comment)
         if piece.end is not None:
             flags = FIN | ACK if piece.end == "FIN" else RST | ACK
-            yield self._packet(piece.time, other, b"", mine.sequence, ACK)  # bytes missing here did arrive
+            # acknowledges the gap: the bytes are missing in the capture only
+            yield self._packet(piece.time, other, b"", mine.sequence, ACK)
             yield self._packet(piece.time, mine, b"", other.sequence, flags)
 
     @staticmethod

@@ -17,7 +17,7 @@ MOST_TRIES: Final = 2048
 _CHANGE_CIPHER, _ALERT, _HANDSHAKE, _APPLICATION = 20, 21, 22, 23
 _CLIENT_HELLO, _SERVER_HELLO, _FINISHED, _KEY_UPDATE = 1, 2, 20, 24
 _RETRY: Final = bytes.fromhex("CF21AD74E59A6111BE1D8C021E65B891C2A211167ABB8C5E079E09E2C8A8339C")
-"""The random by which a ServerHello is a HelloRetryRequest (RFC 8446)."""
+"""The random value that marks a ServerHello as a HelloRetryRequest (RFC 8446)."""
 _VERSIONS, _ENCRYPT_THEN_MAC = 43, 22
 _V13, _V12 = 0x0304, 0x0303
 
@@ -51,7 +51,7 @@ class _Side:
 class Session:
     """The decryption of one connection; sides are 0 (client) and 1 (server).
 
-    `known` tells that the secrets were found; until then `feed` returns no content.
+    `known`: whether the secrets were found; until then `feed` returns no content.
     """
 
     def __init__(self, secrets: Secrets) -> None:

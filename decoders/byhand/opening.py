@@ -43,7 +43,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the user has stated about the bytes; None or empty if the user did not state it.
+    """The user's statements about the bytes; None or empty where there is none.
 
     `names` are message names: the bytes are the fields of one of these messages, without a header.
     """

@@ -7,9 +7,9 @@ from kproxy.decoders.problems import Code, Problem
 CHANGED = "changed by kproxy"
 """First line of a comment on changes; further lines hold path, old value and new value."""
 LEAKED = "kproxy let pass a broker's own address:"
-"""Beginning of the line on a leaked broker address; the address follows."""
+"""Beginning of the line that reports a leaked broker address; the address comes after it."""
 WITHHELD = "kproxy withheld this from the client:"
-"""Beginning of the line on a withheld response; the reason follows."""
+"""Beginning of the line that reports a withheld response; the reason comes after it."""
 
 MADE = f"{CHANGED}: it answered this request itself, the broker never saw it:"
 """First line of the comment on a response that kproxy made; further lines hold rule and reason.
@@ -17,9 +17,9 @@ MADE = f"{CHANGED}: it answered this request itself, the broker never saw it:"
 It begins like CHANGED, so that the exchange counts as modified.
 """
 ACTED = "kproxy acted on this on its way to the"
-"""Beginning of the line before what rules or actors did with a frame that went on; the receiver follows."""
+"""Beginning of the line above the actions of rules or actors on a forwarded frame; the receiver comes after it."""
 KEPT = "kproxy did not forward this to the"
-"""Beginning of the line before the reasons why a frame did not go on; the receiver follows."""
+"""Beginning of the line above the reasons why a frame was not forwarded; the receiver comes after it."""
 
 
 def problems(comment: str, where: str) -> list[Problem]:

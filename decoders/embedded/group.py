@@ -17,7 +17,7 @@ from kproxy.decoders.primitives import Buffer
 
 
 class Kind(StrEnum):
-    """What the bytes hold: a member's subscription (its metadata), or the assignment that the leader gives it."""
+    """The content of the bytes: a member's subscription (its metadata), or the assignment that the leader gives it."""
 
     SUBSCRIPTION = "subscription"
     ASSIGNMENT = "assignment"

@@ -75,7 +75,7 @@ _VALUES = frozenset({"value", "example"})
 
 
 def _values(expected: Iterable[Expected], prefix: str, seen: Seen | None) -> list[Candidate]:
-    """Values that begin with `prefix`: those in the capture, then other names, then examples.
+    """Values that begin with `prefix`: values in the capture first, then other names, then examples.
 
     Empty if no value is expected.
     """

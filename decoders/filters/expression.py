@@ -325,7 +325,7 @@ def _in_body(field: Field, get: Getter) -> Callable[[Any], Iterable[Any]]:
 def _scalars(values: Callable[[Any], Iterable[Any]], scale: int) -> Callable[[Any], Iterator[Any]]:
     """The values in a body that can be compared, bytes as base64 text, numbers multiplied by `scale`.
 
-    Raises Unavailable after the last if one was withheld.
+    Raises Unavailable, after all other values, if one was withheld.
     """
 
     def scalars(row: Any) -> Iterator[Any]:

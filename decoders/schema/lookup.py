@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class Definitions:
     """All message definitions, from the viewpoint of one `release`.
 
-    Definitions of `release` take precedence, then those of the newest release, then, for versions that the newest no
-    longer has, those of older releases. `additions` are definitions of users' files.
+    Definitions of `release` take precedence, then definitions of the newest release, then, for versions that the newest
+    release lacks, definitions of older releases. `additions` are definitions of users' files.
     """
 
     def __init__(self, release: str, additions: Additions | None = None) -> None:

@@ -83,8 +83,8 @@ def refused_by(key: int, version: int) -> tuple[str, ...]:
 def produce_floor(offered: Versions) -> int:
     """The lowest Produce version that a broker serves if it advertises the range `offered`.
 
-    It is the lowest version of the releases that know the highest one offered: releases that know version 12 serve none
-    below 3, whatever they advertise.
+    The highest offered version shows the broker's release: releases that know version 12 serve no version below 3,
+    whatever they advertise.
     """
     high = min(offered.high, all_served()[0].versions[0].high)
     return max(offered.low, min(one.versions[0].low for one in all_served() if high <= one.versions[0].high))

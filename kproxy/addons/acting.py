@@ -93,7 +93,7 @@ class Actors:
                 self._shut_out(actor, given, error)
 
     def _do(self, actor: Actor, act: Act, given: Frame, turn: Turn, verdict: Verdict) -> None:
-        """Carries out what an actor wants besides other bytes. Raises what cannot be done."""
+        """Carries out an actor's Act on a frame. Raises an exception if that is impossible."""
         name = name_of(actor)
         note = f"{name}: {act.verb}"
         if act.verb == "drop":

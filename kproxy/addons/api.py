@@ -208,7 +208,7 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """What an actor wants to be done with a frame; made by the methods of `Frame`."""
+    """An actor's instruction for a frame, such as drop or delay; made by the methods of `Frame`."""
 
     verb: str
     seconds: float = 0.0
@@ -251,17 +251,21 @@ class Frame:
         return len(content).to_bytes(SIZE, "big") + content
 
     def drop(self) -> Act:
-        """Forward nothing: the client gets no answer. A dropped response was done by the broker."""
+        """Forward nothing, so that the client gets no answer.
+
+        If this is a response, the broker has carried out the request.
+        """
         return Act("drop")
 
     def delay(self, seconds: float, data: bytes | None = None) -> Act:
-        """Send the frame, or `data` instead, so many seconds later, and all behind it too."""
+        """Send the frame, or `data` in its place, after `seconds`; later frames wait behind it."""
         return Act("delay", seconds=seconds, data=data)
 
     def answer(self, *, error: str | int | None = None, body: Values | None = None) -> Act:
-        """Answer instead of the broker, which never sees the request: an error at every place, or a body.
+        """Answer a request instead of the broker, which never receives it.
 
-        For a response, the error is put into what the broker has answered. Raises ValueError for an unknown error.
+        The answer has the error in all its error fields, or this body. In a response, the error replaces the broker's
+        error codes. Raises ValueError for an unknown error.
         """
         code = error if isinstance(error, int) or error is None else errors.by_name(error)
         if (code is None) == (body is None) or code == 0:
@@ -269,5 +273,5 @@ class Frame:
         return Act("answer", code=code or 0, body=body)
 
     def disconnect(self, *, reset: bool = False) -> Act:
-        """End the connection here, by FIN or with `reset` by RST; the frame is not forwarded."""
+        """End the connection in place of this frame, by FIN or with `reset` by RST; the frame is not forwarded."""
         return Act("disconnect", reset=reset)

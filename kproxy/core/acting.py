@@ -134,7 +134,7 @@ class ActedConnection(Connection):
         return commands
 
     def _request_passes(self, data: bytes) -> bool:
-        """Whether these bytes begin exactly one request that no actor wants, and note it then. Most reads do."""
+        """Whether these bytes, like most reads, begin exactly one request that no actor wants; notes such a request."""
         size = SIZE + int.from_bytes(data[:SIZE], "big", signed=True)
         if size < max(len(data), SIZE + _REQUEST.size) or len(data) < min(size, _TO_ACKS) or self._over_now:
             return False
@@ -236,7 +236,7 @@ class ActedConnection(Connection):
         api_key, version, correlation_id = _REQUEST.unpack_from(start, SIZE)
         definitions = self._actors.definitions
         if not definitions.versions(api_key):
-            return None  # a SASL token without a header, or an API that nobody can name
+            return None  # a SASL token without a header, or an API that Kafka does not have
         replies = True
         if api_key == api_keys.PRODUCE:
             enough = min(size, _TO_ACKS)
@@ -374,7 +374,7 @@ class ActedConnection(Connection):
         return [command for batch, _ in swapped for command in self._to_client.put(batch)]
 
     def _know(self, verdict: Verdict) -> None:
-        """Make the release of a wait of this verdict wake this connection."""
+        """Let this connection wake when a wait of this verdict is released."""
         for wait in (verdict.wait, verdict.mute):
             if wait is not None:
                 wait.wake = self._woken

@@ -1,4 +1,4 @@
-"""Several actors on one connection: each decides on what the one before it has left."""
+"""Several actors on one connection: each decides on the verdict of the one before it."""
 
 from __future__ import annotations
 

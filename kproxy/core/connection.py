@@ -67,7 +67,7 @@ _ADVICE = {
     (0, "TLS"): ": --tls-in auto lets clients speak TLS with kproxy",
     (1, "TLS"): ": --tls-out lets kproxy speak TLS with it",
 }
-"""What the user can do, by (side, protocol found there); side 0 is the client, 1 the broker."""
+"""Advice for the user, by (side, protocol found there); side 0 is the client, 1 the broker."""
 
 
 @dataclass(slots=True)
@@ -141,7 +141,7 @@ class End:
 class Record:
     """Command: record bytes that `side` (0 the client, 1 the broker) has sent; only of connections that say `records`.
 
-    With a comment, they end a frame with which something was done.
+    With a comment, the bytes end a frame that actors or rules acted on.
     """
 
     side: int
@@ -769,7 +769,7 @@ class _WithheldError(Exception):
 
 TOO_MUCH_HELD = "no memory is left to hold it (--memory)"
 WATCHED = 1 << 16
-"""Length in bytes up to which a response that passes unchanged is held, so that it can be searched first."""
+"""Maximum length in bytes of a response that is held only to search it for addresses, and then passes unchanged."""
 
 STRAY = Watch("a request that is forgotten")
 """Treatment of responses without a noted request, used after noted requests were dropped."""

@@ -37,10 +37,7 @@ _MOST_DECIDED = 1000
 
 
 class Choice:
-    """What a recording selects: the first `snap` bytes of each frame, and exchanges that match `wanted`.
-
-    None selects all.
-    """
+    """The selection of a recording: `snap` bytes of each frame, of exchanges that match `wanted`; None selects all."""
 
     def __init__(self, snap: int | None, wanted: Expression | None, definitions: Definitions) -> None:
         self.snap = snap or _ENDLESS

@@ -1,4 +1,4 @@
-"""What becomes of a whole frame: actors and rules decide it, `kproxy.core.acting` carries it out."""
+"""The verdict on a whole frame: actors and rules decide what happens to it, `kproxy.core.acting` carries that out."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Turn:
     """A request from its arrival until its response has passed; responses leave in the order of their requests.
 
     `replies`: the broker answers it (not so for Produce with acks=0). With `wanted`, its response is held and offered
-    to the actors, who keep what they need for that in `kept`. `answer` is the answer that kproxy gives instead of the
+    to the actors, which store their state for it in `kept`. `answer` is the answer that kproxy gives instead of the
     broker, with the lines for its packet comment.
     """
 
@@ -52,7 +52,7 @@ class Turn:
 class Wait:
     """Keeps a frame, and all behind it, until the time `until` (seconds of the connection's clock) or until `release`.
 
-    `by` names the rule or actor. `held`: somebody should release it, so that reaching `until` is worth a warning.
+    `by` names the rule or actor. `held`: the user is expected to release it, so reaching `until` causes a warning.
     """
 
     by: str
@@ -104,9 +104,9 @@ Shape = Callable[[bytes], bytes]
 
 @dataclass(slots=True)
 class Verdict:
-    """What becomes of one frame; actors and rules change it one after another.
+    """The decision on one frame, which actors and rules change one after another.
 
-    `frame` is what is forwarded, None if nothing is. For a request that is not forwarded, `answer` is the response that
+    `frame` is forwarded; None forwards nothing. For a request that is not forwarded, `answer` is the response that
     kproxy gives itself (None: none). `changes` are fields that differ from the frame that came; `notes` say what else
     was done, and `reasons` explain `answer`. `copies` is how often the frame leaves, `shapes` are applied to it last.
     `behind`: it leaves after the response that follows it. Requests of this connection wait until the time `mute`.

@@ -76,7 +76,7 @@ def shown(slot: Slot, value: Any) -> str:
 
 
 def left_open(at: Sequence[At], layout: Layout, values: Mapping[str, Any], name_of: TopicName) -> tuple[At, ...] | None:
-    """The conditions about fields that this struct lacks; None if the struct violates one of the others."""
+    """The conditions about fields that this struct lacks; None if the struct violates a condition on its own fields."""
     if not at:
         return ()
     remaining = []

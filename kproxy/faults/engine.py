@@ -51,7 +51,7 @@ _NUMBERS = count(1)
 """Numbers of intercepted frames, which are unique in the relay's process."""
 
 Warn = Callable[[str, str, str], None]
-"""A function (topic, line, details) that shows the user the line once for each topic, and logs the details."""
+"""A function (topic, line, details) that shows the user the line, once for each topic, and logs the details."""
 
 
 @dataclass(slots=True, eq=False)
@@ -76,7 +76,7 @@ class Active:
 
 @dataclass(slots=True)
 class _Kept:
-    """What rules remember of a request until its response arrives."""
+    """The state that rules keep for a request until its response arrives."""
 
     request: Decoded
     size: int
@@ -298,7 +298,7 @@ class Engine:
                 self._do(active, turn, verdict, kept)
 
     def _read(self, turn: Turn, frame: bytes) -> Decoded:
-        """The decoded request; a Fetch request has all partitions of its fetch session."""
+        """The decoded request; a Fetch request is completed by the partitions of its fetch session."""
         decoded = decode_request(frame, self._definitions)
         if turn.api_key == api_keys.FETCH and decoded.body is not None and not decoded.problems:
             decoded.body = self._sessions.whole(turn.parties.number, decoded.body)
@@ -484,7 +484,7 @@ class Engine:
     def _write(
         self, rule: Rule, side: Side, turn: Turn, verdict: Verdict, decoded: Decoded, values: dict[str, Any]
     ) -> None:
-        """Write other values into the verdict's frame. Raises WriteError; CannotError if the frame does not decode."""
+        """Replace the values in the verdict's frame. Raises WriteError; CannotError if the frame cannot be decoded."""
         if verdict.frame is None:
             raise CannotError("there is no frame")
         frame, changes = rewritten(verdict.frame, decoded, values, side, turn, rule.name, self._definitions)

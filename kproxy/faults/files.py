@@ -41,7 +41,7 @@ def load(texts: Sequence[str], path: Path | None = None, known: Definitions | No
 
 
 def read(path: Path, known: Definitions | None = None, before: int = 0) -> list[Rule]:
-    """The rules of a file; the nth rule, if it has no name, is called "rule-" and `before` + n. Raises FaultsError."""
+    """The rules of a file. The nth rule is named "rule-" and `before` + n, unless it has a name. Raises FaultsError."""
     try:
         if path.stat().st_size > LARGEST:
             raise FaultsError(f"{path} is larger than {LARGEST >> 20} MiB")

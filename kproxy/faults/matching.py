@@ -53,7 +53,7 @@ def needs_response(expression: Expression, apis: frozenset[int]) -> bool:
 
 
 class _OnlyApi:
-    """A row of which only the API is known."""
+    """A row for filters in which only the API is known."""
 
     protocol = "kafka"
 
@@ -79,7 +79,7 @@ def possible_apis(expression: Expression, definitions: Definitions) -> frozenset
 
 
 class FrameRow(ExchangeRow):
-    """A row for filters: what is known of an exchange when one of its frames is matched."""
+    """A row for filters with the attributes of an exchange that are known when one of its frames is matched."""
 
     __slots__ = ("_node",)
 

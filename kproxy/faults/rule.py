@@ -57,7 +57,7 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What a rule does; `side` is the frame that it acts on."""
+    """The action of a rule; `side` says whether it acts on the request or the response."""
 
     verb: ClassVar[str] = ""
 
@@ -79,7 +79,7 @@ class At:
 
 @dataclass(frozen=True, slots=True)
 class Error(Action):
-    """An answer with an error code. If `applied`, the broker answers and kproxy puts the code in; else kproxy answers.
+    """An answer with an error code. If `applied`, the broker answers and kproxy sets the code; else kproxy answers.
 
     `at` selects elements of the answer; without it, all of them get the code. `applied` is None if the rule does not
     say, which only APIs that read allow.
@@ -138,7 +138,7 @@ class Delay(Sided):
 
 @dataclass(frozen=True, slots=True)
 class Hold(Sided):
-    """The frame is sent when the rule is released, at the latest after `most` seconds."""
+    """The frame is held until the user releases the rule, at most for `most` seconds."""
 
     verb: ClassVar[str] = "hold"
     most: float = HOLD_SECONDS

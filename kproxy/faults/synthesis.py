@@ -278,7 +278,7 @@ def _nullable(layout: Layout, name: str) -> bool:
 
 
 def _only_pair(inner: Layout, source: Layout) -> tuple[Slot, Slot] | None:
-    """The first string field of each struct, which correspond though named differently; None if entities differ."""
+    """The first string fields of both structs, which correspond under different names; None if entities differ."""
     own, theirs = _first_text(inner), _first_text(source)
     if own is None or theirs is None or own.field.entity != theirs.field.entity:
         return None

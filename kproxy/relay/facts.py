@@ -17,7 +17,7 @@ class Side(Protocol):
 
 
 def listener_in_words(node: Node | None, cluster: str) -> str:
-    """The listener in words: that of `node`, or the bootstrap listener for None.
+    """The listener of `node` in words, or the bootstrap listener for None.
 
     `cluster` is "" if there is only one.
     """

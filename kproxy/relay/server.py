@@ -164,7 +164,7 @@ class Relay:
         return given_definitions(self.settings.release, self.settings.user_definitions)
 
     def _join(self) -> Actors | None:
-        """What acts on the frames of new connections: addons, then rules; None without either."""
+        """The actors for the frames of new connections: addons, then rules; None without either."""
         there: list[Actors] = [one for one in (self._addons, self.engine) if one is not None]
         if len(there) < 2:
             return there[0] if there else None
@@ -731,7 +731,7 @@ class Link:
         asyncio.get_running_loop().call_soon(self._tick)
 
     def _tick(self) -> None:
-        """Lets go the frames that have waited long enough."""
+        """Sends the frames whose wait is over."""
         self._alarm = None
         if self._acted is not None:
             self._carry_out(self._acted.tick())
@@ -817,7 +817,7 @@ class Link:
             self.close()
 
     def lost(self, side: int, error: Exception | None) -> None:
-        """Called when the connection of `side` is gone: ends that of the other side in the same way (FIN or RST)."""
+        """Called when the connection of `side` is gone: ends the other connection in the same way (FIN or RST)."""
         _, other = self.sides(side)
         if side == 1 and self._login is not None:
             self._login.broken_off()

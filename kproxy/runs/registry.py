@@ -130,7 +130,7 @@ class Run:
 
     @property
     def alive(self) -> bool:
-        """Whether the run goes on: its process exists, and so does its run.json, which a run removes when it ends."""
+        """Whether the run goes on: its process and its run.json exist. A run removes run.json when it ends."""
         if not (self.run_dir / RUN_FILE).exists():
             return False
         try:

@@ -118,7 +118,7 @@ class Registry:
             self._arrived()
 
     def _answer(self, key: Key) -> Schema | tuple[Missing, float] | None:
-        """Fetches a schema; returns it, or (reason why it is missing, monotonic time until which that holds).
+        """Fetches a schema; returns it, or (reason why it is missing, monotonic time until which that answer holds).
 
         None if the registry cannot be reached.
         """

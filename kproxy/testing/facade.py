@@ -1,4 +1,4 @@
-"""What a test sees of the proxy: the value of the fixture `kproxy`."""
+"""The interface of tests to the proxy: the value of the fixture `kproxy`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BAD = ("warn", "error")
 
 
 class Session:
-    """The proxy of a test session with the reading of its recording, and the folder of what is kept."""
+    """The proxy of a test session, the reader of its recording, and the folder for the captures of failed tests."""
 
     def __init__(self, bootstrap: str, state: Path, keep: Path) -> None:
         """Starts the proxy. Raises ValueError, StartError, OSError."""
@@ -43,7 +43,7 @@ class Session:
 
 
 class Kproxy:
-    """A proxy between a test's clients and the cluster. What it shows is of this test only."""
+    """A proxy between a test's clients and the cluster. It shows only this test's exchanges, findings and rules."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -98,7 +98,7 @@ class Kproxy:
 
     @property
     def findings(self) -> list[dict[str, Any]]:
-        """What is wrong in the traffic of this test so far, as in docs/findings.md, the most costly first."""
+        """The findings in the traffic of this test so far, as in docs/findings.md, the most costly first."""
         import tempfile
 
         from kproxy.testing.traffic import findings

@@ -42,12 +42,13 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if isinstance(item, pytest.Function) and "kproxy" not in item.fixturenames and item.get_closest_marker("kproxy"):
-        item.fixturenames.insert(0, "kproxy")  # a rule without traffic of this proxy fails as one that never fired
+        # A marked test without the fixture gets it, and fails if its client bypasses the proxy: its rules never fire.
+        item.fixturenames.insert(0, "kproxy")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-    """Keeps what a failed test sent, and names it in the report that is made next."""
+    """Keeps the capture and findings of a failed test, and names their files in the report that is made next."""
     used = item.stash.get(_IN_USE, None)
     if used is None or call.excinfo is None or call.excinfo.errisinstance(pytest.skip.Exception):
         return
@@ -106,6 +107,6 @@ def kproxy(request: pytest.FixtureRequest, _kproxy_session: Session) -> Iterator
         yield proxy
     finally:
         silent = proxy.end_rules()
-    if silent and _IN_USE in request.node.stash:  # after another failure, it is of no use to know
+    if silent and _IN_USE in request.node.stash:  # if the test has failed already, silent rules are of no interest
         rules = "\n".join(f"  {fault.text}" for fault in silent)
         pytest.fail(f"rules that never fired (.optional() allows it):\n{rules}", pytrace=False)

@@ -1,4 +1,4 @@
-"""The relay of a test session: a process that is started once, and told of rules through its control socket."""
+"""The relay of a test session: a process that is started once, and receives rules through its control socket."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Proxy:
     def __init__(self, bootstrap: str, state: Path) -> None:
         """Raises ValueError, StartError, OSError."""
         rules = state / "rules.yaml"
-        rules.touch()  # without a file of rules, connections opened before the first rule would not know it
+        rules.touch()  # without a rule file, the first rule would not act on connections that are already open
         self._process = RelayProcess(
             Settings(
                 upstream(bootstrap),
@@ -45,7 +45,7 @@ class Proxy:
         if "error" in answer:
             from kproxy.faults.parsing import parse
 
-            parse(text)  # raises the same error with its places
+            parse(text)  # raises the same error with the positions in the text
             raise ValueError(answer["error"])
         return str(answer["rules"][0]["name"])
 
@@ -54,11 +54,11 @@ class Proxy:
         return {rule["name"]: rule for rule in ask(self._process.run_dir, "faults", op="list")["rules"]}
 
     def remove(self, name: str) -> None:
-        """Removes a rule; what it holds goes on."""
+        """Removes a rule; the frames that it holds are forwarded."""
         ask(self._process.run_dir, "faults", op="remove", name=name)
 
     def release(self, name: str) -> int:
-        """Lets go what a rule holds; returns how many frames."""
+        """Forwards the frames that a rule holds; returns their number."""
         return int(ask(self._process.run_dir, "faults", op="release", name=name)["released"])
 
     def flush(self) -> int:

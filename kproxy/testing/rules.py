@@ -1,6 +1,6 @@
-"""Rules of a test: composed by methods into the text of docs/faults.md, or given as that text; and what they did.
+"""Rules of a test, as text (docs/faults.md) or composed by methods, with the counts of their hits.
 
-`Match` selects requests and responses, `Fault` is a rule at work.
+`Match` selects requests and responses, `Fault` is an active rule.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kproxy.testing.proxy import Proxy
 WAIT_SECONDS = 10.0
 POLL_SECONDS = 0.005
 NAMES = {"client_id": "client.id"}
-"""Names of arguments for fields of filters that are no names in Python."""
+"""Argument names for fields of filters whose names are no Python identifiers."""
 
 Value = str | int
 
@@ -47,9 +47,9 @@ class Triggered(ABC):
 
 
 class Fault(Triggered):
-    """A rule that the proxy has from the moment at which its action is given.
+    """A rule of the proxy, which acts as soon as its action is given.
 
-    Methods for a trigger replace the rule by one with this trigger, and with its counts at 0.
+    Methods for a trigger replace the rule by one with this trigger, and reset its counts.
     """
 
     def __init__(self, proxy: Proxy, rule: str, trigger: str = "") -> None:
@@ -97,11 +97,14 @@ class Fault(Triggered):
         return self
 
     def release(self) -> int:
-        """Lets go the frames that the rule holds or delays now; returns how many. It holds those that come later."""
+        """Forwards the frames that the rule holds or delays now; returns their number.
+
+        It goes on to hold later frames.
+        """
         return self._proxy.release(self.name)
 
     def remove(self) -> None:
-        """Ends the rule; what it holds goes on, and `hits` stays."""
+        """Removes the rule; the frames that it holds are forwarded, and `hits` keeps its value."""
         if self._hits is None:
             self._hits = self.hits
             self._proxy.remove(self.name)
@@ -111,9 +114,9 @@ class Fault(Triggered):
 
 
 class Match(Triggered):
-    """What a rule acts on. The methods for actions add the rule and return it.
+    """Selects the frames on which a rule acts. The methods for actions add the rule and return it.
 
-    The methods for a trigger, before an action, leave no moment at which the rule acts at other matches.
+    With a trigger method called before the action, the rule never acts without its trigger.
     """
 
     def __init__(self, proxy: Proxy, faults: list[Fault], text: str, trigger: str = "") -> None:
@@ -133,7 +136,7 @@ class Match(Triggered):
         return fault
 
     def error(self, code: str, *, applied: bool | None = None, at: str = "") -> Fault:
-        """An answer with this error; `applied` says whether the broker does what it is asked.
+        """The response has this error; `applied` says whether the broker carries out the request.
 
         It may be left out for APIs that change nothing. `at` selects an element: "topic == t and partition == 1".
         """
@@ -141,11 +144,11 @@ class Match(Triggered):
         return self.act(f"error {code}{where}{ {None: '', True: ' applied', False: ' not applied'}[applied] }")
 
     def drop_request(self) -> Fault:
-        """The broker never sees the request."""
+        """Drops the request: the broker never receives it."""
         return self.act("drop request")
 
     def drop_response(self) -> Fault:
-        """The broker does what it is asked, and the client never hears of it."""
+        """The broker carries out the request, but the client never receives the response."""
         return self.act("drop response")
 
     def delay(self, duration: str) -> Fault:
@@ -157,11 +160,11 @@ class Match(Triggered):
         return self.act(f"hold {what}")
 
     def disconnect(self, how: str = "before") -> Fault:
-        """The connection ends "before" the request is forwarded, "after" the broker's answer, or as "mid 20 rst"."""
+        """Closes the connection "before" the request is forwarded, "after" the broker's answer, or "mid 20 rst"."""
         return self.act(f"disconnect {how}")
 
     def set(self, path: str, value: str) -> Fault:
-        """Another value, as JSON or a word, at a path such as "response.body.throttleTimeMs"."""
+        """Sets the value, as JSON or a word, at a path such as "response.body.throttleTimeMs"."""
         return self.act(f"set {path} = {value}")
 
 

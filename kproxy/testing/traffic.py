@@ -1,4 +1,4 @@
-"""Reads the recording of a session while it grows: exchanges since a moment, and a copy of their packets."""
+"""Reads the recording of a session while it grows: the exchanges since a given time, and a copy of their packets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kproxy.decoders.filters import Matcher, parse
 from kproxy.testing.proxy import Proxy
 
 READ_SECONDS = 10.0
-"""Seconds within which what the relay has written must be readable."""
+"""Maximum time in seconds until packets that the relay has written can be read."""
 POLL_SECONDS = 0.01
 
 
@@ -90,7 +90,7 @@ def _began(exchange: Exchange) -> int | None:
 
 
 def findings(capture: Path) -> list[dict[str, Any]]:
-    """What is wrong in a capture: objects "kproxy.finding/1", the most costly first."""
+    """The findings in a capture: objects "kproxy.finding/1", the most costly first."""
     reader = read(capture)
     try:
         found = Findings(reader.source, reader.definitions, reader.health)

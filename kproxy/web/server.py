@@ -106,7 +106,7 @@ async def _confine(_request: web.Request, response: web.StreamResponse) -> None:
 def serve(command: Sequence[str], title: str, token: str, sockets: Sequence[socket.socket]) -> None:
     """Serves until SIGINT or SIGTERM, then ends the commands that were started for browsers."""
     os.environ.pop("TMUX", None)  # copied text goes to the browser's clipboard, not to tmux
-    os.environ["PYTHONUTF8"] = "1"  # browsers show all of Unicode, whatever this terminal can
+    os.environ["PYTHONUTF8"] = "1"  # browsers show all of Unicode, even if this terminal cannot
     server = GuardedServer(command, title, token, sockets[0].getsockname()[1])
     with contextlib.redirect_stdout(sys.stderr):  # textual-serve prints output of ended commands
         web.run_app(

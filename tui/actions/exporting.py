@@ -16,7 +16,7 @@ EXPORTING: tuple[Action, ...] = (
     Action("export.next", "Next choice", "The next choice of the line.", ("right", "l", "space"), "export",
            "choose(1)", bar=True),
     Action("export.previous", "Choice before", "The previous choice.", ("left", "h"), "export", "choose(-1)"),
-    Action("export.down", "Down", "The next line; the name of the file comes last.", ("j", "down", "tab"),
+    Action("export.down", "Down", "Go to the next line; the file name is the last line.", ("j", "down", "tab"),
            "export", "down", bar=True),
     Action("export.up", "Up", "The previous line.", ("k", "up"), "export", "move(-1)"),
     Action("export.begin", "Export", "Export; if the file exists, asks first.", ("enter",), "export",

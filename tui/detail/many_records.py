@@ -90,7 +90,7 @@ class ManyRecords(LinesRead):
         self.lines = self.lines + found
 
     def go_on(self) -> None:
-        """Let the next `take` read exchanges that the list has got since it was complete."""
+        """Let the next `take` read exchanges that were added to the list since all of it was read."""
         if self.complete and self.behind:
             self.complete = False
             self._rest = self._records()

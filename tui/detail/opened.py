@@ -125,7 +125,7 @@ class Opener:
             wanted = sum(length for _, length in frame.spans)
             data = bytes(frame.data(self._source))
             if len(data) < wanted:
-                # finds a ring segment that was begun since; a deleted one stays absent
+                # finds ring segments that were begun since then; deleted segments stay absent
                 self._source.grow()
                 data = bytes(frame.data(self._source))
         except CaptureError as error:

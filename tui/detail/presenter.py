@@ -122,7 +122,7 @@ class Presenter:
         return row.state not in UNSETTLED
 
     def _aside(self, work: Callable[[], None]) -> None:
-        """Run `work` in a thread, in place of earlier work that is not done."""
+        """Run `work` in a thread; it replaces earlier work that has not finished."""
         self._detail.run_worker(work, thread=True, exclusive=True, group="decode")
 
     def _decode_aside(self, row: Row, detail: RowDetail, side: Side, ticket: int) -> None:

@@ -1,4 +1,4 @@
-"""The times of one exchange: its bytes, its neighbours on the connection, and others of its API and version."""
+"""The times of one exchange, compared with its neighbours on the connection and with others of its API and version."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Without:
         self._counted = -1
 
     def _look(self) -> list[int]:
-        """The number of lines before each hidden row that the view holds, in order."""
+        """For each hidden row of the view, in order, the number of lines before it."""
         view = self._view
         if self._counted != view.count:
             self._counted = view.count

@@ -1,4 +1,4 @@
-"""What can be copied from the screen, and in which forms. No copy holds secrets that the screen withholds."""
+"""Makes copies of screen content in several forms. No copy holds secrets that the screen withholds."""
 
 from __future__ import annotations
 

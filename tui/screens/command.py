@@ -51,14 +51,14 @@ class CommandInput(Input):
     BINDINGS = actions.bindings("command")
 
     class Moved(Message):
-        """The mark moves by some lines."""
+        """Asks to move the mark by some lines."""
 
         def __init__(self, by: int) -> None:
             super().__init__()
             self.by = by
 
     class TakeWanted(Message):
-        """The marked line is copied into the input."""
+        """Asks to copy the marked line into the input."""
 
     def __init__(self, text: str, **options: Any) -> None:
         super().__init__(text, compact=True, select_on_focus=False, **options)
@@ -71,7 +71,7 @@ class CommandInput(Input):
 
 
 class OfferLines(Lines, can_focus=False):
-    """The palette: lines that can be run, of which the cursor marks the one that enter runs."""
+    """The palette: lines that can be run; enter runs the one under the cursor."""
 
     CONTEXT = "command"
 

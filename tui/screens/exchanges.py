@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from kproxy.tui.views.findings import Found
 
 TICK = 0.1
-"""Seconds between looks at the index."""
+"""Seconds between checks for changes of the index."""
 WAITING_TICKS = 5
 """Ticks between updates of the latency shown for requests in flight."""
 

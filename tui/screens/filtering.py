@@ -69,7 +69,7 @@ class Filtering:
         return View(index, self._shared.definitions, expression, self._first if expression else "")
 
     def apply(self, event: FilterBar.Applied) -> None:
-        """Show what the bar's filter selects."""
+        """Show the exchanges that the bar's filter selects."""
         index = self._shared.index
         if index is None:
             self._first = event.text
@@ -87,7 +87,7 @@ class Filtering:
         self._screen.show_chrome()
 
     def leave(self) -> None:
-        """Leave the bar; what was applied stays."""
+        """Leave the bar; the applied filter stays."""
         self._bar.restore()
         self._leave_filter()
 

@@ -27,7 +27,9 @@ class Jumping:
         pane.set_tail(on=False)
         pane.go_to(row)
         if pane.selected != row:
-            self._shared.screen.notify(f"exchange {row + 1} is not shown; this is the next that is", timeout=3)
+            self._shared.screen.notify(
+                f"exchange {row + 1} is not shown; the cursor is on the next one shown", timeout=3
+            )
 
     def action_jump_back(self) -> None:
         if self._jumped_from:

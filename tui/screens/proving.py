@@ -55,7 +55,7 @@ class Proving:
                 self.action_next_finding()
 
     def show_field(self, row: int) -> None:
-        """Show the field that makes the exchange of an index row evidence."""
+        """Show the field of an index row's exchange that proves a finding."""
         path = next((proof.path for proof in self._found.of(row) if proof.path), None)
         if path is not None:
             self._shared.detail.seek(path)

@@ -1,4 +1,4 @@
-"""What to find: a text, a regular expression between slashes, or bytes in hex after 0x.
+"""Parses the search input: a text, a regular expression between slashes, or bytes in hex after 0x.
 
 Regular expressions are RE2's, as in filters: the time of a search is linear in the length of the text.
 """

@@ -1,4 +1,4 @@
-"""What the interface knows about a running proxy."""
+"""The interface's information about a running proxy."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ STUCK_SECONDS = 0.5
 
 
 class Interface(Protocol):
-    """An application that another side may end."""
+    """An application that its terminal or browser may end."""
 
     def hang_up(self) -> None:
         """End because the terminal has hung up."""
@@ -115,7 +115,7 @@ class TerminalDriver(LinuxDriver):
 
     @property
     def _waiting(self) -> Queue[str | None]:
-        """Output that the terminal has not taken yet; a put may block for ever."""
+        """The queue of output that the terminal has not accepted yet; `put` may block for ever."""
         assert self._writer_thread is not None  # noqa: S101 (it lives while there is output)
         return self._writer_thread._queue  # noqa: SLF001 (Textual offers no other access)
 

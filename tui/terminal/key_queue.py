@@ -42,7 +42,7 @@ class KeysInTurn(App[bool]):
         return self._settling is not None
 
     def after_keys(self, call: Callable[[], object]) -> None:
-        """Run `call` when no key is being handled; several requests for the same call before that run it once."""
+        """Run `call` once no key is being handled; until then, further requests for the same call are ignored."""
         self._after[call] = None
         self.call_later(self._calm)
 

@@ -61,7 +61,7 @@ class Found:
         return True
 
     def of(self, row: int) -> list[Proof]:
-        """What index row `row` is evidence of: one Proof for each finding that is not dismissed."""
+        """The findings that index row `row` proves: one Proof for each finding that is not dismissed."""
         return [proof for proof in self._proofs.get(row, ()) if not self.is_dismissed(proof.finding)]
 
     def is_evidence(self, row: int) -> bool:
@@ -90,7 +90,7 @@ class Found:
 
 
 def _by_row(findings: list[dict[str, Any]]) -> dict[int, list[Proof]]:
-    """The evidence of warnings and errors by index row; that of other findings would mark half of the list."""
+    """The evidence of warnings and errors by index row. The evidence of notes would mark half of the list."""
     found: dict[int, list[Proof]] = {}
     for one in findings:
         letter = LETTERS[one["severity"]]

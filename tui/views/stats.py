@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 GROUPINGS: Final = ("api", "client", "broker", "topic")
-"""What exchanges can be grouped by, as in captures.analysis.stats."""
+"""The attributes by which exchanges can be grouped, as in captures.analysis.stats."""
 ALL: Final = "all"
 WINDOWS: Final[dict[str, str]] = {"10": "10 s", "60": "1 min", "600": "10 min", ALL: "all"}
 """Windows of time: name in the figures, and text."""

@@ -145,7 +145,7 @@ class Detail(Ground):
     def seek(self, path: str) -> None:
         """Choose the tab of a field, and show the field in the next frame.
 
-        `path` is that of a captures.findings.model.Evidence.
+        `path` has the form of captures.findings.model.Evidence.path.
         """
         side, _, field = path.partition(".")
         name, _, value = field.partition("=")

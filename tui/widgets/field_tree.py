@@ -31,7 +31,7 @@ ERROR_CODE: Final = "errorCode"
 FIRST_SHOWN = 50
 """How many elements of an array are shown before "… n more"."""
 OPENED_AT_FIRST = 120
-"""Structs are unfolded when a frame is opened, as long as there are at most so many lines."""
+"""Maximum number of lines up to which structs are unfolded when a frame is opened."""
 MOST_INDENTED = 20
 LEAST_ROOM = 20
 """Minimum number of cells for a problem's text, however narrow the pane."""
@@ -434,7 +434,7 @@ def _plain_array(node: Node) -> bool:
 
 
 def _summary(node: Node) -> str:
-    """What distinguishes a folded struct from its siblings: its first name or number."""
+    """The value that distinguishes a folded struct from its siblings: its first name or number."""
     if node.closed:
         return ""
     for child in node.children:

@@ -1,4 +1,4 @@
-"""The filter bar: input line, state of the text in a word, error with its place marked, suggestions."""
+"""The filter bar: the input line, a word for the text's state, an error with its position marked, suggestions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STATES = {
     "error": ("error", Style(color="red", bold=True)),
     "empty": ("", look.PLAIN),
 }
-"""Word and style by decoders.filters.parser.Status."""
+"""By status of the text (decoders.filters.parser.Status), the word that is shown, and its style."""
 APPLICABLE = {"ok", "empty"}
 
 

@@ -42,7 +42,7 @@ class Painted(Widget):
         strip = self._made.get(y)
         if strip is None:
             strip = self._made[y] = self.render_line(y).adjust_cell_length(self.size.width)
-            # it is unknown whether the caller sends the strip
+            # the caller may or may not send the strip to the terminal
             self._sent.pop(y, None)
         return strip
 

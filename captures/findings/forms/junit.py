@@ -40,7 +40,7 @@ def _fails(findings: list[Json]) -> bool:
 
 def _case(name: str, findings: list[Json]) -> Iterator[str]:
     yield f"<testcase classname={quoteattr(name.partition('.')[0])} name={quoteattr(name)}>"
-    # a parent is of another rule, so every finding stands at the margin here
+    # a finding's cause is in another rule's test case, so no finding is indented here
     text = _xml("\n".join(findings_text({**one, "parent": None} for one in findings)))
     if _fails(findings):
         worst = max(findings, key=lambda one: FAILURES.index(one["severity"]) if one["severity"] in FAILURES else -1)

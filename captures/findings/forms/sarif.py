@@ -44,7 +44,7 @@ def _result(one: Json, report: Report) -> dict[str, Any]:
     scope = one["scope"]
     where: dict[str, Any] = {"logicalLocations": [{"name": escape(scope["name"]), "kind": scope["kind"]}]}
     if report.captures:
-        # a finding may rest on all captures; SARIF wants one file, and viewers show the first
+        # a finding may be based on all captures; SARIF allows one file, so this names the first
         where["physicalLocation"] = {"artifactLocation": {"uri": _uri(report.captures[0]), "index": 0}}
     return {
         "ruleId": one["rule"],

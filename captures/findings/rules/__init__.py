@@ -1,6 +1,6 @@
-"""The code of all rules, in a module for each family. Modules know nothing of each other.
+"""The code of all rules, in a module for each family. Modules do not import each other.
 
-A module has `ANALYSES`: for each analyzer the rules that it reports, by what it is keyed, the facts that it takes.
+A module has `ANALYSES`: for each analyzer the rules that it reports, the kind of its key, and the facts that it takes.
 
 A new rule is a row in a module of captures.findings.table, and an analyzer here:
 

@@ -39,7 +39,7 @@ LATELY: Final = 16
 CONNECTIONS: Final = 5_000
 """Maximum number of connections of a broker whose last activity is remembered."""
 APART: Final = 5 * SECOND
-"""Connections that end within this time of each other count as ended for one reason, such as a restart."""
+"""Connections that end within this time of each other are assumed to have one cause, such as a restart."""
 TIMERS: Final = {240: "an Azure load balancer", 350: "an AWS network load balancer", 600: "connections.max.idle.ms"}
 """Common idle timeouts in seconds, with the device or service that has it as default."""
 
@@ -146,7 +146,7 @@ class Leak(Analyzer):
 
 
 class Passed(Analyzer):
-    """For one client, finds brokers' own addresses that kproxy let pass, so that the client bypasses kproxy."""
+    """For one client, finds brokers' own addresses that kproxy let pass, with which the client bypasses kproxy."""
 
     __slots__ = ("_context", "_count")
 

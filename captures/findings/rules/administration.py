@@ -23,7 +23,7 @@ class Changes(Analyzer):
         self._context = context
         self._counts: dict[str, int] = {}
         self._names: dict[str, list[str]] = {}
-        """For each kind of change, the first things that were changed."""
+        """For each kind of change, the names of the first things that were changed."""
 
     def feed(self, fact: facts.Administration) -> None:
         names = self._names.setdefault(fact.what, [])

@@ -91,7 +91,7 @@ class Instances(Analyzer):
         self._working: dict[int, tuple[str, str, str]] = {}
         """(client id, host, broker) of each open connection over which a client works."""
         self._busy: dict[tuple[str, str, str], int] = {}
-        """Number of these connections, by (client id, host, broker)."""
+        """Number of the connections in `_working`, by (client id, host, broker)."""
 
     def feed(self, fact: Any) -> None:
         at = fact.at
@@ -262,7 +262,7 @@ class WeakAcks(Analyzer):
         self._context = context
         self._first, self._many = context.limit(WEAK, "requests"), context.limit(WEAK, "many")
         self._told = frozenset({self._first, self._many})
-        """Numbers of requests that are reported at once."""
+        """Numbers of requests at which the finding is reported without delay."""
         self._weak: dict[int, Weak] = {}
         """By the value of acks, the requests with it."""
 
@@ -380,7 +380,7 @@ class MemberIds(Analyzer):
                 continue
             del self._issued[member]
             if self._context.closed(at.connection) is not None or not self._context.whole(at.connection):
-                continue  # a client that went away, or whose use of the id the capture may lack
+                continue  # a client that disconnected, or whose use of the id may be missing in the capture
             self._context.report(
                 LOST_ID,
                 at_evidence(at, "trigger", f"MEMBER_ID_REQUIRED with the id {member}"),

@@ -21,7 +21,7 @@ from kproxy.decoders.schema import api_keys
 
 CHURN, FAILOVER = "controller.churn", "controller.failover"
 STALE: Final = 11
-"""STALE_CONTROLLER_EPOCH."""
+"""Error code STALE_CONTROLLER_EPOCH."""
 BROKERS: Final = 5_000
 CHANGES: Final = 100
 """Maximum number of changes that are remembered."""
@@ -30,7 +30,7 @@ SCOPE: Final = Scope("cluster", "controller")
 
 
 class Seen:
-    """The controller that a broker names in Metadata: the present one, and a new one until it is confirmed."""
+    """The controller that a broker names in Metadata: the present one, and a new one that is not yet confirmed."""
 
     __slots__ = ("controller", "new")
 
@@ -49,18 +49,18 @@ class Controllers(Analyzer):
         self._latest: dict[str, facts.ControlRequest] = {}
         """For each broker, the first request of the controller with the newest epoch."""
         self._told: dict[int, None] = {}
-        """Epochs that were reported already, because each controller contacts all brokers."""
+        """Epochs that were already reported; a controller contacts all brokers, so each epoch is seen several times."""
         self._changes: list[facts.At] = []
         """Changes of the controller without a controlled shutdown."""
         self._leaving: dict[int, int] = {}
         """By broker, the time of its request for a controlled shutdown."""
         self._refused: dict[tuple[int, int], list[facts.At]] = {}
-        """The first and the latest refusal, by controller and epoch."""
+        """By controller and epoch, the first and the latest request that a broker refused."""
         self._zookeeper: dict[str, None] = {}
         """Brokers in ZooKeeper mode: their ApiVersions response offers LeaderAndIsr."""
         self._seen: dict[str, Seen] = {}
         self._views: list[facts.At] = []
-        """Changes in Metadata."""
+        """Changes of the controller that Metadata responses show."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.ControlRequest):

@@ -32,9 +32,9 @@ MOVES: Final = 64
 """Maximum number of moves of one coordinator that are remembered."""
 WINDOW: Final = 600 * SECOND
 BEFORE: Final = 30 * SECOND
-"""A broker moves its coordinators away at most so long before it closes its connections."""
+"""Maximum time from the move of a broker's coordinators to the end of the broker's connections."""
 AFTER: Final = 15 * SECOND
-"""Clients learn of a new coordinator at most so long after the old one closed its connections."""
+"""Maximum time from the end of the old coordinator's connections until clients learn of the new one."""
 NAMES: Final = 10_000
 """Maximum number of groups and transactional ids that are remembered."""
 Subject: TypeAlias = tuple[str, str]
@@ -42,7 +42,7 @@ Subject: TypeAlias = tuple[str, str]
 
 
 class Move(NamedTuple):
-    """A coordinator left a broker, which is known by these addresses; `planned` if the broker was stopped then."""
+    """A move of a coordinator from a broker with these addresses; `planned`: the broker was stopped then."""
 
     at: facts.At
     left: frozenset[str]
@@ -57,13 +57,13 @@ class Seat:
 
     def __init__(self) -> None:
         self.broker = ""
-        """The broker that last answered as the coordinator, and the time since when it has done so."""
+        """The broker that last answered as the coordinator, and the time of its first such answer."""
         self.since = 0
         self.node: int | None = None
         """The node id in the latest FindCoordinator response."""
         self.address = ""
         self.moved: int | None = None
-        """When NOT_COORDINATOR told of a move, until FindCoordinator answers another node."""
+        """Time of the NOT_COORDINATOR that showed a move; None once FindCoordinator returns another node."""
         self.moves: list[Move] = []
         self.loading: facts.At | None = None
         self.missing: facts.At | None = None
@@ -90,7 +90,7 @@ class Coordinators(Analyzer):
         self._context = context
         self._stops = Stops()
         self._due: dict[Subject, int] = {}
-        """Coordinators that moved often, and when it is known which of these brokers were stopped."""
+        """Coordinators that moved often, and the time from which on it is known whether their brokers were stopped."""
         self._seats: dict[Subject, Seat] = {}
         self._exoduses: dict[tuple[str, str], Exodus] = {}
         """The exoduses, by kind of event and the broker's address."""
@@ -180,7 +180,7 @@ class Coordinators(Analyzer):
                     seat.moves[place] = move._replace(planned=broker)
 
     def _judge(self, subject: Subject) -> None:
-        """Each broker may be restarted once, as in an upgrade; other moves of a coordinator have other causes."""
+        """Report a coordinator that moved often. One restart of each broker, as in an upgrade, does not count."""
         seat = self._seat(subject)
         self._settle(seat)
         if not seat.moves:

@@ -23,7 +23,7 @@ FIRST_RACK: Final = 11
 
 
 class Fetching:
-    """What a client fetched."""
+    """The bytes that a client fetched."""
 
     __slots__ = ("across", "at", "next", "preferred", "racks", "size")
 
@@ -34,7 +34,7 @@ class Fetching:
         self.racks: set[str] = set()
         self.preferred = False
         self.next = first
-        """Report at so many bytes."""
+        """Number of bytes at which the next report is due."""
 
 
 class CrossRack(Analyzer):
@@ -51,7 +51,7 @@ class CrossRack(Analyzer):
         self._replicas: dict[tuple[str, int], tuple[int, tuple[int, ...]]] = {}
         """The leader and the in-sync replicas of each partition."""
         self._clients: dict[tuple[str, str, str], Fetching] = {}
-        """What each client fetched, by client id, host and rack."""
+        """The bytes that each client fetched, by client id, host and rack."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.FetchedFrom):
@@ -88,7 +88,7 @@ class CrossRack(Analyzer):
             client.next *= 2
 
     def _report(self, client: Fetching, fact: facts.FetchedFrom) -> bool:
-        """Report a client that fetches across racks; returns False if it does not."""
+        """Report a client if it fetches across racks; returns whether it does."""
         at = fact.at
         if client.preferred or (fact.rack and client.across < self._context.limit(RACK, "share") * client.size):
             return False

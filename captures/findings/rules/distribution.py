@@ -120,10 +120,10 @@ class Skew(Analyzer):
         self._began = time
         self._read = 0
         self._total = 0.0
-        """Number of records that the samples stand for."""
+        """Number of records that the samples represent."""
         self._counts: dict[bytes, float] = {}
         self._errors: dict[bytes, float] = {}
-        """Upper bound of the error of each key's count, by which the count may be too high."""
+        """By key, the maximum amount by which its count may be too high."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.TopicView):
@@ -199,9 +199,9 @@ class Mix(Analyzer):
         self._context = context
         self._known = 0
         self._clients: dict[str, tuple[Keys, facts.At]] = {}
-        """For each producer its first keys, and the exchange of one of them."""
+        """For each producer its first keys, and an exchange with one of them."""
         self._told: dict[tuple[str, str], bool] = {}
-        """Pairs of producers that are reported: whether keys of both were in different partitions."""
+        """By pair of producers that was reported: whether keys of both were in different partitions."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.TopicView):

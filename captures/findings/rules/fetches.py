@@ -40,7 +40,7 @@ Place: TypeAlias = tuple[int, str, int]
 
 
 class Asking(NamedTuple):
-    """A client's failed requests to a broker for a fetch session: the first one, number, partitions in all."""
+    """A client's failed requests to a broker for a fetch session: the first one, their number, all their partitions."""
 
     first: facts.At
     number: int
@@ -221,7 +221,7 @@ class SizeBound(Analyzer):
         if run.count < self._context.limit(BOUND, "least") or run.full < share * run.count:
             return
         if max(run.paused, run.throttled) > self._context.limit(BOUND, "paused") * lasted:
-            return  # the consumer processes, or has used up its quota
+            return  # the consumer is processing records, or a quota throttles it
         begun, lag = max(run.lags.values(), key=lambda one: one[1], default=(0, 0))
         small = run.most < self._context.limit(BOUND, "small_bytes")
         if not lag or (lag < begun and not small):

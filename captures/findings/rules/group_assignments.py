@@ -173,7 +173,7 @@ class Joined(NamedTuple):
 
 
 class Upgrade(Analyzer):
-    """For all groups, finds those that use the classic protocol at a broker that offers the newer one."""
+    """Finds groups that use the classic protocol at a broker that offers the newer protocol."""
 
     __slots__ = ("_classic", "_context", "_joins", "_levels", "_longest", "_members", "_new", "_offered")
 

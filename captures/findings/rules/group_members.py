@@ -31,7 +31,7 @@ ILLEGAL: Final = frozenset({22, 25, 82, 110, 111, 113})
 
 
 class PollGap(Analyzer):
-    """For one group, finds members that left by themselves and joined again over the same connection."""
+    """For one group, finds members that left without being closed, and joined again over the same connection."""
 
     __slots__ = ("_committed", "_context", "_counts", "_interval", "_joined", "_left", "_polled")
 
@@ -45,9 +45,9 @@ class PollGap(Analyzer):
         """By member, time (ns) of its last commit, automatic commits included."""
         self._interval: dict[str, int] = {}
         self._left: dict[int, facts.Member] = {}
-        """By connection, the member that left without a reason."""
+        """By connection, the LeaveGroup of a member that left without a reason."""
         self._counts: dict[str, tuple[int, int]] = {}
-        """By client, the number of times it left, and the nanoseconds in all that it was outside its group."""
+        """By client, how often it left, and its total time outside its group in nanoseconds."""
 
     def feed(self, fact: facts.Member) -> None:
         member, at = fact.member, fact.at

@@ -98,7 +98,7 @@ class Rebalances(Analyzer):
         remember(self._known, fact.member, fact.subscription or before)
 
     def _news(self, fact: facts.Member, before: str | None) -> str | None:
-        """The change by which a join makes a group rebalance; None if it has none, or others began the rebalance."""
+        """The change in a JoinGroup that makes a group rebalance; None without one, or if others began it."""
         if fact.generation == self._generation and self._settling is None:
             return None
         if fact.member not in self._known:

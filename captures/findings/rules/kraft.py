@@ -28,11 +28,11 @@ NODES: Final = 5_000
 MOVES: Final = 100
 """Maximum number of elections of a cluster that are remembered."""
 NAMED: Final = 10
-"""Most nodes in a text."""
+"""Maximum number of nodes that a finding's text names."""
 BEATS: Final = 64
 """Maximum number of latest seconds with heartbeats that are remembered."""
 TWINS: Final = frozenset({77, 101, 102})
-"""STALE_BROKER_EPOCH, DUPLICATE_BROKER_REGISTRATION and BROKER_ID_NOT_REGISTERED: two processes use one id."""
+"""Error codes STALE_BROKER_EPOCH, DUPLICATE_BROKER_REGISTRATION, BROKER_ID_NOT_REGISTERED: two processes use one id."""
 
 
 class Quorum:
@@ -50,7 +50,7 @@ class Quorum:
         self.before: int | None = None
         """The leader of the previous epoch."""
         self.moved = self.planned = False
-        """Whether there was a leader before this one, and whether that leader stepped down by itself."""
+        """Whether there was an earlier leader, and whether the earlier leader stepped down by itself."""
         self.ended = -1
         """The epoch whose leader stepped down by itself (EndQuorumEpoch)."""
         self.moves: list[facts.At] = []
@@ -58,11 +58,11 @@ class Quorum:
         self.since: facts.At | None = None
         """The first request for a vote since there last was a leader."""
         self.candidates: dict[int, None] = {}
-        """Who asked for votes since then."""
+        """The nodes that have asked for votes since then."""
         self.served = 0
-        """When the leader was last asked for something that it answered."""
+        """Time (ns) of the latest request that the leader answered."""
         self.heard = False
-        """A follower's Fetch was answered: the capture has both directions."""
+        """Whether a follower's Fetch was answered, so that the capture has both directions."""
         self.warned = False
 
 
@@ -94,9 +94,9 @@ class Elections(Analyzer):
             self._asks(fact, quorum)
 
     def _asks(self, fact: facts.QuorumStep, quorum: Quorum) -> None:
-        """A node wants to lead, as it hears of no leader."""
+        """Take a node's request for votes, which it sends because it knows no leader."""
         if fact.at.time < quorum.served:
-            return  # the reader tells of exchanges on connections that it is not sure of only when the capture ends
+            return  # a late fact: the reader holds back the exchanges of doubtful connections until the capture ends
         if quorum.since is None:
             quorum.since = fact.at
             quorum.candidates.clear()
@@ -211,7 +211,7 @@ class Node:
         self.leaving = False
         """Whether the broker has asked for a controlled shutdown."""
         self.behind: facts.At | None = None
-        """Since when the broker lacks records of the metadata log, and how many it lacked then."""
+        """The heartbeat since which the broker lacks records of the metadata log."""
         self.lag = 0
         self.dirs = 0
         """Number of consecutive heartbeats with offline log directories."""

@@ -73,7 +73,7 @@ class Behind(Analyzer):
         self._alive: dict[str, int] = {}
         """By group, time (ns) of the last request of a member that does not leave."""
         self._due: list[tuple[int, Place]] = []
-        """A heap of (time, place): when to check whether commits have stopped."""
+        """A heap of (time, place): the times at which to check whether commits to a place have stopped."""
         self._worst: dict[tuple[str, State], dict[Place, int]] = {}
         """For each finding, the largest lag of each partition."""
 
@@ -139,7 +139,7 @@ class Behind(Analyzer):
                 if state is not None and state.state is State.STOPPED:
                     self._report(place, state)
                     self._causes.stopped(place, last, state)
-            # looked at less and less often, so that the effort does not grow with the length of the capture
+            # the interval between checks grows, so that the cost does not grow with the length of the capture
             self._look_at(now + max(self._stop, idle), place)
         if self._due:
             self._context.wake(self._due[0][0])
@@ -215,7 +215,7 @@ class Causes:
         client = fact.at.client_id, fact.at.peer
         groups = self._groups.get(client, ())
         if fact.group in groups or self._readers.active(client) is None:
-            return  # the next heartbeat repeats it, if the client reads by then
+            return  # the next heartbeat gives this fact again, and the client may read by then
         remember(self._groups, client, (*groups[1 - GROUPS_OF_CLIENT :], fact.group), CLIENTS)
         clients = self._clients.get(fact.group) or {}
         remember(clients, client, None, MEMBERS)
@@ -283,7 +283,7 @@ class Causes:
         return self._much(trend.lag, trend.lag / max(0.001, trend.inflow()))
 
     def _much(self, records: int, seconds: float) -> bool:
-        """Whether a lag of `records`, which took `seconds` to come in, is worth a finding."""
+        """Whether a lag of `records`, which were written within `seconds`, is worth a finding."""
         if records >= self._limit("records"):
             return True
         return records >= self._limit("least") and seconds >= self._limit("inflow_s")

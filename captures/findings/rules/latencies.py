@@ -34,13 +34,13 @@ CONNECTIONS: Final = 20_000
 WINDOWS: Final = 10_000
 """Maximum number of pairs of broker and API that are counted in one window."""
 FAST: Final = 10 * MILLISECOND
-"""A request with less latency than this, in nanoseconds, is only counted, because most traffic is that fast."""
+"""Requests with less latency than this, in nanoseconds, are only counted, because most requests are that fast."""
 WORST: Final = 6
 """Maximum number of slow exchanges of a window that become evidence."""
 LARGE: Final = 65_536
 """Size of a response in bytes from which on a late last byte may be due to a client that does not read."""
 WAITING: Final = frozenset({api_keys.JOIN_GROUP, api_keys.SYNC_GROUP, 36, 58, 78})
-"""APIs that wait for others: group members, a login service, a controller, new records."""
+"""APIs whose responses wait for others: group members, a login service, a controller, producers of new records."""
 LENGTHY: Final = frozenset({4, 5, 6, 7, 19, 20, 21, 22, 26, 34, 35, 37, 43, 45})
 """APIs that do long work: topics, leaders, replicas and the end of transactions."""
 FETCH: Final = api_keys.FETCH
@@ -50,9 +50,9 @@ HASTY: Final = frozenset({api_keys.PRODUCE, api_keys.OFFSET_COMMIT, api_keys.HEA
 HOLDING: Final = frozenset({api_keys.FETCH, api_keys.JOIN_GROUP, api_keys.SYNC_GROUP, 78})
 """APIs that hold their connection on purpose."""
 REPLICATED: Final = frozenset({api_keys.PRODUCE, api_keys.OFFSET_COMMIT, 22, 24, 25, 26, 28})
-"""APIs that wait until followers have what the leader writes; of Produce those with acks=all."""
+"""APIs whose responses wait until followers have the written records; Produce waits only with acks=all."""
 RESTART: Final = 60 * SECOND
-"""After so long a broker that stopped has been restarted, or is out of the ISR (replica.lag.time.max.ms)."""
+"""Time after which a stopped broker is either running again or out of the ISR (replica.lag.time.max.ms)."""
 THROTTLED_FIRST: Final = {api_keys.PRODUCE: 6, api_keys.FETCH: 8}
 """By API, first version whose throttled response comes at once, before the delay (KIP-219)."""
 
@@ -151,10 +151,10 @@ class Latencies(Analyzer):
         self._blocked: dict[tuple[str, str, str, int], tuple[int, int, int]] = {}
         """By (client id, host, broker, API): requests that waited behind others, number, sum and maximum wait in ns."""
         self._early_ones: dict[int, tuple[int, int]] = {}
-        """For each connection, how many requests came while it was throttled, and nanoseconds in all."""
+        """For each connection, the number of requests that came while it was throttled, and their total wait in ns."""
         self._stops = Stops()
         self._late: dict[int, list[facts.At]] = {}
-        """For each connection, requests that were answered so late that the client may have closed it before."""
+        """For each connection, requests whose late responses the client may no longer have read."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.Exchange):
@@ -182,7 +182,7 @@ class Latencies(Analyzer):
             self._held = split._replace(wait=wait, broker=rest - wait), size
 
     def _waits_for_a_restart(self, at: facts.At) -> bool:
-        """Whether a request waited for followers of which one may be restarted."""
+        """Whether a request waited for followers, one of which may be restarting."""
         return at.key in REPLICATED and any(
             broker != at.broker and time <= at.time and at.asked <= time + RESTART
             for broker, time in self._stops.latest.items()
@@ -198,14 +198,14 @@ class Latencies(Analyzer):
         self._judge()
 
     def _exchange(self, at: facts.At, size: int) -> None:
-        """An exchange, and the bytes of its response."""
+        """Take an exchange and the size of its response."""
         time, asked, number, key = at.time, at.asked, at.connection, at.key
         last = self._last.get(number)
         self._last[number] = at
         if last is None:
             if len(self._last) > CONNECTIONS:
                 del self._last[next(iter(self._last))]
-            return  # what the first request of a connection waits for, such as a login, is not in sight
+            return  # the first request of a connection may wait for something unseen, such as a login
         start, queue = last.time, 0
         if start > asked:
             queue = start - asked

@@ -57,7 +57,7 @@ class Pressure(Analyzer):
     def _pressed(self, fact: facts.Pressure) -> None:
         at = fact.at
         if not self._context.whole(at.connection) or not self._brokers.get(at.broker):
-            return  # of a capture of one direction, in which nobody is answered, the reader tells only when it ends
+            return  # a capture of one direction lacks responses; the reader reports its connections only at its end
         for side, window in (("client", fact.client), ("broker", fact.broker)):
             self._shut(at, side, window)
         pair = at.peer, at.broker
@@ -90,7 +90,7 @@ class Pressure(Analyzer):
         first, latest, count = self._knocks.get(pair, (at, at.time, 0))
         if at.time - latest >= WINDOW or first.time < self._brokers[at.broker]:
             first, latest, count = at, at.time, 0
-        # facts are told at the ends of connections, so older ones may come later
+        # facts come when connections end, so older ones may follow newer ones
         first, latest, count = min(first, at), max(latest, at.time), count + 1
         remember(self._knocks, pair, (first, latest, count), PAIRS)
         how, lasted = "refused" if fact.refused else "left unanswered", latest - first.time

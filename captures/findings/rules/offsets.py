@@ -24,7 +24,7 @@ SKIP = "consumer.offset_skip"
 POISON = "consumer.poison"
 SPLIT = "offsets.storage_split"
 OUT_OF_RANGE: Final = 1
-"""OFFSET_OUT_OF_RANGE."""
+"""Error code OFFSET_OUT_OF_RANGE."""
 EARLIEST: Final = -2
 RESETS: Final = {LATEST: "the latest offset", EARLIEST: "the earliest offset"}
 PLACES: Final = 10_000
@@ -82,7 +82,7 @@ class Start:
 
 
 class Partition:
-    """What is known of a partition that a client reads."""
+    """The known state of a partition that a client reads."""
 
     __slots__ = ("committed", "lookup", "lost", "place", "position", "start", "uncommitted")
 
@@ -139,7 +139,7 @@ class Positions(Analyzer):
                 partition.start = None
 
     def _partition(self, fact: Any) -> Partition:
-        """What is known of the partition of a fact."""
+        """The known state of a fact's partition."""
         place = fact.topic, fact.partition
         partition = self._partitions.get(place)
         if partition is None:
@@ -194,7 +194,7 @@ class Positions(Analyzer):
         self._stuck(place, position.offset, what, position.times, lasted, Severity.NOTE, evidence)
 
     def _start(self, partition: Partition, fact: facts.Committed, offset: int) -> None:
-        """Take the offset from which a client begins to read, and compare it with the previous one."""
+        """Take the offset from which a client begins to read, and compare it with the offset of its previous start."""
         place, start = partition.place, partition.start
         if start is None or start.offset != offset or start.group != fact.group:
             partition.start = Start(fact, offset)
@@ -237,7 +237,7 @@ class Positions(Analyzer):
         place = partition.place
         old = fact.at.time - lost.at.time > self._context.limit(SKIP, "within_ms") * MILLISECOND
         if old or offset == lost.offset:
-            partition.lost = None  # only a follower lacked the offset, or the application went elsewhere later
+            partition.lost = None  # only a follower lacked the offset, or the application sought another offset later
             return
         if fact.at.connection != lost.at.connection:
             return  # another consumer may have the same client id

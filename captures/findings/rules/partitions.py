@@ -22,7 +22,7 @@ SHRUNK = "isr.shrunk"
 REFUSED: Final = frozenset({19, 20})
 """Error codes NOT_ENOUGH_REPLICAS and NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
 ALL: Final = -1
-"""The value of acks for "all in-sync replicas"; brokers refuse no other producers."""
+"""The value of acks for "all in-sync replicas"; brokers refuse only producers with this value."""
 LEADERLESS: Final = frozenset({0, 5, 9})
 """Errors in Metadata of a partition without leader; with other errors (LISTENER_NOT_FOUND) there is a leader."""
 PLACES: Final = 20_000
@@ -47,7 +47,7 @@ class Outage:
 
 
 class Outages:
-    """The outages that are going on, and their reports."""
+    """Collects and reports the present outages."""
 
     __slots__ = ("_context", "_outages")
 
@@ -101,8 +101,8 @@ class Outages:
 class Replicas(Analyzer):
     """For the whole cluster, finds partitions that lack in-sync replicas or a leader.
 
-    Metadata repeats the state of a partition. The controller says only once that a partition has lost its leader, and
-    once that it has a new one.
+    Metadata repeats the state of a partition. The controller announces each loss of a leader, and each new leader, only
+    once.
     """
 
     __slots__ = ("_context", "_in_sync", "_leaderless", "_outages", "_short", "_told")
@@ -110,7 +110,7 @@ class Replicas(Analyzer):
     def __init__(self, context: Context) -> None:
         self._context = context
         self._short: dict[Place, dict[int, facts.At]] = {}
-        """By partition, the nodes that are missing in its ISR, with the exchange that showed it first."""
+        """By partition: for each node missing in the ISR, the exchange that first showed this."""
         self._in_sync: dict[Place, tuple[int, ...]] = {}
         """By partition, the latest ISR with all replicas."""
         self._leaderless: dict[Place, facts.At] = {}
@@ -170,7 +170,7 @@ class Replicas(Analyzer):
             self._outages.recover("leaderless", place[0], place)
 
     def _hear(self, place: Place, fact: facts.PartitionState) -> None:
-        """The controller's word."""
+        """Take the state of a partition that the controller announces."""
         if fact.leaderless and not fact.past:
             if place not in self._told:
                 remember(self._told, place, fact, PLACES)
@@ -181,7 +181,7 @@ class Replicas(Analyzer):
             self._lead(place)
 
     def tick(self) -> None:
-        """Report the partitions that the controller left without leader and of which no later message speaks."""
+        """Report partitions that the controller left without leader, unless a later message names a leader."""
         now = self._context.now
         for place, state in list(self._told.items()):
             since = self._leaderless.get(place)

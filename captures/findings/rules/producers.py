@@ -1,4 +1,4 @@
-"""Finds producers that retry batches, and what brokers make of the retries."""
+"""Finds producers that retry batches, and whether brokers wrote the retried batches twice."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Retries(Analyzer):
         self._often = 0
         """Number of minutes with many retries."""
         self._late: deque[tuple[facts.Append, facts.Append]] = deque(maxlen=BATCHES)
-        """Equal batches on two connections, the second of which was sent before the first was answered."""
+        """Pairs of equal batches on two connections; the second batch was sent before the first was answered."""
         self._last: tuple[tuple[Evidence, ...], str] | None = None
         """The latest retry of the present minute."""
 
@@ -116,7 +116,7 @@ class Retries(Analyzer):
         if not idempotent and first.answered:
             early = second.at.asked < first.at.time
             if early and same:
-                return  # equal batches in flight: nobody retries before the answer
+                return  # both batches are in flight: a producer retries only after a response or a timeout
             if not first.error:
                 # Without a response in time, the producer closes the connection; if not, it sent the batch on purpose.
                 if early:
@@ -171,7 +171,7 @@ class Retries(Analyzer):
             self._report(TWICE, second, *_both(first, second), Severity.ERROR, Confidence.PROVEN)
 
     def _judge_minute(self, fact: facts.Append) -> None:
-        """Whether retries took a share of what was sent in the last minute; `fact` begins the next one."""
+        """Determine whether retries were a large share of the last minute's batches; `fact` begins the next minute."""
         least, share = self._context.limit(RETRY, "sends"), self._context.limit(RETRY, "share")
         if self._last is not None and self._sends >= least and self._retries >= share * self._sends:
             evidence, example = self._last

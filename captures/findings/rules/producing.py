@@ -25,7 +25,7 @@ WINDOW: Final = 10 * SECOND
 PRODUCERS: Final = 1_000
 CONNECTIONS: Final = 5_000
 CLOSES: Final = 256
-"""Maximum number of remembered closes by a broker, and of closes that are still to be judged."""
+"""Maximum number of connections closed by a broker that are remembered, and of those that wait to be judged."""
 
 
 class TinyTransactions(Analyzer):

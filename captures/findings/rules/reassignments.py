@@ -61,7 +61,7 @@ class Topic:
         self.begun = 0
         self.done = 0
         self.who: facts.At | None = None
-        """Who asked for them."""
+        """The exchange whose client asked for the moves."""
 
 
 class Reassignments(Analyzer):
@@ -73,13 +73,13 @@ class Reassignments(Analyzer):
         self._context = context
         self._replicas: dict[Place, frozenset[int]] = {}
         self._versions: dict[Place, int] = {}
-        """The version of each partition, by which late messages are recognised."""
+        """The version of each partition's state; a message with an older version is late."""
         self._moves: dict[Place, Move] = {}
         self._topics: dict[str, Topic] = {}
         self._fetchers: dict[int, int] = {}
         """By follower, time (ns) of its last fetch."""
         self._who: dict[Place, facts.At] = {}
-        """The requests for reassignments that have not begun."""
+        """By partition, the request for a reassignment that has not begun."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.ReplicaFetch):

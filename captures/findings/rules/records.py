@@ -23,7 +23,7 @@ class Damage(Analyzer):
     def __init__(self, context: Context) -> None:
         self._context = context
         self._counts: dict[tuple[str, str], int] = {}
-        """Number of batches, by what was done with them and by whom."""
+        """Number of batches by what was done with them ("sent", "served") and by which client or broker."""
 
     def feed(self, fact: facts.Corrupt) -> None:
         at = fact.at

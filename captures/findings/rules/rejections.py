@@ -187,7 +187,7 @@ class JoinRefused(Analyzer):
         self._counts: dict[str, int] = {}
         """Number of refused joins of each client since its last one that succeeded."""
         self._first: dict[str, tuple[str, facts.Member]] = {}
-        """The rule and the refused join of clients that were refused once, until it is known whether they get in."""
+        """The rule and the refused join of clients that were refused once, until it is known whether they join."""
 
     def feed(self, fact: facts.Member) -> None:
         if fact.what != "join" or (fact.error and fact.generation):
@@ -280,7 +280,7 @@ class SaslFailed(Analyzer):
 
 
 def _is_foreign(error: str | None) -> bool:
-    """Whether an error is one of Kafka's that no authentication gives; other texts are the mechanism's own."""
+    """Whether an error text is a Kafka error unrelated to authentication; other texts come from the SASL mechanism."""
     known = {one.name for one in errors.all_errors().values()} - SASL_ERRORS
     return error is not None and (error in known or error.startswith("UNKNOWN("))
 
@@ -328,7 +328,7 @@ RESOURCES: Final[dict[type, tuple[str, frozenset[int], Callable[[Any], str]]]] =
     facts.Coordinator: ("coordinator of", _GROUP | _TXN, lambda fact: fact.name),
     facts.Txn: ("transactional id", _TXN, lambda fact: fact.transactional_id),
 }
-"""By type of fact: kind of resource, errors that deny access to it, function that gives its name."""
+"""By type of fact: kind of resource, error codes that deny access, function that returns the resource's name."""
 
 ANALYSES = (
     Analysis(frozenset({TOPIC_MISSING}), Key.CLIENT, (facts.TopicView,), TopicMissing),

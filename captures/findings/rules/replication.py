@@ -36,7 +36,7 @@ class Follower:
         self.last = at
         """The follower's latest Fetch that was answered."""
         self.told = False
-        """Whether the silence after it was reported."""
+        """Whether the follower's silence since then was reported."""
 
 
 class Behind:
@@ -103,7 +103,7 @@ class Followers(Analyzer):
             self._context.wake(now + self._silent)
 
     def _is_elsewhere(self, follower: Follower) -> bool:
-        """Whether the same broker has fetched since, on another connection: the capture lacks the end of this one."""
+        """Whether the same broker has since fetched on another connection, so that the capture lacks this one's end."""
         return any(
             one.replica == follower.replica and one.last.time > follower.last.time + SECOND
             for one in self._followers.values()

@@ -1,4 +1,4 @@
-"""Finds responses that lack parts of the request, or have them twice."""
+"""Finds responses that lack or repeat partitions of the request."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Incomplete(Analyzer):
         self._context = context
         self._counts: dict[tuple[str, int, bool], int] = {}
         self._empty: dict[tuple[int, int], int] = {}
-        """Responses with nothing in them, by connection and API."""
+        """Number of empty responses, by connection and API."""
 
     def feed(self, fact: facts.Incomplete) -> None:
         at = fact.at

@@ -25,7 +25,7 @@ STATUS = "streams.status"
 PLACES: Final = 1_000
 """Maximum number of partitions of a group whose deliveries are remembered."""
 RUNS: Final = 16
-"""Maximum number of runs of offsets that are remembered in a partition, of delivered ones and of released ones."""
+"""Maximum number of runs of delivered offsets, and of runs of released offsets, that are remembered in a partition."""
 
 
 class Doomed(NamedTuple):

@@ -40,7 +40,7 @@ class Stuck(Analyzer):
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.Beginning):
-            # JoinGroup is a step of the start, answered or not.
+            # JoinGroup is a start-up step whether it is answered or not.
             if fact.work and fact.at.key != api_keys.JOIN_GROUP:
                 self._context.rest()
         elif not fact.error:

@@ -87,7 +87,7 @@ class Stalls(Analyzer):
         self._ends: dict[int, int] = {}
         """By producer id, time (ns) when it last ended a transaction or was initialised, which aborts an open one."""
         self._held: dict[tuple[str, int], Held] = {}
-        """By scope and transaction, what it holds back."""
+        """By scope and transaction, the offsets that the transaction holds back."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.Produced):
@@ -103,7 +103,7 @@ class Stalls(Analyzer):
             self._step(fact)
 
     def tick(self) -> None:
-        """Check partitions whose last stable offset has not moved, and of which there is no news."""
+        """Check partitions whose last stable offset has not moved, and which no recent fact concerns."""
         due = []
         for place, stall in self._stalls.items():
             end = stall.first.time + self._flat
@@ -164,7 +164,7 @@ class Stalls(Analyzer):
         seen = stall.last.time - stall.first.time >= self._flat
         if ended is not None and ended > begun:
             if stall.last.time - ended < self._flat:
-                return  # markers are on their way, or nobody has read since
+                return  # the transaction markers are still in flight, or nobody has fetched since
             begun = ended
         else:
             ended = None

@@ -101,7 +101,7 @@ class Truncated(Analyzer):
         self._high, self._epoch, self._low = high, epoch, None
 
     def _validate(self, fact: facts.EpochEnd) -> None:
-        """Take a consumer's question where the leader epoch of its position ends (KIP-320)."""
+        """Take a consumer's OffsetForLeaderEpoch, which asks where the leader epoch of its position ends (KIP-320)."""
         if fact.replica is not None or fact.error or fact.end_offset is None:
             return  # followers truncate what was never committed
         client = fact.at.client_id, fact.at.peer
@@ -116,7 +116,7 @@ class Truncated(Analyzer):
             remember(self._asked, client, fact, CLIENTS)
 
     def _confirm(self, client: tuple[str, str], fact: facts.PartitionIO, before: int) -> None:
-        """Check whether a consumer's first fetch after such a question begins at the epoch's end."""
+        """Check whether a consumer's first fetch after OffsetForLeaderEpoch begins at the epoch's end."""
         asked = self._asked[client]
         if fact.at.connection == asked.at.connection:
             del self._asked[client]

@@ -74,7 +74,7 @@ NOTHING: Final[Mapping[int, int]] = {}
 
 
 class _Use:
-    """The use of an API of which a client used only versions that are too old."""
+    """A client's use of an API, all in versions that are too old."""
 
     __slots__ = ("count", "first", "last", "version")
 
@@ -96,7 +96,7 @@ def _with(apis: frozenset[int], key: int) -> frozenset[int]:
 
 
 class Cutoff(Analyzer):
-    """For one client, compares the highest version that it used of each API with those that brokers offer."""
+    """For one client, compares the highest version that it used of each API with the versions that brokers offer."""
 
     __slots__ = ("_among_brokers", "_asked", "_context", "_fit", "_offered", "_software", "_used")
 
@@ -105,7 +105,7 @@ class Cutoff(Analyzer):
         self._fit: frozenset[int] = NONE
         """APIs of which the client used a version that the newest release serves."""
         self._used: dict[int, _Use] = {}
-        """The other APIs that it used."""
+        """The other APIs that the client used."""
         self._offered: Mapping[int, int] = NOTHING
         self._asked = False
         self._software = ""
@@ -176,7 +176,7 @@ class Cutoff(Analyzer):
 
 
 class Refused(Analyzer):
-    """For one broker, finds requests that it left unanswered because it does not have their version."""
+    """For one broker, finds requests that it left unanswered because it does not support their version."""
 
     __slots__ = ("_context", "_ranges", "_waiting")
 
@@ -236,7 +236,7 @@ class Outdated(Analyzer):
         self._first: facts.At | None = None
         """The client's first work."""
         self._silent: tuple[int, ...] | None = None if _BROKER_ID.match(context.key[0]) else ()
-        """Connections on which it worked, as long as it has not asked."""
+        """Connections on which the client has worked; None once it has asked for versions."""
 
     def feed(self, fact: Any) -> None:
         at = fact.at

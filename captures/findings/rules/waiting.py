@@ -1,4 +1,4 @@
-"""Finds time that clients lose to quotas, missing responses, moved leaders and fencing of producers."""
+"""Finds clients that lose time to quotas, missing responses, moved leaders, or fencing of producers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ABANDONED = "conn.abandoned"
 FENCED = "txn.fenced"
 MINUTE: Final = 60 * SECOND
 LONGEST_MS: Final = 600_000
-"""A longer throttle time (ms) comes from no quota: a quota throttles at most for its window, 11 s by default."""
+"""Throttle times (ms) above this are ignored: a quota throttles at most for its window, 11 s by default."""
 QUOTAS: Final = {api_keys.PRODUCE: "producer_byte_rate", api_keys.FETCH: "consumer_byte_rate"}
 """By API, the quota that throttles it; other APIs are throttled by request_percentage or controller_mutation_rate."""
 NOT_LEADER: Final = frozenset({6, 74, 75})

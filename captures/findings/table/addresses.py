@@ -27,7 +27,7 @@ ROWS = (
             "Until the client repeats Metadata, it may be idle, so the finding is a WARN.",
         ),
         thresholds=(
-            Threshold("grace_ms", 10000, "ms", "since the first unusable address, without a use of any address"),
+            Threshold("grace_ms", 10000, "ms", "after the first unusable address, in which the client uses no address"),
             Threshold("repeats", 5, "responses", "of Metadata within a minute, for an ERROR"),
         ),
         fixes=(

@@ -1,4 +1,4 @@
-"""Rules about the capture itself: what it does not hold."""
+"""Rules about the capture itself: what it lacks."""
 
 from __future__ import annotations
 

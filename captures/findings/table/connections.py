@@ -1,4 +1,4 @@
-"""Rules about connections: what is spoken on them, and whether requests and responses fit."""
+"""Rules about connections: other protocols, and responses that do not match requests."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ ROWS = (
         guards=(
             "Produce with acks=0 does not count: it has no response.",
             "Nothing is reported of a connection whose first packet is missing, or that has gaps or cut packets.",
-            "Nothing is reported of a connection of which the capture lacks the client's side.",
+            "Nothing is reported of a connection if the capture lacks the client's side.",
             "One response without a request at the end of a connection does not count: the request may be lost.",
-            "A request that is unanswered when its connection ends is no fault of order.",
+            "A request that is still unanswered when its connection ends does not count.",
             (
                 "A response without a request, on a connection that is open when the capture ends, may answer a lost "
                 "request."

@@ -20,10 +20,13 @@ ROWS = (
         "with the capture: {right})",
         cause="The clock of the producer's host is wrong, or the application gives the time of a future event.",
         guards=(
-            "Several samples must be off, and more than match the capture.",
-            "If all other producers are ahead by as much and none is in line, the clock of the capture is wrong.",
+            "Several samples must be off, and more samples must be off than match the time of sending.",
+            (
+                "If all other producers are ahead by as much, and none matches the capture's time, the capture's "
+                "clock is wrong."
+            ),
             "Timestamps that are long past are an INFO: replays and copies have them.",
-            "Topics with LogAppendTime do not count: the broker's response has the time that it writes instead.",
+            "Topics with LogAppendTime do not count: the broker replaces the timestamps, as its response shows.",
         ),
         thresholds=(
             Threshold("samples", 3, "batches", "with such timestamps"),
@@ -59,7 +62,7 @@ ROWS = (
         thresholds=(
             Threshold("record", 524_288, "bytes", "in one record"),
             Threshold("headers", 256, "bytes", "of headers in a record, on average"),
-            Threshold("share", 0.5, "of all bytes", "are headers"),
+            Threshold("share", 0.5, "of all bytes", "that are headers"),
             Threshold("key", 1_024, "bytes", "in a key, on average"),
             Threshold("records", 100, "records", "read, before averages count"),
             Threshold("ratio", 1.1, "times", "that compressed batches are smaller, at least"),
@@ -91,10 +94,10 @@ ROWS = (
         cause="Producers with different serializers write to the same topic.",
         guards=(
             "Null and empty values (tombstones) do not count.",
-            "Ids are from 1 to 2^24, and values of eight bytes are plain numbers.",
+            "Only ids from 1 to 2^24 count, and values of eight bytes count as plain numbers.",
             "Values whose schema id is in a header do not count.",
             "If there are many different ids, the bytes are probably not ids.",
-            "A new id is an INFO: schemas evolve. It needs a topic whose values had ids for a while.",
+            "A new id is an INFO, because schemas evolve; it counts only in topics whose values had ids for a while.",
         ),
         thresholds=(
             Threshold("records", 20, "records", "with an id, and as many without"),

@@ -51,7 +51,7 @@ ROWS = (
             "The first controller in the capture is not a change.",
             ("Errors of single partitions (STALE_CONTROLLER_EPOCH, INVALID_REQUEST in LeaderAndIsr) say that a leader "
             "epoch is not newer: they are harmless."),
-            "One or two refusals are requests that were under way: a NOTE.",
+            "One or two refusals are a NOTE: the requests were in flight when the controller changed.",
         ),
         thresholds=(Threshold("refused", 3, "responses", "that refuse an old controller, for a WARN"),),
         fixes=(

@@ -1,4 +1,4 @@
-"""Rules about traffic that costs more than it must."""
+"""Rules about traffic that costs more than necessary."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ ROWS = (
             "Clients read metadata several times at their start: the rate counts over a whole minute.",
             "Large responses count only if there are several within a quarter of an hour.",
             "The rate is measured for each connection separately.",
-            "Answers with an error about a topic do not count for the rate: `meta.topic_missing` tells of these.",
+            "Answers with an error about a topic do not count for the rate: `meta.topic_missing` reports these.",
         ),
         thresholds=(
             Threshold("mebibytes", 10, "MiB a minute", "of responses about all topics"),

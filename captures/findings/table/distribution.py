@@ -22,7 +22,10 @@ ROWS = (
             ("Only partitions that received records are compared: a capture at one broker shows only its own "
             "partitions."),
             "Topics with few partitions, few bytes or few batches are not judged.",
-            "Producers without keys stay with a partition for a batch: five minutes even that out.",
+            (
+                "Producers without keys fill a batch of one partition at a time: over five minutes the partitions "
+                "even out."
+            ),
             "A partition with less than 40 % of the topic's bytes is a NOTE.",
         ),
         thresholds=(
@@ -91,11 +94,14 @@ ROWS = (
         "that both sent, to different partitions: {apart}",
         cause="Each client library has its own default partitioner.",
         guards=(
-            "Twenty keys of each producer are compared. With few partitions several functions fit, and all count.",
+            (
+                "Twenty keys of each producer are compared. With few partitions several functions may fit; all of "
+                "them are considered."
+            ),
             "A producer with one key in two partitions does not partition by key.",
             "A producer whose keys fit no known function is reported only if another one puts the same keys elsewhere.",
             "Once the topic has another number of partitions, the comparison begins anew.",
-            "It is a NOTE until a key is seen that both send, to different partitions: each may have keys of its own.",
+            "The finding is a NOTE until both producers send one key to different partitions: their keys may differ.",
         ),
         thresholds=(Threshold("keys", 20, "keys", "of each producer, at least"),),
         fixes=(

@@ -92,8 +92,8 @@ ROWS = (
             "Time in which a quota delays requests is no round trip: see `latency.throttled`.",
         ),
         thresholds=(
-            Threshold("full", 0.9, "of the limit", "or more make a response full"),
-            Threshold("share", 0.9, "of the responses", "with records are full"),
+            Threshold("full", 0.9, "of the limit", "from which on a response is full"),
+            Threshold("share", 0.9, "of the responses", "with records that must be full"),
             Threshold("lasts_ms", 30000, "ms", "of such responses"),
             Threshold("least", 30, "responses", "in this time"),
             Threshold("paused", 0.3, "of the time", "at most from a response to the next request"),

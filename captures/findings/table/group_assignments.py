@@ -57,7 +57,7 @@ ROWS = (
             "The broker has to offer ConsumerGroupHeartbeat, and its feature group.version has to be finalized.",
             "Kafka Streams, Kafka Connect and custom assignors cannot use it, so they do not count.",
             "The finding is an INFO, unless a rebalance stopped members with partitions for seconds.",
-            "A member that joins for the first time has nothing to stop.",
+            "A member that joins for the first time does not count: it has no partitions to stop.",
             "A group with members of both protocols is migrating, which is an INFO.",
         ),
         thresholds=(

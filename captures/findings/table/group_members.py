@@ -1,4 +1,4 @@
-"""Rules about members of groups: who stopped polling, who vanished, who has another's name."""
+"""Rules about members of groups: they stopped polling, vanished, or share an instance id."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ ROWS = (
         "{interval_ms}",
         cause="Processing what one poll() returned took longer than max.poll.interval.ms.",
         guards=(
-            "After close() the connection ends within 1 s of LeaveGroup: that does not count.",
-            "After unsubscribe() the member had joined or committed within max.poll.interval.ms: that does not count.",
+            "A LeaveGroup does not count if the connection ends within 1 s: the program called close().",
+            (
+                "A LeaveGroup within max.poll.interval.ms of a join or commit does not count: the program called "
+                "unsubscribe()."
+            ),
             (
                 "Commits may be automatic: if one came long before LeaveGroup, the finding is inferred, and at first a "
                 "NOTE."
             ),
-            "A static member of the Java client leaves without a word: see `group.member_vanished`.",
+            "A static member of the Java client sends no LeaveGroup: see `group.member_vanished`.",
             "A gap between Fetch requests proves nothing: clients fetch in the background.",
         ),
         thresholds=(

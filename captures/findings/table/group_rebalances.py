@@ -19,7 +19,10 @@ ROWS = (
         cause="See the evidence: each rebalance with what came before it.",
         guards=(
             "The first generation in the capture is no rebalance.",
-            "JoinGroup requests of one generation count once; the first one of a new member is always refused.",
+            (
+                "All JoinGroup requests of a generation count as one rebalance; the first request of a new member is "
+                "always refused."
+            ),
             "Members that join, or leave by close(), belong to a deployment and do not count for a WARN.",
         ),
         thresholds=(
@@ -51,7 +54,7 @@ ROWS = (
         cause="The late member rejoins only when it calls poll(): it was processing.",
         guards=(
             "A group's first generation does not count: it waits for group.initial.rebalance.delay.ms.",
-            "A member that was not in the last generation holds up nobody.",
+            "A member that was not in the last generation does not count: nobody waits for it.",
             "If no late member is in the capture, the finding is a NOTE.",
         ),
         thresholds=(

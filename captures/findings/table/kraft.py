@@ -63,7 +63,10 @@ ROWS = (
             "If no other broker's heartbeat is answered meanwhile, the controller stands still, not the broker.",
             "A broker that registered again does not count: it was restarted.",
             "Records that were fetched long after they were written do not count.",
-            "If the capture begins shortly before the record, the broker may have asked for its shutdown before.",
+            (
+                "A record soon after the capture's beginning does not count: the broker may have asked for its "
+                "shutdown before."
+            ),
             "A broker that starts, or catches up with the metadata log, does not count: it lacks records for a while.",
             "Refusals until the old session ends do not count: a broker that restarts after a crash gets them.",
         ),
@@ -75,7 +78,7 @@ ROWS = (
             Threshold("refused_ms", 20000, "ms", "for which a broker is refused: over twice its session timeout"),
             Threshold("refused", 3, "responses", "that refuse it, without a success between them"),
             Threshold("disks", 2, "heartbeats", "that report offline log directories"),
-            Threshold("followed_ms", 60000, "ms", "of capture before the first fact about a broker"),
+            Threshold("followed_ms", 60000, "ms", "of capture before a broker first appears, for a fencing to count"),
         ),
         fixes=(
             Fix("broker", None, None, "look at the broker's garbage collection, disk and CPU limits at that time"),

@@ -21,7 +21,7 @@ ROWS = (
         cause="Processing is slower than production, one record cannot be processed, or a partition has no consumer "
         "that works.",
         guards=(
-            "A group whose members have left, or send nothing any more, is not called stopped.",
+            "A group whose members have left, or no longer send anything, does not count as stopped.",
             "Partitions without new records have no lag, however rarely they are committed.",
             "Ten commits over a minimum time are needed before a stall or growth is reported.",
             "An offset that is set back is a NOTE: operators do that on purpose.",
@@ -60,22 +60,25 @@ ROWS = (
             "A lag that falls or stays equal is not reported: the consumer catches up, or keeps up.",
             "The smallest lag of each 20 s is compared, over four such periods: commits and responses come in steps.",
             "A lag that grows a little, or is small, is not reported.",
-            "A consumer that was away for more than five minutes begins anew; so does a new connection.",
+            (
+                "Measurements start over for a consumer that was away for more than five minutes, and for a new "
+                "connection."
+            ),
             "Fetches of followers do not count.",
-            "A connection with missing bytes tells nothing: what it lacks would look like a pause.",
+            "A connection with missing bytes is not judged: the missing part would look like a pause.",
             "That nobody reads a partition is reported only for a group that is alive and fetches other partitions.",
         ),
         thresholds=(
             Threshold("records", 10000, "records", "of lag"),
-            Threshold("inflow_s", 60, "s", "that a smaller lag must have taken to come in"),
-            Threshold("least", 1000, "records", "of lag, however long they took to come in"),
-            Threshold("grows", 0.1, "of the lag", "have come since it began to grow"),
-            Threshold("throttled", 0.3, "of the time", "throttled: a quota limits"),
-            Threshold("held", 0.5, "of the lag", "behind the last stable offset: a transaction limits"),
-            Threshold("paused", 0.5, "of the time", "from responses to the next requests: processing limits"),
-            Threshold("full", 0.9, "of the responses", "full: the fetch size limits"),
-            Threshold("fetched", 0.1, "of the lag", "or less is not fetched yet: processing limits"),
-            Threshold("grace_s", 20, "s", "after the last commit the group's members still fetch other partitions"),
+            Threshold("inflow_s", 60, "s", "of inflow that a lag below `records` must hold"),
+            Threshold("least", 1000, "records", "of lag that are needed in any case"),
+            Threshold("grows", 0.1, "of the lag", "by which the lag must have grown"),
+            Threshold("throttled", 0.3, "of the time", "throttled: the quota is the limiter"),
+            Threshold("held", 0.5, "of the lag", "beyond the last stable offset: a transaction is the limiter"),
+            Threshold("paused", 0.5, "of the time", "from a response to the next request: processing is the limiter"),
+            Threshold("full", 0.9, "of the responses", "that are full: the fetch size is the limiter"),
+            Threshold("fetched", 0.1, "of the lag", "at most that is not fetched yet: processing is the limiter"),
+            Threshold("grace_s", 20, "s", "after the last commit, when members still fetch other partitions"),
         ),
         fixes=(
             Fix("client", "more consumers up to the number of partitions; process in batches or in parallel",

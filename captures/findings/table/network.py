@@ -1,4 +1,4 @@
-"""Rules about what TCP tells of client, broker and network."""
+"""Rules about TCP: peers that do not read, lost segments, brokers that do not accept connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules about offsets: where consumers go on reading, and what they leave out."""
+"""Rules about offsets: consumers that skip or repeat records, or are stuck."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ ROWS = (
         text="{client} {what} (times: {times}, within {seconds:.0f} s)",
         cause="The application fails at a record near this offset, and is restarted or goes back to it.",
         guards=(
-            "Reading the commit without records in between is what tools do, and does not count.",
+            "Fetching the commit again without reading records does not count: tools do that.",
             "A commit of another offset is progress, and ends the count.",
             "The same fetch many times is a NOTE: paused partitions look like this too.",
             "An empty response at the end of the partition does not count.",

@@ -27,8 +27,8 @@ ROWS = (
             "A success of a producer with acks=all ends the count of refusals.",
         ),
         thresholds=(
-            Threshold("short_ms", 30000, "ms", "a replica is out of the ISR"),
-            Threshold("long_ms", 60000, "ms", "a replica is out of the ISR, for a WARN"),
+            Threshold("short_ms", 30000, "ms", "for which a replica is out of the ISR"),
+            Threshold("long_ms", 60000, "ms", "for which a replica is out of the ISR, for a WARN"),
             Threshold("unusable_ms", 5000, "ms", "without leader, or refusing records, for a WARN"),
             Threshold("error_ms", 30000, "ms", "without leader, or refusing records, for an ERROR"),
             Threshold("refused", 3, "responses", "that refuse records, without a success between them"),

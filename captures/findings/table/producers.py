@@ -19,14 +19,17 @@ ROWS = (
         cause="A response was lost or late, and the producer is not idempotent.",
         guards=(
             "Batches are compared by producer id, epoch and sequence; without these by size, CRC and timestamps.",
-            "A batch sent again after a success that the client got does not count, nor do equal batches in flight.",
-            "If the first batch succeeded after it was sent again, the producer must have closed its connection.",
+            "A batch that is sent again after the client got a success does not count, nor do equal batches in flight.",
+            (
+                "If the first send succeeded only after the second began, the producer must have closed the first "
+                "connection."
+            ),
             "Errors that say that nothing was written (a moved leader, too few replicas) do not count.",
             "A request without response counts only if nothing of its connection is missing.",
             "OUT_OF_ORDER_SEQUENCE_NUMBER after a failed batch does not count: it is a consequence.",
         ),
         thresholds=(
-            Threshold("share", 0.1, "of all sends", "are retries within a minute, for a NOTE"),
+            Threshold("share", 0.1, "of all sends", "that are retries within a minute, for a NOTE"),
             Threshold("sends", 20, "sends", "at least, in that minute"),
             Threshold("minutes", 2, "minutes", "with so many retries, for a WARN"),
         ),

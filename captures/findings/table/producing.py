@@ -50,14 +50,17 @@ ROWS = (
         cause="The broker does not lead the partition, or refuses the batch: too large, not allowed, no such topic.",
         guards=(
             "The broker must be the first to close: producers that end close themselves.",
-            "If the broker closes other connections at the same time, and serves none, it shuts down.",
+            (
+                "A broker that closes other connections at the same time, and serves none, shuts down: that does not "
+                "count."
+            ),
             ("The finding is an ERROR if the broker keeps other connections, or soon serves a new one; otherwise it "
             "is a NOTE."),
             "A close that another unanswered request, or missing bytes, may explain does not count.",
         ),
         thresholds=(
             Threshold("close_ms", 1000, "ms", "after the Produce"),
-            Threshold("grace_ms", 3000, "ms", "in which other connections begin or end"),
+            Threshold("grace_ms", 3000, "ms", "around the close, in which other connections begin or end"),
         ),
         fixes=(
             Fix("client", "acks=all or acks=1", "acks=all or acks=1", "errors are answered, and the client retries"),

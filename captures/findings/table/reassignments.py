@@ -21,7 +21,10 @@ ROWS = (
             "A new replica that copies, or joins the ISR, makes progress, however long it takes.",
             ("Without the new replica's Fetch requests in the capture its copying cannot be seen: the finding is a "
             "NOTE."),
-            "A move that only an administrator's requests show is never called stuck: its end may not show.",
+            (
+                "A move that only an administrator's requests show is never reported as stuck: the capture may lack "
+                "its end."
+            ),
             "Moves in records that were fetched long after they were written do not count.",
             "Silence on a connection with missing bytes proves nothing.",
         ),

@@ -49,7 +49,7 @@ ROWS = (
         "the message: {size}, limit of the request: {most})",
         cause="The message is larger than the consumer's limit for a partition.",
         guards=(
-            "The message must be cut in several responses in a row: clients that raise their limit go on.",
+            "The message must be cut in several responses in a row: a client that raises its limit gets all of it.",
             "Fetch v3 and later do not count: their responses have at least one whole batch (KIP-74).",
         ),
         thresholds=(Threshold("answers", 3, "responses", "with a part of the same message only"),),

@@ -96,7 +96,7 @@ ROWS = (
         cause="A setting lies outside what the broker allows.",
         guards=("A single refusal is a NOTE if the client joins soon after it: its settings were changed.",),
         thresholds=(
-            Threshold("settle_ms", 30000, "ms", "after a first refusal, in which a join that succeeds makes it a NOTE"),
+            Threshold("settle_ms", 30000, "ms", "after a first refusal: a join that succeeds by then makes it a NOTE"),
         ),
         fixes=(
             Fix("client", "session.timeout.ms, group.id", "session.timeout.ms, group.id",
@@ -120,7 +120,7 @@ ROWS = (
         "from eager to cooperative assignors in one step.",
         guards=("A single refusal is a NOTE if the client joins soon after it: deployments go step by step.",),
         thresholds=(
-            Threshold("settle_ms", 30000, "ms", "after a first refusal, in which a join that succeeds makes it a NOTE"),
+            Threshold("settle_ms", 30000, "ms", "after a first refusal: a join that succeeds by then makes it a NOTE"),
         ),
         fixes=(
             Fix("client", "partition.assignment.strategy with both assignors for one deployment",
@@ -161,7 +161,7 @@ ROWS = (
         "the operation.",
         text="{client} was denied {what} {name} {count} times: {error}",
         cause="An ACL is missing for the client's principal, or it authenticates as another principal than intended.",
-        guards=("One or two denials may be a probe: tools ask for what they may not see.",),
+        guards=("One or two denials do not count: tools also ask for things that they may not see.",),
         thresholds=(
             Threshold("times", 3, "responses", "with the error within the window"),
             Threshold("window_s", 60, "s", "in which these responses come"),

@@ -30,9 +30,9 @@ ROWS = (
         thresholds=(
             Threshold("silent_ms", 30000, "ms", "without a Fetch; replica.lag.time.max.ms"),
             Threshold("lasts_ms", 30000, "ms", "between two measurements of the lag"),
-            Threshold("gap_ms", 10000, "ms", "without being behind end an episode"),
+            Threshold("gap_ms", 10000, "ms", "without lag, which end an episode"),
             Threshold("offsets", 1000, "offsets", "behind the high watermark"),
-            Threshold("falls", 0.1, "of the lag", "by which the lag of a follower that catches up falls"),
+            Threshold("falls", 0.1, "of the lag", "by which the lag of a follower must fall to count as catching up"),
         ),
         fixes=(
             Fix("broker", None, None, "look at the follower's garbage collection, disk and network"),

@@ -1,4 +1,4 @@
-"""Rules about what is not safe on the wire."""
+"""Rules about secrets that are sent without TLS."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROWS = (
         text="{client} and {broker} passed {what} without TLS, {count} times",
         cause="The listener is PLAINTEXT or SASL_PLAINTEXT.",
         guards=(
-            "Client and broker on one host are an INFO.",
+            "A secret between a client and a broker on one host is an INFO.",
             "A capture that was decrypted with TLS secrets gives no finding.",
             "The finding is a NOTE, because TLS may have been terminated before, for example by kproxy itself.",
         ),

@@ -22,7 +22,7 @@ ROWS = (
             "An earlier delivery of the same records must be in the capture, with a smaller number.",
             "Records that a member rejects do not count: the program says that it cannot use them.",
             "Only a release at the limit that no delivery follows is an ERROR, and only while members are active.",
-            "A group with a delivery beyond `limit` has another limit, so that nothing is known to be archived.",
+            "A group with a delivery beyond `limit` has another limit, so it is unknown which records are archived.",
         ),
         thresholds=(
             Threshold("deliveries", 4, "deliveries", "of the same records, for a WARN"),
@@ -54,7 +54,7 @@ ROWS = (
         cause="Topics do not fit the topology, or members have different ones.",
         guards=(
             "Members may start before their source topics exist, so only a status that lasts counts.",
-            "The coordinator makes internal topics itself, and puts the first assignment off, which takes seconds.",
+            "The coordinator creates internal topics, and delays the first assignment by seconds.",
             "During a rolling upgrade a group has two topologies: a NOTE, and a WARN after `upgrade_ms`.",
         ),
         thresholds=(

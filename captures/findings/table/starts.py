@@ -1,4 +1,4 @@
-"""Rules about clients that do not get to work."""
+"""Rules about clients that are stuck at a step of their start."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS = (
         text="{client} has tried {step}{name} for {lasted_s:.0f} s: {count} times {error}",
         cause="The cluster cannot serve this step; the error says why.",
         guards=(
-            "Starts are noisy: a step counts only if it fails for `stuck_ms` and was never passed.",
+            "Steps of a start may fail for a while: a step counts only if it fails for `stuck_ms` and never succeeded.",
             "A client that already worked has started: other rules report its errors.",
             "MEMBER_ID_REQUIRED does not count: it is part of a join.",
         ),

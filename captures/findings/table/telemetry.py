@@ -20,7 +20,7 @@ ROWS = (
         guards=(
             "UNKNOWN_SUBSCRIPTION_ID once after a change of the subscription does not count: the client asks again.",
             "The last push of a client that ends does not count: it may come early.",
-            "A single push after a subscription without metrics may have been under way.",
+            "A single push after a subscription without metrics does not count: it may have been in flight.",
         ),
         thresholds=(
             Threshold("times", 3, "responses", "with the same error, or unrequested pushes, within 10 minutes"),

@@ -1,4 +1,4 @@
-"""Rules about transactions: how long they stay open, and whom they keep waiting."""
+"""Rules about transactions that stay open, and the consumers that wait for them."""
 
 from __future__ import annotations
 

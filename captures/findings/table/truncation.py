@@ -23,11 +23,11 @@ ROWS = (
             "Followers truncate what was never committed: only consumers' traffic counts.",
             "A new leader's high watermark lags for a moment: it must stay lower for longer than a replica may lag.",
             "A lower high watermark in the same leader epoch comes from a follower, and does not count.",
-            "A consumer on a new connection may be another one: that its position was lost is only inferred.",
+            "A consumer on a new connection may be another consumer, so a lost position is only inferred.",
             "A topic that was deleted and created anew is a NOTE.",
         ),
         thresholds=(
-            Threshold("lasts_ms", 40000, "ms", "a high watermark stays lower; replica.lag.time.max.ms and a margin"),
+            Threshold("lasts_ms", 40000, "ms", "for which a high watermark stays lower: over replica.lag.time.max.ms"),
         ),
         fixes=(
             Fix("broker", None, None, "unclean.leader.election.enable=false, min.insync.replicas=2 and a replication "

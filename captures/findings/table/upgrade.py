@@ -1,4 +1,4 @@
-"""Rules about versions: clients that a newer broker would not, or does not, understand."""
+"""Rules about versions: clients that are old or that brokers refuse, and unfinished upgrades."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ ROWS = (
         text="{client} {what}",
         cause="The library was not updated.",
         guards=(
-            "Only software whose names and versions are known: those of Apache Kafka's Java client and of librdkafka.",
-            "A client that never asks is an INFO, because some new libraries do not ask.",
-            "That counts only if all connections of the client are in the capture from their beginning.",
+            "Only Apache Kafka's Java client and librdkafka are judged, because their names and versions are known.",
+            "A client that never asks for versions is an INFO, because some new libraries do not ask.",
+            "A client counts as never asking only if all its connections are in the capture from their beginning.",
             "Brokers do not count: they talk to each other without asking.",
         ),
         thresholds=(
-            Threshold("java", 3.0, "version", "of kafka-clients from which on it is not old; 2.08 is 2.8"),
-            Threshold("librdkafka", 2.0, "version", "of librdkafka from which on it is not old"),
+            Threshold("java", 3.0, "version", "lowest version of kafka-clients that is not old; 2.08 stands for 2.8"),
+            Threshold("librdkafka", 2.0, "version", "lowest version of librdkafka that is not old"),
         ),
         fixes=(
             Fix("client", "the latest kafka-clients", "the latest librdkafka", "any 4.x client works with brokers of "
@@ -127,12 +127,12 @@ ROWS = (
             "Only APIs that both brokers offer count: some depend on plugins, listeners and settings.",
             "Only brokers that offer Produce are compared: controllers have other APIs.",
             "Nothing is compared as soon as two cluster ids are in the capture.",
-            "Both kinds of brokers must have been seen within `fresh_ms`.",
+            "Brokers of both releases must have been seen within `fresh_ms`.",
             "A short mix is an INFO: rolling upgrades take a while.",
             "Features that an administrator may leave off on purpose are not reported.",
         ),
         thresholds=(
-            Threshold("fresh_ms", 600000, "ms", "in which brokers of both kinds answer"),
+            Threshold("fresh_ms", 600000, "ms", "within which brokers of both releases must answer"),
             Threshold("mixed_ms", 600000, "ms", "of a mix, for a NOTE"),
             Threshold("stuck_ms", 86400000, "ms", "of a mix, for a WARN"),
         ),

@@ -1,4 +1,4 @@
-"""Rules about time that clients lose: quotas, requests without a response, leaders that moved."""
+"""Rules about time that clients lose to quotas, missing responses, and moved leaders."""
 
 from __future__ import annotations
 

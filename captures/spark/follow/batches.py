@@ -33,7 +33,7 @@ from kproxy.captures.tables.schema import ANOMALIES, CAPTURES
 
 LOST = "lost_file"
 LATE = "late_file"
-"""Values of the column `kind` in the table anomalies for a file that is gone, and for one that arrived too late."""
+"""Values of the column `kind` in the table anomalies: a file that was deleted, and one that arrived too late."""
 GONE = "it was deleted before it was read"
 _STATES = ("flow_id", "state")
 
@@ -46,7 +46,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What a batch makes: rows, and the state for the next batch (`carry` and the DataFrame `states`).
+    """The result of a batch: rows, and the state for the next batch (`carry` and the DataFrame `states`).
 
     `final` are final rows; `open` and `given` are rows that are valid until the next batch, which replaces them. The
     rows of the table findings are among `open`, because a finding changes as the capture goes on.
@@ -61,7 +61,7 @@ class Batch:
     kept: Sequence[DataFrame]
 
     def release(self) -> None:
-        """Release what Spark caches for this batch."""
+        """Unpersist the DataFrames that Spark caches for this batch."""
         for frame in self.kept:
             frame.unpersist()
 
@@ -119,9 +119,10 @@ def make(
 
 
 def _found(drafted: DataFrame, options: Options, capture: str, states: DataFrame | None) -> tuple[DataFrame, DataFrame]:
-    """(findings if the capture ends here, what has the state of findings for the next batch), both of the schema FOUND.
+    """(findings if the capture ends here, state of findings for the next batch), both of the schema FOUND.
 
-    They are one, unless the end of the capture completes something that has its place among what is complete.
+    They are one batch, unless an item that only the end of the capture completes precedes others in the order of
+    events.
     """
     state = _state(states)
 

@@ -1,6 +1,4 @@
-"""The state that a batch of a stream leaves to the next for all flows together; each flow has a state of its own as
-well.
-"""
+"""The state that a batch of a stream leaves to the next for all flows together; each flow also has its own state."""
 
 from __future__ import annotations
 
@@ -24,11 +22,11 @@ NUMBERED_AS: Final = [*PLACE, "number"]
 
 @dataclass(frozen=True, slots=True)
 class Carry:
-    """What one batch leaves to the next for all flows together.
+    """The state that one batch leaves to the next for all flows together.
 
     `capture` names the reading; `summaries` has one entry for each file that was read. `facts` holds the last known
     value of each fact, `counts` the number of numbered exchanges and flows, and `numbers` the numbers of those that are
-    not complete. `late` are files that arrived after others that begin later.
+    not complete. `late` are files that arrived after files with later packets were read.
     """
 
     capture: str | None = None
@@ -53,10 +51,9 @@ class Carry:
         return Order(self.capture or batch.capture, (*self.summaries, *batch.summaries))
 
     def after(self, order: Order, facts: Iterable[LearnedFact], items: Iterable[Mapping[str, Any]]) -> Carry:
-        """What a batch leaves to the next one.
+        """The state that a batch leaves to the next one. `order` covers all files read up to the end of the batch.
 
-        `order` covers all files read up to the end of the batch. `facts` are those in the batch's final items, `items`
-        the columns NUMBERED_AS of all its items.
+        `facts` are those in the batch's final items, `items` the columns NUMBERED_AS of all its items.
         """
         latest = {one[:2]: one for one in sorted((*self.facts, *facts), key=lambda one: one[3])}
         numbers: dict[Place, int] = {}

@@ -28,12 +28,15 @@ def load(state: bytes | None, options: Options) -> Fold:
 
 
 def _anew(one: Any) -> Sequence[Any] | None:
-    """The place of an analysis in ANALYSES, which holds functions; None for all other objects."""
+    """The index of an analysis in ANALYSES; None for all other objects.
+
+    A state cannot hold an analysis: it has functions.
+    """
     return [ANALYSES.index(one)] if isinstance(one, Analysis) else None
 
 
 def _made_anew(values: Sequence[Any]) -> Analysis:
-    """The analysis whose place `_anew` returned. Raises IndexError or TypeError for another value."""
+    """The analysis whose index `_anew` returned. Raises IndexError or TypeError for another value."""
     (place,) = values
     analysis: Analysis = ANALYSES[place]
     return analysis

@@ -1,8 +1,8 @@
 """Stores the state of a flow between two batches of a stream as bytes.
 
 The state is the flow's objects as JSON (captures.spark.follow.state). Objects that each reading makes again
-(definitions, order, options) are only named. Captured bytes are kept only where an object in the state refers to them
-by address.
+(definitions, order, options) are stored as names. Captured bytes are kept only where an object in the state refers to
+them by address.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def dump(flow: Flow) -> bytes:
 
 
 def load(state: bytes, options: Options, order: Order, numbers: Mapping[Place, int]) -> Flow:
-    """The flow from the bytes that `dump` returned; `numbers` are those of items that earlier batches numbered.
+    """The flow from the bytes that `dump` returned; `numbers` were given to items by earlier batches.
 
     Raises StateError.
     """

@@ -1,7 +1,7 @@
-"""The ledger of a followed folder: which files are read, in which order; each file is read once, when it is complete.
+"""The ledger of a followed folder: its closed files in the order in which they are read, each of them once.
 
-The ledger is a file with one line for each capture. The stream's offsets count these lines, so a batch that is repeated
-has the same files, whatever has happened in the folder since.
+The ledger is a file with one line for each capture. The stream's offsets count these lines, so a repeated batch has the
+same files, even if files of the folder have changed since.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Ledger:
                 continue  # deleted meanwhile
 
     def _closed(self) -> Iterator[tuple[Path, os.stat_result]]:
-        """All captures in the folder; the one that was written to last only if it is unchanged for `quiet` seconds."""
+        """All captures in the folder. The newest is among them only if it is unchanged for `quiet` seconds."""
         there = []
         for path in sorted(self._folder.iterdir()):
             try:

@@ -2,7 +2,7 @@
 
 The stream consists of closed files (captures.spark.follow.closed_files); Spark's checkpoint says which of them belong
 to a batch. A batch writes its final rows as files named after its number; rows of open connections and waiting requests
-are in files of their own, which each batch replaces. Both enter the tables in one move
+are in files of their own, which each batch replaces. Both enter the tables in one atomic step
 (captures.spark.follow.switching). The state for the next batch is written last: its presence completes the batch, and a
 repeated batch begins with the state that the batch before it left. So the tables always equal those of all files of the
 completed batches.
@@ -94,7 +94,7 @@ def follow(
 
 
 def refuse_undecided(options: Options) -> None:
-    """Raise ValueError if the filter needs what is known only at the end of the capture."""
+    """Raise ValueError if the filter needs facts that are known only at the end of the capture."""
     if options.undecided:
         text = "the filter needs exchange numbers, or topics or brokers that other connections name"
         raise ValueError(f"{text}; these are not final while a folder is followed: filter the tables instead")
@@ -196,9 +196,7 @@ class _Follower:
         shutil.rmtree(self._carry(number - KEPT), ignore_errors=True)
 
     def _carried(self, number: int) -> tuple[Carry, DataFrame | None]:
-        """(state for all flows, states of flows) that the batch with this number left; before batch 0, an empty Carry
-        and None.
-        """
+        """(Carry, states of flows) that the batch with this number left; before batch 0, an empty Carry and None."""
         folder = self._carry(number)
         if number < 0:
             return Carry(), None

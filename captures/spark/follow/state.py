@@ -1,6 +1,6 @@
 r"""Converts a state (of a flow, or of findings) to bytes and back: JSON of its objects, checked against their classes.
 
-    "kproxy-flow/1\n", BLAKE2b-64 of what is compressed, length of JSON with captured bytes (u32), of the JSON (u32);
+    "kproxy-flow/1\n", BLAKE2b-64 of the compressed bytes, length of JSON with captured bytes (u32), of the JSON (u32);
     JSON and captured bytes, compressed by zstd
 
 The JSON holds `classes` ([module, name, fields] each), `spans` ([address, length] of the captured bytes) and `objects`.

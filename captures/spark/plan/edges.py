@@ -1,4 +1,4 @@
-"""Finds offsets at which a capture can be cut so that each packet is in exactly one piece, and proves them.
+"""Finds, and proves, offsets at which a capture can be cut so that each packet is in exactly one piece.
 
 A payload may contain a capture, so bytes that look like a packet header prove nothing. But every stretch as long as the
 longest possible record contains the beginning of a record. The search therefore takes every offset of the stretch

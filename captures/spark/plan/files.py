@@ -34,20 +34,20 @@ BLOCK: Final = 1 << 18
 COPIED: Final = 16 << 20
 """Number of bytes that are copied at a time."""
 PACKED: Final = 8 << 20
-"""Number of compressed bytes that are read beyond the wanted number, so that the decompressor certainly yields as many.
+"""Number of compressed bytes that are read in addition, so that the decompressor certainly yields the wanted number.
 
 It is the maximum size of a compressed block.
 """
 PAGE: Final = 1 << 16
 """Number of bytes of the blocks in which files at URLs are read by address."""
 BETWEEN: Final = 4
-"""Number of blocks that are read with their neighbours, though nobody asked for them: a request takes longer."""
+"""Maximum number of unwanted blocks between wanted ones that are read with them, because two requests take longer."""
 KEPT: Final = 1024
 """Maximum number of blocks that a task keeps: 64 MiB."""
 AT_ONCE: Final = 64
 """Maximum number of blocks that are read at once: 4 MiB."""
 HEAD: Final = 1 << 12
-"""Number of leading bytes by which a file is recognised that has grown."""
+"""Number of leading bytes whose digest shows that a file has only grown."""
 _SAME: Final = {"s3a": "s3", "s3n": "s3"}
 """Hadoop's names of file systems, with the names that pyarrow has for them."""
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/?]*)([^?]*)(\?[a-z_]+=.*)?", re.DOTALL)
@@ -65,8 +65,9 @@ def shown(path: str) -> str:
 
 
 class Stamp(NamedTuple):
-    """What identifies the content of a file that several tasks read: its size, its time of modification in nanoseconds,
-    and a digest of its first bytes, which is empty for a URL.
+    """Identifies the content of a file that several tasks read.
+
+    `modified` is in nanoseconds; the digest is that of the first bytes, empty for a URL.
     """
 
     size: int
@@ -74,7 +75,7 @@ class Stamp(NamedTuple):
     head: bytes
 
     def check(self, path: str, found: Stamp) -> None:
-        """Raise CaptureError if the file at `path`, now with the stamp `found`, was changed; it may have grown."""
+        """Raise CaptureError if the file at `path`, now with the stamp `found`, was changed other than by growing."""
         if self != found and not (self.head and found.size > self.size and found.head == self.head):
             raise CaptureError("was changed while it was read", shown(path))
 
@@ -151,7 +152,7 @@ class Blocks:
         return len(self._kept)
 
     def need(self, url: str, ranges: Iterable[tuple[int, int]]) -> None:
-        """Read the blocks of some ranges (start, end); what lies between near ranges is read with them.
+        """Read the blocks of some ranges (start, end), and blocks between ranges that are close together.
 
         Raises CaptureError if they cannot be read.
         """
@@ -187,13 +188,11 @@ class Blocks:
 
 
 def _stretches(blocks: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """(first, end) of stretches of blocks that are read at once: at most AT_ONCE blocks, with at most BETWEEN others
-    between.
-    """
+    """(first, end) of runs of blocks, each read at once: at most AT_ONCE blocks, at most BETWEEN unwanted in a row."""
     i = 0
     while i < len(blocks):
         first, last = blocks[i], blocks[i]
-        while i < len(blocks) and blocks[i] - last <= 1 + BETWEEN and blocks[i] - first < AT_ONCE:  # one between
+        while i < len(blocks) and blocks[i] - last <= 1 + BETWEEN and blocks[i] - first < AT_ONCE:
             last = blocks[i]
             i += 1
         yield first, last + 1

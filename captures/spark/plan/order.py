@@ -26,12 +26,12 @@ from kproxy.decoders.exchange import Health
 
 @dataclass(slots=True)
 class Summary:
-    """A summary of one file, as far as a split read it. Times are nanoseconds since the epoch, None without packets.
+    """A summary of the part of a file that a split read. Times are nanoseconds since the epoch, None without packets.
 
     `first` and `last` are the times of the first and last packet; `segments` is the number of TCP segments,
     `first_segment` and `last_segment` are their times; `clock` is the latest time. The split has the addresses from
-    `start` to `end`, and was read up to `position`; the file has `size` addresses from `base` on. `error` is why it
-    could not be read further, at `offset`. `trouble` is the reason why the file must be read as a whole.
+    `start` to `end`, and was read up to `position`; the file has `size` addresses from `base` on. `error` is the reason
+    why it could not be read further, at `offset`. `trouble` is the reason why the file must be read as a whole.
     """
 
     split: int
@@ -92,7 +92,7 @@ class Order:
         return starts, counts[:-1]
 
     def which(self, positions: Ints) -> Ints:
-        """The numbers in the reading of the segments at these positions (captures.spark.read.reading.SEGMENTS)."""
+        """The numbers, within the reading, of segments at these positions (captures.spark.read.reading.SEGMENTS)."""
         starts, before = self.counts
         split = np.maximum(np.searchsorted(starts, positions, "right") - 1, 0)
         return before[split] + positions - starts[split]
@@ -119,7 +119,7 @@ class Order:
 
     @cached_property
     def silences(self) -> list[tuple[int, int, int]]:
-        """Where packets are missing between files: (address, latest time before it, time of the next segment)."""
+        """Places where packets are missing between files: (address, latest time before it, next segment's time)."""
         found = []
         files = self.files
         for index, (one, following) in enumerate(pairwise(files)):
@@ -140,7 +140,7 @@ class Order:
 
     @property
     def error(self) -> CaptureError | None:
-        """The first error, if a file could not be read to its end or has link layers that kproxy cannot read."""
+        """The first error: a file that could not be read to its end, or has link layers that kproxy cannot read."""
         files = self.files
         for one in files:
             if one.error is not None:
@@ -163,7 +163,8 @@ class Order:
     def mended(self, plan: Plan) -> tuple[list[tuple[str, ...]], frozenset[int]] | None:
         """(groups of files, indexes of the groups that must not be cut) for a corrected plan; None if `plan` is right.
 
-        A file whose splits do not meet is read as a whole; files that overlap in time are read together.
+        A file is read as a whole if one of its splits does not end where the next begins; files that overlap in time
+        are read together.
         """
         whole = {one.group - plan.before for one in self.summaries if one.trouble is not None}
         spans: dict[int, Span] = {}

@@ -76,7 +76,7 @@ class Plan:
 
     @property
     def decrypted(self) -> bool:
-        """Whether the captures are of TLS, which is decrypted."""
+        """Whether the captures contain TLS, which is decrypted."""
         return any(reason == _ENCRYPTED for _, reason in self.whole)
 
 
@@ -211,7 +211,7 @@ def _at_first_packet(view: memoryview) -> Walker | None:
 
 
 def _look(path: str) -> _File:
-    """What the beginning of a file tells: the time of its first packet, and whether it can be cut."""
+    """Read the beginning of a file: returns the time of its first packet, and whether it can be cut."""
     for size in _HEADS[:-1]:
         first = files.head(path, size)
         view = memoryview(first)
@@ -245,7 +245,7 @@ def _has_secrets(path: str) -> bool:
 
 
 def _capture(group: tuple[str, ...], secrets: Secrets | None = None) -> str:
-    """The id of the capture that begins with these files, equal to that of captures.tables.keys.capture_id."""
+    """The id of the capture that begins with these files, as captures.tables.keys.capture_id gives it."""
     if len(group) == 1 and not secrets and files.is_url(group[0]):
         return named(files.head(group[0], HEAD))
     with files.opened(group, secrets) as source:

@@ -52,7 +52,7 @@ class ByAddress:
         """Whether a file is at a URL, so that `need` saves requests."""
 
     def read(self, start: int, end: int) -> bytes | memoryview:
-        """The bytes [start, end), which are of one file; none if the payload of that file is not read by address."""
+        """The bytes [start, end) of one file; b"" if the payload of that file is not read by address."""
         group = start // WIDE
         base = group * WIDE
         view = self._views.get(group)
@@ -65,7 +65,7 @@ class ByAddress:
         return found if end - start > COPIED else bytes(found)
 
     def need(self, ranges: Iterable[tuple[int, int]]) -> None:
-        """Fetch ranges of addresses that are read next, in few requests, if they are of files at URLs."""
+        """Fetch the ranges of addresses that are read next, in few requests; does nothing for local files."""
         by_file: dict[int, list[tuple[int, int]]] = {}
         for start, end in ranges:
             by_file.setdefault(start // WIDE, []).append((start % WIDE, start % WIDE + end - start))

@@ -30,22 +30,20 @@ NUMBERED: Final = {"exchange": (EXCHANGES.name, "exchange"), "flow": (FLOWS.name
 
 
 BYTES_AT_ONCE: Final = 8 << 20
-"""Items of a batch are closed together up to the one that reaches this number of bytes of frames."""
+"""Number of bytes of frames after which the next items of a batch are closed separately."""
 _NONE: Final[Mapping[str, int]] = {}
 _NO_ROWS: Final[Mapping[str, list[Row]]] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """By kind and range of addresses: the number of exchanges, or of flows, that begin before this range."""
+    """By kind and range of addresses, the number of exchanges, or of flows, that begin before this range."""
 
     before: Mapping[str, Mapping[int, int]]
 
     @classmethod
     def of(cls, counts: Iterable[tuple[str, int, int]], already: Mapping[str, int] = _NONE) -> Numbers:
-        """From (kind, range, number of items in it), and from the number of items of each kind that are numbered
-        `already`.
-        """
+        """Numbers from (kind, range, number of items), and the number of items of each kind numbered `already`."""
         found: dict[str, dict[int, int]] = {"exchange": {}, "flow": {}}
         for kind, span, count in counts:
             if kind in COUNTED:
@@ -60,7 +58,7 @@ class Numbers:
 
 
 class Counting:
-    """Numbers items; those of a range must be adjacent, in the order captures.spark.read.flows.SORTED."""
+    """Numbers items; items of a range must be adjacent, in the order captures.spark.read.flows.SORTED."""
 
     def __init__(self, numbers: Numbers) -> None:
         self._numbers = numbers
@@ -96,7 +94,7 @@ class Counting:
 
 
 class Closer:
-    """Completes items; those of a range must be adjacent, in the order captures.spark.read.flows.SORTED."""
+    """Completes items; items of a range must be adjacent, in the order captures.spark.read.flows.SORTED."""
 
     def __init__(
         self, options: Options, facts: Facts, numbers: Numbers, order: Order, addressed: Addressed | None = None

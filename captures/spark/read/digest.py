@@ -1,4 +1,4 @@
-"""Digests: a further item for each partition of stage 2, by which the driver learns what stage 3 needs of all items."""
+"""Digests: an additional item for each partition of stage 2, from which the driver learns what stage 3 needs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _GAPS: Final = TABLES[FLOWS.name].index("gap_bytes")
 
 @dataclass(slots=True)
 class Digest:
-    """What stage 3 needs of the items of stage 2.
+    """The totals and facts of stage 2's items that stage 3 needs.
 
     `facts` maps each fact to its first position, by whether the item is final. `counts` maps (kind,
     range) to a number of items without a number of their own. `lost` is the number of missing bytes in rows of flows.
@@ -61,7 +61,7 @@ class Digest:
         return zstandard.compress(pickle.dumps(self, pickle.HIGHEST_PROTOCOL))
 
     def learned(self, *, final: bool) -> Iterator[LearnedFact]:
-        """The facts of items that are final, or of those that are not, each with its first position."""
+        """The facts of final items, or of all other items, each with its first position."""
         return ((*fact, position) for fact, position in self.facts[final].items())
 
     @property

@@ -1,8 +1,9 @@
-"""What stage 2 tells of a flow so that findings can be made: rows that one task reads in the order of a whole reading.
+"""Event rows, which stage 2 makes of flows for the table findings.
 
-Findings depend on all flows, in the order in which exchanges were complete. So each exchange, stream problem and end of
-a connection becomes a row with all that facts are made of, the bytes of frames included
-(captures.spark.read.folding). A row for the beginning of each exchange tells when it is numbered.
+One task reads those of all flows, because findings depend on all flows, in the order in which exchanges were complete.
+So each exchange, stream problem and end of a connection becomes a row with all data from which facts are made,
+including the bytes of frames (captures.spark.read.folding). A row for the beginning of each exchange tells when it is
+numbered.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from kproxy.decoders.stream import END_OF_CAPTURE, Source
 BEGUN: Final = "event 1 begun"
 DONE: Final = "event 2 done"
 ENDED: Final = "event 3 ended"
-"""Kinds of rows, in the order that they have at one address. `DONE` without data: the filter left the exchange out."""
+"""Kinds of rows, in the order of rows at one address. `DONE` without data: the filter left the exchange out."""
 ORDER: Final = ("ended", "started", "kind", "done", "born", "nth", "flow_id")
 """Columns by which the rows are sorted, of captures.spark.read.flows.ITEMS.
 
-`ended` is the time (ns) of what only the capture's end completes, and `started` is 0 then. For all other rows `ended`
-is 0 and `started` the address at which it happened. `done` is that address, or for the end of a connection its time.
+For items that only the capture's end completes, `ended` is their time (ns) and `started` is 0. For all other rows
+`ended` is 0 and `started` the address of the event. `done` is that address, or for the end of a connection its time.
 """
 COLUMNS: Final = (*ORDER, "rank", "event")
 _FRAME: Final = [field.name for field in fields(Frame)]
@@ -61,7 +62,7 @@ def _dumped(one: Item | Closing, time: int) -> bytes:
 
 
 def _held(item: Exchange, frame: Frame | None, source: Source) -> Frame | None:
-    """A frame that holds its bytes, unless no fact is made of them."""
+    """A frame that holds its bytes; without bytes if no fact is made of them."""
     if frame is None:
         return None
     values = {name: getattr(frame, name) for name in _FRAME} | {"spans": []}

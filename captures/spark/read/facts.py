@@ -1,6 +1,4 @@
-"""Facts that flows share: names of topic ids, and node ids of brokers. A fact is known from a position in the capture
-on.
-"""
+"""Facts that flows share: names of topic ids, and node ids of brokers. Each is known from its position on."""
 
 from __future__ import annotations
 
@@ -40,7 +38,7 @@ class Facts:
                 held[1].append(known)
 
     def known(self, fact: str, about: str, position: Position) -> str | None:
-        """The value of a fact about a subject that is known at a position, None if there is none."""
+        """The value of a fact about a subject at a position; None if it is not known there."""
         held = self._known.get((fact, about))
         index = 0 if held is None else bisect_right(held[0], position)
         return None if held is None or not index else held[1][index - 1]
@@ -61,7 +59,7 @@ class Facts:
 
 
 class Then(Knowledge):
-    """The facts that were known at `position`, which the caller may change."""
+    """The facts that were known at `position`. The caller may change `position`."""
 
     def __init__(self, facts: Facts, position: Position) -> None:
         super().__init__()

@@ -54,7 +54,7 @@ from kproxy.decoders.view import View
 GRANULE: Final = 22
 """Number of low bits of an address: addresses that differ only in them form a range, by which items are counted."""
 MADE: Final = tuple(name for name in TABLES if name not in {CAPTURES.name, FINDINGS.name})
-"""Tables whose rows are made from items."""
+"""The tables whose rows come from items."""
 ROWS: Final = 1024
 """Maximum number of items in a batch."""
 BYTES: Final = 16 << 20
@@ -94,18 +94,18 @@ Python and Java than a nested column for each table. `learned` holds the facts i
 (captures.spark.read.opening.pack) or `open` (a pickled Open) is present, the item is an exchange that has no rows yet.
 `number` is present if an earlier batch of a stream numbered the item. `standing` is FINAL, or the item's state until
 the next batch of a stream (OPEN, PRESUMED). Two kinds have a `state` and no rows: "state", that of a flow for the next
-batch (captures.spark.follow.flow_states), and DIGEST. Rows with `event` are no items either: findings are made of them,
-in the order of captures.spark.read.events.ORDER.
+batch (captures.spark.follow.flow_states), and DIGEST. Rows with `event` are event rows, not items
+(captures.spark.read.events).
 """
 Place = tuple[str, int, int, int]
 """Where an item that is counted began: (counter, started, born, rank); the counter is "exchange" or "flow"."""
 FINAL: Final = "final"
 OPEN: Final = "open"
-"""Standing of an item that has begun; its rows are those that it has if the capture ends here."""
+"""Standing of an item that has begun; its rows are those for the case that the capture ends here."""
 PRESUMED: Final = "presumed"
 """Standing of an item that exists only if the capture ends here."""
 _NO_EVENT: Final = (None, None)
-"""The columns `ended` and `event` of items."""
+"""Values of the columns `ended` and `event` for items that have no event."""
 _EVENT: Final = ITEMS.get_field_index("event")
 COUNTED: Final = {"exchange": "exchange", "begun": "exchange", "flow": "flow"}
 """By kind of an item, the name of its counter."""
@@ -119,7 +119,7 @@ SORTED: Final = ("range", "started", "born", "rank")
 class Options:
     """How a capture is read, with the options of `kproxy export`; without `bodies` only headers are decoded.
 
-    Only connections with one of `ports` are read; they are taken for Kafka even if the capture holds only the broker's
+    Only connections with one of `ports` are read, and they count as Kafka even if the capture has only the broker's
     side. `facts` holds the facts of all flows if the filter needs them.
     """
 
@@ -142,7 +142,7 @@ class Options:
 
     @property
     def findings(self) -> bool:
-        """Whether this reading collects what the table findings is made of."""
+        """Whether this reading collects the event rows for the table findings."""
         return FINDINGS.name in self.tables and not self.undecided
 
     @property
@@ -286,8 +286,8 @@ class FlowReader(Reader):
         return self.began, self.done
 
     def at_end(self) -> Iterator[Progress]:
-        """(exchanges that began, items that became complete) because the capture ends."""
-        # one more, because the address of a last packet without payload is the end, and the packet precedes it
+        """(exchanges that began, items that became complete) by the end of the capture."""
+        # one more, to include a last packet without payload, whose address is the end
         at, none = self._order.end + 1, np.empty(0, np.int64)
         for border, before, after in self._silences:
             self.take(Share(nothing(), none, none, none, border, after, (before, after)))
@@ -300,7 +300,7 @@ class FlowReader(Reader):
 
 
 class Flow:
-    """Turns one flow into items; `numbers` are those of items that earlier batches numbered."""
+    """Turns one flow into items; `numbers` are the numbers that earlier batches gave to items."""
 
     def __init__(
         self,
@@ -349,7 +349,7 @@ class Flow:
         self.numbers[place] = number
 
     def resume(self, order: Order, numbers: Mapping[Place, int]) -> None:
-        """Continue in the next batch of a stream; `numbers` are those of items that earlier batches numbered."""
+        """Continue in the next batch of a stream; `numbers` are the numbers that earlier batches gave to items."""
         self.numbers = dict(numbers)
         self._reader.resume(order)
 
@@ -367,7 +367,7 @@ class Flow:
 
     @property
     def over(self) -> bool:
-        """Whether all connections of the flow ended so long ago that only another connection can follow."""
+        """Whether all connections of the flow ended so long ago that any further packet opens another connection."""
         return not self._started and self._reader.over
 
     def presume(self) -> None:
@@ -431,7 +431,7 @@ class Flow:
             yield self._event(events.ENDED, closing.at, closing.time, born, data, 0, ended)
 
     def _event(self, kind: str, at: int, then: int, born: int, data: bytes, rank: int, ended: int) -> tuple[Any, ...]:
-        """A row of ITEMS of which findings are made (captures.spark.read.events); `then` is the value of `done`."""
+        """An event row (captures.spark.read.events); `then` is the value of `done`."""
         standing = FINAL if self._begun is None else PRESUMED
         return _row(
             kind, standing, self.number, started=0 if ended else at, done=then, born=born, nth=self._nth, rank=rank,
@@ -471,7 +471,7 @@ class Flow:
         return self._item("exchange", started, at, born, rows, learned, rank=rank)
 
     def _is_for_later(self, item: Exchange) -> bool:
-        """Whether stage 3 can make an exchange's rows: it teaches nothing, and its bytes can be read by address."""
+        """Whether stage 3 can make an exchange's rows: it yields no facts, and its bytes can be read by address."""
         if not self._options.bodies:
             return True
         if self.source.beyond is None or (item.protocol is None and item.api_key in early(self._options)):
@@ -525,7 +525,7 @@ def _defined_keys(release: str | None, user_definitions: tuple[str, ...]) -> fro
 
 
 def early(options: Options) -> frozenset[int]:
-    """API keys of exchanges that stage 2 decodes; those that users define may teach as well."""
+    """API keys of exchanges that stage 2 decodes. Messages that users define are among them: they may yield facts."""
     if not options.user_definitions:
         return EARLY
     return EARLY | _defined_keys(options.release, options.user_definitions)

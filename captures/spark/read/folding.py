@@ -1,8 +1,8 @@
-"""Makes the table findings of the rows that stage 2 tells of all flows (captures.spark.read.events), in their order.
+"""Makes the table findings from the event rows of all flows, in capture order (captures.spark.read.events).
 
-One task reads them all: what facts and rules remember extends over connections, so that only the order of a whole
-reading gives the same findings with the same ids. It holds no more than one reading does. For each batch of a stream,
-the task continues from the state that the batch before it left (captures.spark.follow.finding_states).
+One task reads them all: the state of facts and rules extends over connections, so only the order of a whole reading
+gives the same findings with the same ids. The task holds no more state than `kproxy findings` does. For each batch of a
+stream, the task continues from the state that the batch before it left (captures.spark.follow.finding_states).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FOUND: Final = pa.schema([
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A source whose bytes are elsewhere: frames hold their own. `decrypted` tells that the capture was TLS."""
+    """A source without bytes, because frames hold their own. `decrypted`: whether the capture was TLS."""
 
     decrypted: bool
 
@@ -65,7 +65,7 @@ class Fold:
                 if isinstance(one, Exchange):
                     one.number = number
                 self._findings.add_one(one, time)
-            if kind == events.ENDED and not ended:  # problems may follow the end that is the capture's
+            if kind == events.ENDED and not ended:  # problems may follow the end of the capture
                 self._open.pop((flow, born), None)
 
     def _begin(self, flow: int, born: int, rank: int) -> None:

@@ -23,7 +23,10 @@ from kproxy.decoders.stream import Side, Source
 from kproxy.decoders.view import View
 
 _VERSION: Final = 2
-"""Version of marshal's format; later ones search for repeated objects, which takes longer than repeating them."""
+"""Version of marshal's format.
+
+Later versions search for repeated objects, which takes longer than writing them twice.
+"""
 _SIDES: Final = tuple(Side)
 _STATUSES: Final = {status.value: status for status in Status}
 _connection = attrgetter("number", "client", "broker", "first_time", "opened")
@@ -52,9 +55,9 @@ class Packed(NamedTuple):
 
 
 def pack(exchange: Exchange, epoch: int, software: str | None, *, found: bool) -> bytes:
-    """An exchange with what its connection tells of it: its epoch (captures.keys.Flow), the client's software, and
-    whether a frame was found by resynchronisation.
+    """Pack an exchange with data of its connection.
 
+    These are the epoch (captures.keys.Flow), the client's software, and whether a frame was found by resynchronisation.
     Nearly all exchanges are packed without pickle, with times and addresses relative to the first frame's, because all
     of them are shuffled.
     """
@@ -68,7 +71,7 @@ def pack(exchange: Exchange, epoch: int, software: str | None, *, found: bool) -
 
 
 def unpack(packed: bytes) -> Packed:
-    """What was given to `pack`, which returned these bytes."""
+    """The arguments of `pack`, from the bytes that it returned."""
     if packed[:1] == pickle.PROTO:
         held: Packed = pickle.loads(packed)  # noqa: S301  # of our own stage 2
         return held
@@ -97,7 +100,7 @@ def _relative(frame: Frame, time: int, at: int) -> tuple[Any, ...]:
 
 
 def _frame(row: tuple[Any, ...], time: int, at: int) -> Frame:
-    """The frame of which `_relative` returned this row."""
+    """The frame from the row that `_relative` returned."""
     side, offset, size, first, last, end, relative, comments, missing = row
     begin = at
     spans: list[tuple[int, int]] = []
@@ -121,7 +124,7 @@ class Opener:
         *,
         bodies: bool,
     ) -> None:
-        """`tables` are those that are wanted; without `bodies` only headers are read."""
+        """`tables` are the names of the wanted tables; without `bodies` only headers are read."""
         self._bodies = bodies
         self._then = Then(facts, (0, 0, 0))
         self._drafter = _PackedDrafter(order.capture, source, definitions, order.where, tables, Health())
@@ -143,7 +146,7 @@ class Opener:
 
 
 class _PackedDrafter(Drafter):
-    """A drafter that knows of each exchange's connection what was packed with the exchange."""
+    """A drafter that takes the data of an exchange's connection from the packed exchange."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
@@ -163,7 +166,7 @@ class _PackedDrafter(Drafter):
 
 
 class _Epochs(Flows):
-    """Gives connections the epoch that is set."""
+    """Gives every connection the epoch `epoch`."""
 
     epoch = 0
 

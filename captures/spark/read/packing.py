@@ -1,7 +1,7 @@
 """A flow's part of a split as few bytes: what the shuffle between stage 1 and stage 2 carries.
 
-Columns of numbers are written as differences from those of a flow in order, byte plane by byte plane, so that zstd has
-little left to write. The columns of several flows are made at once, and each flow gets its part.
+Columns of numbers are written as differences from those of a flow in order, byte plane by byte plane, which zstd
+compresses well. The columns of several flows are computed at once and then divided among the flows.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _of_segments(flows: Flows) -> tuple[Ints, Columns]:
 
 
 def _expected(which: Ints, length: Ints, base: Ints, begins: Ints, whose: Where) -> tuple[Ints, Ints]:
-    """Sequence numbers and acknowledgments of segments, if no segment of any flow is missing or repeated.
+    """The sequence numbers and acknowledgments that segments have if no segment of any flow is missing or repeated.
 
     `whose` are the flows of the segments; `begins` says where each flow's segments are, `base` where its directions
     begin.
@@ -158,7 +158,8 @@ def _planes(given: Columns, steps: int) -> Iterator[_Planes]:
     begins = starts[:-1][some]
     first = np.zeros((len(some), len(given.columns)), np.int64)
     sizes, planes = [], []
-    for i, column in enumerate(given.columns):  # a table of all would be too large to be made of memory at hand
+    # Column by column: numpy would have to map and clear fresh memory for an array of all columns each time.
+    for i, column in enumerate(given.columns):
         first[some, i] = column[begins]
         values = column.copy()
         if i < steps:

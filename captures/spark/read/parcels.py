@@ -1,4 +1,4 @@
-"""Stage 1 for stage 2: the segments of a split, packed together for each flow."""
+"""Stage 1 for shuffles: the segments of a split as parcels, one for each flow and portion."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PORTION: Final = 32 << 20
 """Maximum bytes of payload in a portion of a split. A flow has a parcel in each portion, which bounds memory."""
 SEGMENTS_OF_PORTION: Final = 1 << 18
 GROUP: Final = 2048
-"""Maximum number of segments of flows that are packed together: few, so that the results stay in the CPU's cache."""
+"""Maximum number of segments that are packed together: intermediate results then stay in the CPU's cache."""
 
 
 def read(split: Split, wanted: Ports | None = None, *, payload: bool = False) -> Iterator[Any]:

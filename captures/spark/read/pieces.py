@@ -1,7 +1,7 @@
-"""Which bytes of segments go from stage 1 to stage 2.
+"""Selects the bytes of segments that go from stage 1 to stage 2.
 
-Of files at URLs these are the heads of frames, because fetching each of them later would take a request. A split may
-guess wrongly where frames begin; then stage 2 fetches what it lacks.
+Of files at URLs these are the heads of frames, because stage 2 would need a request for each head. A split may guess
+wrongly where frames begin; then stage 2 fetches the missing bytes.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from kproxy.decoders.conversation.responses import Responses
 from kproxy.decoders.stream import Source
 
 _KEYS, _VERSIONS = range(128), range(32)
-"""API keys and versions with which the bytes behind a length are taken for a request, and not for a response."""
+"""API keys and versions by which the bytes after a length field are recognised as a request."""
 _FIELDS: Final = 12
 """Bytes of a request's length, API key, version and correlation id."""
 _SMALLEST: Final = 8
 """Size of the smallest frame: length and correlation id."""
 _LARGEST: Final = 100 << 20
-"""Size of a frame beyond which its length field is taken for something else."""
+"""Maximum plausible size of a frame."""
 _WHOLE: Final = 1 << 32
-"""Number of sequence numbers."""
+"""Number of TCP sequence numbers: 2^32."""
 
 
 class Sent(Enum):
-    """Which bytes of segments are sent."""
+    """Selects the bytes of segments that are sent."""
 
     NONE = "none"
     HEADS = "heads of frames"
@@ -54,7 +54,7 @@ def everything(flows: Flows, source: Source) -> Columns:  # noqa: ARG001  # as t
 
 
 def heads(flows: Flows, source: Source) -> Columns:
-    """The heads of frames, and all bytes of those frames that stage 2 decodes (captures.spark.read.flows.EARLY)."""
+    """The heads of all frames, and whole frames that stage 2 decodes (captures.spark.read.flows.EARLY)."""
     packets = flows.share.packets
     found: list[tuple[int, int]] = []
     segments: list[int] = []
@@ -89,7 +89,7 @@ class _Stream:
     def take(
         self, seq: int, flags: int, at: int, length: int, data: bytes | memoryview, taught: set[bytes]
     ) -> list[tuple[int, int]]:
-        """(address, size) of the pieces of a segment that are sent; they may go beyond its end, as readers look there.
+        """(address, size) of the pieces of a segment that are sent. They may extend beyond it, as readers look there.
 
         `taught` are the correlation ids of requests in EARLY, so that their responses are recognised.
         """

@@ -1,10 +1,9 @@
 """Stage 1: turns a split into its segments, as Arrow batches.
 
 `read` gives every TCP segment as a row with its bytes, for the data source; captures.spark.read.parcels packs them for
-stage 2. The summaries of the split come last. The split reports
-trouble there if its walk does not end at the split's end, or if it has something that later splits need and cannot know
-(a new section or interface, a packet in IP fragments); the file is then read again as a whole
-(captures.spark.plan.order).
+stage 2. The summaries of the split come last. The split reports trouble there if its walk does not end at the split's
+end, or if it contains something on which later splits depend (a new section or interface, a packet in IP fragments);
+the file is then read again as a whole (captures.spark.plan.order).
 """
 
 from __future__ import annotations
@@ -62,8 +61,8 @@ the split up to the segment. `length` is the segment's size on the wire, `payloa
 class Segments:
     """Some segments of a split, with the columns of SEGMENTS; `flows` are the flow_ids of their directions.
 
-    The bytes of `view` have the addresses from `base` on. They stay available if `stays` is true, otherwise only until
-    the next segments are asked for.
+    The bytes of `view` have the addresses from `base` on. They remain valid if `stays` is true, otherwise only until
+    the next segments are read.
     """
 
     packets: Packets
@@ -108,7 +107,7 @@ def _batch(some: Segments) -> Any:
             pa.array(packets.directions, pa.binary()).take(pa.array(packets.direction)),
             *map(pa.array, columns),
             pa.array([packets.comments.get(i) for i in range(len(packets))], pa.string()),
-            # copies, because pyarrow keeps views of a mapped file, and with them its descriptor, forever
+            # copy the bytes: pyarrow never releases views of a mapped file, nor therefore the file's descriptor
             pa.array(some.payload(), pa.binary()),
             pa.nulls(len(packets), pa.string()),
         ],

@@ -1,4 +1,4 @@
-"""Analyses how producers fill their batches, and what compression saves."""
+"""Analyses the size of producers' batches, and the compression ratio."""
 
 from __future__ import annotations
 

@@ -19,10 +19,10 @@ from kproxy.captures.tables import arrow
 from kproxy.captures.tables.schema import PARTITIONS, TABLES, Table
 
 _FAILURES: Final = (duckdb.Error, pa.ArrowException, OSError)
-"""What reading tables and running queries may raise."""
+"""The exceptions that reading tables and running queries may raise."""
 MACROS: Final = {
     "collect_set(x)": "coalesce(list(DISTINCT x) FILTER (WHERE x IS NOT NULL), [])",
-    "count_if(x)": "count(*) FILTER (WHERE x)",  # its own is null where every condition is
+    "count_if(x)": "count(*) FILTER (WHERE x)",  # DuckDB's own returns null if all conditions are null
     "explode(x)": "unnest(x)",
     "regexp_like(x, pattern)": "regexp_matches(x, pattern)",
     "size(x)": "len(x)",
@@ -31,15 +31,15 @@ MACROS: Final = {
     "unix_micros(x)": "epoch_us(x)",
     "unix_seconds(x)": "epoch_us(x) // 1000000",
 }
-"""Functions of Spark that DuckDB lacks or has in another way, and what they are in DuckDB."""
+"""Functions of Spark that DuckDB lacks or defines differently, and their definitions for DuckDB."""
 _CONFIG: Final = {
-    # nothing is fetched from anywhere
+    # queries cannot read files or URLs
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
-    # a name in a query is a table, never a variable of this program
+    # names in a query denote tables, never Python variables
     "python_enable_replacements": "false",
     "preserve_insertion_order": "false",
-    # as Spark sorts
+    # sort nulls as Spark does
     "default_null_order": "nulls_first_on_asc_last_on_desc",
 }
 
@@ -57,7 +57,7 @@ class Tables:
         """The number of rows of each table."""
 
     def rows(self, query: str, most: int | None = None) -> list[dict[str, Any]]:
-        """As tables.Executor has it. Raises Unreadable."""
+        """Implements tables.Executor. Raises Unreadable."""
         with _as_unreadable():
             result = self._connection.execute(query.format(**{name: name for name in named(query)}))
             names = [column[0] for column in result.description or ()]
@@ -101,7 +101,7 @@ def _dataset(directory: str, table: Table) -> Any:
     if is_url(directory):
         system, root = file_system(directory)
     else:
-        # a link of a followed folder is resolved once: the tree behind it stays as it is for a while
+        # resolve the link of a followed folder once: its tree stays unchanged for some time
         system, root = fs.LocalFileSystem(), str(Path(directory).absolute())
     path = f"{root.rstrip('/')}/{table.name}"
     if not is_url(directory):

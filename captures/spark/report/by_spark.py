@@ -31,9 +31,9 @@ class Tables:
         return self._spark.sql(query, args=None, **{name: self.frames[name] for name in named(query)})
 
     def rows(self, query: str, most: int | None = None) -> list[dict[str, Any]]:
-        """As tables.Executor has it. The session's time zone must be UTC."""
+        """Implements tables.Executor. The session's time zone must be UTC."""
         frame = self.frame(query)
-        # Python would get other times in its own time zone
+        # Spark would convert times to Python's local time zone
         times = {one.name for one in frame.schema if isinstance(one.dataType, TimestampType)}
         columns = [f.col(name).cast("timestamp_ntz") if name in times else f.col(name) for name in frame.columns]
         frame = frame.select(*(column.alias(name) for name, column in zip(frame.columns, columns, strict=True)))
@@ -56,7 +56,7 @@ def read(spark: SparkSession, directory: str) -> Tables:
 def _read(spark: SparkSession, path: str, table: Table) -> DataFrame | None:
     try:
         frame = spark.read.schema(_ddl(table)).parquet(path)
-        _ = frame.schema  # by Spark Connect nobody looks for files before
+        _ = frame.schema  # Spark Connect looks for the files only here
     except AnalysisException as error:
         if error.getCondition() != _NOT_THERE:
             raise

@@ -1,4 +1,4 @@
-"""Findings in the tables: which rules fired, how often, and what it cost."""
+"""Analyses findings: which rules fired, how often, and at what cost."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def findings() -> str:
 
 
 def _place(column: str, values: Iterable[str]) -> str:
-    """SQL for the place of a column's value among these."""
+    """SQL for the index of a column's value in `values`."""
     cases = " ".join(f"WHEN '{value}' THEN {place}" for place, value in enumerate(values))
     return f"CASE {column} {cases} ELSE 99 END"
 
@@ -45,5 +45,5 @@ def _quoted(text: str) -> str:
 
 
 def rule_texts(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """What the table of rules says of each rule in the rows of `findings`, by its id."""
+    """The text of each rule in the rows of `findings`, by rule id."""
     return {name: "\n".join(rule_text(RULES[name])) for name in (row["rule"] for row in rows) if name in RULES}

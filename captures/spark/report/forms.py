@@ -38,5 +38,5 @@ TO_THE_LEFT: Final = frozenset({"text", "rule", "list", "time", "flag"})
 
 
 def text(form: str, value: Any) -> str:
-    """A value in one of `FORMS`; "" for None."""
+    """A value as text in one of `FORMS`; "" for None."""
     return "" if value is None else FORMS[form](value)

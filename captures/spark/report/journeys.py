@@ -1,4 +1,4 @@
-"""Follows records from producer to consumer: at which offset and when they were produced, who fetched them and when."""
+"""Follows records from producer to consumer: the offset and time at which they were produced, and each fetch."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import Final
 
 from kproxy.captures.spark.report.measured import MEASURED, percentile, since
 
-# A batch is stored as it was produced, but a message set message by message: what is fetched begins within what was
-# produced last before it in the order of offsets. So offsets are met by sorting, not by comparing each with each.
+# A broker stores batches unchanged, but message sets message by message, so a fetched part may begin within a produced
+# one. In the order of offsets it belongs to the last produced part before it. So the query sorts by offset, which is
+# cheaper than a join of all pairs.
 _WITH: Final = f"""
     {MEASURED},
     produced AS (

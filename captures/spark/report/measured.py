@@ -1,4 +1,4 @@
-"""Adds to exchanges the columns by which analyses group them."""
+"""Adds columns to exchanges by which analyses group them."""
 
 from __future__ import annotations
 

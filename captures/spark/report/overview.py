@@ -1,4 +1,4 @@
-"""Analyses how much was captured."""
+"""Analyses the extent of the captures: time span, clients, brokers, bytes, errors."""
 
 from __future__ import annotations
 

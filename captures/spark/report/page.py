@@ -54,7 +54,7 @@ _STACKED = """
 _KINDS: Final = ((6, "many", "60em"), (9, "most", "78em"))
 """(number of columns, name, width): tables with more columns are stacked on screens narrower than the width."""
 _FIRST: Final = 12
-"""Number of rows that are shown before a reader asks for all."""
+"""Number of rows that a table shows until the reader expands it."""
 
 
 def page(title: str, results: Iterable[Found]) -> str:

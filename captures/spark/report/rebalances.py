@@ -53,7 +53,7 @@ _TIMELINE: Final = f"""
 def timeline() -> str:
     """A row for each generation of a group; for groups that the coordinator balances (KIP-848), for each member epoch.
 
-    A generation begins with the first JoinGroup that led to it, or the first member that learns of it. It is stable
+    A generation begins with the first JoinGroup that led to it, or when the first member learns of it. It is stable
     once every member seen in it has its assignment; `took_us` is the time until then. `lasted_us` is the time until the
     next generation begins. The row counts events until that: members that left, responses with REBALANCE_IN_PROGRESS,
     and other errors.

@@ -71,7 +71,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A section with its rows; `more` tells that the analysis has further rows."""
+    """A section with its rows; `more`: whether the analysis has further rows."""
 
     section: Section
     rows: Rows
@@ -229,7 +229,7 @@ SECTIONS: Final = (
     _latencies("broker", "Latency by broker", "By address."),
     Section(
         "over_time", "Over time",
-        "Of requests by their first byte.", "There is no exchange.",
+        "An exchange belongs to the interval in which its request begins.", "There is no exchange.",
         latency.over_time,
         (
             Column("time", "from", "time"), Column("exchanges", "count"), Column("errors", "errors"),

@@ -1,4 +1,4 @@
-"""The tables of a folder that `kproxy export --format parquet` or `kproxy spark` wrote, whoever reads them."""
+"""The interface to tables in a folder that `kproxy export --format parquet` or `kproxy spark` wrote."""
 
 from __future__ import annotations
 

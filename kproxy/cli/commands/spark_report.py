@@ -92,7 +92,7 @@ def command(directory: str, html: Path | None, seconds: int | None, engine: str,
 
 @contextmanager
 def executor(directory: str, engine: str, master: str | None) -> Iterator[Executor]:
-    """What runs the queries over the tables of a folder, by `ENGINES`; says on standard error what was chosen.
+    """The executor of queries over the tables of a folder, by `ENGINES`; prints the choice on standard error.
 
     Raises Failure: exit 2 if packages are missing, 3 if the tables are missing or cannot be read, and as
     spark_session.opened does.

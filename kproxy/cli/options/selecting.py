@@ -159,7 +159,7 @@ class Selection:
 
     @property
     def everything_else(self) -> bool:
-        """Whether no option but `numbers` excludes exchanges."""
+        """Whether `numbers` is the only option that excludes exchanges."""
         return self.expression is None and self.count is self.since is self.until is None
 
     @property

@@ -46,7 +46,7 @@ class Person:
 def intercepting(cluster: str, directory: Path, *options: str) -> Iterator[tuple[str, Person]]:
     (port,) = free_ports(1)
     address = f"127.0.0.1:{port}"
-    arguments = [KPROXY, "run", "--upstream", cluster, "--listen", address, "--headless", *options]
+    arguments: list[str | Path] = [KPROXY, "run", "--upstream", cluster, "--listen", address, "--headless", *options]
     with subprocess.Popen(
         arguments, env=environment(directory), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True,
@@ -125,7 +125,15 @@ def test_a_response_is_dropped_and_the_client_asks_again(cluster: str, tmp_path:
 
 
 def test_a_wrong_expression_ends_the_command_before_it_listens(tmp_path: Path) -> None:
-    arguments = [KPROXY, "run", "--upstream", "127.0.0.1:1", "--headless", "--intercept", "api = Produce"]
+    arguments: list[str | Path] = [
+        KPROXY,
+        "run",
+        "--upstream",
+        "127.0.0.1:1",
+        "--headless",
+        "--intercept",
+        "api = Produce",
+    ]
     done = subprocess.run(
         arguments, env=environment(tmp_path), stdin=subprocess.DEVNULL, capture_output=True, text=True,
         timeout=SECONDS, check=False,
