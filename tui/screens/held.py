@@ -188,7 +188,8 @@ def edited(text: str, name: str) -> str:
 
 def _block(frame: dict[str, Any], seconds: int) -> Block:
     head = (
-        f"{frame['api'] or frame['api_key']} v{frame['api_version']} {frame['side']}  {frame['client_id'] or '-'}  "
+        f"{frame['held']} {frame['api'] or frame['api_key']} v{frame['api_version']} {frame['side']}  "
+        f"{frame['client_id'] or '-'}  "
         f"{frame['client']} > {frame['broker']}  {frame['size']:,} B  sent by itself in {seconds} s"
     )
     body = ["cannot be read"] if frame["body"] is None else _lines(frame["body"])
