@@ -55,7 +55,7 @@ def test_a_record_is_changed_on_its_way(terminal: Terminal) -> None:
         terminal.press("Enter")
         terminal.wait_for("No client has sent anything yet")
         producer = Producer({"bootstrap.servers": f"127.0.0.1:{port}", "linger.ms": 0, "log_level": 0})
-        failed: list[str | None] = []
+        failed: list[object] = []
 
         def produce() -> None:
             for value in ("tea", "milk", "sugar"):
