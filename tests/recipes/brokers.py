@@ -119,10 +119,10 @@ def deletion_waits(stage: Stage) -> None:
 
 
 def controllers_lose_sessions(stage: Stage) -> None:
-    """ZooKeeper mode: the controller stands still for longer than its session, three times."""
+    """ZooKeeper mode: the controller stands still for longer than its session, five times."""
     stage.topic("orders", 1, 2)
     admin = stage.admin()
-    for _ in range(3):
+    for _ in range(5):
         with paused(stage, controller_id(admin)):
             time.sleep(10)
         time.sleep(8)
