@@ -9,7 +9,7 @@ cdef extern from *:
 
     typedef struct {
         PyObject_HEAD
-        PyObject *api_key, *api_version, *asked_by, *client_id, *connection, *correlation_id, *number, *problems,
+        PyObject *api_key, *api_version, *asked_by, *client_id, *connection, *correlation_id, *end, *number, *problems,
             *protocol, *reason, *request, *response, *session, *status, *token, *truths;
     } ExchangeObject;
 
@@ -33,13 +33,13 @@ cdef extern from *:
         PyObject *type, PyObject *number, PyObject *connection, PyObject *api_key, PyObject *api_version,
         PyObject *correlation_id, PyObject *client_id, PyObject *request, PyObject *response, PyObject *status,
         PyObject *reason, PyObject *problems, PyObject *token, PyObject *protocol, PyObject *asked_by, PyObject *truths,
-        PyObject *session
+        PyObject *session, PyObject *end
     ) {
         ExchangeObject *made = (ExchangeObject *)PyType_GenericAlloc((PyTypeObject *)type, 0);
         if (made != NULL) {
             SET(number); SET(connection); SET(api_key); SET(api_version); SET(correlation_id); SET(client_id);
             SET(request); SET(response); SET(status); SET(reason); SET(problems); SET(token); SET(protocol);
-            SET(asked_by); SET(truths); SET(session);
+            SET(asked_by); SET(truths); SET(session); SET(end);
         }
         return (PyObject *)made;
     }
@@ -48,7 +48,7 @@ cdef extern from *:
         cdef object at, comments, first_time, missing, side, size, spans, stream_offset, time
 
     ctypedef class kproxy.decoders.exchange.Exchange [object ExchangeObject, check_size error]:
-        cdef object api_key, api_version, asked_by, client_id, connection, correlation_id, number, problems
+        cdef object api_key, api_version, asked_by, client_id, connection, correlation_id, end, number, problems
         cdef object protocol, reason, request, response, session, status, token, truths
 
     object decoders_frame(
@@ -58,7 +58,7 @@ cdef extern from *:
     object decoders_exchange(
         object type, object number, object connection, object api_key, object api_version, object correlation_id,
         object client_id, object request, object response, object status, object reason, object problems, object token,
-        object protocol, object asked_by, object truths, object session
+        object protocol, object asked_by, object truths, object session, object end
     )
 
 cdef inline Frame new_frame(side, stream_offset, size, first_time, time, at, list spans, comments, missing):
@@ -66,9 +66,9 @@ cdef inline Frame new_frame(side, stream_offset, size, first_time, time, at, lis
 
 cdef inline Exchange new_exchange(
     number, connection, api_key, api_version, correlation_id, client_id, request, response, status, reason,
-    list problems, token, protocol, asked_by, truths, session
+    list problems, token, protocol, asked_by, truths, session, end
 ):
     return <Exchange>decoders_exchange(
         Exchange, number, connection, api_key, api_version, correlation_id, client_id, request, response, status,
-        reason, problems, token, protocol, asked_by, truths, session
+        reason, problems, token, protocol, asked_by, truths, session, end
     )

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from kproxy.decoders.problems import Code, Problem
 from kproxy.decoders.sasl.session import Session
-from kproxy.decoders.stream import Side, Source
+from kproxy.decoders.stream import End, Side, Source
 
 
 class Status(StrEnum):
@@ -99,6 +99,8 @@ class Exchange:
     """A character for each of `Dialect.conditions`: "1" true, "0" false, "?" unknown, after the messages so far."""
     session: Session | None = None
     """State of the connection's authentication after this exchange; set only for SASL exchanges."""
+    end: End | None = None
+    """The end of the connection, or of one direction, after which no response can come; None if none completed it."""
 
     @property
     def size(self) -> int:

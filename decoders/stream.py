@@ -96,6 +96,11 @@ class End:
     reason: str = END_OF_CAPTURE
     unheard: Side | None = None
     """At the end of a connection: the side that has no packet in the capture, or None."""
+    last_time: int = 0
+    """The latest capture time (ns) up to the last packet that the connection has so far.
+
+    `time` is later if the connection ends without a packet of its own, for example with the capture.
+    """
 
 
 Event = Run | Gap | End

@@ -157,11 +157,11 @@ class FactMaker:
         made: list[Fact] = []
         for item in items:
             closing = ended.get(id(item.connection)) if ended else None
-            time = when(item, closing)
+            time = when(item)
             if closing is not None and closing.how == END_OF_CAPTURE:
                 last.append((time, item))
                 continue
-            while ends and ends[-1].at < _place(item, closing):
+            while ends and ends[-1].at < _place(item):
                 self._close(ends.pop(), made)
             self._take(item, time, made)
         while ends:
@@ -320,24 +320,21 @@ def _is_small(request: Frame, response: Frame) -> bool:
     return request.size + response.size <= SMALL and not request.missing and not response.missing
 
 
-def when(item: Item, closing: Closing | None) -> int:
-    """The time at which an item was complete; for a request without response, the time at which its connection ended.
-
-    `closing` is the end of its connection, if both became known together.
-    """
+def when(item: Item) -> int:
+    """The time of the packet that completed an item; for a request without response, of its connection's end."""
     if isinstance(item, StreamProblem):
         return item.time
     frame = item.response or item.request
     time = 0 if frame is None else frame.time
-    return max(time, closing.time) if closing is not None and item.status is UNANSWERED else time
+    return max(time, item.end.last_time) if item.end is not None and item.status is UNANSWERED else time
 
 
-def _place(item: Item, closing: Closing | None = None) -> int:
-    """The address of the bytes that completed an item, or of the end of its connection; see `when`."""
+def _place(item: Item) -> int:
+    """The address of the bytes that completed an item, or of the end that did; see `when`."""
     if isinstance(item, StreamProblem):
         return item.at
-    if closing is not None and item.status is UNANSWERED:
-        return closing.at
+    if item.end is not None and item.status is UNANSWERED:
+        return item.end.at
     frame = item.response or item.request
     return 0 if frame is None else frame.at
 

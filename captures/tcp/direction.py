@@ -188,11 +188,14 @@ class Direction:
             self.run = None
             self.next = self.acked
 
-    def finish(self, now: int, time: int, out: list[Event]) -> None:
-        """Append the end of the direction to `out` once all bytes before its FIN were delivered."""
+    def finish(self, now: int, time: int, last_time: int, out: list[Event]) -> None:
+        """Append the end of the direction to `out` once all bytes before its FIN were delivered.
+
+        `last_time` is that of the connection (`End.last_time`).
+        """
         if self.fin is not None and not self.ended and self.next >= self.fin and not self.pending:
             self.ended = True
-            out.append(End(self.side, now, time, "FIN"))
+            out.append(End(self.side, now, time, "FIN", last_time=last_time))
 
     def _lost(self, time: int) -> bool:
         waited = time - self.hole_time

@@ -806,7 +806,7 @@ class Reassembler:
             if each.pending:
                 each.look_for_loss(now, time, connection.events)
             if each.fin is not None:
-                each.finish(now, time, connection.events)
+                each.finish(now, time, connection.last_time, connection.events)
         if flags & RST:
             connection.closes(side.side, time)
             self._end(connection, now, time, "RST")
@@ -849,7 +849,7 @@ class Reassembler:
             side.flush(now, time, connection.events)
             window.open(time)
         unheard = next((side.side for side in connection.sides if side.base is None), None)
-        connection.events.append(End(None, now, time, reason, unheard))
+        connection.events.append(End(None, now, time, reason, unheard, connection.last_time))
         connection.over = True
         for side in connection.sides:
             side.forget()

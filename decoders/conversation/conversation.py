@@ -318,7 +318,7 @@ class Conversation:
             reason = NOT_CAPTURED if unheard else f"the connection ended ({item.reason})"
             if unheard:
                 self._one_sided(key, Side.BROKER, item.time)
-            self._pairing.end(key, reason, over=all(self._ended))
+            self._pairing.end(key, item, reason, over=all(self._ended))
         if item.side is None:
             self._over = True
 

@@ -322,6 +322,7 @@ class DialectConversation:
             self._ended[end.side] = True
         waiting = [one for side in Side if self._ended[1 - side] for one in self._waiting[side].values()]
         for exchange in sorted(waiting, key=_asked_where):
+            exchange.end = end
             self._give_up(key, exchange, f"the connection ended ({end.reason})")
 
 

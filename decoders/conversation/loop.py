@@ -117,7 +117,7 @@ def whole_requests(framer: RequestFramer, out: list[Item]) -> None:
         frame = new_frame(side, position, size, time, times[k], key_at, spans, (), 0)
         exchange = new_exchange(
             0, connection, key, version, correlation_id, client_id, frame, None, _WAITING, None, [], False, None,
-            _CLIENT, "", None,
+            _CLIENT, "", None, None,
         )  # fmt: skip
         started.append((floor, exchange))
         floor = key_at

@@ -28,6 +28,7 @@ from kproxy.decoders.conversation.overlap import told_by
 from kproxy.decoders.exchange import Connection, Exchange, Frame, Status, StreamProblem
 from kproxy.decoders.plurals import counted
 from kproxy.decoders.problems import Code, Problem
+from kproxy.decoders.stream import End
 
 ACKS_0: Final = "acks=0"
 NO_MORE_SASL: Final = "the last SASL token"
@@ -397,8 +398,8 @@ class Pairing:
             waiting += more
         return waiting
 
-    def end(self, key: int, reason: str, *, over: bool) -> None:
-        """Complete all requests, in order of their age, because no more responses can come.
+    def end(self, key: int, end: End, reason: str, *, over: bool) -> None:
+        """Complete all requests, in order of their age, because no more responses can come after `end`.
 
         Unless the whole connection is `over`, early responses keep waiting: a hole may delay their requests.
         """
@@ -416,6 +417,7 @@ class Pairing:
         self.headless.clear()
         self.deadline = min(self._early_times(), default=_NEVER) + self.limits.early_time
         for exchange in waiting:
+            exchange.end = end
             if id(exchange) in unanswered:
                 self._finish(key, exchange, Status.NO_REPLY_EXPECTED, ACKS_0)
             else:

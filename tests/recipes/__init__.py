@@ -14,10 +14,22 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from tests.recipes import brokers, clients, consumers, fetches, frames, groups, habits, producers, sending, written
+from tests.recipes import (
+    brokers,
+    clients,
+    consumers,
+    fetches,
+    frames,
+    groups,
+    habits,
+    producers,
+    sending,
+    through,
+    written,
+)
 from tests.recipes.recipe import Recipe
 
-FAMILIES: Final = (brokers, clients, consumers, fetches, frames, groups, habits, producers, sending, written)
+FAMILIES: Final = (brokers, clients, consumers, fetches, frames, groups, habits, producers, sending, through, written)
 RECIPES: Final[Mapping[str, Recipe]] = MappingProxyType(
     {rule: recipe for family in FAMILIES for rule, recipe in family.RECIPES.items()}
 )

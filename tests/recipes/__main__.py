@@ -6,6 +6,8 @@ import json
 import lzma
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
@@ -19,6 +21,8 @@ from tests.recipes.kept import KEPT, findings, telling
 from tests.recipes.recipe import Recipe, Stage
 from tests.support.brokers import Cluster, cluster
 from tests.support.facts import told
+from tests.support.proxy import Proxy
+from tests.support.raw import RawClient
 from tests.support.tcpdump import captured
 
 LARGEST = 150_000
@@ -49,10 +53,12 @@ def _place(rule: str) -> tuple[str, int, str]:
 def _make(running: Cluster, rule: str, recipe: Recipe) -> bool:
     """Make a fault; its capture is kept if the finding is there. Otherwise it stays in the temporary directory."""
     capture = Path(tempfile.mkdtemp(prefix="recipe-")) / f"{rule}.pcap"
-    ports = [*running.ports, *(running.controllers if recipe.among_brokers else ())]
     try:
-        with captured(capture, " or ".join(f"tcp port {port}" for port in ports)):
-            recipe.make(Stage(running, running.bootstrap))
+        with (
+            _front(running, recipe, capture.parent) as (bootstrap, ports),
+            captured(capture, " or ".join(f"tcp port {port}" for port in ports), recipe.snap),
+        ):
+            recipe.make(Stage(running, bootstrap))
     except (AssertionError, OSError, KafkaException) as problem:
         print(f"{rule}: {problem}", file=sys.stderr)
         return False
@@ -76,6 +82,19 @@ def _make(running: Cluster, rule: str, recipe: Recipe) -> bool:
     }
     (KEPT / f"{rule}.json").write_text(json.dumps(about, indent=2) + "\n")
     return True
+
+
+@contextmanager
+def _front(running: Cluster, recipe: Recipe, directory: Path) -> Iterator[tuple[str, list[int]]]:
+    """(the address of the clients' cluster, the ports whose packets are captured)."""
+    if not recipe.faults:
+        yield running.bootstrap, [*running.ports, *(running.controllers if recipe.among_brokers else ())]
+        return
+    rules = [option for rule in recipe.faults for option in ("--fault", rule)]
+    with Proxy(running.bootstrap, directory / "kproxy", *rules) as proxy:
+        with RawClient(proxy.bootstrap) as client:
+            client.ask("Metadata", 4, {"topics": []})  # from then on kproxy listens for each broker
+        yield proxy.bootstrap, sorted({proxy.port, *proxy.listeners()})
 
 
 if __name__ == "__main__":

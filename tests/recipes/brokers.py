@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from tests.recipes.recipe import Recipe, Stage
+from tests.recipes.recipe import Recipe, Stage, idle
 from tests.support.raw import RawClient
 
 NODES = {1, 2, 3}
@@ -118,6 +118,27 @@ def deletion_waits(stage: Stage) -> None:
         stage.topic(f"other-{number}")
 
 
+def controllers_lose_sessions(stage: Stage) -> None:
+    """ZooKeeper mode: the controller stands still for longer than its session, five times."""
+    stage.topic("orders", 1, 2)
+    admin = stage.admin()
+    for _ in range(5):
+        with paused(stage, controller_id(admin)):
+            time.sleep(10)
+        time.sleep(8)
+
+
+def coordinator_stops(stage: Stage) -> None:
+    """The coordinator of a group is killed, and another broker coordinates it."""
+    stage.topic("orders", 1, 3)
+    consumer = stage.consumer("reader", "shop", "orders", fetch_wait_max_ms=5_000)
+    idle(consumer, 20)
+    node = stage.admin().describe_consumer_groups(["shop"])["shop"].result(30).coordinator.id
+    stage.cluster.stop_node(node)
+    idle(consumer, 25)
+    consumer.close()
+
+
 RECIPES = {
     "kraft.broker_fenced": Recipe(
         broker_stands_still, "sent no heartbeat for", nodes=3, settings=CALM, among_brokers=True
@@ -126,6 +147,15 @@ RECIPES = {
     "kraft.elections": Recipe(controllers_stand_still, "3 elections in", nodes=3, settings=CALM, among_brokers=True),
     "leader.unclean": Recipe(unclean, "node 3 became leader", nodes=3, settings=CALM, among_brokers=True),
     "partition.reassign": Recipe(moved, "orders-0 is moved", nodes=3, settings=CALM, among_brokers=True),
+    "controller.churn": Recipe(
+        controllers_lose_sessions,
+        "changes of the controller",
+        "1.1.1",
+        2,
+        {"zookeeper.session.timeout.ms": 4_000},
+        among_brokers=True,
+    ),
+    "coord.moved": Recipe(coordinator_stops, "shop", nodes=3, settings={"offsets.topic.replication.factor": 3}),
     "controller.failover": Recipe(
         controller_fails, "failed, or lost its session with ZooKeeper", "1.1.1", 2, among_brokers=True
     ),

@@ -25,7 +25,17 @@ def session_too_short(stage: Stage) -> None:
     consumer.close()
 
 
+def cut_packets(stage: Stage) -> None:
+    """Clients whose packets are captured with a snap length of 200 bytes."""
+    stage.topic("orders")
+    for number in range(4):
+        producer = stage.producer(f"writer-{number}")
+        producer.produce("orders", bytes(500))
+        producer.flush(10)
+
+
 RECIPES = {
+    "capture.health": Recipe(cut_packets, "cut_by_snaplen", snap=200),
     "meta.topic_missing": Recipe(
         missing_topic, "there is a topic orders", settings={"auto.create.topics.enable": "false"}, live=True
     ),

@@ -52,6 +52,7 @@ class Sharing:
 
     def __init__(self, client: RawClient, group: str, topic: str) -> None:
         self._client = client
+        self._group = group
         self._member = {"groupId": group, "memberId": urlsafe_b64encode(uuid4().bytes)[:22].decode()}
         self._topics = [topic]
         self._epoch = 0
@@ -66,6 +67,7 @@ class Sharing:
             said = self._client.ask("ShareGroupHeartbeat", 1, self._member | names | {"memberEpoch": self._epoch})
             if said["errorCode"] not in LOADING:
                 break
+            self._client.ask("FindCoordinator", 2, {"key": self._group, "keyType": 0})  # which makes the topic of offsets
             time.sleep(0.2)
         assert said["errorCode"] == 0, said
         self._epoch = said["memberEpoch"]

@@ -63,7 +63,9 @@ class Recipe(NamedTuple):
     """How a fault is made, and what its finding says: `words` stand in its summary, cause or evidence.
 
     `settings` are those of the brokers. `among_brokers`: the capture holds what brokers and controllers say to each
-    other as well. `live`: the system tests make it in every run, behind `kproxy run`.
+    other as well. `faults` are rules of kproxy (docs/faults.md), which then stands between clients and cluster; the
+    capture holds the clients' side. `snap` is the maximum number of bytes that the capture holds of a packet. `live`:
+    the system tests make it in every run, behind `kproxy run`.
     """
 
     make: Callable[[Stage], None]
@@ -72,6 +74,8 @@ class Recipe(NamedTuple):
     nodes: int = 1
     settings: dict[str, object] = {}  # noqa: RUF012 (a row is never changed)
     among_brokers: bool = False
+    faults: tuple[str, ...] = ()
+    snap: int | None = None
     live: bool = False
 
 

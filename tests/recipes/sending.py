@@ -95,10 +95,23 @@ def no_codec(stage: Stage) -> None:
     producer.flush(20)
 
 
+def named_partition(stage: Stage) -> None:
+    """A producer that names the partition of three fifths of its records itself, for five minutes."""
+    stage.topic("clicks", 8)
+    producer = stage.producer("biased", batch_size=30_000, linger_ms=20, compression_type="none")
+    for _ in range(28):
+        for turn in range(20):
+            for _ in range(10):
+                producer.produce("clicks", bytes(1_000), partition=0 if turn < 12 else turn - 12)
+        producer.flush(20)
+        time.sleep(11)
+
+
 RECIPES = {
     "broker.recompress": Recipe(two_codecs, "that gzip@127.0.0.1 sends as gzip reach reader@127.0.0.1 as zstd"),
     "key.partitioner_mix": Recipe(two_partitioners, "like-java@127.0.0.1 by murmur2"),
     "key.skew": Recipe(default_key, "have the key unknown"),
+    "partition.hot": Recipe(named_partition, "clicks-0 got 6"),
     "payload.schema": Recipe(two_serializers, "values with an id: 50, without: 50"),
     "producer.acks0_dropped": Recipe(
         refused_without_answer, "closed the connection of careless@127.0.0.1", settings={"message.max.bytes": 10_000}

@@ -6,6 +6,8 @@ import contextlib
 import time
 from typing import Any
 
+from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
+
 from tests.decoders.batches.support import batch, record
 from tests.recipes.recipe import Recipe, Stage
 from tests.support.raw import RawClient
@@ -155,6 +157,43 @@ def created_anew(stage: Stage) -> None:
     admin.list_topics(timeout=10)
 
 
+def asks_a_follower(stage: Stage) -> None:
+    """A producer that goes on sending to a broker that does not lead the partition."""
+    new = NewTopic("orders", 1, replica_assignment=[[2]])
+    stage.admin().create_topics([new])["orders"].result(60)
+    time.sleep(2)
+    follower = stage.bootstrap.partition(",")[0]
+    partition = {"index": 0, "records": batch(record(0, b"key", b"value"), 1)}
+    asked = {"acks": 1, "timeoutMs": 1_000, "topicData": [{"name": "orders", "partitionData": [partition]}]}
+    with RawClient(follower) as client:
+        client.ask("Metadata", 5, {"topics": [{"name": "orders"}]})
+        for _ in range(8):
+            client.ask("Produce", 8, asked)
+            time.sleep(1)
+
+
+def keeps_an_old_id(stage: Stage) -> None:
+    """A consumer fetches by the id of a topic that was deleted and created anew."""
+    stage.topic("orders", records=3)
+    with RawClient(stage.bootstrap) as client:
+        (told,) = client.ask("Metadata", 12, {"topics": [{"name": "orders"}]})["topics"]
+        partition = {"partition": 0, "fetchOffset": 0, "partitionMaxBytes": 10_000}
+        asked = {
+            "maxWaitMs": 100,
+            "minBytes": 1,
+            "maxBytes": 10_000,
+            "sessionEpoch": -1,
+            "topics": [{"topicId": told["topicId"], "partitions": [partition]}],
+        }
+        client.ask("Fetch", 13, asked)
+        stage.admin().delete_topics(["orders"])["orders"].result(30)
+        time.sleep(2)
+        stage.topic("orders")
+        for _ in range(8):
+            client.ask("Fetch", 13, asked)
+            time.sleep(1)
+
+
 RECIPES = {
     "upgrade.refused": Recipe(refused_version, "raw@127.0.0.1 sent Produce v2"),
     "upgrade.cutoff": Recipe(old_fetches, "uses Fetch v2 at most", "3.9.2"),
@@ -163,6 +202,8 @@ RECIPES = {
     "join.id_retry": Recipe(never_uses_its_id, "4 times in a row without the member id"),
     "group.abandoned_member_id": Recipe(uses_one_of_two_ids, "was given the member id raw-"),
     "commit.rejected": Recipe(commits_as_nobody, "of group shop-raw refused"),
+    "leader.stale": Recipe(asks_a_follower, "NOT_LEADER_OR_FOLLOWER for orders-0", nodes=2),
+    "topic.recreated_commit": Recipe(keeps_an_old_id, "raw@127.0.0.1 got UNKNOWN_TOPIC_ID for topic"),
     "record.corrupt": Recipe(damaged, "whose CRC does not match"),
     "deprecated.use": Recipe(replaced_request, "uses AlterConfigs v1"),
     "log.truncated": Recipe(created_anew, "deleted and created anew"),

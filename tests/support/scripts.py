@@ -135,7 +135,7 @@ class Script:
 
     def end(self, side: Side | None = None, reason: str = "FIN") -> Script:
         self.tape.data += bytes(PACKET_HEADER)
-        self.events.append(End(side, len(self.tape.data) - 1, self.time, reason))
+        self.events.append(End(side, len(self.tape.data) - 1, self.time, reason, last_time=self.time))
         return self
 
 

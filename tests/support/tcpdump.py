@@ -18,12 +18,25 @@ MARKED = ("127.0.0.1", 9)
 
 
 @contextlib.contextmanager
-def captured(path: Path, bpf: str) -> Iterator[None]:
-    """Capture matching packets of the loopback device within the block into a file; skips without privilege."""
+def captured(path: Path, bpf: str, snap: int | None = None) -> Iterator[None]:
+    """Capture matching packets of the loopback device within the block into a file; skips without privilege.
+
+    With `snap`, the file has at most so many bytes of each packet.
+    """
     require("tcpdump")
     if os.geteuid():
         unavailable("listening on a device needs root")
-    options = ["-i", "lo", "--immediate-mode", "-U", "-B", "65536", "-Z", "root"]
+    options = [
+        "-i",
+        "lo",
+        "--immediate-mode",
+        "-U",
+        "-B",
+        "65536",
+        "-Z",
+        "root",
+        *([] if snap is None else ["-s", str(snap)]),
+    ]
     packets = f"({bpf}) or udp port {MARKED[1]}"
     with subprocess.Popen(["tcpdump", *options, "-w", path, packets], stderr=subprocess.PIPE) as dump:
         try:

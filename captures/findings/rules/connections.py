@@ -190,8 +190,9 @@ class Order(Analyzer):
         if not self._evidence or not end.opened or not self._context.whole(end.at.connection):
             return
         if last is None and not self._unanswered:
-            return  # the capture lacks the client's side, which the reader reports only at the connection's end
-        if self._troubles == 1 and last is not None and self._evidence[0].exchange > last.exchange:
+            return  # the capture lacks the client's side, which the reader reports only after the connection's end
+        only = self._evidence[0]
+        if self._troubles == 1 and last is not None and only.exchange > last.exchange and only.time > last.time:
             return  # the capture may lack the last request: nothing after it shows the gap
         if not end.by_peers and self._troubles == 1:
             return  # the reader reports a lost request of a connection that goes on only after the capture's end

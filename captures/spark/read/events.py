@@ -37,7 +37,7 @@ def of_item(item: Item, closing: Closing | None, source: Source, *, selected: bo
 
     An exchange that the filter has not `selected` has no data, and its bytes are not read.
     """
-    time = when(item, closing)
+    time = when(item)
     ended = time if closing is not None and closing.how == END_OF_CAPTURE else 0
     if not selected:
         return ended, b""

@@ -108,10 +108,17 @@ def test_healthy_traffic_gets_no_warning_that_is_false(capture: str, expected: l
     assert told(findings(read(DATA / capture))) == expected
 
 
-@pytest.mark.parametrize("size", [7, 64, 100_000])
-def test_findings_do_not_depend_on_the_batches_of_a_reading(size: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        *(("captures/kafka-1.1.1.pcap", size) for size in (7, 64, 100_000)),
+        # The ends of both directions of a connection with a request without response are in two batches.
+        ("findings/upgrade.refused.pcap.xz", 1),
+    ],
+)
+def test_findings_do_not_depend_on_the_batches_of_a_reading(name: str, size: int) -> None:
     """Nor on the process: ids, numbers and evidence are the same."""
-    capture = DATA / "captures" / "kafka-1.1.1.pcap"
+    capture = DATA / name
     whole = read(capture)
     reader = Reader(read(capture).source, whole.definitions, batch=size)
     assert [finding_json(one) for one in findings(reader)] == [finding_json(one) for one in findings(whole)]

@@ -303,11 +303,11 @@ def test_what_was_acknowledged_and_never_came(acked: int, end: int | None) -> No
 def test_a_direction_ends_when_all_before_its_fin_is_there() -> None:
     side = begun()
     out = taken(side, (0, 10, 50, 1))
-    side.finish(60, 2, out)
+    side.finish(60, 2, 2, out)
     side.fin = 12
-    side.finish(60, 2, out)
+    side.finish(60, 2, 2, out)
     assert len(out) == 1
     taken(side, (10, 12, 70, 3))
-    side.finish(80, 4, out)
-    side.finish(90, 5, out)
-    assert out[1:] == [End(Side.CLIENT, 80, 4, "FIN")]
+    side.finish(80, 4, 5, out)
+    side.finish(90, 5, 6, out)
+    assert out[1:] == [End(Side.CLIENT, 80, 4, "FIN", last_time=5)]

@@ -76,6 +76,14 @@ class TestPairing:
         script = Script().client(request(METADATA, 12, 7)).end(BROKER)
         assert play(script, cut).lines() == ["1 Metadata v12 #7 no_response"]
 
+    def test_an_exchange_keeps_the_end_that_completed_it(self, cut: Cut) -> None:
+        """Whatever comes of the connection later, and whenever."""
+        script = Script().client(request(METADATA, 12, 7), request(METADATA, 12, 8)).broker(response(METADATA, 12, 8))
+        script.wait(1).end(BROKER).wait(5).end(CLIENT).wait(5).end()
+        answered, waited = play(script, cut).exchanges
+        assert answered.end is None
+        assert waited.end == script.events[-3]
+
     def test_the_clients_end_leaves_the_broker_time(self, cut: Cut) -> None:
         script = Script().client(request(METADATA, 12, 7)).end(CLIENT).broker(response(METADATA, 12, 7)).end(BROKER)
         assert play(script, cut).lines() == ["1 Metadata v12 #7 ok"]
@@ -97,6 +105,7 @@ class TestPairing:
         played = play(script, cut)
         assert played.lines() == ["1 Metadata v12 #7 no_response", "2 Metadata v12 #8 no_response"]
         assert played.exchanges[0].reason == "given up: no response within 900 s"
+        assert [one.end for one in played.exchanges] == [None, script.events[-1]]
 
 
 @pytest.mark.parametrize("cut", CUTS)
