@@ -67,7 +67,8 @@ class Sharing:
             said = self._client.ask("ShareGroupHeartbeat", 1, self._member | names | {"memberEpoch": self._epoch})
             if said["errorCode"] not in LOADING:
                 break
-            self._client.ask("FindCoordinator", 2, {"key": self._group, "keyType": 0})  # which makes the topic of offsets
+            # FindCoordinator makes the broker create the topic of offsets.
+            self._client.ask("FindCoordinator", 2, {"key": self._group, "keyType": 0})
             time.sleep(0.2)
         assert said["errorCode"] == 0, said
         self._epoch = said["memberEpoch"]
