@@ -32,12 +32,12 @@ _exchange = attrgetter(
 def pack(items: Sequence[Item], beside: Any = None) -> bytes:
     """Items as bytes, together with further plain values, `beside`.
 
-    Exchanges without problems and session, which are nearly all, are packed without pickle.
+    Exchanges without problems and session that have their answer, which are nearly all, are packed without pickle.
     """
     connections: dict[int, Row] = {}
     rows: list[Row | bytes] = []
     for item in items:
-        if type(item) is not Exchange or item.problems or item.session is not None or item.connection.number == 0:
+        if type(item) is not Exchange or _is_rare(item):
             rows.append(pickle.dumps(item, pickle.HIGHEST_PROTOCOL))
             continue
         row = _exchange(item)
@@ -47,6 +47,13 @@ def pack(items: Sequence[Item], beside: Any = None) -> bytes:
         asked = None if request is None else _frame(request)
         rows.append((row, asked, None if response is None else _frame(response)))
     return marshal.dumps((list(connections.values()), rows, beside), _VERSION)
+
+
+def _is_rare(exchange: Exchange) -> bool:
+    """Whether an exchange has a value that the plain rows lack."""
+    if exchange.problems or exchange.session is not None or exchange.end is not None:
+        return True
+    return exchange.connection.number == 0
 
 
 def unpack(packed: bytes) -> tuple[list[Item], Any]:

@@ -62,7 +62,8 @@ def pack(exchange: Exchange, epoch: int, software: str | None, *, found: bool) -
     of them are shuffled.
     """
     frame = exchange.request or exchange.response
-    if frame is None or not frame.spans or exchange.problems or exchange.session is not None:
+    rare = exchange.problems or exchange.session is not None or exchange.end is not None
+    if frame is None or not frame.spans or rare:
         return pickle.dumps(Packed(exchange, epoch, software, found), pickle.HIGHEST_PROTOCOL)
     time, at = frame.first_time, frame.spans[0][0]
     frames = [None if one is None else _relative(one, time, at) for one in (exchange.request, exchange.response)]
