@@ -20,7 +20,7 @@ from kproxy.decoders.stream import Side
 from kproxy.decoders.view import View
 from kproxy.decoders.writer import WriteError
 from kproxy.faults import synthesis
-from kproxy.faults.rewriting import decoded, rewritten
+from kproxy.faults.rewriting import decoded, readable, rewritten
 from kproxy.faults.rule import side_name
 from kproxy.faults.trouble import CannotError
 
@@ -98,7 +98,7 @@ def _forward(held: Asking, decision: Mapping[str, Any], definitions: Definitions
     if "body" not in decision:
         return
     old = _decoded(held, definitions)
-    if old.message is None or old.body is None or old.problems:
+    if old.message is None or old.body is None or not readable(old):
         raise DecisionError("the frame cannot be decoded, so it cannot be edited")
     layout = layout_of(old.message, old.version)
     try:
@@ -169,7 +169,7 @@ def _error(held: Asking, decision: Mapping[str, Any], definitions: Definitions, 
     if not isinstance(found, int) or isinstance(found, bool) or not -(1 << 15) <= found < 1 << 15 or found == 0:
         raise DecisionError(f'"code" is the name or number of an error, not {code!r}')
     read = _decoded(held, definitions)
-    if read.body is None or read.message is None or read.problems:
+    if read.body is None or read.message is None or not readable(read):
         raise DecisionError(f"the {side_name(held.side)} cannot be decoded")
     turn = _turn(held)
     fault = synthesis.Fault(found, (), lambda _: None)

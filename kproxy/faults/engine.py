@@ -23,7 +23,7 @@ from kproxy.faults.decisions import verdict_of
 from kproxy.faults.editing import EditError, edited
 from kproxy.faults.elements import split
 from kproxy.faults.matching import FrameRow, partitions
-from kproxy.faults.rewriting import rewritten
+from kproxy.faults.rewriting import readable, rewritten
 from kproxy.faults.rule import (
     Correlation,
     Delay,
@@ -34,14 +34,17 @@ from kproxy.faults.rule import (
     Error,
     Hold,
     Intercept,
+    Leader,
     Malform,
     Rule,
     Swap,
     Throttle,
+    Versions,
     seconds,
     side_name,
 )
 from kproxy.faults.sessions import Sessions
+from kproxy.faults.telling import told
 from kproxy.faults.trigger import Counter
 from kproxy.faults.trouble import CannotError
 
@@ -353,6 +356,9 @@ class Engine:
             case Edit():
                 self._edit(rule, action, turn, verdict)
                 return
+            case Versions() | Leader():
+                self._tell(active, action, turn, verdict)
+                return
             case Throttle():
                 self._throttle(rule, action, turn, verdict)
                 return
@@ -402,7 +408,7 @@ class Engine:
     def _refuse(self, active: Active, action: Error, turn: Turn, verdict: Verdict, kept: _Kept) -> None:
         """Answer a request, or the elements of it that the rule selects, instead of the broker."""
         rule, asked = active.rule, kept.request
-        if asked.body is None or asked.message is None or asked.problems:
+        if asked.body is None or asked.message is None or not readable(asked):
             raise CannotError("the request cannot be decoded")
         stays, goes = self._split(action, asked) if action.at else (None, asked.body)
         selected = Decoded(asked.message, asked.version, asked.header, goes)
@@ -455,7 +461,7 @@ class Engine:
         if verdict.frame is None:
             raise CannotError("there is no response")
         given = decode_response(verdict.frame, turn.api_key, turn.api_version, self._definitions)
-        if given.body is None or given.message is None or given.problems:
+        if given.body is None or given.message is None or not readable(given):
             raise CannotError("the response cannot be decoded")
         return given
 
@@ -463,12 +469,21 @@ class Engine:
         frame = verdict.frame or b""
         request = action.side is Side.CLIENT
         decoded = decode_request(frame, self._definitions) if request else self._given(turn, verdict)
-        if decoded.body is None or decoded.message is None or decoded.problems:
+        if decoded.body is None or decoded.message is None or not readable(decoded):
             raise CannotError("the request cannot be decoded")
         new = edited(decoded.message, decoded.version, decoded.body, action)
         if new is None:
             raise CannotError(f"there is nothing at {action.text}")
         self._write(rule, action.side, turn, verdict, decoded, new)
+
+    def _tell(self, active: Active, action: Versions | Leader, turn: Turn, verdict: Verdict) -> None:
+        given = self._given(turn, verdict)
+        assert given.body is not None  # noqa: S101 (`_given` has looked)
+        new = told(action, given.body)
+        if new is None:  # the answer is about other topics, or says this already
+            active.counter.hits -= 1
+        else:
+            self._write(active.rule, Side.BROKER, turn, verdict, given, new)
 
     def _throttle(self, rule: Rule, action: Throttle, turn: Turn, verdict: Verdict) -> None:
         given = self._given(turn, verdict)

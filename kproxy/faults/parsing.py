@@ -19,7 +19,7 @@ from kproxy.decoders.filters.bodies import BadPath, is_path
 from kproxy.decoders.filters.bodies import read as read_path
 from kproxy.decoders.filters.lexer import Kind, Token, tokens
 from kproxy.decoders.filters.values import LITERALS, BadLiteral, nearest
-from kproxy.decoders.schema import Definitions, definitions
+from kproxy.decoders.schema import Definitions, apis, definitions
 from kproxy.decoders.stream import Side
 from kproxy.faults.matching import needs_response, possible_apis, unknown_field
 from kproxy.faults.reads import changes_state
@@ -37,11 +37,13 @@ from kproxy.faults.rule import (
     Error,
     Hold,
     Intercept,
+    Leader,
     Malform,
     Rule,
     Swap,
     Throttle,
     Trigger,
+    Versions,
 )
 from kproxy.faults.trouble import RuleError
 
@@ -373,6 +375,35 @@ def _correlation(words: _Words) -> Correlation:
     return Correlation(words.number("a number to add, such as +1", -_MOST_NUMBER - 1))
 
 
+def _versions(words: _Words) -> Versions:
+    hides = words.take("none") is not None
+    token = words.word("the name of an API, such as Fetch")
+    key = apis.by_name(token.value)
+    if key is None:
+        near = nearest(token.value, [one.name for one in definitions().apis.values()])
+        raise words.error(f"no API {token.value!r}" + (f"; did you mean {near}?" if near else ""), token)
+    name = definitions().shown_api_name(key)
+    if hides:
+        return Versions(name, key)
+    given = words.word("the versions that are offered, such as 4-12")
+    found = re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", given.value)
+    low, high = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+    if low > high:
+        raise words.error(f"expected versions, such as 4-12, not {given.value!r}", given)
+    return Versions(name, key, low, high)
+
+
+def _leader(words: _Words) -> Leader:
+    token = words.word("a partition, such as orders-1")
+    topic, dash, number = token.value.rpartition("-")
+    if not dash or not topic or not re.fullmatch(r"\d{1,9}", number):
+        raise words.error(f"expected TOPIC-PARTITION, such as orders-1, not {token.value!r}", token)
+    if words.token.value not in {"=", "=="}:
+        raise words.error("expected = and the id of a broker")
+    words.skip()
+    return Leader(topic, int(number), words.number("the id of a broker", -1))
+
+
 VERBS: Mapping[str, Callable[[_Words], Action]] = {
     "error": _error,
     "drop": lambda words: Drop(words.side()),
@@ -383,6 +414,8 @@ VERBS: Mapping[str, Callable[[_Words], Action]] = {
     "disconnect": _disconnect,
     "set": _set,
     "remove": _remove,
+    "versions": _versions,
+    "leader": _leader,
     "duplicate": lambda words: Duplicate(words.side(Side.BROKER)),
     "correlation": _correlation,
     "swap": lambda _: Swap(),
@@ -443,13 +476,18 @@ def _key(words: _Words) -> str:
 def _checked(rule: Rule, text: str, action: tuple[int, int], match: tuple[int, int], known: Definitions) -> Rule:
     """The rule, completed by what its match implies. Raises RuleError if its parts do not fit together."""
     start = action[0] + len(text[action[0] : action[1]]) - len(text[action[0] : action[1]].lstrip())
-    apis = possible_apis(rule.match, known)
-    if not apis:
+    keys = possible_apis(rule.match, known)
+    if not keys:
         raise RuleError("no API can match this", text, match[0], match[1])
-    late = needs_response(rule.match, apis)
     made = rule.action
+    if made.only:
+        keys &= made.only
+    if not keys:
+        names = " or ".join(known.shown_api_name(key) for key in sorted(made.only))
+        raise RuleError(f"{made.verb} is for answers of {names}, which this match excludes", text, match[0], match[1])
+    late = needs_response(rule.match, keys)
     if isinstance(made, Error):
-        changing = sorted(known.shown_api_name(key) for key in apis if changes_state(key, known))
+        changing = sorted(known.shown_api_name(key) for key in keys if changes_state(key, known))
         if made.applied is None and changing:
             which = changing[0] if len(changing) == 1 else f"{changing[0]} and {len(changing) - 1} more that match"
             raise RuleError(
@@ -465,4 +503,4 @@ def _checked(rule: Rule, text: str, action: tuple[int, int], match: tuple[int, i
             start,
             action[1],
         )
-    return Rule(rule.name, rule.match, made, rule.trigger, apis, late)
+    return Rule(rule.name, rule.match, made, rule.trigger, keys, late)

@@ -9,6 +9,7 @@ from kproxy.core.differences import by, differences
 from kproxy.core.rewrite import Change
 from kproxy.core.verdict import Turn
 from kproxy.decoders.message import Decoded, decode_request, decode_response
+from kproxy.decoders.problems import Code
 from kproxy.decoders.schema import Definitions
 from kproxy.decoders.stream import Side
 from kproxy.decoders.writer import write
@@ -26,6 +27,14 @@ def decoded(frame: bytes, side: Side, turn: Turn, definitions: Definitions) -> D
     return decode_response(frame, turn.api_key, turn.api_version, definitions)
 
 
+def readable(read: Decoded) -> bool:
+    """Whether a frame was read, so that other values can be written into it.
+
+    Bytes after the body, which some clients and brokers send, are kept as they are.
+    """
+    return read.body is not None and all(problem.code is Code.TRAILING_BYTES for problem in read.problems)
+
+
 def rewritten(
     frame: bytes, old: Decoded, values: Mapping[str, Any], side: Side, turn: Turn, author: str, definitions: Definitions
 ) -> tuple[bytes, list[Change]]:
@@ -36,9 +45,11 @@ def rewritten(
     if old.message is None or old.body is None:
         raise CannotError("the frame cannot be decoded")
     content = frame[_SIZE : old.body_start] + write(old.message, old.version, values)
+    if old.problems:
+        content += frame[old.body_start + len(write(old.message, old.version, old.body)) :]
     new = len(content).to_bytes(_SIZE, "big") + content
     back = decoded(new, side, turn, definitions)
-    if back.body is None or back.problems:
+    if not readable(back) or back.body is None or len(back.problems) > len(old.problems):
         raise CannotError("the changed frame could not be decoded again")
     if new == frame:
         return frame, []

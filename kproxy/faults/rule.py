@@ -9,11 +9,12 @@ from kproxy.core.verdict import HOLD_SECONDS
 from kproxy.decoders.body_path import Path
 from kproxy.decoders.filters import Expression
 from kproxy.decoders.filters.values import quote
-from kproxy.decoders.schema import errors
+from kproxy.decoders.schema import api_keys, errors
 from kproxy.decoders.stream import Side
 
 KINDS = ("always", "nth", "first", "every", "after", "p", "once")
 """The kinds of triggers; `for` and `per` can be added to each."""
+DESCRIBE_TOPIC_PARTITIONS = 75
 INTERCEPT_SECONDS = 120.0
 """Seconds after which an intercepted frame is sent although nobody has decided."""
 KEYS = ("client", "partition", "connection")
@@ -60,6 +61,8 @@ class Action:
     """The action of a rule; `side` says whether it acts on the request or the response."""
 
     verb: ClassVar[str] = ""
+    only: ClassVar[frozenset[int]] = frozenset()
+    """Keys of the only APIs that the action is for; empty for all."""
 
     @property
     def side(self) -> Side:
@@ -211,6 +214,39 @@ class Edit(Action):
 
     def __str__(self) -> str:
         return f"remove {self.text}" if self.removes else f"set {self.text} = {self.written}"
+
+
+@dataclass(frozen=True, slots=True)
+class Versions(Action):
+    """ApiVersions answers offer only the versions `low` to `high` of an API, or hide the API."""
+
+    verb: ClassVar[str] = "versions"
+    only: ClassVar[frozenset[int]] = frozenset({api_keys.API_VERSIONS})
+    api: str
+    api_key: int
+    low: int = -1
+    high: int = -1
+
+    @property
+    def hides(self) -> bool:
+        return self.low < 0
+
+    def __str__(self) -> str:
+        return f"versions none {self.api}" if self.hides else f"versions {self.api} {self.low}-{self.high}"
+
+
+@dataclass(frozen=True, slots=True)
+class Leader(Action):
+    """Answers about topics name the broker `node` as leader of a partition."""
+
+    verb: ClassVar[str] = "leader"
+    only: ClassVar[frozenset[int]] = frozenset({api_keys.METADATA, DESCRIBE_TOPIC_PARTITIONS})
+    topic: str
+    partition: int
+    node: int
+
+    def __str__(self) -> str:
+        return f"leader {quote(f'{self.topic}-{self.partition}')} = {self.node}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,13 @@ from kproxy.faults.rule import (
     Error,
     Hold,
     Intercept,
+    Leader,
     Malform,
     Rule,
     Swap,
     Throttle,
     Trigger,
+    Versions,
     seconds,
     side_name,
 )
@@ -103,6 +105,12 @@ def _does(action: Action) -> str:
         case Edit():
             change = "is removed" if action.removes else f"becomes {action.written}"
             return f"{action.text} {change}"
+        case Versions(hides=True):
+            return f"the answer does not offer {action.api}"
+        case Versions():
+            return f"the answer offers only versions {action.low} to {action.high} of {action.api}"
+        case Leader():
+            return f"the answer names broker {action.node} as leader of {action.topic}-{action.partition}"
         case Duplicate():
             return f"the {side_name(action.on)} is sent twice"
         case Correlation():

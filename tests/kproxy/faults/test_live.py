@@ -228,3 +228,29 @@ def test_check_explains_in_words(tmp_path: Path) -> None:
     ended = run("faults", "check", str(path))
     assert ended.returncode == 2
     assert f"{path}:1:3: no action 'dely'; did you mean delay?" in ended.stderr
+
+
+def test_a_client_keeps_to_the_versions_that_it_is_told(cluster: str, tmp_path: Path) -> None:
+    recording = tmp_path / "r.pcapng"
+    rules = ("api == ApiVersions => versions Produce 3-7", "api == ApiVersions => versions Metadata 0-4")
+    with relay(cluster, record_to=recording, faults=rules) as process:
+        assert produced(process.bootstrap, "old", ["a"]) == [None]
+    lines = exchanges(recording)
+    assert {line["api_version"] for line in lines if line["api"] == "Produce"} == {7}
+    assert {line["api_version"] for line in lines if line["api"] == "Metadata"} == {4}
+
+
+def test_a_client_asks_the_leader_that_it_is_told(cluster: str, tmp_path: Path) -> None:
+    recording = tmp_path / "r.pcapng"
+    leader = confluent_kafka.Producer({"bootstrap.servers": cluster, **QUIET})
+    with closing(leader):
+        there = leader.list_topics("misled", SECONDS)
+        true = there.topics["misled"].partitions[0].leader
+        wrong = next(node for node in there.brokers if node != true)
+    rule = f"api == Metadata => leader misled-0 = {wrong}, nth 1"
+    with relay(cluster, record_to=recording, faults=(rule,)) as process:
+        assert produced(process.bootstrap, "misled", ["a"]) == [None]
+        assert faults(process)["rules"][0]["hits"] == 1
+    codes = [line["error_codes"] for line in exchanges(recording) if line["api"] == "Produce"]
+    assert ["NOT_LEADER_OR_FOLLOWER"] in codes
+    assert codes[-1] == []
