@@ -48,8 +48,8 @@ class Written:
 class Canary:
     """A topic of the cluster with these bootstrap servers.
 
-    With `mock`, the cluster is librdkafka's: topics come into being when clients ask for them, and transactions leave
-    no markers. Use as an asynchronous context manager. Methods raise CanaryError.
+    With `mock`, the cluster is librdkafka's: topics come into being when clients ask for them, and a batch that a producer
+    sends again is in the log twice, because sequence numbers are not compared. kproxy then compares them. Use as an asynchronous context manager. Methods raise CanaryError.
     """
 
     def __init__(self, bootstrap: str, topic: str, *, mock: bool) -> None:
@@ -162,7 +162,7 @@ class Canary:
         return Written(values, ends)
 
     async def _end(self, partition: int, leader: int) -> int:
-        one = {"partitionIndex": partition, "timestamp": _LATEST, "currentLeaderEpoch": -1}
+        one = {"partitionIndex": partition, "timestamp": _LATEST}
         wanted = {"replicaId": -1, "isolationLevel": 0, "topics": [{"name": self.topic, "partitions": [one]}]}
         (found,) = (await self._ask("ListOffsets", wanted, leader))["topics"][0]["partitions"]
         if found["errorCode"]:
@@ -173,6 +173,7 @@ class Canary:
         at = 0
         values: list[str] = []
         undecided: defaultdict[int, list[str]] = defaultdict(list)
+        sequences: set[tuple[int, int, int]] = set()
         while at < end:
             one = {"partition": partition, "fetchOffset": at, "partitionMaxBytes": 1 << 20}
             topics = [{"topic": self.topic, "partitions": [one]}]
@@ -183,19 +184,30 @@ class Canary:
                 raise CanaryError(f"cannot read {self.topic}-{partition} at offset {at}: error {found['errorCode']}")
             for batch in batches:
                 at = batch["baseOffset"] + batch["lastOffsetDelta"] + 1
-                self._take(batch, values, undecided)
+                self._take(batch, values, undecided, sequences)
         return values
 
-    def _take(self, batch: dict[str, Any], values: list[str], undecided: dict[int, list[str]]) -> None:
+    def _take(
+        self,
+        batch: dict[str, Any],
+        values: list[str],
+        undecided: dict[int, list[str]],
+        sequences: set[tuple[int, int, int]],
+    ) -> None:
         """Adds a batch's values, those of a transaction once its commit marker follows."""
         producer = batch["producerId"]
         if batch["isControl"]:
             of_transaction = undecided.pop(producer, [])
-            if batch["records"][0]["controlType"] == _COMMIT_MARKER:
+            if batch["records"][0]["key"]["decoded"]["type"] == _COMMIT_MARKER:
                 values += of_transaction
             return
+        sequence = producer, batch["producerEpoch"], batch["baseSequence"]
+        if self._mock and producer >= 0:
+            if sequence in sequences:
+                return
+            sequences.add(sequence)
         given = [str(record["value"]) for record in batch["records"]]
-        (undecided[producer] if batch["isTransactional"] and not self._mock else values).extend(given)
+        (undecided[producer] if batch["isTransactional"] else values).extend(given)
 
     async def committed(self, group: str) -> dict[int, int]:
         """The offsets that a group has committed, by partition; -1 for none."""

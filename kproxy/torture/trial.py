@@ -7,9 +7,10 @@ import secrets
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ from kproxy.torture.program import Ended, run
 from kproxy.torture.scenario import Scenario
 
 RECORDS: Final = 40
-NAMED: Final = 5
+TOLD: Final = 12
 """Exchanges that a result names at most."""
 _LARGEST_READ: Final = 1 << 20
 
@@ -46,8 +47,9 @@ class Result:
     """What a program did in a scenario.
 
     `hits` counts how often the rules acted. `recovered` is the time in seconds from the first of them to the end of the
-    program, `seconds` that of the whole program. `exchanges` are the numbers of those on which rules acted, in
-    `capture` if that was kept. `notes` say more in words.
+    program, `seconds` that of the whole program. `story` names exchanges from the first on which a rule acted, as in
+    "#12 Produce* (NOT_LEADER_OR_FOLLOWER)" with a star where a rule acted; their numbers are those in `capture`, if that
+    was kept. `notes` say more in words.
     """
 
     scenario: str
@@ -57,7 +59,7 @@ class Result:
     seconds: float = 0.0
     recovered: float | None = None
     notes: list[str] = field(default_factory=list)
-    exchanges: list[int] = field(default_factory=list)
+    story: list[str] = field(default_factory=list)
     capture: str | None = None
     output: str = ""
 
@@ -70,7 +72,7 @@ class Result:
             "seconds": round(self.seconds, 3),
             "recovered": None if self.recovered is None else round(self.recovered, 3),
             "notes": self.notes,
-            "exchanges": self.exchanges,
+            "story": self.story,
             "capture": self.capture,
             "output": self.output,
         }
@@ -129,7 +131,7 @@ class Bench:
                 recovered = clock.since(time.monotonic())
                 result = Result(scenario.name, Verdict.PASSED, clock.hits, ended.code, ended.seconds, recovered)
                 result.output = ended.output
-                result.exchanges = self._exchanges(proxy, result, f"{scenario.name}-{token}")
+                result.story = self._story(proxy, result, f"{scenario.name}-{token}")
             finally:
                 proxy.stop()
             seen = _read(read) if scenario.role == "consume" else None
@@ -142,8 +144,8 @@ class Bench:
             if scenario.role == "consume":
                 await canary.write(RECORDS, aborted=scenario.aborted and not self.mock)
 
-    def _exchanges(self, proxy: Proxy, result: Result, name: str) -> list[int]:
-        """The numbers of exchanges on which rules acted; keeps the capture if asked to."""
+    def _story(self, proxy: Proxy, result: Result, name: str) -> list[str]:
+        """What the client did from the first fault on; keeps the capture if asked to."""
         traffic = Traffic(proxy)
         try:
             if self.keep is not None:
@@ -151,7 +153,7 @@ class Bench:
                 path = self.keep / f"{name}.pcapng"
                 traffic.copy(0, path)
                 result.capture = str(path)
-            return [one["exchange"] for one in traffic.since(0, "commented")][:NAMED]
+            return list(islice(_told(traffic.since(0, "")), TOLD))
         finally:
             traffic.close()
 
@@ -208,6 +210,20 @@ class Bench:
             result.verdict = Verdict.LOST
         elif foreign:
             result.verdict = Verdict.FAILED
+
+
+def _told(lines: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """A few words on each exchange from the first on which a rule acted; like ones in a row are told once."""
+    begun = False
+    last = ""
+    for line in lines:
+        acted = any((line[side] or {}).get("comments") for side in ("request", "response"))
+        begun = begun or acted
+        errors = ", ".join(line["error_codes"])
+        said = f"{line['api']}{'*' if acted else ''}{f' ({errors})' if errors else ''}"
+        if begun and said != last:
+            yield f"#{line['exchange']} {said}"
+            last = said
 
 
 def _descents(values: list[str]) -> int:
