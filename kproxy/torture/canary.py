@@ -10,7 +10,7 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from kproxy.decoders.schema import definitions
 from kproxy.decoders.view import View
@@ -48,8 +48,9 @@ class Written:
 class Canary:
     """A topic of the cluster with these bootstrap servers.
 
-    With `mock`, the cluster is librdkafka's: topics come into being when clients ask for them, and a batch that a producer
-    sends again is in the log twice, because sequence numbers are not compared. kproxy then compares them. Use as an asynchronous context manager. Methods raise CanaryError.
+    With `mock`, the cluster is librdkafka's: topics come into being when clients ask for them. It does not compare
+    sequence numbers, so a batch that a producer sends again is in the log twice; kproxy compares them in its place.
+    Use as an asynchronous context manager. Methods raise CanaryError.
     """
 
     def __init__(self, bootstrap: str, topic: str, *, mock: bool) -> None:
@@ -62,7 +63,7 @@ class Canary:
         self._served: dict[int, tuple[int, int]] = {}
         self._leaders: dict[int, int] = {}
 
-    async def __aenter__(self) -> Canary:
+    async def __aenter__(self) -> Self:
         try:
             self._served = await self._sender.versions()
             await self._sender.learn_cluster()

@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape, quoteattr
 from kproxy.decoders.escaping import escape as escape_text
 from kproxy.torture.trial import Result
 
-_ILLEGAL = {code: "�" for code in [*range(9), 11, 12, *range(14, 32), 0xFFFE, 0xFFFF, *range(0xD800, 0xE000)]}
+_ILLEGAL = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 0xFFFE, 0xFFFF, *range(0xD800, 0xE000)], "�")
 """Characters that XML cannot hold."""
 
 

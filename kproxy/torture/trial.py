@@ -1,4 +1,4 @@
-"""One scenario and one program: the relay with the rules, the program in front of it, and what became of the records."""
+"""One scenario and one program: a relay with the rules, the program, and what became of the records."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ from kproxy.torture.scenario import Scenario
 RECORDS: Final = 40
 TOLD: Final = 12
 """Exchanges that a result names at most."""
+SIDES: Final = ("request", "response")
 _LARGEST_READ: Final = 1 << 20
 
 
@@ -48,8 +50,8 @@ class Result:
 
     `hits` counts how often the rules acted. `recovered` is the time in seconds from the first of them to the end of the
     program, `seconds` that of the whole program. `story` names exchanges from the first on which a rule acted, as in
-    "#12 Produce* (NOT_LEADER_OR_FOLLOWER)" with a star where a rule acted; their numbers are those in `capture`, if that
-    was kept. `notes` say more in words.
+    "#12 Produce* (NOT_LEADER_OR_FOLLOWER)" with a star where a rule acted; their numbers are those in `capture`, if
+    that was kept. `notes` say more in words.
     """
 
     scenario: str
@@ -131,7 +133,7 @@ class Bench:
                 recovered = clock.since(time.monotonic())
                 result = Result(scenario.name, Verdict.PASSED, clock.hits, ended.code, ended.seconds, recovered)
                 result.output = ended.output
-                result.story = self._story(proxy, result, f"{scenario.name}-{token}")
+                result.story = self._story(proxy, result, scenario, f"{scenario.name}-{token}")
             finally:
                 proxy.stop()
             seen = _read(read) if scenario.role == "consume" else None
@@ -144,8 +146,9 @@ class Bench:
             if scenario.role == "consume":
                 await canary.write(RECORDS, aborted=scenario.aborted and not self.mock)
 
-    def _story(self, proxy: Proxy, result: Result, name: str) -> list[str]:
+    def _story(self, proxy: Proxy, result: Result, scenario: Scenario, name: str) -> list[str]:
         """What the client did from the first fault on; keeps the capture if asked to."""
+        names = {rule.name for rule in scenario.rules}
         traffic = Traffic(proxy)
         try:
             if self.keep is not None:
@@ -153,7 +156,7 @@ class Bench:
                 path = self.keep / f"{name}.pcapng"
                 traffic.copy(0, path)
                 result.capture = str(path)
-            return list(islice(_told(traffic.since(0, "")), TOLD))
+            return list(islice(_told(traffic.since(0, ""), names), TOLD))
         finally:
             traffic.close()
 
@@ -184,7 +187,7 @@ class Bench:
         lost = len(expected - counted.keys())
         doubled = sum(counted[value] > 1 for value in expected)
         foreign = len(counted.keys() - expected)
-        if lost:
+        if lost and by_partition:
             result.notes.append(f"{lost} of {RECORDS} records are missing")
         if doubled:
             result.notes.append(f"{doubled} records {'were read again' if seen is not None else 'are there twice'}")
@@ -206,18 +209,20 @@ class Bench:
         elif ended.code:
             result.verdict = Verdict.TOLD if scenario.may_fail else Verdict.FAILED
             result.notes.append(f"ended with exit code {ended.code}")
+        elif written is None and seen is None:
+            result.verdict = Verdict.FAILED
         elif lost:
             result.verdict = Verdict.LOST
         elif foreign:
             result.verdict = Verdict.FAILED
 
 
-def _told(lines: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """A few words on each exchange from the first on which a rule acted; like ones in a row are told once."""
+def _told(lines: Iterable[dict[str, Any]], rules: AbstractSet[str]) -> Iterator[str]:
+    """A few words on each exchange from the first on which one of these rules acted; like ones in a row once."""
     begun = False
     last = ""
     for line in lines:
-        acted = any((line[side] or {}).get("comments") for side in ("request", "response"))
+        acted = any(_by_rule(comment, rules) for side in SIDES for comment in (line[side] or {}).get("comments", ()))
         begun = begun or acted
         errors = ", ".join(line["error_codes"])
         said = f"{line['api']}{'*' if acted else ''}{f' ({errors})' if errors else ''}"
@@ -226,9 +231,14 @@ def _told(lines: Iterable[dict[str, Any]]) -> Iterator[str]:
             last = said
 
 
+def _by_rule(comment: str, rules: AbstractSet[str]) -> bool:
+    """Whether kproxy's comment on a frame names a rule: its lines are "NAME: what it did"."""
+    return any(said.partition(": ")[0] in rules for said in comment.splitlines())
+
+
 def _descents(values: list[str]) -> int:
     numbers = [int(value) for value in dict.fromkeys(values) if value.isdecimal()]
-    return sum(later < earlier for earlier, later in zip(numbers, numbers[1:], strict=False))
+    return sum(later < earlier for earlier, later in pairwise(numbers))
 
 
 def _read(path: Path) -> list[str]:

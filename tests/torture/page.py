@@ -16,7 +16,8 @@ or in transactions, or reads 40 records in a group and commits. Request timeouts
 consumer 7 seconds); other settings are in [tests/torture/clients](../tests/torture/clients).
 
 A cell is one run: what kproxy found, and the time from the first fault to the end of the program, in seconds, which
-contains the work that was left (about 1 to 2 seconds). A single run shows what a client may do, not what it always does.
+contains the work that was left (about 1 to 2 seconds). A single run shows what a client may do, not what it always
+does.
 
 - **passed**: each record is there (or was read) and the program ended without an error.
 - **told**: the program ended with an error, as a correct one may in this scenario; no record is there twice.
@@ -24,6 +25,11 @@ contains the work that was left (about 1 to 2 seconds). A single run shows what 
 - **lost**, **doubled**: the program reported success, but records are missing; records are in the log twice.
 - **hung**: the program was killed after 60 seconds.
 - **not met**: the client does not send what the fault is about.
+"""
+BELOW = """\
+Below, `#12 Produce*` is exchange 12 of the run's capture; the star marks exchanges on which a rule acted, and in
+parentheses are the errors that the client got. The exchanges are those from the first fault on; like ones in a row are
+written once. The captures are in build/torture/CLIENT after a run.
 """
 
 
@@ -38,10 +44,7 @@ def text(results: Mapping[str, Any], release: str) -> str:
         lines.append(f"| [{scenario.name}](#{scenario.name}) | {' | '.join(cells)} |")
     lines += [
         "",
-        "Below, `#12 Produce*` is exchange 12 of the run's capture, and the star marks exchanges on which the rules acted;",
-        "in parentheses are the errors that the client got. The exchanges are those from the first fault on; repeated",
-        "requests of one API are written once. The captures are in build/torture/CLIENT after a run.",
-        "",
+        BELOW,
     ]
     for scenario in every:
         lines += _section(scenario, results)

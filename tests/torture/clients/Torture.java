@@ -16,6 +16,8 @@ import org.apache.kafka.common.KafkaException;
 class Torture {
     static final int BATCH = 10;
     static final int PARTITIONS = 3;
+    /** Polls in a row without records, after which a consumer that has seen all is at the end of the topic. */
+    static final int QUIET = 2;
     static final int RECORDS = Integer.parseInt(System.getenv("KPROXY_RECORDS"));
     static final String TOPIC = System.getenv("KPROXY_TOPIC");
 
@@ -70,17 +72,19 @@ class Torture {
             "max.poll.records", "" + BATCH, "metadata.max.age.ms", "2000", "default.api.timeout.ms", "10000");
         Set<String> seen = new HashSet<>();
         boolean committed = false;
+        int quiet = 0;
         try (var consumer = new KafkaConsumer<String, String>(how);
                 var file = new FileWriter(System.getenv("KPROXY_READ"))) {
             consumer.subscribe(List.of(TOPIC));
-            while (seen.size() < RECORDS || !committed) {
+            while (seen.size() < RECORDS || !committed || quiet < QUIET) {
                 var found = consumer.poll(Duration.ofSeconds(1));
                 for (var record : found) {
                     seen.add(record.value());
                     file.write(record.value() + "\n");
                     file.flush();
                 }
-                if (!found.isEmpty() || seen.size() >= RECORDS) {
+                quiet = found.isEmpty() ? quiet + 1 : 0;
+                if (!found.isEmpty() || (!committed && quiet >= QUIET)) {
                     try {
                         consumer.commitSync();
                         committed = true;

@@ -56,19 +56,18 @@ async def consume() -> None:
     await consumer.start()
     try:
         seen = Seen()
-        committed = False
-        while not seen.whole or not committed:
+        while seen.going_on:
             found = await consumer.getmany(timeout_ms=1000, max_records=task.BATCH)
             for messages in found.values():
                 for message in messages:
                     seen.add(message.value)
-            if found or seen.whole:
+            if seen.polled(len(found)):
                 try:
                     await consumer.commit()
-                    committed = True
+                    seen.committed(done=True)
                 except KafkaError as error:
                     print("commit:", repr(error), flush=True)
-                    committed = False
+                    seen.committed(done=False)
     finally:
         await consumer.stop()
 

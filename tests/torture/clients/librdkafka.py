@@ -31,7 +31,12 @@ def produce() -> None:
 
 def transact() -> None:
     producer = Producer(
-        {**COMMON, "transactional.id": task.TRANSACTIONAL_ID, "delivery.timeout.ms": 20_000, "transaction.timeout.ms": 20_000}
+        {
+            **COMMON,
+            "transactional.id": task.TRANSACTIONAL_ID,
+            "delivery.timeout.ms": 20_000,
+            "transaction.timeout.ms": 20_000,
+        }
     )
     producer.init_transactions(30)
     for batch in batches():
@@ -55,21 +60,21 @@ def consume() -> None:
     )
     consumer.subscribe([task.TOPIC])
     seen = Seen()
-    committed = False
-    while not seen.whole or not committed:
+    while seen.going_on:
         messages = consumer.consume(task.BATCH, 1)
         for message in messages:
-            if message.error() is None:
-                seen.add(message.value())
-            elif message.error().fatal():
-                raise KafkaException(message.error())
-        if messages or seen.whole:
+            error, value = message.error(), message.value()
+            if error is None and value is not None:
+                seen.add(value)
+            elif error is not None and error.fatal():
+                raise KafkaException(error)
+        if seen.polled(len(messages)):
             try:
                 consumer.commit(asynchronous=False)
-                committed = True
+                seen.committed(done=True)
             except KafkaException as error:
                 print("commit:", error, flush=True)
-                committed = error.args[0].name() == "_NO_OFFSET" and committed
+                seen.committed(done=error.args[0].name() == "_NO_OFFSET")
     consumer.close()
 
 

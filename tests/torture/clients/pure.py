@@ -56,19 +56,18 @@ def consume() -> None:
         metadata_max_age_ms=2000,
     )
     seen = Seen()
-    committed = False
-    while not seen.whole or not committed:
+    while seen.going_on:
         found = consumer.poll(1000, max_records=task.BATCH)
         for messages in found.values():
             for message in messages:
                 seen.add(message.value)
-        if found or seen.whole:
+        if seen.polled(len(found)):
             try:
                 consumer.commit()
-                committed = True
+                seen.committed(done=True)
             except KafkaError as error:
                 print("commit:", repr(error), flush=True)
-                committed = False
+                seen.committed(done=False)
     consumer.close()
 
 

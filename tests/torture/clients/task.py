@@ -28,12 +28,21 @@ def batches() -> Iterator[list[tuple[int, str]]]:
         time.sleep(PAUSE_SECONDS)
 
 
+QUIET = 2
+"""Polls in a row without records, after which a consumer that has seen all is at the end of the topic.
+
+A member that has joined again may have gone back to the last committed offsets.
+"""
+
+
 class Seen:
     """The values that a consumer has read, each written to KPROXY_READ at once."""
 
     def __init__(self) -> None:
         self._file = Path(os.environ["KPROXY_READ"]).open("a", encoding="utf-8")  # noqa: SIM115 (until the end)
         self._values: set[str] = set()
+        self._quiet = 0
+        self._committed = False
 
     def add(self, value: bytes) -> None:
         text = value.decode()
@@ -41,6 +50,16 @@ class Seen:
         self._file.write(f"{text}\n")
         self._file.flush()
 
+    def polled(self, count: int) -> bool:
+        """Notes a poll and the number of its records; returns whether to commit now."""
+        self._quiet = 0 if count else self._quiet + 1
+        return count > 0 or (not self._committed and self._quiet >= QUIET)
+
+    def committed(self, *, done: bool) -> None:
+        """Notes whether the last commit went well."""
+        self._committed = done
+
     @property
-    def whole(self) -> bool:
-        return len(self._values) >= RECORDS
+    def going_on(self) -> bool:
+        """Whether there is more to read or to commit."""
+        return len(self._values) < RECORDS or not self._committed or self._quiet < QUIET

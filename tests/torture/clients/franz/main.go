@@ -15,6 +15,7 @@ import (
 const (
 	batch      = 10
 	partitions = 3
+	quietPolls = 2 // in a row without records: a consumer that has seen all is at the end of the topic
 	pause      = 300 * time.Millisecond
 	timeout    = 4 * time.Second
 )
@@ -81,8 +82,8 @@ func consume() {
 		kgo.HeartbeatInterval(500*time.Millisecond))
 	defer consumer.Close()
 	seen := map[string]bool{}
-	committed := false
-	for len(seen) < records || !committed {
+	committed, quiet := false, 0
+	for len(seen) < records || !committed || quiet < quietPolls {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		found := consumer.PollRecords(ctx, batch)
 		cancel()
@@ -95,7 +96,11 @@ func consume() {
 			seen[string(record.Value)] = true
 			fmt.Fprintln(file, string(record.Value))
 		})
-		if found.NumRecords() > 0 || len(seen) >= records {
+		quiet++
+		if found.NumRecords() > 0 {
+			quiet = 0
+		}
+		if quiet == 0 || (!committed && quiet >= quietPolls) {
 			err := consumer.CommitUncommittedOffsets(context.Background())
 			committed = err == nil
 			if err != nil {
