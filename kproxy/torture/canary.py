@@ -39,7 +39,10 @@ class CanaryError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What is in the topic. `values` are those of committed records in order, by partition; `ends` the end offsets."""
+    """What is in the topic. `values` are those of committed records in order, by partition.
+
+    `ends` are the offsets after the last record outside of transactions, by partition.
+    """
 
     values: Mapping[int, list[str]]
     ends: Mapping[int, int] = field(default_factory=dict)
@@ -98,14 +101,14 @@ class Canary:
     async def write(self, count: int, *, aborted: bool = False) -> None:
         """Writes `count` records, in batches to the partitions in turn.
 
-        With `aborted`, each batch follows two batches in transactions that are aborted.
+        With `aborted`, each batch follows two batches in transactions that are aborted, the second before the first. So
+        brokers list the second one first, because they list aborted transactions in the order of their ends.
         """
         for turn, first in enumerate(range(0, count, BATCH)):
             partition = turn % PARTITIONS
             values = [str(number) for number in range(first, min(first + BATCH, count))]
             if aborted:
-                for name in ("a", "b"):
-                    await self._aborted(f"{self.topic}-{name}", partition)
+                await self._abort_two(partition)
             await self._produce(partition, {"records": [{"value": value} for value in values]})
 
     async def _produce(self, partition: int, batch: dict[str, Any], txn: str | None = None) -> None:
@@ -122,22 +125,33 @@ class Canary:
             await asyncio.sleep(_PAUSE)
             await self._find_leaders()
 
-    async def _aborted(self, txn: str, partition: int) -> None:
-        """A record in a transaction that is aborted."""
+    async def _abort_two(self, partition: int) -> None:
+        """A record in each of two transactions; the one that began last is aborted first."""
+        begun = [await self._begin(f"{self.topic}-{name}", partition) for name in ("first", "second")]
+        for node, named in reversed(begun):
+            await self._retried("EndTxn", {**named, "committed": False}, node, lambda body: body["errorCode"])
+
+    async def _begin(self, txn: str, partition: int) -> tuple[int, dict[str, Any]]:
+        """Writes a record in a new transaction; returns (its coordinator, its ids as EndTxn takes them)."""
         node = await self._coordinator(txn, 1)
         wanted = {"transactionalId": txn, "transactionTimeoutMs": 10_000}
         given = await self._retried("InitProducerId", wanted, node, lambda body: body["errorCode"])
         ids = {"producerId": given["producerId"], "producerEpoch": given["producerEpoch"]}
-        named = {"transactionalId": txn, **ids}
-        topics = [{"name": self.topic, "partitions": [partition]}]
+        added = {
+            "v3AndBelowTransactionalId": txn,
+            "v3AndBelowProducerId": ids["producerId"],
+            "v3AndBelowProducerEpoch": ids["producerEpoch"],
+            "v3AndBelowTopics": [{"name": self.topic, "partitions": [partition]}],
+        }
         await self._retried(
-            "AddPartitionsToTxn", {"v3AndBelowTransactionalId": txn, "v3AndBelowProducerId": ids["producerId"],
-                                   "v3AndBelowProducerEpoch": ids["producerEpoch"], "v3AndBelowTopics": topics}, node,
+            "AddPartitionsToTxn",
+            added,
+            node,
             lambda body: body["resultsByTopicV3AndBelow"][0]["resultsByPartition"][0]["partitionErrorCode"],
-        )  # fmt: skip
+        )
         batch = {"records": [{"value": "aborted"}], "baseSequence": 0, "isTransactional": True, **ids}
         await self._produce(partition, batch, txn)
-        await self._retried("EndTxn", {**named, "committed": False}, node, lambda body: body["errorCode"])
+        return node, {"transactionalId": txn, **ids}
 
     async def _coordinator(self, key: str, kind: int) -> int:
         body = await self._retried("FindCoordinator", {"key": key, "keyType": kind}, None, lambda one: one["errorCode"])
@@ -158,8 +172,8 @@ class Canary:
         values: dict[int, list[str]] = {}
         ends: dict[int, int] = {}
         for partition, leader in self._leaders.items():
-            ends[partition] = await self._end(partition, leader)
-            values[partition] = await self._read(partition, leader, ends[partition])
+            end = await self._end(partition, leader)
+            values[partition], ends[partition] = await self._read(partition, leader, end)
         return Written(values, ends)
 
     async def _end(self, partition: int, leader: int) -> int:
@@ -170,8 +184,9 @@ class Canary:
             raise CanaryError(f"cannot ask for the end of {self.topic}-{partition}: error {found['errorCode']}")
         return int(found["offset"])
 
-    async def _read(self, partition: int, leader: int, end: int) -> list[str]:
-        at = 0
+    async def _read(self, partition: int, leader: int, end: int) -> tuple[list[str], int]:
+        """The values up to the offset `end`, and the offset after the last record outside of transactions."""
+        at = plain_end = 0
         values: list[str] = []
         undecided: defaultdict[int, list[str]] = defaultdict(list)
         sequences: set[tuple[int, int, int]] = set()
@@ -185,8 +200,10 @@ class Canary:
                 raise CanaryError(f"cannot read {self.topic}-{partition} at offset {at}: error {found['errorCode']}")
             for batch in batches:
                 at = batch["baseOffset"] + batch["lastOffsetDelta"] + 1
+                if not batch["isTransactional"]:
+                    plain_end = at
                 self._take(batch, values, undecided, sequences)
-        return values
+        return values, plain_end
 
     def _take(
         self,

@@ -60,7 +60,7 @@ def chosen(*names: str) -> list[str]:
 @pytest.mark.parametrize("client", ["librdkafka", "aiokafka"])
 def test_clients_on_the_mock_cluster(tmp_path: Path, client: str) -> None:
     made = CLIENTS[client](tmp_path)
-    names = ("lost-produce-answer", "not-leader-one-partition", "coordinator-moved", "concurrent-transactions")
+    names = ("timed-out-after-append", "not-leader-one-partition", "coordinator-moved", "concurrent-transactions")
     report = tmp_path / "torture.xml"
     done, results = torture(tmp_path, *chosen(*names), "--junit", str(report), "--", *made.command)
     assert done.returncode == 0, done.stdout
