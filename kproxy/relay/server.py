@@ -148,7 +148,12 @@ class Relay:
     def _engine_of(self, rules: Sequence[Rule]) -> Engine:
         from kproxy.faults.engine import Engine
 
-        return Engine(rules, self.known(), self.warn, self._loop.time, self.settings.fault_seed)
+        return Engine(rules, self.known(), self.warn, self._loop.time, self.settings.fault_seed, self._address_of)
+
+    def _address_of(self, node_id: int) -> Address | None:
+        """The broker's own address, which its cluster has announced."""
+        node = self.book.nodes.get(node_id)
+        return None if node is None else (node.host, node.port)
 
     def _rules(self) -> list[Rule]:
         """The rules of the settings. Raises FaultsError."""

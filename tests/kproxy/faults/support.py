@@ -57,9 +57,11 @@ def beaten(correlation_id: int, error: int = 0, throttle: int = 0) -> bytes:
 
 
 class Tale:
-    """A connection under rules; `said` are the warnings."""
+    """A connection under rules; `said` are the warnings, `addresses` those of brokers that kproxy has seen."""
 
-    def __init__(self, *rules: str, seed: int = 1, **others: Any) -> None:
+    def __init__(
+        self, *rules: str, seed: int = 1, addresses: Mapping[int, tuple[str, int]] | None = None, **others: Any
+    ) -> None:
         self.said: list[str] = []
         self.engine = Engine(
             [parse(text, f"rule-{number}") for number, text in enumerate(rules, 1)],
@@ -67,6 +69,7 @@ class Tale:
             lambda _, line, __: self.said.append(line),
             lambda: self.story.now,
             seed,
+            (addresses or {}).get,
         )
         self.story = Playbook(actors=self.engine, **others)
 

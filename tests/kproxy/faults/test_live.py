@@ -254,3 +254,55 @@ def test_a_client_asks_the_leader_that_it_is_told(cluster: str, tmp_path: Path) 
     codes = [line["error_codes"] for line in exchanges(recording) if line["api"] == "Produce"]
     assert ["NOT_LEADER_OR_FOLLOWER"] in codes
     assert codes[-1] == []
+
+
+@pytest.mark.parametrize("node", [1, 2])
+def test_a_client_asks_the_coordinator_that_it_is_told(cluster: str, node: int) -> None:
+    group = f"moved-{node}"
+    rules = (
+        f"api == FindCoordinator => coordinator {group} = {node}",
+        f"api == JoinGroup and broker == {node} => delay 1ms request",
+    )
+    with relay(cluster, record=False, faults=rules) as process:
+        consumer = confluent_kafka.Consumer({"bootstrap.servers": process.bootstrap, "group.id": group, **QUIET})
+        with closing(consumer):
+            consumer.subscribe([group])
+            joined = wait_until(lambda: consumer.poll(0.1) is None and faults(process)["rules"][1]["hits"] > 0, SECONDS)
+    assert joined
+
+
+def test_a_consumer_refuses_a_batch_with_a_wrong_crc(cluster: str) -> None:
+    produced(cluster, "broken", ["a"])
+    with relay(cluster, record=False, faults=("api == Fetch and topic == broken => crc, nth 1",)) as process:
+        errors: list[str] = []
+        consumer = confluent_kafka.Consumer(
+            {"bootstrap.servers": process.bootstrap, "group.id": "crc", "check.crcs": True, **QUIET}
+        )
+        with closing(consumer):
+            consumer.assign([confluent_kafka.TopicPartition("broken", 0, 0)])
+            deadline = time.monotonic() + SECONDS
+            while not errors and time.monotonic() < deadline:
+                message = consumer.poll(0.2)
+                if message is not None:
+                    errors.append(message.error().name() if message.error() else "a record")
+        assert errors == ["_BAD_MSG"]
+
+
+def test_a_client_without_brokers_goes_on_once_they_are_named(cluster: str) -> None:
+    with relay(cluster, record=False, faults=("api == Metadata => brokers = [], first 2",)) as process:
+        assert produced(process.bootstrap, "alone", ["a"]) == [None]
+        assert faults(process)["rules"][0]["hits"] == 2
+    assert log(cluster, "alone") == ["a"]
+
+
+def test_a_consumer_meets_another_topic_id(cluster: str) -> None:
+    produced(cluster, "recreated", ["a"])
+    rules = (
+        "api == Metadata => topic-id recreated = AAECAwQFBgcICQoLDA0ODw",
+        "api == Fetch and error == UNKNOWN_TOPIC_ID => delay 1ms",
+    )
+    with relay(cluster, record=False, faults=rules) as process:
+        consumer = confluent_kafka.Consumer({"bootstrap.servers": process.bootstrap, "group.id": "ids", **QUIET})
+        with closing(consumer):
+            consumer.assign([confluent_kafka.TopicPartition("recreated", 0, 0)])
+            assert wait_until(lambda: consumer.poll(0.1) is None and faults(process)["rules"][1]["hits"] > 0, SECONDS)
