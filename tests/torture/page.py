@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,6 +33,11 @@ parentheses are the errors that the client got. The exchanges are those from the
 written once. The captures are in build/torture/CLIENT after a run.
 """
 
+ERROR = re.compile(r"^\S*(?:Error|Exception)\S*:|_ERR|KafkaError|UNKNOWN_TOPIC_ID")
+LONGEST = 200
+"""Characters of a program's words that are shown."""
+QUIET = {"passed", "not met"}
+
 
 def text(results: Mapping[str, Any], release: str) -> str:
     """The page."""
@@ -60,6 +66,12 @@ def _cell(result: Mapping[str, Any] | None) -> str:
     return shown if recovered is None or verdict in {"hung", "not met"} else f"{shown}, {recovered:.1f}"
 
 
+def _said(output: str) -> str:
+    """The first line of a program's output that names an error."""
+    found = next((one.strip() for one in output.splitlines() if ERROR.search(one)), "")
+    return f"; said `{found[:LONGEST].replace('`', '')}`" if found else ""
+
+
 def _section(scenario: Scenario, results: Mapping[str, Any]) -> list[str]:
     lines = [
         f"## {scenario.name}",
@@ -73,5 +85,6 @@ def _section(scenario: Scenario, results: Mapping[str, Any]) -> list[str]:
             continue
         notes = f" ({'; '.join(result['notes'])})" if result["notes"] else ""
         story = ", ".join(result.get("story", ()))
-        lines.append(f"- {name}: {result['verdict']}{notes}{f': {story}' if story else ''}")
+        said = "" if result["verdict"] in QUIET else _said(result.get("output", ""))
+        lines.append(f"- {name}: {result['verdict']}{notes}{f': {story}' if story else ''}{said}")
     return [*lines, ""]
