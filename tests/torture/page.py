@@ -38,6 +38,38 @@ LONGEST = 200
 """Characters of a program's words that are shown."""
 QUIET = {"passed", "not met"}
 
+REMARKS = {
+    ("answers-swapped", "java", "failed"): (
+        "Both answers are read with the wrong request; commitSync throws CorrelationIdMismatchException, which is no "
+        "KafkaException, so the program's handler for failed commits does not catch it."
+    ),
+    ("correlation-mismatch", "java", "failed"): (
+        "The batch is not sent again. Its records expire after delivery.timeout.ms (30 s), although the broker has "
+        "them."
+    ),
+    ("lying-lengths", "java", "hung"): (
+        "After the answer whose length says 2 GiB, the producer sends nothing more, and no future is completed, not "
+        "even after delivery.timeout.ms. The heap is 128 MiB."
+    ),
+    ("lying-lengths", "librdkafka", "failed"): (
+        "The application is told that records failed (_BAD_MSG) which are in the log: all 40 are there, once."
+    ),
+    ("lying-lengths", "kafka-python", "failed"): "The batch is not sent again after the negative length.",
+    ("topic-id-changed", "aiokafka", "not met"): "It asks for Metadata in a version without topic ids.",
+    ("topic-id-changed", "franz-go", "hung"): (
+        "It fetches with the first topic id to the end, more than a thousand times a second, although later answers to "
+        "Metadata name the right one."
+    ),
+    ("unstable-offset-commit", "aiokafka", "failed"): "getmany raises UnknownError; the request is not sent again.",
+    ("wrong-crc", "librdkafka", "passed"): "It reads the batch all the same: check.crcs is off by default.",
+    ("wrong-crc-sent", "aiokafka", "failed"): "CORRUPT_MESSAGE is not retried.",
+    ("wrong-crc-sent", "kafka-python", "failed"): "CORRUPT_MESSAGE is not retried.",
+    ("wrong-crc-sent", "franz-go", "failed"): "CORRUPT_MESSAGE is not retried.",
+    ("zero-partitions", "aiokafka", "failed"): "Sending to a named partition fails at once; it does not ask again.",
+    ("zero-partitions", "kafka-python", "failed"): "Sending to a named partition fails at once; it does not ask again.",
+}
+"""What somebody saw in the captures, by scenario, client and verdict."""
+
 
 def text(results: Mapping[str, Any], release: str) -> str:
     """The page."""
@@ -87,4 +119,6 @@ def _section(scenario: Scenario, results: Mapping[str, Any]) -> list[str]:
         story = ", ".join(result.get("story", ()))
         said = "" if result["verdict"] in QUIET else _said(result.get("output", ""))
         lines.append(f"- {name}: {result['verdict']}{notes}{f': {story}' if story else ''}{said}")
+        if remark := REMARKS.get((scenario.name, name, str(result["verdict"]))):
+            lines.append(f"  {remark}")
     return [*lines, ""]
