@@ -81,3 +81,12 @@ def test_an_unknown_scenario_and_a_missing_program_are_refused() -> None:
         done = CliRunner().invoke(command, arguments)
         assert done.exit_code == 2, done.output
         assert said in done.output
+
+
+def test_a_rule_file_in_json_may_have_a_description_too(tmp_path: Path) -> None:
+    path = tmp_path / "one.json"
+    path.write_text('{"about": "a fault", "rules": ["api == Fetch => delay 1s"]}')
+    assert [rule.text for rule in load_rules((), path)] == ["api == Fetch => delay 1s response"]
+    path.write_text('{"abort": "a fault", "rules": ["api == Fetch => delay 1s"]}')
+    with pytest.raises(FaultsError, match="expected a list of rules"):
+        load_rules((), path)
