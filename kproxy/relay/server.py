@@ -826,7 +826,7 @@ class Link:
             self._login.broken_off()
         if self._flow is not None:
             self._flow.end(side)
-        if side == 1 and self._vanished:
+        if side == 1 and self._vanished and not self._ended[0]:
             self.broker.close()
             return
         other.write_eof()
@@ -841,8 +841,8 @@ class Link:
         if isinstance(error, ssl.SSLError):
             why = self._relay.tls.broken(side, error)
             self._notice(Notice(f"tls-{side}-{why}", why), side)
-        if side == 1 and self._vanished:
-            pass  # the client hears nothing of it
+        if side == 1 and self._vanished and not self._ended[0]:
+            self._ended[1] = True  # the client hears nothing of it
         elif error is not None:
             if self._core is not None and side == 1:
                 self._carry_out(self._core.broker_ended())
