@@ -18,6 +18,7 @@ from kproxy.core.rewrite import Change
 from kproxy.decoders.canonical import Canonical
 from kproxy.decoders.exchange import Exchange
 from kproxy.decoders.exchange_json import exchange_json
+from kproxy.decoders.knowledge import Nodes
 from kproxy.decoders.message import Decoded, decode_request
 from kproxy.decoders.schema import Definitions, api_keys
 from kproxy.decoders.stream import Source
@@ -84,6 +85,13 @@ class Recorded:
             self.exchanges.append(exchange)
         else:
             self.left_out += 1
+
+    def place(self, nodes: Nodes) -> None:
+        """Note which broker each recorded connection was to, from what the recording says of node ids."""
+        for one in self.exchanges:
+            node = nodes.of(one.connection.broker)
+            if node is not None:
+                self.nodes[one.connection.number] = node
 
     def request(self, exchange: Exchange) -> Decoded:
         """The decoded request of an exchange."""

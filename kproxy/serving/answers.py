@@ -1,13 +1,14 @@
 """The answers of a recording, found by request.
 
 A request is the same as a recorded one if their canonical forms are (`kproxy.decoders.canonical`), with all identifiers
-of one kind alike. The nth occurrence of a request gets the nth recorded answer, all further ones the last.
+of one kind alike. A broker's port gives the answers of that broker, and another broker's where it recorded none.
+The nth occurrence of a request gets the nth recorded answer, all further ones the last.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from kproxy.core.addresses import API_KEYS
 from kproxy.decoders.canonical import blank
 from kproxy.decoders.exchange import Exchange, Frame, Status
 from kproxy.decoders.jsonform import body_json
-from kproxy.decoders.knowledge import Knowledge
+from kproxy.decoders.knowledge import Knowledge, Nodes
 from kproxy.decoders.message import Decoded, decode_request, decode_response
 from kproxy.decoders.schema import Definitions, api_keys
 from kproxy.decoders.stream import END_OF_CAPTURE, Source
@@ -42,18 +43,16 @@ class Entry:
 
 @dataclass(slots=True)
 class _Same:
-    """The recorded answers to one request, in their order."""
+    """The answers of one recorded broker to one request, in their order."""
 
     entries: list[Entry] = field(default_factory=list)
     next: int = 0
 
-    def take(self) -> Entry:
+    def head(self) -> Entry:
         """The first answer that was not given yet, else the last one."""
         while self.next < len(self.entries) - 1 and self.entries[self.next].given:
             self.next += 1
-        found = self.entries[self.next]
-        found.given = True
-        return found
+        return self.entries[self.next]
 
 
 class Answers:
@@ -65,14 +64,18 @@ class Answers:
         self.total = 0
         self.nodes: set[int] = set()
         """The ids of all brokers whose addresses the recorded answers name."""
-        self._same: dict[bytes, _Same] = {}
+        self._same: dict[bytes, dict[str, _Same]] = {}
+        """The answers by request and by address of the broker that gave them."""
+        self._brokers: set[str] = set()
+        self._node_ids = Nodes()
         self._versions: dict[int, tuple[int, int]] = {}
         self._offered: Mapping[str, Any] | None = None
 
     @property
     def given(self) -> int:
         """The number of recorded answers that were given to a client."""
-        return len({entry.number for same in self._same.values() for entry in same.entries if entry.given})
+        every = (same for brokers in self._same.values() for same in brokers.values())
+        return len({entry.number for same in every for entry in same.entries if entry.given})
 
     def take(self, exchange: Exchange) -> None:
         """Add a recorded exchange; one without a whole request adds nothing."""
@@ -94,8 +97,10 @@ class Answers:
         elif response is None:
             entry.ends = exchange.reason != END_OF_CAPTURE
         self.total += 1
+        broker = exchange.connection.broker
+        self._brokers.add(broker)
         for key in self._keys(exchange.api_key, exchange.api_version, decoded):
-            self._same.setdefault(key, _Same()).entries.append(entry)
+            self._same.setdefault(key, {}).setdefault(broker, _Same()).entries.append(entry)
         if response is not None and (exchange.api_key in API_KEYS or exchange.api_key == api_keys.API_VERSIONS):
             self._learn(response.data(self.source), exchange.api_key, exchange.api_version)
 
@@ -108,13 +113,21 @@ class Answers:
                 self._offered = answered.body
         else:
             self.nodes |= nodes_in(answered.message.name, answered.body)
+            self._node_ids.learn(api_key, answered.body)
 
-    def find(self, api_key: int, api_version: int, request: Decoded) -> Entry | None:
-        """The answer to a request; None if the recording has no such request."""
-        for key in self._keys(api_key, api_version, request):
-            if key in self._same:
-                return self._same[key].take()
-        return None
+    def brokers(self, node: int) -> frozenset[str]:
+        """The addresses "host:port" at which the recorded clients reached the broker with this node id."""
+        return frozenset(broker for broker in self._brokers if self._node_ids.of(broker) == node)
+
+    def find(
+        self, api_key: int, api_version: int, request: Decoded, brokers: frozenset[str] = frozenset()
+    ) -> Entry | None:
+        """The answer to a request, preferably of the broker at `brokers`; None if it was never recorded."""
+        found = [self._same.get(key, {}) for key in self._keys(api_key, api_version, request)]
+        for same in found:
+            if own := [one for broker, one in same.items() if broker in brokers]:
+                return _next(own)
+        return next((_next(same.values()) for same in found if same), None)
 
     def versions(self) -> list[dict[str, int]]:
         """The API versions that the recorded brokers offered; without ApiVersions, those that were recorded."""
@@ -139,6 +152,19 @@ class Answers:
         yield _digest(f"{head} {text}")
         if api_key == api_keys.PRODUCE:
             yield _digest(f"{head} {blank(_without_records(body))}")
+
+
+def _next(same: Iterable[_Same]) -> Entry:
+    """The earliest answer that was not given yet, else the latest one; marks it as given."""
+    heads = [one.head() for one in same]
+    new = [entry for entry in heads if not entry.given]
+    found = min(new, key=_number) if new else max(heads, key=_number)
+    found.given = True
+    return found
+
+
+def _number(entry: Entry) -> int:
+    return entry.number
 
 
 def _digest(text: str) -> bytes:

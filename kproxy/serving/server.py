@@ -7,6 +7,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from kproxy.decoders.message import Decoded, decode_request, decode_response
@@ -68,13 +69,14 @@ class Server:
         for node in nodes:
             wanted = self._bootstrap + 1 + node
             try:
-                self.ports[node] = await self._listen(wanted if port and 0 < wanted < 1 << 16 else 0)
+                self.ports[node] = await self._listen(wanted if port and 0 < wanted < 1 << 16 else 0, node)
             except OSError:
-                self.ports[node] = await self._listen(0)
+                self.ports[node] = await self._listen(0, node)
         return self._bootstrap
 
-    async def _listen(self, port: int) -> int:
-        server = await asyncio.start_server(self._accept, self.host, port)
+    async def _listen(self, port: int, node: int | None = None) -> int:
+        brokers = frozenset[str]() if node is None else self.answers.brokers(node)
+        server = await asyncio.start_server(partial(self._accept, brokers), self.host, port)
         self._servers.append(server)
         found: int = server.sockets[0].getsockname()[1]
         return found
@@ -86,7 +88,9 @@ class Server:
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _accept(
+        self, brokers: frozenset[str], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 (asyncio calls this in a task)
         if len(self._connections) >= MOST_CONNECTIONS:
@@ -95,7 +99,7 @@ class Server:
         self._connections.add(task)
         behind = Broker(*self.upstream, Access()) if self.upstream is not None else None
         try:
-            await self._serve(reader, writer, behind)
+            await self._serve(brokers, reader, writer, behind)
         except (OSError, asyncio.IncompleteReadError, TimeoutError, asyncio.CancelledError):
             pass
         finally:
@@ -104,8 +108,17 @@ class Server:
             if behind is not None:
                 await behind.close()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, behind: Broker | None) -> None:
-        """Answer requests one after another, as a broker does, until the client ends or an answer is to end."""
+    async def _serve(
+        self,
+        brokers: frozenset[str],
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        behind: Broker | None,
+    ) -> None:
+        """Answer requests one after another, as a broker does, until the client ends or an answer is to end.
+
+        `brokers` are the addresses of the recorded broker that this connection is to; empty: any.
+        """
         while True:
             async with asyncio.timeout(IDLE_SECONDS):
                 size = int.from_bytes(await reader.readexactly(_SIZE), "big", signed=True)
@@ -115,7 +128,7 @@ class Server:
             try:
                 async with asyncio.timeout(IDLE_SECONDS):
                     frame = size.to_bytes(_SIZE, "big") + await reader.readexactly(size)
-                answer = await self._answer(frame, behind)
+                answer = await self._answer(brokers, frame, behind)
             finally:
                 self._held -= size
             if answer is None:
@@ -124,7 +137,7 @@ class Server:
             async with asyncio.timeout(IDLE_SECONDS):
                 await writer.drain()
 
-    async def _answer(self, frame: bytes, behind: Broker | None) -> bytes | None:
+    async def _answer(self, brokers: frozenset[str], frame: bytes, behind: Broker | None) -> bytes | None:
         """The response to a request, b"" for none; None if the connection is to end."""
         decoded = decode_request(frame, self.definitions)
         key, version = int.from_bytes(frame[4:6], "big", signed=True), int.from_bytes(frame[6:8], "big", signed=True)
@@ -133,7 +146,7 @@ class Server:
             return None
         if key == api_keys.PRODUCE and decoded.body.get("acks") == 0:
             return b""
-        entry = self.answers.find(key, version, decoded)
+        entry = self.answers.find(key, version, decoded, brokers)
         if entry is not None:
             return await self._recorded(entry, frame, key, version)
         if key == api_keys.API_VERSIONS and (made := self._versions(frame, version)):

@@ -263,10 +263,7 @@ def _replay(
         for item in selection.of(batch, reader.source, reader.definitions):
             if isinstance(item, Exchange):
                 recorded.take(item)
-    for one in recorded.exchanges:
-        node = nodes.of(one.connection.broker)
-        if node is not None:
-            recorded.nodes[one.connection.number] = node
+    recorded.place(nodes)
     readings.conclude(reader, selection, health=False)
     if not recorded.exchanges:
         raise Failure("there is no request to send", Exit.EMPTY)

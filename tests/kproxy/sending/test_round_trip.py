@@ -10,7 +10,8 @@ import pytest
 
 from kproxy.captures.reader import Reader, read
 from kproxy.decoders.exchange import Exchange
-from kproxy.decoders.knowledge import Knowledge
+from kproxy.decoders.knowledge import Knowledge, Nodes
+from kproxy.decoders.learning import learn
 from kproxy.decoders.view import View
 from kproxy.sending.broker import Access
 from kproxy.sending.recorded import Recorded, Sent, again
@@ -20,19 +21,20 @@ from kproxy.serving.answers import Answers
 from kproxy.serving.server import Server
 
 FINDINGS = Path(__file__).parents[2] / "data" / "findings"
-TWO_BROKERS = {"isr.shrunk", "kraft.elections"}
-"""Captures in which two brokers gave different answers to the same request; a served recording is one broker."""
-CAPTURES = sorted({path.name.removesuffix(".pcap.xz") for path in FINDINGS.glob("*.pcap.xz")} - TWO_BROKERS)
+CAPTURES = sorted(path.name.removesuffix(".pcap.xz") for path in FINDINGS.glob("*.pcap.xz"))
 
 
 def taken(reader: Reader) -> tuple[Answers, Recorded]:
     answers = Answers(reader.source, reader.definitions)
     recorded = Recorded(reader.source, reader.definitions, View(knowledge=Knowledge()))
+    nodes = Nodes()
     for batch in reader.batches():
         for item in batch:
             if isinstance(item, Exchange) and item.response is not None and not item.response.missing:
                 answers.take(item)
                 recorded.take(item)
+                learn(item, reader.source, reader.definitions, Knowledge(), nodes)
+    recorded.place(nodes)
     return answers, recorded
 
 
@@ -40,6 +42,7 @@ async def sent_to_itself(answers: Answers, recorded: Recorded) -> tuple[list[Sen
     server = Server(answers, "error", None, None, lambda _: None)
     port = await server.listen(0, sorted(answers.nodes))
     sender = Sender("127.0.0.1", port, Access(seconds=20), recorded.definitions, recorded.view)
+    sender.nodes = {node: (server.host, port) for node, port in server.ports.items()}
     try:
         return [one async for one in again(recorded, sender, Replacements())], server
     finally:
