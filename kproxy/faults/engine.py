@@ -24,8 +24,10 @@ from kproxy.faults.decisions import verdict_of
 from kproxy.faults.editing import EditError, edited
 from kproxy.faults.elements import split
 from kproxy.faults.matching import FrameRow, partitions
+from kproxy.faults.outages import Outages, Severable
 from kproxy.faults.rewriting import readable, rewritten
 from kproxy.faults.rule import (
+    Blackhole,
     Brokers,
     Coordinator,
     Correlation,
@@ -40,6 +42,7 @@ from kproxy.faults.rule import (
     Intercept,
     Leader,
     Malform,
+    Refuse,
     Rule,
     Swap,
     Throttle,
@@ -123,6 +126,7 @@ class Engine:
         self._learnt = Learnt()
         self._sessions = Sessions()
         self._intercepted: dict[int, Asking] = {}
+        self._outages: Outages[Active] = Outages(self._lasts)
         self.add(rules)
 
     @property
@@ -172,7 +176,9 @@ class Engine:
 
     def release(self, name: str) -> int:
         """Forward the frames that a rule holds now; returns their number. Raises LookupError."""
-        return _let_go(self.get(name))
+        active = self.get(name)
+        self._outages.end(active)
+        return _let_go(active)
 
     def reset(self, name: str | None = None) -> None:
         """Set the counts of a rule, or of all rules, to 0. Raises LookupError."""
@@ -223,6 +229,14 @@ class Engine:
             named = isinstance(action, Error) and any(one.name in {"topic", "topicName"} for one in action.at)
             named = named or isinstance(action, Leader)
             self._learns = self._learns or named or "topics" in active.rule.match.attributes()
+
+    def opened(self, connection: Severable, broker: str) -> None:
+        """Let rules that hide or refuse the broker at this address act on a new connection to it."""
+        self._outages.opened(connection, broker)
+
+    def _lasts(self, active: Active) -> bool:
+        """Whether what a rule did to a broker still holds."""
+        return self._active.get(active.rule.name) is active and not active.paused and active.counter.lasting
 
     # --- frames ------------------------------------------------------------------------------------------------------
 
@@ -390,6 +404,13 @@ class Engine:
                     self._intercepted[wait.number] = wait
             case Disconnect():
                 verdict.ending = Ending(action.reset, action.sent)
+            case Blackhole():
+                verdict.vanishes = True
+                if action.broker:
+                    self._outages.begin(active, turn.parties.broker, "vanish")
+            case Refuse():
+                verdict.frame = None
+                self._outages.begin(active, turn.parties.broker, "sever")
             case Duplicate():
                 verdict.copies += 1
             case Swap():

@@ -29,6 +29,7 @@ from kproxy.faults.rule import (
     KINDS,
     Action,
     At,
+    Blackhole,
     Brokers,
     Coordinator,
     Correlation,
@@ -43,6 +44,7 @@ from kproxy.faults.rule import (
     Intercept,
     Leader,
     Malform,
+    Refuse,
     Rule,
     Swap,
     Throttle,
@@ -321,6 +323,10 @@ def _disconnect(words: _Words) -> Disconnect:
     return Disconnect(when, sent, reset)
 
 
+def _blackhole(words: _Words) -> Blackhole:
+    return Blackhole(words.take("connection", "broker") == "broker")
+
+
 def _path(words: _Words) -> tuple[Path, str]:
     token = words.word("a path, such as response.body.errorCode")
     if not is_path(token.value):
@@ -445,6 +451,8 @@ VERBS: Mapping[str, Callable[[_Words], Action]] = {
     "intercept": _intercept,
     "throttle": _throttle,
     "disconnect": _disconnect,
+    "blackhole": _blackhole,
+    "refuse": lambda _: Refuse(),
     "set": _set,
     "remove": _remove,
     "versions": _versions,

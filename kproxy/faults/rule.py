@@ -209,6 +209,35 @@ class Disconnect(Action):
 
 
 @dataclass(frozen=True, slots=True)
+class Blackhole(Action):
+    """Nothing of the request's connection, or with `broker` of any connection to its broker, arrives any more."""
+
+    verb: ClassVar[str] = "blackhole"
+    broker: bool = False
+
+    @property
+    def side(self) -> Side:
+        return Side.CLIENT
+
+    def __str__(self) -> str:
+        return f"blackhole {'broker' if self.broker else 'connection'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse(Action):
+    """All connections to the request's broker end by RST, and later ones as soon as they are open."""
+
+    verb: ClassVar[str] = "refuse"
+
+    @property
+    def side(self) -> Side:
+        return Side.CLIENT
+
+    def __str__(self) -> str:
+        return "refuse"
+
+
+@dataclass(frozen=True, slots=True)
 class Edit(Action):
     """Sets the field at `path` to `value` (parsed JSON), or removes it if `removes`.
 

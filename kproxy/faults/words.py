@@ -7,6 +7,7 @@ from kproxy.decoders.schema import Definitions, definitions
 from kproxy.decoders.stream import Side
 from kproxy.faults.rule import (
     Action,
+    Blackhole,
     Brokers,
     Coordinator,
     Correlation,
@@ -21,6 +22,7 @@ from kproxy.faults.rule import (
     Intercept,
     Leader,
     Malform,
+    Refuse,
     Rule,
     Swap,
     Throttle,
@@ -107,6 +109,14 @@ def _does(action: Action) -> str:
                 "mid": f"after the first {action.sent} bytes of the answer",
             }[action.when]
             return f"the connection ends {how} {when}"
+        case Blackhole(broker=True):
+            return (
+                "its broker becomes a black hole: nothing arrives on any connection to it, none ends, and new ones hang"
+            )
+        case Blackhole():
+            return "its connection becomes a black hole: nothing arrives on it any more, and it does not end"
+        case Refuse():
+            return "all connections to its broker end by RST, and new ones as soon as they are open"
         case Edit():
             change = "is removed" if action.removes else f"becomes {action.written}"
             return f"{action.text} {change}"

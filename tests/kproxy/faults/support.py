@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kproxy.core.acting import ActedConnection
 from kproxy.decoders.message import Decoded, decode_request, decode_response
 from kproxy.decoders.schema import Definitions
 from kproxy.decoders.writer import write
@@ -72,6 +73,12 @@ class Tale:
             (addresses or {}).get,
         )
         self.story = Playbook(actors=self.engine, **others)
+        self.engine.opened(self.acted, "b:2")
+
+    @property
+    def acted(self) -> ActedConnection:
+        assert isinstance(self.story.connection, ActedConnection)
+        return self.story.connection
 
     @property
     def hits(self) -> list[int]:

@@ -21,7 +21,7 @@ from kproxy.decoders.exchange_json import exchange_json
 from kproxy.runs.launcher import RelayProcess, wait_until
 from kproxy.runs.registry import ask
 from kproxy.runs.settings import SaslSettings, TlsSettings
-from tests.kproxy.faults.support import beaten, beating
+from tests.kproxy.faults.support import answered, asking, beaten, beating
 from tests.kproxy.support import connect, exactly, relay
 from tests.kproxy.test_onbehalf import LiveBroker
 from tests.kproxy.test_run import COMMAND
@@ -256,18 +256,29 @@ def test_a_client_asks_the_leader_that_it_is_told(cluster: str, tmp_path: Path) 
     assert codes[-1] == []
 
 
-@pytest.mark.parametrize("node", [1, 2])
-def test_a_client_asks_the_coordinator_that_it_is_told(cluster: str, node: int) -> None:
-    group = f"moved-{node}"
+def coordinator(bootstrap: str, group: str) -> int:
+    """The node id of a group's coordinator, by asking a broker without kproxy."""
+    with connect(bootstrap.partition(",")[0]) as client:
+        client.sendall(asking(10, 2, 1, {"key": group, "keyType": 0}))
+        size = exactly(client, 4)
+        body = answered(size + exactly(client, int.from_bytes(size, "big")), 10, 2).body
+    assert body is not None
+    return int(body["nodeId"])
+
+
+def test_a_client_asks_the_coordinator_that_it_is_told(cluster: str) -> None:
+    produced(cluster, "moved", ["a"])
+    wrong = coordinator(cluster, "moved") % 3 + 1
     rules = (
-        f"api == FindCoordinator => coordinator {group} = {node}",
-        f"api == JoinGroup and broker == {node} => delay 1ms request",
+        f"api == FindCoordinator => coordinator moved = {wrong}",
+        "api == JoinGroup and error == NOT_COORDINATOR => delay 1ms",
     )
     with relay(cluster, record=False, faults=rules) as process:
-        consumer = confluent_kafka.Consumer({"bootstrap.servers": process.bootstrap, "group.id": group, **QUIET})
+        consumer = confluent_kafka.Consumer({"bootstrap.servers": process.bootstrap, "group.id": "moved", **QUIET})
         with closing(consumer):
-            consumer.subscribe([group])
+            consumer.subscribe(["moved"])
             joined = wait_until(lambda: consumer.poll(0.1) is None and faults(process)["rules"][1]["hits"] > 0, SECONDS)
+            faults(process, "remove", name="rule-1")
     assert joined
 
 
@@ -306,3 +317,42 @@ def test_a_consumer_meets_another_topic_id(cluster: str) -> None:
         with closing(consumer):
             consumer.assign([confluent_kafka.TopicPartition("recreated", 0, 0)])
             assert wait_until(lambda: consumer.poll(0.1) is None and faults(process)["rules"][1]["hits"] > 0, SECONDS)
+
+
+def test_a_producer_goes_on_after_a_black_hole(cluster: str) -> None:
+    rule = "hole: api == Produce and topic == hole => blackhole connection, nth 1"
+    with relay(cluster, faults=(rule,)) as process:
+        assert produced(process.bootstrap, "hole", ["a"], **{"socket.timeout.ms": 1000}) == [None]
+        assert faults(process)["rules"][0]["hits"] == 1
+    assert log(cluster, "hole") == ["a"]
+
+
+def test_a_refused_client_is_reset_until_the_broker_is_back(cluster: str) -> None:
+    with relay(cluster.partition(",")[0], record=False, faults=("down: api == Heartbeat => refuse",)) as process:
+        with connect(process.bootstrap) as client:
+            client.sendall(beating(1))
+            with pytest.raises(ConnectionResetError):
+                client.recv(1)
+        with connect(process.bootstrap) as client, pytest.raises(ConnectionResetError):
+            client.recv(1)
+        faults(process, "release", name="down")
+        with connect(process.bootstrap) as client:
+            client.sendall(asking(18, 0, 1, {}))
+            assert exactly(client, 4)
+
+
+def test_nothing_comes_out_of_a_black_hole(cluster: str) -> None:
+    with relay(cluster.partition(",")[0], record=False, faults=("api == Heartbeat => blackhole broker",)) as process:
+        with connect(process.bootstrap) as before, connect(process.bootstrap) as asks:
+            before.sendall(asking(18, 0, 1, {}))
+            size = exactly(before, 4)
+            exactly(before, int.from_bytes(size, "big"))
+            asks.sendall(beating(1))
+            assert wait_until(lambda: faults(process)["rules"][0]["hits"] == 1, SECONDS)
+            with connect(process.bootstrap) as after:
+                for client in (before, asks, after):
+                    client.sendall(asking(18, 0, 2, {}))
+                    client.settimeout(0.3)
+                    with pytest.raises(TimeoutError):
+                        client.recv(1)
+        assert wait_until(lambda: process.command("status")["connections"] == 0, SECONDS)

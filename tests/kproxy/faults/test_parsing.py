@@ -52,6 +52,9 @@ RULES = [
     "api == Fetch => length -1 request",
     "api == Fetch => flip 70 response",
     "error == NOT_COORDINATOR => drop response",
+    "api == Fetch => blackhole connection, nth 3",
+    "api == Fetch => blackhole broker, for 10s",
+    "broker == 127.0.0.1:9092 => refuse, first 1",
 ]
 
 
