@@ -57,6 +57,8 @@ from kproxy.faults.trigger import Counter
 from kproxy.faults.trouble import CannotError
 
 SIZE = 4
+FEW_WAITS = 64
+"""Up to this number of waits of a rule, those that are over are not removed."""
 
 _NUMBERS = count(1)
 """Numbers of intercepted frames, which are unique in the relay's process."""
@@ -76,6 +78,16 @@ class Active:
     added: bool = False
     """Whether the rule was added while the relay ran; reloading the files keeps such a rule."""
     waits: list[Wait] = field(default_factory=list)
+    """The waits of this rule's frames, some of which may be over; see `add_wait`."""
+    crowded: int = FEW_WAITS
+    """Number of waits at which those that are over are removed."""
+
+    def add_wait(self, wait: Wait) -> None:
+        """Remember a wait. The time that this takes does not grow with the number of frames that wait."""
+        if len(self.waits) >= self.crowded:
+            self.waits = [one for one in self.waits if not one.over]
+            self.crowded = max(FEW_WAITS, 2 * len(self.waits))
+        self.waits.append(wait)
 
     def to_json(self) -> dict[str, Any]:
         """The rule and its counters, for people and programs."""
@@ -427,7 +439,7 @@ class Engine:
         """Make a frame wait; if several rules delay it, the longest delay counts."""
         if verdict.wait is None or verdict.wait.until < wait.until:
             verdict.wait = wait
-            active.waits = [*(one for one in active.waits if not one.over), wait]
+            active.add_wait(wait)
 
     # --- errors ------------------------------------------------------------------------------------------------------
 
