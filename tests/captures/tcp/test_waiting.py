@@ -64,7 +64,7 @@ def test_a_later_syn_says_where_its_direction_begins() -> None:
     for _ in range(3):
         waiting.pop()
     waiting.push(packet(0, 70, 0, SYN), later=True)
-    assert (waiting.begins, waiting.reset, waiting.reference) == ((71, None), None, (None, None))
+    assert (*waiting.begins, waiting.reset, *waiting.reference) == (71, None, None, None, None)
 
 
 def test_classifying_again() -> None:
