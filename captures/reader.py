@@ -458,10 +458,10 @@ class Reader:
         return done
 
     def _give_up(self) -> Done:
-        """Give up the oldest requests of the connections with the most, until half the limit of requests waits for
-        responses.
+        """Give up requests until at most half the permitted number still wait for responses: the oldest requests of
+        the connections on which most are waiting.
 
-        Returns these requests' exchanges as complete items.
+        Returns the exchanges of the requests given up, as complete items.
         """
         half = share = self._most_waiting // 2
         while sum(min(talk.waiting, share) for talk in self._talks.values()) > half:

@@ -186,8 +186,10 @@ class FileSource:
         return part.spool
 
     def _amount(self, part: Part) -> int:
-        """Minimum number of bytes to take from a part's spool in one step; fewer at first, so that the first rows
-        appear soon.
+        """How many bytes a step takes from a part's spool, at least.
+
+        The number is small at first, so that the first rows appear soon, and grows with the part. It stays 1 if the
+        bytes arrive slowly (`streams`).
         """
         if self.streams:
             return 1

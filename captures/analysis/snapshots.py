@@ -205,7 +205,7 @@ class Snapshots:
 
 
 def _evidence(finding: Line) -> dict[str, Any]:
-    """The members of a finding that the snapshot EVIDENCE has."""
+    """A finding reduced to the members that are stored in the snapshot EVIDENCE."""
     proofs = [
         {member: proof[member] for member in ("exchange", "note", "path")}
         for proof in finding["evidence"]

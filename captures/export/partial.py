@@ -23,7 +23,7 @@ from kproxy.captures.outputs import ADVICE
 from kproxy.captures.stamps import ends
 
 PATIENCE: Final = 20.0
-"""Seconds for which a run waits until the workers of an earlier run notice that it is gone and release the file."""
+"""Seconds to wait for the file: when a run has died, its workers hold the file until they notice."""
 _PAUSE: Final = 0.05
 _NOTHING: Final = Stage(0, [], {})
 

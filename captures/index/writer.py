@@ -245,7 +245,10 @@ class IndexWriter:
                 self._set_connection(connection, entry._replace(node=node))
 
     def mark(self) -> Mark:
-        """The present sizes of the files; rows written from now on refer to nothing before them."""
+        """Begin a new part of the index, and return the sizes of the files so far.
+
+        Later rows refer to nothing in the earlier parts, so these can be freed.
+        """
         self._interned = {"": 0}
         self._entries.clear()
         return Mark(self._rows.count, self._strings.end, self._details.end, self._problems.end)

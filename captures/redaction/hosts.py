@@ -93,7 +93,11 @@ class Hosts:
         return self.content(data)
 
     def content(self, data: bytes) -> bytes:
-        """The bytes of any field with each learnt host replaced, and each host in a URL; of equal length."""
+        """The bytes of any field, in which pseudonyms of equal length replace the hosts.
+
+        A field that is one learnt host is replaced as a whole. Within other fields these are replaced: learnt hosts of
+        at least SHORTEST bytes, the hosts in URLs, and whatever looks like an IPv4 address.
+        """
         whole = data.removeprefix(b"/")
         if whole in self._known:
             self.places += 1
@@ -101,7 +105,7 @@ class Hosts:
         return self._pattern().sub(self._replace, data)
 
     def text(self, text: str) -> str:
-        """A text with each learnt host replaced, and each host in a URL."""
+        """A text in which pseudonyms replace the hosts, by the rules of `content`."""
         return self.content(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
 
     def inside(self, data: Iterable[bytes | None]) -> bool:

@@ -127,7 +127,8 @@ class FlowCounter:
     def flows(self, seen: Iterator[tuple[Connection, Flow]], address: Callable[[str], str] = str) -> Iterator[Row]:
         """The rows of the table flows, for the connections in `seen`.
 
-        `address` maps the address "host:port" of a packet to its form in the rows: redacted, if `seen` is.
+        `address` turns the "host:port" of a packet into the text for the rows. If the connections in `seen` are
+        redacted, it must redact in the same way.
         """
         # The address of a redacted connection is lost; the connection's number identifies it.
         disorders = {(one.number, one.first_time): disorder for one, disorder in self._disorders}

@@ -156,7 +156,7 @@ class LazyMarker:
 
 
 def reset() -> None:
-    """Forgets the previous command line of this process."""
+    """Discards the settings of the previous command line. Tests run several command lines in one process."""
     global _settings  # noqa: PLW0603 (one command line a process; tests run several)
     _settings = Settings()
 

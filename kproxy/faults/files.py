@@ -57,7 +57,10 @@ def read(path: Path, known: Definitions | None = None, before: int = 0) -> list[
 
 
 def rule_of(item: Item, name: str, where: str, number: int, known: Definitions | None = None) -> Rule:
-    """The rule of the entry `number` of a list; `where` names the list in errors. Raises FaultsError."""
+    """Makes the rule that `item` describes; it is called `name` unless it has a name of its own.
+
+    Raises FaultsError, which gives the place: `where` (the list) with line and column, or with the entry's `number`.
+    """
     try:
         return from_object(item.value, name, known)
     except RuleError as error:

@@ -37,7 +37,7 @@ class Writer:
         self._on_failure = on_failure
         self._on_resumed = on_resumed
         self._retry_at: float | None = None
-        """Monotonic time in seconds at which a full disk is tried again; None if it is not."""
+        """Monotonic time in seconds at which a full disk is tried again; None if no further try is planned."""
         self._dropped_before = 0
         """Number of packets that were dropped before the disk was full."""
         self._told = Batch()

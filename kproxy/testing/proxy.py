@@ -62,8 +62,9 @@ class Proxy:
         return int(ask(self._process.run_dir, "faults", op="release", name=name)["released"])
 
     def flush(self) -> int:
-        """Writes all traffic so far to the recording; returns the number of packets that were written to it.
+        """Writes all traffic so far to the recording.
 
+        Returns how many packets have been written since the recording began.
         Raises CaptureError if recording has failed.
         """
         recorder = ask(self._process.run_dir, "flush")["recorder"]

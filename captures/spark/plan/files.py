@@ -43,9 +43,9 @@ PAGE: Final = 1 << 16
 BETWEEN: Final = 4
 """Maximum number of unwanted blocks between wanted ones that are read with them, because two requests take longer."""
 KEPT: Final = 1024
-"""Maximum number of blocks that a task keeps: 64 MiB."""
+"""Maximum number of blocks that a task keeps; together they have 64 MiB. Only the blocks of a longer read exceed it."""
 AT_ONCE: Final = 64
-"""Maximum number of blocks that are read at once: 4 MiB."""
+"""Maximum number of blocks that one request reads; together they have 4 MiB."""
 HEAD: Final = 1 << 12
 """Number of leading bytes whose digest shows that a file has only grown."""
 _SAME: Final = {"s3a": "s3", "s3n": "s3"}
