@@ -123,7 +123,10 @@ class _Source:
 
 
 class _Block:
-    """Statements at one level of indentation, and the fixed-size fields that are still to be read together."""
+    """Writes the statements of one level of indentation.
+
+    Adjacent fields of fixed size are collected, and `flush` writes one statement that reads them all.
+    """
 
     def __init__(self, source: _Source, lines: list[str], depth: int) -> None:
         self.source = source

@@ -323,7 +323,10 @@ class Conversation:
             self._over = True
 
     def take_started(self) -> list[tuple[int, Exchange]]:
-        """(address of the header's last byte, exchange) for exchanges whose header came since the last call."""
+        """The exchanges that became known since the last call: (address of the last byte of the header, exchange).
+
+        The header is that of the request, or of a response without a request.
+        """
         started = self.started.copy()
         self.started.clear()
         return started

@@ -325,7 +325,7 @@ class Framer:
         return True
 
     def aligned(self, out: list[Item], position: int, end: int) -> None:
-        """End the search: reading goes on with the frame at `position`, which the bytes before `end` proved."""
+        """End the search: a frame begins at `position`, as the bytes before `end` show, and reading continues there."""
         stretch, search = self.stretch, self.search
         if search is None:
             return

@@ -49,13 +49,13 @@ ROWS: Final = (
         "CreateTopicsResponse",
         "topics[].numPartitions",
         "How many partitions the topic has.",
-        {-1: "number of partitions not known: the topic was not created, or may not be described"},
+        {-1: "number of partitions not known: not created, or the client may not see its configuration"},
     ),
     Row(
         "CreateTopicsResponse",
         "topics[].replicationFactor",
         "How many copies each partition has.",
-        {-1: "number of copies not known: the topic was not created, or may not be described"},
+        {-1: "number of copies not known: not created, or the client may not see its configuration"},
     ),
     Row(
         "CreateTopicsResponse",
@@ -276,7 +276,7 @@ ROWS: Final = (
     Row(
         "DescribeClusterResponse",
         "brokers[].isFenced",
-        "Whether the broker may serve.",
+        "Whether the broker is fenced: registered, but not serving clients.",
         {1: "registered but not serving", 0: "serving"},
     ),
     Row(

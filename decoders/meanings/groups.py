@@ -66,7 +66,7 @@ ROWS: Final = (
         "JoinGroupResponse",
         "skipAssignment",
         "Whether the leader must keep the present assignment, as a static leader that came back does (KIP-814).",
-        {1: "the leader must not assign again", 0: "the leader assigns"},
+        {1: "the leader must keep the present assignment", 0: "the leader computes an assignment"},
     ),
     Row(
         "JoinGroupResponse",

@@ -107,11 +107,11 @@ class RequestType:
 
 @dataclass(frozen=True, slots=True)
 class TimeRule:
-    """When a request or response of a dialect is late.
+    """A rule about the time of a dialect's messages.
 
-    "asked": a request of this type must come within the limit after the message `after`. "answered": a request of this
-    type must be answered within the limit. "unanswered": at most `limit` consecutive requests may stay unanswered. The
-    limit is in milliseconds for "asked" and "answered", or is the field of an earlier message that holds it.
+    "asked": a request of type `type` must come within `limit` ms after the message `after`. "answered": the response to
+    such a request must come within `limit` ms. "unanswered": at most `limit` such requests in a row may miss the limit
+    of their "answered" rule. `limit` is a number, or the field of an earlier message that holds the number.
     """
 
     rule: Literal["asked", "answered", "unanswered"]

@@ -159,14 +159,18 @@ class Definitions:
         return min(max(version, known.low), known.high)
 
     def request_header_version(self, api_key: int, version: int) -> int:
-        """The version of the request header; for an unknown version that of the nearest, for an unknown API key 1.
+        """The header version of a request.
 
-        With header version 1 the client id can be read in any case.
+        An unknown API version gets the header version of the nearest known one. An unknown API key gets header version
+        1, with which the client id can be read in any case.
         """
         return self._header_versions(api_key, version)[0]
 
     def response_header_version(self, api_key: int, version: int) -> int:
-        """The version of the response header; for an unknown version that of the nearest, for an unknown API key 0."""
+        """The header version of a response.
+
+        An unknown API version gets the header version of the nearest known one, an unknown API key header version 0.
+        """
         return self._header_versions(api_key, version)[1]
 
     def _header_versions(self, api_key: int, version: int) -> tuple[int, int]:

@@ -43,7 +43,7 @@ class RunInfo:
     ours: bool = True
     """Whether leaving the interface may stop the proxy; it asks first."""
     notes: tuple[str, ...] = field(default=())
-    """Warnings, shown in the list until traffic passes, and in Health ("kafka:9092 refuses connections")."""
+    """Warnings, such as "kafka:9092 refuses connections": shown in Health and, until traffic passes, in the list."""
     stopped: Callable[[], str] = field(default=str)
     """Returns why the recording has stopped ("No space left on device"), "" while it goes on."""
     since: float | None = None

@@ -45,7 +45,7 @@ class Window:
     seconds: float
 
     def tests(self, slices: int) -> list[str]:
-        """Display filters that find the exchanges of its first `slices` slices; all of them must hold."""
+        """The display filters for the first `slices` slices of the window; an exchange is in them if it passes all."""
         from kproxy.decoders.fields import Type
         from kproxy.decoders.filters.values import LITERALS
 

@@ -76,7 +76,7 @@ class FilterBar(Vertical):
         self._applied = ""
         self._counts = ""
         self._result: Result | None = None
-        """The parsed text; None before the first one."""
+        """What the latest parse of the filter's text gave; None before the first parse."""
         self._timer: Timer | None = None
         self._counting: Timer | None = None
 

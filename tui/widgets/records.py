@@ -269,7 +269,7 @@ def null_text(part: str, cells: Cells) -> str:
 
 
 def one_line(seen: Seen, data: bytes) -> str:
-    """A payload in one line, not escaped."""
+    """The text for a payload in a table's cell; control characters are escaped when the cell is painted."""
     if seen.viewer == WITHHELD:
         return f"(withheld, {size_text(len(data))} B)"
     if seen.viewer == HEX or seen.value is None:
