@@ -148,7 +148,7 @@ ROWS: Final = (
     Row(
         "BrokerHeartbeatResponse",
         "isFenced",
-        "Whether the broker may serve clients.",
+        "Whether the broker is fenced: it may not serve clients.",
         {1: "fenced: may not serve clients", 0: "may serve clients"},
     ),
     Row(
