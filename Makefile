@@ -20,11 +20,11 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test unit test-system bench soak fuzz mutation schema schema-check docs lint types format coverage lock clean
+.PHONY: help demo test unit test-system bench soak fuzz mutation torture schema schema-check docs lint types format coverage lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
-	@echo "also: unit test-system bench soak fuzz mutation schema schema-check docs lint types format coverage lock clean"
+	@echo "also: unit test-system bench soak fuzz mutation torture schema schema-check docs lint types format coverage lock clean"
 
 # --- the environment ---
 
@@ -75,6 +75,10 @@ bench: $(VENV)/.dev
 # Whether relay and indexer keep their memory at the rate that two cores give; prints the curve.
 soak: $(VENV)/.dev
 	$(BIN)/python -m bench.soak --minutes $(SOAK_MINUTES)
+
+# What five clients do in the scenarios of kproxy torture, against a real cluster; writes docs/torture.md. By hand: minutes.
+torture: $(VENV)/.dev
+	$(BIN)/python -m tests.torture
 
 # Which changes of a package's source no test notices. By hand: it takes minutes, and cosmic-ray (pip install cosmic-ray).
 mutation: $(VENV)/.dev

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from kproxy.captures.findings import facts
-from kproxy.captures.findings.body_facts import Reading, Said
 from kproxy.captures.findings.facts import Fact
+from kproxy.captures.findings.said import Reading, Said, listed
 
 UNCLEAN: Final = 1
 """The election type in ElectLeaders by which an unclean leader may be elected, so that records may be lost."""
@@ -24,18 +24,13 @@ class Change(NamedTuple):
     names: Callable[[Said], Iterable[str]]
 
 
-def _listed(said: Said, name: str) -> list[Any]:
-    found = said.request.get(name)
-    return found if isinstance(found, list) else []
-
-
 def _deleted_topics(said: Said) -> Iterator[str]:
-    yield from map(str, _listed(said, "topicNames"))
-    yield from (one.get("name") or said.topic(one) for one in _listed(said, "topics"))
+    yield from map(str, listed(said.request, "topicNames"))
+    yield from (one.get("name") or said.topic(one) for one in listed(said.request, "topics"))
 
 
 def _deleted_records(said: Said) -> Iterator[str]:
-    for topic in _listed(said, "topics"):
+    for topic in listed(said.request, "topics"):
         for one in topic.get("partitions") or ():
             offset = one.get("offset", -1)
             yield f"{topic.get('name')}-{one.get('partitionIndex')} up to {'the end' if offset < 0 else offset}"
@@ -44,14 +39,14 @@ def _deleted_records(said: Said) -> Iterator[str]:
 def _configs(said: Said) -> Iterator[str]:
     if said.request.get("validateOnly"):
         return
-    for one in _listed(said, "resources"):
+    for one in listed(said.request, "resources"):
         names = ", ".join(config.get("name") or "" for config in one.get("configs") or ())
         yield f"{RESOURCES.get(one.get('resourceType', 0), 'resource')} {one.get('resourceName')}: {names}"
 
 
 def _unclean(said: Said) -> Iterator[str]:
     if said.request.get("electionType") == UNCLEAN:
-        chosen = _listed(said, "topicPartitions")
+        chosen = listed(said.request, "topicPartitions")
         yield from (str(one.get("topic")) for one in chosen)
         if not chosen:
             yield "all partitions without a leader"
@@ -59,7 +54,7 @@ def _unclean(said: Said) -> Iterator[str]:
 
 def _acls(member: str, resource: str) -> Callable[[Said], Iterator[str]]:
     def names(said: Said) -> Iterator[str]:
-        for one in _listed(said, member):
+        for one in listed(said.request, member):
             who = one.get("principal", one.get("principalFilter"))
             yield f"{one.get(resource) or 'any resource'} for {who or 'anybody'}"
 
@@ -69,7 +64,7 @@ def _acls(member: str, resource: str) -> Callable[[Said], Iterator[str]]:
 def _quotas(said: Said) -> Iterator[str]:
     if said.request.get("validateOnly"):
         return
-    for one in _listed(said, "entries"):
+    for one in listed(said.request, "entries"):
         entity = ", ".join(f"{part.get('entityType')} {part.get('entityName')}" for part in one.get("entity") or ())
         yield f"{entity}: {', '.join(str(op.get('key')) for op in one.get('ops') or ())}"
 
@@ -80,7 +75,7 @@ CHANGES: Final = {
     30: Change("created ACLs", _acls("creations", "resourceName")),
     31: Change("deleted ACLs", _acls("filters", "resourceNameFilter")),
     33: Change("replaced configurations", _configs),
-    42: Change("deleted groups", lambda said: map(str, _listed(said, "groupsNames"))),
+    42: Change("deleted groups", lambda said: map(str, listed(said.request, "groupsNames"))),
     43: Change("elected leaders that may lack records", _unclean),
     44: Change("changed configurations", _configs),
     47: Change("deleted committed offsets", lambda said: [str(said.request.get("groupId"))]),

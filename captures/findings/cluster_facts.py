@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from kproxy.captures.findings import facts, metadata_log
-from kproxy.captures.findings.body_facts import Reading, Said
 from kproxy.captures.findings.facts import Fact, PartitionState
+from kproxy.captures.findings.said import Reading, Said, known, listed
 from kproxy.captures.index.labels import topic_id
 from kproxy.decoders.schema import api_keys
 
@@ -26,12 +26,6 @@ LIST_PARTITION_REASSIGNMENTS: Final = 46
 VOTE, BEGIN_QUORUM, END_QUORUM, ALTER_PARTITION, REGISTRATION, HEARTBEAT = 52, 53, 54, 56, 62, 63
 
 
-def _listed(values: Values, name: str) -> list[Any]:
-    """The elements of a list; [] if it is null or missing."""
-    found = values.get(name)
-    return found if isinstance(found, list) else []
-
-
 def _nodes(values: Values, name: str) -> tuple[int, ...] | None:
     """Node ids; None if they are missing or impossible."""
     found = values.get(name)
@@ -44,10 +38,6 @@ def _moved(values: Values, name: str) -> tuple[int, ...] | None:
     return None if found is None or replicas is None or not set(found) <= set(replicas) else found
 
 
-def _known(value: Any) -> int | None:
-    return value if isinstance(value, int) and value >= 0 else None
-
-
 def _state(said: Said, topic: str, values: Values, **more: Any) -> PartitionState:
     """The PartitionState that a struct with the usual field names describes."""
     leader = values.get("leader", values.get("leaderId"))
@@ -56,15 +46,15 @@ def _state(said: Said, topic: str, values: Values, **more: Any) -> PartitionStat
         said.at,
         topic,
         values.get("partitionIndex", values.get("partitionId", 0)),
-        _known(leader),
+        known(leader),
         leader == NOBODY,
         controlled and leader == DELETED,
-        _known(values.get("leaderEpoch")),
+        known(values.get("leaderEpoch")),
         _nodes(values, "replicas"),
         _nodes(values, "isr"),
         _moved(values, "addingReplicas"),
         _moved(values, "removingReplicas"),
-        _known(values.get("partitionEpoch", values.get("zkVersion"))),
+        known(values.get("partitionEpoch", values.get("zkVersion"))),
         more.get("recovering", RECOVERING.get(values.get("leaderRecoveryState", -1))),
         bool(values.get("isNew")),
         more.get("past", False),
@@ -85,8 +75,8 @@ def _states(said: Said) -> Iterator[Fact]:
     yield from _control(said)
     if said.error:
         return
-    groups = [(one, [one]) for one in _listed(said.request, "ungroupedPartitionStates")]
-    groups += [(one, _listed(one, "partitionStates")) for one in _listed(said.request, "topicStates")]
+    groups = [(one, [one]) for one in listed(said.request, "ungroupedPartitionStates")]
+    groups += [(one, listed(one, "partitionStates")) for one in listed(said.request, "topicStates")]
     # Before version 6 LeaderAndIsr has no field leaderRecoveryState, and UpdateMetadata never has it.
     tells = said.at.key == api_keys.LEADER_AND_ISR and said.at.version >= 6
     more = {} if tells else {"recovering": None}
@@ -99,12 +89,12 @@ def _states(said: Said) -> Iterator[Fact]:
 def _stop_replica(said: Said) -> Iterator[Fact]:
     yield from _control(said)
     every = bool(said.request.get("deletePartitions"))
-    deleted = {said.topic(one) for one in _listed(said.request, "ungroupedPartitions") if every}
-    deleted |= {said.topic(one) for one in _listed(said.request, "topics") if every}
+    deleted = {said.topic(one) for one in listed(said.request, "ungroupedPartitions") if every}
+    deleted |= {said.topic(one) for one in listed(said.request, "topics") if every}
     deleted |= {
         said.topic(one)
-        for one in _listed(said.request, "topicStates")
-        if any(part.get("deletePartition") for part in _listed(one, "partitionStates"))
+        for one in listed(said.request, "topicStates")
+        if any(part.get("deletePartition") for part in listed(one, "partitionStates"))
     }
     if not said.error:
         for name in sorted(deleted):
@@ -120,9 +110,9 @@ def _controlled_shutdown(said: Said) -> Iterator[Fact]:
 
 def _altered(said: Said) -> Iterator[Fact]:
     """Makes facts of AlterPartition: the controller's decision on a leader's request."""
-    for topic in _listed(said.response, "topics"):
+    for topic in listed(said.response, "topics"):
         name = said.topic(topic)
-        for one in _listed(topic, "partitions"):
+        for one in listed(topic, "partitions"):
             if not one.get("errorCode"):
                 more = {} if said.at.version >= 1 else {"recovering": None}
                 yield _state(said, name, one, **more)
@@ -131,12 +121,12 @@ def _altered(said: Said) -> Iterator[Fact]:
 def _reassigned(said: Said) -> Iterator[Fact]:
     answers = {
         (topic.get("name"), one.get("partitionIndex")): one.get("errorCode", 0)
-        for topic in _listed(said.response, "responses")
-        for one in _listed(topic, "partitions")
+        for topic in listed(said.response, "responses")
+        for one in listed(topic, "partitions")
     }
-    for topic in _listed(said.request, "topics"):
+    for topic in listed(said.request, "topics"):
         name = said.topic(topic)
-        for one in _listed(topic, "partitions"):
+        for one in listed(topic, "partitions"):
             index = one.get("partitionIndex", 0)
             error = said.error or answers.get((name, index), 0)
             if said.answered:
@@ -144,9 +134,9 @@ def _reassigned(said: Said) -> Iterator[Fact]:
 
 
 def _reassigning(said: Said) -> Iterator[Fact]:
-    for topic in _listed(said.response, "topics"):
+    for topic in listed(said.response, "topics"):
         name = said.topic(topic)
-        for one in _listed(topic, "partitions"):
+        for one in listed(topic, "partitions"):
             yield _state(said, name, one, recovering=None)
 
 
@@ -155,13 +145,13 @@ def _reassigning(said: Said) -> Iterator[Fact]:
 
 def _fetch(said: Said) -> Iterator[Fact]:
     state = said.request.get("replicaState") or {}
-    replica = _known(said.request.get("replicaId", NOBODY))
-    replica = _known(state.get("replicaId", NOBODY)) if replica is None else replica
+    replica = known(said.request.get("replicaId", NOBODY))
+    replica = known(state.get("replicaId", NOBODY)) if replica is None else replica
     if replica is None:
         return
-    topics = _listed(said.request, "topics")
+    topics = listed(said.request, "topics")
     if topics and said.topic(topics[0]) == metadata_log.TOPIC:
-        for one in _listed(topics[0], "partitions")[:1]:
+        for one in listed(topics[0], "partitions")[:1]:
             yield from _metadata_fetch(said, replica, one)
     elif said.answered and not said.error:
         yield facts.ReplicaFetch(said.at, replica, _behind(said, topics))
@@ -169,18 +159,18 @@ def _fetch(said: Said) -> Iterator[Fact]:
 
 def _behind(said: Said, topics: list[Any]) -> tuple[tuple[str, int, int], ...]:
     """The partitions whose fetch offset is below the high watermark, as (topic, partition, difference)."""
-    responses = _listed(said.response, "responses")
+    responses = listed(said.response, "responses")
     if not responses:
         return ()
     offsets = {
         (_key(topic), one.get("partition")): one.get("fetchOffset", -1)
         for topic in topics
-        for one in _listed(topic, "partitions")
+        for one in listed(topic, "partitions")
     }
     behind: list[tuple[str, int, int]] = []
     for topic in responses:
         key = _key(topic)
-        for one in _listed(topic, "partitions"):
+        for one in listed(topic, "partitions"):
             index, mark = one.get("partitionIndex", 0), one.get("highWatermark", -1)
             offset = offsets.get((key, index), -1)
             if 0 <= offset < mark and not one.get("errorCode") and len(behind) < BEHIND:
@@ -195,7 +185,7 @@ def _key(topic: Values) -> Any:
 
 def _metadata_fetch(said: Said, replica: int, asked: Values) -> Iterator[Fact]:
     cluster = said.request.get("clusterId") or ""
-    answers = [one for topic in _listed(said.response, "responses") for one in _listed(topic, "partitions")]
+    answers = [one for topic in listed(said.response, "responses") for one in listed(topic, "partitions")]
     answer = answers[0] if answers else {}
     error = said.error or answer.get("errorCode", 0)
     yield facts.QuorumStep(
@@ -212,7 +202,7 @@ def _metadata_fetch(said: Said, replica: int, asked: Values) -> Iterator[Fact]:
 def _topic_record(said: Said, values: Values, past: bool) -> Iterator[Fact]:
     raw = topic_id(values.get("topicId"))
     if raw is not None:
-        said.known.learn_topic(raw, values.get("name") or "")
+        said.knowledge.learn_topic(raw, values.get("name") or "")
     yield facts.TopicChange(said.at, values.get("name") or "", True, past)
 
 
@@ -231,7 +221,7 @@ def _broker_record(said: Said, values: Values, past: bool) -> Iterator[Fact]:
     yield facts.BrokerState(
         said.at,
         values.get("brokerId", NOBODY),
-        _known(values.get("brokerEpoch")),
+        known(values.get("brokerEpoch")),
         fenced if isinstance(fenced, bool) else CHANGED.get(fenced),
         leaving if isinstance(leaving, bool) else CHANGED.get(leaving),
         registered,
@@ -241,7 +231,7 @@ def _broker_record(said: Said, values: Values, past: bool) -> Iterator[Fact]:
 
 def _fence_record(fenced: bool) -> Any:
     def make(said: Said, values: Values, past: bool) -> Iterator[Fact]:
-        epoch = _known(values.get("epoch"))
+        epoch = known(values.get("epoch"))
         yield facts.BrokerState(said.at, values.get("id", NOBODY), epoch, fenced, None, False, past)
 
     return make
@@ -265,8 +255,8 @@ RECORDS: Final[dict[str, Any]] = {
 
 def _quorum(said: Said) -> Iterator[Fact]:
     """Makes facts of Vote, BeginQuorumEpoch and EndQuorumEpoch."""
-    asked = [one for topic in _listed(said.request, "topics") for one in _listed(topic, "partitions")]
-    answers = [one for topic in _listed(said.response, "topics") for one in _listed(topic, "partitions")]
+    asked = [one for topic in listed(said.request, "topics") for one in listed(topic, "partitions")]
+    answers = [one for topic in listed(said.response, "topics") for one in listed(topic, "partitions")]
     if not asked:
         return
     one, error = asked[0], said.error or (answers[0].get("errorCode", 0) if answers else 0)
@@ -285,11 +275,11 @@ def _heartbeat(said: Said) -> Iterator[Fact]:
         said.at,
         asked.get("brokerId", NOBODY),
         asked.get("brokerEpoch", -1),
-        _known(asked.get("currentMetadataOffset")),
+        known(asked.get("currentMetadataOffset")),
         bool(asked.get("wantFence")),
         bool(asked.get("wantShutDown")),
         bool(answered.get("isFenced")) if said.answered and not said.error else None,
-        len(_listed(asked, "offlineLogDirs")),
+        len(listed(asked, "offlineLogDirs")),
         said.error,
         said.answered,
     )

@@ -734,7 +734,7 @@ class Incomplete(NamedTuple):
 
 
 class Pressure(NamedTuple):
-    """TCP counts of a connection, at its end: data segments, and those that were retransmitted after a pause.
+    """TCP counts of a connection that ended: data segments, and those that were retransmitted after a pause.
 
     `client` and `broker` have (number of times that this side's receive window was closed, milliseconds in all,
     longest). Connections without retransmissions and without closed windows give no such fact.
@@ -748,7 +748,7 @@ class Pressure(NamedTuple):
 
 
 class Unanswered(NamedTuple):
-    """A connection that a client tried to open, at its end: its SYN was sent `times` times and never accepted.
+    """An attempt to connect that failed: the client sent its SYN `times` times, and the host never accepted it.
 
     `refused`: the host answered that nothing listens on the port.
     """
@@ -761,8 +761,8 @@ class Unanswered(NamedTuple):
 class FetchedPartition(NamedTuple):
     """A partition in a Fetch response; `size` is that of its records in bytes.
 
-    `offset` is the fetch offset, `most` the limit (partition_max_bytes). Both are known even if an incremental request
-    leaves the partition out because they are unchanged (KIP-227).
+    `offset` is the fetch offset, `most` the limit (partition_max_bytes). An incremental request (KIP-227)
+    leaves a partition out if its offset and limit are unchanged; they are then known from earlier requests.
     """
 
     topic: str

@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from kproxy.captures.findings import facts
 from kproxy.captures.findings.analyzer import remember
-from kproxy.captures.findings.body_facts import Reading, Said
 from kproxy.captures.findings.facts import Fact
+from kproxy.captures.findings.said import Reading, Said, known
 from kproxy.decoders.schema import api_keys
 
 Values: TypeAlias = Mapping[str, Any]
@@ -106,7 +106,7 @@ class Fetches:
         asked, broker, sessions = said.request, said.at.broker, self._sessions
         session, epoch = asked.get("sessionId", 0), asked.get("sessionEpoch", LAST)
         positions = {
-            (said.topic(topic), one.get("partition", 0)): Position(_known(one.get("fetchOffset")), _limit(one))
+            (said.topic(topic), one.get("partition", 0)): Position(known(one.get("fetchOffset")), _limit(one))
             for topic in asked.get("topics") or ()
             for one in topic.get("partitions") or ()
         }
@@ -137,7 +137,7 @@ def _parts(said: Said, positions: Positions) -> Iterator[facts.FetchedPartition]
     for topic in said.response.get("responses") or ():
         for one in topic.get("partitions") or ():
             size = len(one.get("records") or b"")
-            high, stable = _known(one.get("highWatermark")), _known(one.get("lastStableOffset"))
+            high, stable = known(one.get("highWatermark")), known(one.get("lastStableOffset"))
             held = high is not None and stable is not None and stable < high
             if one.get("errorCode") or not (size or held):
                 continue
@@ -149,10 +149,6 @@ def _parts(said: Said, positions: Positions) -> Iterator[facts.FetchedPartition]
 def _is_replica(asked: Values) -> bool:
     state = asked.get("replicaState") or {}
     return bool(asked.get("replicaId", -1) >= 0 or state.get("replicaId", -1) >= 0)
-
-
-def _known(value: Any) -> int | None:
-    return value if isinstance(value, int) and value >= 0 else None
 
 
 def _limit(one: Values) -> int | None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from kproxy.captures.findings import facts
-from kproxy.captures.findings.body_facts import Reading, Said
 from kproxy.captures.findings.facts import Fact
+from kproxy.captures.findings.said import Reading, Said
 from kproxy.decoders.schema import api_keys
 
 CONSUMERS: Final = "consumer"
@@ -27,10 +27,10 @@ def _sync(said: Said) -> Iterator[Fact]:
     """Makes facts of a leader's SyncGroup, which has every member's assignment; those of other members have none."""
     asked, group = said.request, said.request.get("groupId") or ""
     plan = asked.get("assignments") or ()
-    kind = asked.get("protocolType") or said.known.protocol_type(group)
+    kind = asked.get("protocolType") or said.knowledge.protocol_type(group)
     if not plan or said.error or not said.answered or kind not in {CONSUMERS, None}:
         return
-    protocol = asked.get("protocolName") or said.known.protocol(group)
+    protocol = asked.get("protocolName") or said.knowledge.protocol(group)
     counted = [
         (one.get("memberId") or "", number_of_partitions(one.get("assignment") or b"")) for one in plan[:MEMBERS]
     ]

@@ -14,20 +14,25 @@ from typing import TYPE_CHECKING, Any, Final
 from kproxy.captures.bodies import Bodies
 from kproxy.captures.findings import (
     admin_facts,
-    body_facts,
     cluster_facts,
+    data_facts,
     facts,
     fetch_facts,
     group_facts,
+    log_facts,
+    member_facts,
+    metadata_facts,
     response_facts,
+    secret_facts,
     share_facts,
     start_facts,
     tcp_facts,
+    transaction_facts,
 )
-from kproxy.captures.findings.body_facts import Said
 from kproxy.captures.findings.facts import At, Fact
 from kproxy.captures.findings.metadata_log import MetadataLog
 from kproxy.captures.findings.produced import parts_of
+from kproxy.captures.findings.said import Said
 from kproxy.captures.findings.sampling import MAKES, Sampler
 from kproxy.decoders.exchange import Connection, Exchange, Frame, Health, Status, StreamProblem
 from kproxy.decoders.frames import codes
@@ -41,7 +46,12 @@ if TYPE_CHECKING:
     from kproxy.captures.reader import Closing, Item
 
 READERS = (
-    body_facts.READERS,
+    data_facts.READERS,
+    log_facts.READERS,
+    metadata_facts.READERS,
+    member_facts.READERS,
+    transaction_facts.READERS,
+    secret_facts.READERS,
     admin_facts.READERS,
     cluster_facts.READERS,
     share_facts.READERS,

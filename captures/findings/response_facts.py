@@ -7,8 +7,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from kproxy.captures.findings import facts
-from kproxy.captures.findings.body_facts import Reading, Said
 from kproxy.captures.findings.facts import Fact
+from kproxy.captures.findings.said import Reading, Said, listed
 from kproxy.decoders.schema import api_keys
 
 FULL: Final = frozenset({0, -1})
@@ -17,11 +17,6 @@ POSSIBLE: Final = 1 << 20
 """Partition numbers from this one on are invalid and ignored: topics have fewer partitions."""
 PARTS: Final = 1_000
 """Maximum number of partitions in a fact."""
-
-
-def _listed(values: Any, name: str) -> list[Any]:
-    found = values.get(name)
-    return found if isinstance(found, list) else []
 
 
 class Lists(NamedTuple):
@@ -47,7 +42,7 @@ def _pairs(said: Said, values: Any, names: tuple[str, str, str]) -> list[tuple[s
     """(topic, partition) of all entries of a body."""
     topics, partitions, number = names
     return [
-        (said.topic(topic), one.get(number)) for topic in _listed(values, topics) for one in _listed(topic, partitions)
+        (said.topic(topic), one.get(number)) for topic in listed(values, topics) for one in listed(topic, partitions)
     ]
 
 
@@ -96,7 +91,7 @@ def _produce(said: Said) -> Iterable[Fact]:
 
 
 def _fetch(said: Said) -> Iterator[Fact]:
-    throttled = said.response.get("throttleTimeMs", 0) > 0 and not _listed(said.response, "responses")
+    throttled = said.response.get("throttleTimeMs", 0) > 0 and not listed(said.response, "responses")
     if said.request.get("sessionEpoch", -1) in FULL and not throttled and facts.Incomplete in said.wanted:
         yield from _partitions(said)
     if facts.FetchedFrom in said.wanted and said.answered:
@@ -108,9 +103,9 @@ def _fetched_from(said: Said) -> Iterator[Fact]:
         return
     sizes: list[tuple[str, int, int]] = []
     preferred = False
-    for topic in _listed(said.response, "responses"):
+    for topic in listed(said.response, "responses"):
         name = ""
-        for one in _listed(topic, "partitions"):
+        for one in listed(topic, "partitions"):
             preferred |= one.get("preferredReadReplica", -1) >= 0
             records = one.get("records")
             if records and len(sizes) < PARTS:
@@ -123,7 +118,7 @@ def _fetched_from(said: Said) -> Iterator[Fact]:
 def _metadata(said: Said) -> Iterator[Fact]:
     topics = said.request.get("topics")
     if said.sound and said.answered and not said.error and topics and all(one.get("name") for one in topics):
-        found: list[Hashable] = [one.get("name") for one in _listed(said.response, "topics")]
+        found: list[Hashable] = [one.get("name") for one in listed(said.response, "topics")]
         yield from _compared(said, (one["name"] for one in topics), found)
 
 

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from kproxy.captures.findings import facts
-from kproxy.captures.findings.body_facts import Said
 from kproxy.captures.findings.facts import At, Content, Fact
 from kproxy.captures.findings.produced import Part
+from kproxy.captures.findings.said import Said
 from kproxy.captures.findings.sample_facts import content, first_batch
 from kproxy.decoders.batches.batch import Batch
 from kproxy.decoders.schema import api_keys

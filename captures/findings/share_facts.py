@@ -7,8 +7,8 @@ from itertools import groupby
 from typing import Any, Final
 
 from kproxy.captures.findings import facts
-from kproxy.captures.findings.body_facts import Reading, Said
 from kproxy.captures.findings.facts import Fact
+from kproxy.captures.findings.said import Reading, Said, listed
 
 AGAIN: Final = 2
 """The lowest delivery count of a record that is delivered again."""
@@ -24,17 +24,12 @@ MOST: Final = 1_000
 """Maximum number of facts of one exchange."""
 
 
-def _listed(values: Any, name: str) -> list[Any]:
-    found = values.get(name)
-    return found if isinstance(found, list) else []
-
-
 def _share_fetch(said: Said) -> Iterator[Fact]:
     yield from _released(said)
     group, lock, made = said.request.get("groupId") or "", said.response.get("acquisitionLockTimeoutMs"), 0
-    for topic in _listed(said.response, "responses"):
-        for one in _listed(topic, "partitions"):
-            for run in _listed(one, "acquiredRecords"):
+    for topic in listed(said.response, "responses"):
+        for one in listed(topic, "partitions"):
+            for run in listed(one, "acquiredRecords"):
                 length = run.get("lastOffset", -1) - run.get("firstOffset", 0)
                 if AGAIN <= run.get("deliveryCount", 0) <= POSSIBLE and 0 <= length < LONGEST and made < MOST:
                     made += 1
@@ -49,14 +44,14 @@ def _released(said: Said) -> Iterator[Fact]:
     group, made = said.request.get("groupId") or "", 0
     errors = {
         (said.topic(topic), one.get("partitionIndex")): one.get("acknowledgeErrorCode", one.get("errorCode", 0))
-        for topic in _listed(said.response, "responses")
-        for one in _listed(topic, "partitions")
+        for topic in listed(said.response, "responses")
+        for one in listed(topic, "partitions")
     }
-    for topic in _listed(said.request, "topics"):
+    for topic in listed(said.request, "topics"):
         name = said.topic(topic)
-        for one in _listed(topic, "partitions"):
+        for one in listed(topic, "partitions"):
             index = one.get("partitionIndex", 0)
-            for batch in _listed(one, "acknowledgementBatches"):
+            for batch in listed(one, "acknowledgementBatches"):
                 for first, last, how in _runs(batch):
                     if made < MOST:
                         made += 1
@@ -69,7 +64,7 @@ def _runs(batch: Any) -> Iterator[tuple[int, int, str]]:
 
     A batch has one type for all its records, or one for each.
     """
-    first, types = batch.get("firstOffset", 0), _listed(batch, "acknowledgeTypes")
+    first, types = batch.get("firstOffset", 0), listed(batch, "acknowledgeTypes")
     if len(types) == 1:
         if types[0] in NOT_ACCEPTED:
             yield first, batch.get("lastOffset", first), NOT_ACCEPTED[types[0]]
@@ -85,7 +80,7 @@ def _streams(said: Said) -> Iterator[Fact]:
     group = said.request.get("groupId") or ""
     if said.error in STREAMS_ERRORS:
         yield facts.StreamsStatus(said.at, group, None, said.error, said.response.get("errorMessage") or "")
-    for one in _listed(said.response, "status")[:MOST]:
+    for one in listed(said.response, "status")[:MOST]:
         yield facts.StreamsStatus(said.at, group, one.get("statusCode", 0), 0, one.get("statusDetail") or "")
 
 

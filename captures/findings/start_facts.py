@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from kproxy.captures.findings import facts
-from kproxy.captures.findings.body_facts import Reading, Said
 from kproxy.captures.findings.facts import Fact
+from kproxy.captures.findings.said import Reading, Said, listed
 
 MEMBER_ID_REQUIRED: Final = 79
 NO_BROKERS: Final = 8
@@ -16,27 +16,22 @@ LEVELS: Final = 100
 """Maximum number of features of a broker."""
 
 
-def _listed(values: Any, name: str) -> list[Any]:
-    found = values.get(name)
-    return found if isinstance(found, list) else []
-
-
 def _metadata(said: Said) -> Iterator[Fact]:
     if not said.answered:
         return
     topics = said.request.get("topics")
     # Version 0 has no null array, so an empty array stands for all topics.
     every = topics is None or (said.at.version == 0 and not topics)
-    found = _listed(said.response, "topics")
+    found = listed(said.response, "topics")
     failed = sum(bool(one.get("errorCode")) for one in found)
     yield facts.MetadataRead(said.at, every, len(found), failed, said.size)
-    yield facts.StartStep(said.at, "metadata", "", 0 if _listed(said.response, "brokers") else NO_BROKERS)
+    yield facts.StartStep(said.at, "metadata", "", 0 if listed(said.response, "brokers") else NO_BROKERS)
 
 
 def _find_coordinator(said: Said) -> Iterator[Fact]:
     if not said.answered:
         return
-    found = _listed(said.response, "coordinators") or [{**said.response, "key": said.request.get("key")}]
+    found = listed(said.response, "coordinators") or [{**said.response, "key": said.request.get("key")}]
     for one in found:
         yield facts.StartStep(said.at, "coordinator", one.get("key") or "", one.get("errorCode") or 0)
 
@@ -52,10 +47,10 @@ def _producer_id(said: Said) -> Iterator[Fact]:
 
 
 def _features(said: Said) -> Iterator[Fact]:
-    finalized = {one.get("name"): one.get("maxVersionLevel", 0) for one in _listed(said.response, "finalizedFeatures")}
+    finalized = {one.get("name"): one.get("maxVersionLevel", 0) for one in listed(said.response, "finalizedFeatures")}
     levels = tuple(
         (one.get("name") or "", one.get("maxVersion", 0), finalized.get(one.get("name"), 0))
-        for one in _listed(said.response, "supportedFeatures")[:LEVELS]
+        for one in listed(said.response, "supportedFeatures")[:LEVELS]
     )
     if levels and not said.error:
         yield facts.Features(said.at, levels)
@@ -63,7 +58,7 @@ def _features(said: Said) -> Iterator[Fact]:
 
 def _subscribe(said: Said) -> Iterator[Fact]:
     if said.answered:
-        metrics, most = len(_listed(said.response, "requestedMetrics")), said.response.get("telemetryMaxBytes")
+        metrics, most = len(listed(said.response, "requestedMetrics")), said.response.get("telemetryMaxBytes")
         yield facts.Telemetry(said.at, "subscribe", said.error, metrics, 0, most, terminating=False)
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias, cast
@@ -46,6 +46,8 @@ Same: TypeAlias = Callable[[int, int, int], bool]
 
 _Offsets: TypeAlias = "array[int]"
 _none: Callable[[], _Offsets] = partial(array, "q")
+_NONE_ANY_MORE = _none()
+"""Stands for the remembered segments of all directions that take no more segments; thousands of these are kept."""
 
 
 @dataclass(slots=True)
@@ -79,9 +81,9 @@ class Direction:
     fin: int | None = None
     ended: bool = False
     hole_time: int = 0
-    overlaps: list[tuple[int, int]] = field(default_factory=list)
+    overlaps: Sequence[tuple[int, int]] = ()
     """Ranges of stream offsets, not delivered yet, in which two copies of the bytes differ."""
-    copies: list[Copy] = field(default_factory=list)
+    copies: Sequence[Copy] = ()
     """The later copies of the bytes in `overlaps`, at most MOST_COPIES."""
     recent_starts: _Offsets = field(default_factory=_none)
     recent_ends: _Offsets = field(default_factory=_none)
@@ -149,8 +151,8 @@ class Direction:
                 del recent[:-REMEMBERED]
 
     def forget(self) -> None:
-        """Drop the remembered segments: no retransmission will be compared with them."""
-        self.recent_starts, self.recent_ends, self.recent_at, self.recent_held = _none(), _none(), _none(), _none()
+        """Drop the remembered segments, because the direction takes no more segments."""
+        self.recent_starts = self.recent_ends = self.recent_at = self.recent_held = _NONE_ANY_MORE
 
     def take(self, piece: Piece, now: int, same: Same, out: list[Event]) -> None:
         """Take a segment with data; the events that it completes are appended to `out`.
@@ -272,8 +274,9 @@ class Direction:
             at = piece.at + first - piece.start
             differing = _differing(same, first, comparable, held.at + first - held.start, at)
             if differing and len(self.copies) < MOST_COPIES:
-                self.copies.append(Copy(first, comparable, at, piece.time))
-            self.overlaps += differing
+                self.copies = [*self.copies, Copy(first, comparable, at, piece.time)]
+            if differing:
+                self.overlaps = [*self.overlaps, *differing]
             if last >= piece.end:
                 return
             _trim(piece, last)

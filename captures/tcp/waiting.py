@@ -35,6 +35,10 @@ would cause all waiting packets to be classified again.
 """
 _FIRST, _LAST = -(1 << 40), 1 << 40
 
+_Each = tuple[int | None, int | None]
+"""A number, or None, for each direction of a flow."""
+_NEITHER: _Each = (None, None)
+
 
 @dataclass(slots=True)
 class Arrival:
@@ -84,11 +88,11 @@ _Entry = tuple[bool, int, int, int, Arrival]
 class Waiting:
     """The waiting packets of a flow, ordered by cause and effect."""
 
-    reference: list[int | None] = field(default_factory=lambda: [None, None])
+    reference: _Each = _NEITHER
     """For each direction, the sequence number from which the order of waiting packets is counted."""
     reset: int | None = None
     """Capture time (ns) of the earliest waiting RST; packets captured later sort after it."""
-    begins: list[int | None] = field(default_factory=lambda: [None, None])
+    begins: _Each = _NEITHER
     """For each direction, the first sequence number of a later connection whose SYN is among the waiting packets."""
     heap: list[_Entry] = field(default_factory=list)
     looks: int = 0
@@ -104,10 +108,10 @@ class Waiting:
     def push(self, packet: Arrival, *, later: bool) -> None:
         """Add a packet; `later`: whether it belongs to a later connection on the same ports."""
         if not self.heap:
-            self.reference, self.reset, self.begins = [None, None], None, [None, None]
+            self.reference, self.reset, self.begins = _NEITHER, None, _NEITHER
         self.looks += LOOKS
         if later and packet.synchronises:
-            self.begins[packet.way] = (packet.seq + 1) % WHOLE
+            self.begins = _with(self.begins, packet.way, (packet.seq + 1) % WHOLE)
         heappush(self.heap, (later, self._order(packet), packet.piece.time, packet.which, packet))
 
     def pop(self) -> Arrival:
@@ -121,10 +125,10 @@ class Waiting:
             return
         self.looks -= len(self.heap)
         later = [is_later(packet) for packet in self.packets]
-        self.begins = [None, None]
+        self.begins = _NEITHER
         for which, packet in zip(later, self.packets, strict=True):
             if which and packet.synchronises:
-                self.begins[packet.way] = (packet.seq + 1) % WHOLE
+                self.begins = _with(self.begins, packet.way, (packet.seq + 1) % WHOLE)
         self.heap = [(which, *entry[1:]) for which, entry in zip(later, self.heap, strict=True)]
         heapify(self.heap)
 
@@ -152,9 +156,14 @@ class Waiting:
         """
         reference = self.reference[way]
         if reference is None:
-            self.reference[way] = number
+            self.reference = _with(self.reference, way, number)
             return 0
         return distance(reference, number)
+
+
+def _with(each: _Each, way: int, number: int) -> _Each:
+    """`each` with another number for the direction `way`."""
+    return (each[0], number) if way else (number, each[1])
 
 
 def distance(start: int, end: int) -> int:

@@ -92,6 +92,10 @@ class ActedConnection(Connection):
         self._swapped: list[tuple[list[Command], Wait]] = []
         """Responses that are sent after the next one."""
         self._over_now = False
+        self.vanished = False
+        """Whether neither side hears anything of the other any more, not even its end."""
+        self._severed = False
+        """Whether the next `tick` ends the connection by RST."""
         """Whether an actor has ended the connection."""
         self._up = Cutter(_REQUEST.size, self._request_wanted, self._request_passed, shared)
         self._down = Cutter(_RESPONSE.size, self._response_wanted, self._response_passed, shared)
@@ -101,31 +105,51 @@ class ActedConnection(Connection):
 
     @property
     def idle(self) -> bool:
+        if self.vanished:
+            return True
         waiting = self._answers or self._swapped or not self._to_broker.empty or not self._to_client.empty
         return super().idle and self._up.idle and self._down.idle and not waiting
 
     @property
     def due(self) -> float | None:
         """The time at which `tick` should be called; None if nothing waits."""
+        if self._severed:
+            return 0.0
         times = [self._to_broker.next, self._to_client.next, *(wait.until for _, wait in self._swapped)]
         return min((one for one in times if one is not None), default=None)
 
     def tick(self) -> list[Command]:
         """Send everything whose wait is over."""
+        if self._severed:
+            self._severed = False
+            return [Cut(True)]
         commands = [*self._to_broker.due(), *self._to_client.due()]
         now = self._clock()
         if any(wait.until <= now for _, wait in self._swapped):
             commands += self._unswap()
         return commands
 
+    def vanish(self) -> None:
+        """Let neither side hear of the other any more."""
+        self._end_waits()
+        self.vanished = True
+
+    def sever(self) -> None:
+        """End the connection by RST at the next `tick`."""
+        self._end_waits()
+        self._over_now = self._severed = True
+        self._woken()
+
     # --- requests ----------------------------------------------------------------------------------------------------
 
     def from_client(self, data: bytes) -> list[Command]:
+        if self.vanished:
+            return []
         if self._request_passes(data):
             return super().from_client(data)
         commands: list[Command] = []
         for piece in self._up.feed(data):
-            if self._over_now:
+            if self._over_now or self.vanished:
                 break
             if piece.turn is None:
                 commands += self._to_broker.put(super().from_client(piece.data))
@@ -148,6 +172,10 @@ class ActedConnection(Connection):
         verdict = Verdict(frame)
         self._actors.offer(Side.CLIENT, turn, verdict)
         self._know(verdict)
+        if verdict.vanishes:
+            verdict.frame = None
+            self.vanish()
+            return [Record(0, frame, verdict.comment("broker"))]
         if verdict.ending is not None:
             verdict.frame = None
             self._over_now = True
@@ -250,6 +278,8 @@ class ActedConnection(Connection):
     # --- responses ---------------------------------------------------------------------------------------------------
 
     def from_broker(self, data: bytes) -> list[Command]:
+        if self.vanished:
+            return []
         if self._response_passes(data):
             return self._passing(Piece(data, 0))
         commands: list[Command] = []
@@ -404,11 +434,15 @@ class ActedConnection(Connection):
     # --- ends --------------------------------------------------------------------------------------------------------
 
     def client_ended(self) -> list[Command]:
+        if self.vanished:
+            return []
         waiting = self._up.release()
         commands = self._to_broker.end()
         return commands + (super().from_client(waiting) if waiting else [])
 
     def broker_ended(self) -> list[Command]:
+        if self.vanished:
+            return []
         waiting = self._down.release()
         commands = self._to_client.end()
         if waiting:
@@ -419,11 +453,16 @@ class ActedConnection(Connection):
         return [*commands, *super().broker_ended()]
 
     def dropped(self) -> None:
+        self._end_waits()
+        super().dropped()
+
+    def _end_waits(self) -> None:
+        """Forget all that waits."""
         self._up.release()
         self._down.release()
         self._to_broker.end()
         self._to_client.end()
-        super().dropped()
+        self._swapped.clear()
 
     def _request_passed(self, turn: Turn, reason: str) -> None:
         self._actors.passed(Side.CLIENT, turn.api_key, turn.api_version, reason)

@@ -109,6 +109,7 @@ class Verdict:
     `frame` is forwarded; None forwards nothing. For a request that is not forwarded, `answer` is the response that
     kproxy gives itself (None: none). `changes` are fields that differ from the frame that came; `notes` say what else
     was done, and `reasons` explain `answer`. `copies` is how often the frame leaves, `shapes` are applied to it last.
+    `vanishes`: neither this frame nor anything later on this connection reaches the other side, and no end is sent.
     `behind`: it leaves after the response that follows it. Requests of this connection wait until the time `mute`.
     """
 
@@ -121,13 +122,14 @@ class Verdict:
     copies: int = 1
     shapes: list[Shape] = field(default_factory=list)
     behind: bool = False
+    vanishes: bool = False
     ending: Ending | None = None
     mute: Wait | None = None
 
     @property
     def final(self) -> bool:
         """Whether nobody else needs to decide on this frame."""
-        return self.frame is None or self.ending is not None
+        return self.frame is None or self.ending is not None or self.vanishes
 
     def shaped(self, data: bytes) -> bytes:
         for shape in self.shapes:

@@ -19,13 +19,19 @@ from kproxy.decoders.schema.layout import layout
 from kproxy.decoders.stream import Side
 from kproxy.decoders.writer import WriteError
 from kproxy.faults import synthesis
+from kproxy.faults.batches import broken_crcs
 from kproxy.faults.decisions import verdict_of
 from kproxy.faults.editing import EditError, edited
 from kproxy.faults.elements import split
 from kproxy.faults.matching import FrameRow, partitions
+from kproxy.faults.outages import Outages, Severable
 from kproxy.faults.rewriting import readable, rewritten
 from kproxy.faults.rule import (
+    Blackhole,
+    Brokers,
+    Coordinator,
     Correlation,
+    Crc,
     Delay,
     Disconnect,
     Drop,
@@ -36,19 +42,23 @@ from kproxy.faults.rule import (
     Intercept,
     Leader,
     Malform,
+    Refuse,
     Rule,
     Swap,
     Throttle,
+    TopicId,
     Versions,
     seconds,
     side_name,
 )
 from kproxy.faults.sessions import Sessions
-from kproxy.faults.telling import told
+from kproxy.faults.telling import Known, Told, told
 from kproxy.faults.trigger import Counter
 from kproxy.faults.trouble import CannotError
 
 SIZE = 4
+FEW_WAITS = 64
+"""Up to this number of waits of a rule, those that are over are not removed."""
 
 _NUMBERS = count(1)
 """Numbers of intercepted frames, which are unique in the relay's process."""
@@ -68,6 +78,16 @@ class Active:
     added: bool = False
     """Whether the rule was added while the relay ran; reloading the files keeps such a rule."""
     waits: list[Wait] = field(default_factory=list)
+    """The waits of this rule's frames, some of which may be over; see `add_wait`."""
+    crowded: int = FEW_WAITS
+    """Number of waits at which those that are over are removed."""
+
+    def add_wait(self, wait: Wait) -> None:
+        """Remember a wait. The time that this takes does not grow with the number of frames that wait."""
+        if len(self.waits) >= self.crowded:
+            self.waits = [one for one in self.waits if not one.over]
+            self.crowded = max(FEW_WAITS, 2 * len(self.waits))
+        self.waits.append(wait)
 
     def to_json(self) -> dict[str, Any]:
         """The rule and its counters, for people and programs."""
@@ -93,6 +113,8 @@ class _Kept:
 class Engine:
     """All rules of a relay. `clock` gives the time in seconds; `seed` makes random choices repeatable.
 
+    `address` gives the (host, port) of a broker by its node id, None if it is not known.
+
     If a rule cannot act on a frame, the user is warned and the frame is forwarded without the rule's change.
     """
 
@@ -103,10 +125,12 @@ class Engine:
         warn: Warn,
         clock: Callable[[], float],
         seed: int = 0,
+        address: Callable[[int], tuple[str, int] | None] = lambda _: None,
     ) -> None:
         self._definitions = definitions
         self._warn = warn
         self._clock = clock
+        self._address = address
         self.seed = seed
         self._active: dict[str, Active] = {}
         self._by_api: dict[int, list[Active]] = {}
@@ -114,6 +138,7 @@ class Engine:
         self._learnt = Learnt()
         self._sessions = Sessions()
         self._intercepted: dict[int, Asking] = {}
+        self._outages: Outages[Active] = Outages(self._lasts)
         self.add(rules)
 
     @property
@@ -163,7 +188,9 @@ class Engine:
 
     def release(self, name: str) -> int:
         """Forward the frames that a rule holds now; returns their number. Raises LookupError."""
-        return _let_go(self.get(name))
+        active = self.get(name)
+        self._outages.end(active)
+        return _let_go(active)
 
     def reset(self, name: str | None = None) -> None:
         """Set the counts of a rule, or of all rules, to 0. Raises LookupError."""
@@ -212,7 +239,16 @@ class Engine:
                 self._by_api.setdefault(key, []).append(active)
             action = active.rule.action
             named = isinstance(action, Error) and any(one.name in {"topic", "topicName"} for one in action.at)
+            named = named or isinstance(action, Leader)
             self._learns = self._learns or named or "topics" in active.rule.match.attributes()
+
+    def opened(self, connection: Severable, broker: str) -> None:
+        """Let rules that hide or refuse the broker at this address act on a new connection to it."""
+        self._outages.opened(connection, broker)
+
+    def _lasts(self, active: Active) -> bool:
+        """Whether what a rule did to a broker still holds."""
+        return self._active.get(active.rule.name) is active and not active.paused and active.counter.lasting
 
     # --- frames ------------------------------------------------------------------------------------------------------
 
@@ -356,9 +392,12 @@ class Engine:
             case Edit():
                 self._edit(rule, action, turn, verdict)
                 return
-            case Versions() | Leader():
-                self._tell(active, action, turn, verdict)
+            case Versions() | Leader() | Coordinator() | Brokers() | TopicId():
+                self._tell(active, action, turn, verdict, kept)
                 return
+            case Crc():
+                if not self._break_crcs(active, action, turn, verdict):
+                    return
             case Throttle():
                 self._throttle(rule, action, turn, verdict)
                 return
@@ -377,6 +416,13 @@ class Engine:
                     self._intercepted[wait.number] = wait
             case Disconnect():
                 verdict.ending = Ending(action.reset, action.sent)
+            case Blackhole():
+                verdict.vanishes = True
+                if action.broker:
+                    self._outages.begin(active, turn.parties.broker, "vanish")
+            case Refuse():
+                verdict.frame = None
+                self._outages.begin(active, turn.parties.broker, "sever")
             case Duplicate():
                 verdict.copies += 1
             case Swap():
@@ -393,7 +439,7 @@ class Engine:
         """Make a frame wait; if several rules delay it, the longest delay counts."""
         if verdict.wait is None or verdict.wait.until < wait.until:
             verdict.wait = wait
-            active.waits = [*(one for one in active.waits if not one.over), wait]
+            active.add_wait(wait)
 
     # --- errors ------------------------------------------------------------------------------------------------------
 
@@ -465,25 +511,46 @@ class Engine:
             raise CannotError("the response cannot be decoded")
         return given
 
-    def _edit(self, rule: Rule, action: Edit, turn: Turn, verdict: Verdict) -> None:
-        frame = verdict.frame or b""
-        request = action.side is Side.CLIENT
-        decoded = decode_request(frame, self._definitions) if request else self._given(turn, verdict)
+    def _decoded(self, side: Side, turn: Turn, verdict: Verdict) -> Decoded:
+        """The decoded request or response. Raises CannotError."""
+        if side is Side.BROKER:
+            return self._given(turn, verdict)
+        decoded = decode_request(verdict.frame or b"", self._definitions)
         if decoded.body is None or decoded.message is None or not readable(decoded):
             raise CannotError("the request cannot be decoded")
+        return decoded
+
+    def _edit(self, rule: Rule, action: Edit, turn: Turn, verdict: Verdict) -> None:
+        decoded = self._decoded(action.side, turn, verdict)
+        assert decoded.body is not None  # noqa: S101 (`_decoded` has looked)
+        assert decoded.message is not None  # noqa: S101
         new = edited(decoded.message, decoded.version, decoded.body, action)
         if new is None:
             raise CannotError(f"there is nothing at {action.text}")
         self._write(rule, action.side, turn, verdict, decoded, new)
 
-    def _tell(self, active: Active, action: Versions | Leader, turn: Turn, verdict: Verdict) -> None:
+    def _tell(self, active: Active, action: Told, turn: Turn, verdict: Verdict, kept: _Kept) -> None:
         given = self._given(turn, verdict)
         assert given.body is not None  # noqa: S101 (`_given` has looked)
-        new = told(action, given.body)
+        new = told(action, given.body, Known(kept.request.body or {}, self._address, self._learnt.knowledge.topic))
         if new is None:  # the answer is about other topics, or says this already
             active.counter.hits -= 1
-        else:
-            self._write(active.rule, Side.BROKER, turn, verdict, given, new)
+            return
+        self._write(active.rule, Side.BROKER, turn, verdict, given, new)
+        if isinstance(action, TopicId) and self._learns and verdict.frame is not None:
+            self._learn(turn, verdict.frame)  # so that rules know the topic by the id that the client was told
+
+    def _break_crcs(self, active: Active, action: Crc, turn: Turn, verdict: Verdict) -> bool:
+        """Give a frame wrong CRCs; returns whether it has record batches."""
+        decoded = self._decoded(action.side, turn, verdict)
+        assert decoded.body is not None  # noqa: S101 (`_decoded` has looked)
+        assert decoded.message is not None  # noqa: S101
+        new = broken_crcs(layout(decoded.message, decoded.version), decoded.body)
+        if new is None:
+            active.counter.hits -= 1
+            return False
+        self._write(active.rule, action.side, turn, verdict, decoded, new)
+        return True
 
     def _throttle(self, rule: Rule, action: Throttle, turn: Turn, verdict: Verdict) -> None:
         given = self._given(turn, verdict)

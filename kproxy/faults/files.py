@@ -77,7 +77,7 @@ def items(text: str, where: str) -> list[Item]:
 def _items(text: str, where: str) -> list[Item]:
     if text.lstrip()[:1] in {"[", "{"}:
         found = from_json(text, where)
-        if isinstance(found, dict) and set(found) == {"rules"}:
+        if isinstance(found, dict) and set(found) - {"about"} == {"rules"}:
             found = found["rules"]
         if not isinstance(found, list):
             raise FaultsError(f"{where}:1:1: expected a list of rules")

@@ -19,6 +19,7 @@ from kproxy.decoders.filters.bodies import BadPath, is_path
 from kproxy.decoders.filters.bodies import read as read_path
 from kproxy.decoders.filters.lexer import Kind, Token, tokens
 from kproxy.decoders.filters.values import LITERALS, BadLiteral, nearest
+from kproxy.decoders.jsonform import uuid_bytes
 from kproxy.decoders.schema import Definitions, apis, definitions
 from kproxy.decoders.stream import Side
 from kproxy.faults.matching import needs_response, possible_apis, unknown_field
@@ -28,7 +29,11 @@ from kproxy.faults.rule import (
     KINDS,
     Action,
     At,
+    Blackhole,
+    Brokers,
+    Coordinator,
     Correlation,
+    Crc,
     Delay,
     Disconnect,
     Drop,
@@ -39,9 +44,11 @@ from kproxy.faults.rule import (
     Intercept,
     Leader,
     Malform,
+    Refuse,
     Rule,
     Swap,
     Throttle,
+    TopicId,
     Trigger,
     Versions,
 )
@@ -316,6 +323,10 @@ def _disconnect(words: _Words) -> Disconnect:
     return Disconnect(when, sent, reset)
 
 
+def _blackhole(words: _Words) -> Blackhole:
+    return Blackhole(words.take("connection", "broker") == "broker")
+
+
 def _path(words: _Words) -> tuple[Path, str]:
     token = words.word("a path, such as response.body.errorCode")
     if not is_path(token.value):
@@ -398,10 +409,38 @@ def _leader(words: _Words) -> Leader:
     topic, dash, number = token.value.rpartition("-")
     if not dash or not topic or not re.fullmatch(r"\d{1,9}", number):
         raise words.error(f"expected TOPIC-PARTITION, such as orders-1, not {token.value!r}", token)
-    if words.token.value not in {"=", "=="}:
-        raise words.error("expected = and the id of a broker")
-    words.skip()
+    _equals(words, "and the id of a broker")
     return Leader(topic, int(number), words.number("the id of a broker", -1))
+
+
+def _equals(words: _Words, what: str) -> None:
+    if words.token.value not in {"=", "=="}:
+        raise words.error(f"expected = {what}")
+    words.skip()
+
+
+def _coordinator(words: _Words) -> Coordinator:
+    key = words.word("a group or a transactional id").value
+    _equals(words, "and the id of a broker")
+    return Coordinator(key, words.number("the id of a broker, or -1 for none", -1))
+
+
+def _brokers(words: _Words) -> Brokers:
+    _equals(words, "and the ids of the brokers that are left, such as [] or [1, 2]")
+    start, end = words.rest()
+    found = re.fullmatch(r"\[\s*(?:(\d{1,9})(?:\s*,\s*\d{1,9})*)?\s*\]", words.text[start:end].strip())
+    if found is None:
+        raise RuleError("expected a list of broker ids, such as [] or [1, 2]", words.text, start, max(end, start + 1))
+    return Brokers(tuple(int(one) for one in re.findall(r"\d+", found[0])))
+
+
+def _topic_id(words: _Words) -> TopicId:
+    topic = words.word("the name of a topic").value
+    _equals(words, "and a topic id")
+    token = words.word("a topic id")
+    if not re.fullmatch(r"[\w-]{22}", token.value, re.ASCII):
+        raise words.error(f"expected a topic id of 22 characters, as Kafka prints it, not {token.value!r}", token)
+    return TopicId(topic, uuid_bytes(token.value))
 
 
 VERBS: Mapping[str, Callable[[_Words], Action]] = {
@@ -412,10 +451,16 @@ VERBS: Mapping[str, Callable[[_Words], Action]] = {
     "intercept": _intercept,
     "throttle": _throttle,
     "disconnect": _disconnect,
+    "blackhole": _blackhole,
+    "refuse": lambda _: Refuse(),
     "set": _set,
     "remove": _remove,
     "versions": _versions,
     "leader": _leader,
+    "coordinator": _coordinator,
+    "brokers": _brokers,
+    "topic-id": _topic_id,
+    "crc": lambda words: Crc(words.side(Side.BROKER)),
     "duplicate": lambda words: Duplicate(words.side(Side.BROKER)),
     "correlation": _correlation,
     "swap": lambda _: Swap(),
@@ -484,7 +529,8 @@ def _checked(rule: Rule, text: str, action: tuple[int, int], match: tuple[int, i
         keys &= made.only
     if not keys:
         names = " or ".join(known.shown_api_name(key) for key in sorted(made.only))
-        raise RuleError(f"{made.verb} is for answers of {names}, which this match excludes", text, match[0], match[1])
+        what = f"{made.verb} is for {'requests' if made.side is Side.CLIENT else 'answers'} of {names}"
+        raise RuleError(f"{what}, which this match excludes", text, match[0], match[1])
     late = needs_response(rule.match, keys)
     if isinstance(made, Error):
         changing = sorted(known.shown_api_name(key) for key in keys if changes_state(key, known))

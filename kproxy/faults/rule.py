@@ -9,12 +9,23 @@ from kproxy.core.verdict import HOLD_SECONDS
 from kproxy.decoders.body_path import Path
 from kproxy.decoders.filters import Expression
 from kproxy.decoders.filters.values import quote
+from kproxy.decoders.jsonform import uuid_json
 from kproxy.decoders.schema import api_keys, errors
 from kproxy.decoders.stream import Side
 
+LEADING = frozenset(
+    {
+        api_keys.PRODUCE,
+        api_keys.FETCH,
+        api_keys.METADATA,
+        api_keys.DESCRIBE_TOPIC_PARTITIONS,
+        api_keys.SHARE_FETCH,
+        api_keys.SHARE_ACKNOWLEDGE,
+    }
+)
+"""Keys of the APIs whose answers name leaders of partitions."""
 KINDS = ("always", "nth", "first", "every", "after", "p", "once")
 """The kinds of triggers; `for` and `per` can be added to each."""
-DESCRIBE_TOPIC_PARTITIONS = 75
 INTERCEPT_SECONDS = 120.0
 """Seconds after which an intercepted frame is sent although nobody has decided."""
 KEYS = ("client", "partition", "connection")
@@ -61,8 +72,11 @@ class Action:
     """The action of a rule; `side` says whether it acts on the request or the response."""
 
     verb: ClassVar[str] = ""
-    only: ClassVar[frozenset[int]] = frozenset()
-    """Keys of the only APIs that the action is for; empty for all."""
+
+    @property
+    def only(self) -> frozenset[int]:
+        """Keys of the only APIs that the action is for; empty for all."""
+        return frozenset()
 
     @property
     def side(self) -> Side:
@@ -195,6 +209,35 @@ class Disconnect(Action):
 
 
 @dataclass(frozen=True, slots=True)
+class Blackhole(Action):
+    """Nothing of the request's connection, or with `broker` of any connection to its broker, arrives any more."""
+
+    verb: ClassVar[str] = "blackhole"
+    broker: bool = False
+
+    @property
+    def side(self) -> Side:
+        return Side.CLIENT
+
+    def __str__(self) -> str:
+        return f"blackhole {'broker' if self.broker else 'connection'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse(Action):
+    """All connections to the request's broker end by RST, and later ones as soon as they are open."""
+
+    verb: ClassVar[str] = "refuse"
+
+    @property
+    def side(self) -> Side:
+        return Side.CLIENT
+
+    def __str__(self) -> str:
+        return "refuse"
+
+
+@dataclass(frozen=True, slots=True)
 class Edit(Action):
     """Sets the field at `path` to `value` (parsed JSON), or removes it if `removes`.
 
@@ -221,11 +264,14 @@ class Versions(Action):
     """ApiVersions answers offer only the versions `low` to `high` of an API, or hide the API."""
 
     verb: ClassVar[str] = "versions"
-    only: ClassVar[frozenset[int]] = frozenset({api_keys.API_VERSIONS})
     api: str
     api_key: int
     low: int = -1
     high: int = -1
+
+    @property
+    def only(self) -> frozenset[int]:
+        return frozenset({api_keys.API_VERSIONS})
 
     @property
     def hides(self) -> bool:
@@ -237,16 +283,82 @@ class Versions(Action):
 
 @dataclass(frozen=True, slots=True)
 class Leader(Action):
-    """Answers about topics name the broker `node` as leader of a partition."""
+    """Answers about topics, and errors that name the current leader, name `node` as leader of a partition."""
 
     verb: ClassVar[str] = "leader"
-    only: ClassVar[frozenset[int]] = frozenset({api_keys.METADATA, DESCRIBE_TOPIC_PARTITIONS})
     topic: str
     partition: int
     node: int
 
+    @property
+    def only(self) -> frozenset[int]:
+        return LEADING
+
     def __str__(self) -> str:
         return f"leader {quote(f'{self.topic}-{self.partition}')} = {self.node}"
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinator(Action):
+    """FindCoordinator answers name the broker `node` for a key: a group or a transactional id; -1 for none."""
+
+    verb: ClassVar[str] = "coordinator"
+    key: str
+    node: int
+
+    @property
+    def only(self) -> frozenset[int]:
+        return frozenset({api_keys.FIND_COORDINATOR})
+
+    def __str__(self) -> str:
+        return f"coordinator {quote(self.key)} = {self.node}"
+
+
+@dataclass(frozen=True, slots=True)
+class Brokers(Action):
+    """Answers that list brokers list only those with these node ids."""
+
+    verb: ClassVar[str] = "brokers"
+    nodes: tuple[int, ...] = ()
+
+    @property
+    def only(self) -> frozenset[int]:
+        return (LEADING - {api_keys.DESCRIBE_TOPIC_PARTITIONS}) | {api_keys.DESCRIBE_CLUSTER}
+
+    def __str__(self) -> str:
+        return f"brokers = [{', '.join(map(str, self.nodes))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicId(Action):
+    """Answers about topics give another topic id, which no topic has."""
+
+    verb: ClassVar[str] = "topic-id"
+    topic: str
+    topic_id: bytes
+
+    @property
+    def only(self) -> frozenset[int]:
+        return frozenset({api_keys.METADATA, api_keys.DESCRIBE_TOPIC_PARTITIONS})
+
+    def __str__(self) -> str:
+        return f"topic-id {quote(self.topic)} = {quote(uuid_json(self.topic_id))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Crc(Sided):
+    """The first record batch of each partition in a frame gets a wrong CRC."""
+
+    verb: ClassVar[str] = "crc"
+
+    @property
+    def only(self) -> frozenset[int]:
+        if self.on is Side.CLIENT:
+            return frozenset({api_keys.PRODUCE})
+        return frozenset({api_keys.FETCH, api_keys.SHARE_FETCH})
+
+    def __str__(self) -> str:
+        return f"crc {side_name(self.on)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,12 @@ class Counter:
         self._counts: dict[object, int] = {}
         self._since: float | None = None
 
+    @property
+    def lasting(self) -> bool:
+        """Whether the rule has matched, and its time is not over."""
+        lasts = self._trigger.lasts
+        return self._since is not None and (lasts is None or self._clock() - self._since < lasts)
+
     def fires(self, keys: Sequence[object]) -> bool:
         """Count a match for each of `keys`; returns whether the trigger fires for one of them."""
         trigger = self._trigger

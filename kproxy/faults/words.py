@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from kproxy.decoders.jsonform import uuid_json
 from kproxy.decoders.schema import Definitions, definitions
 from kproxy.decoders.stream import Side
 from kproxy.faults.rule import (
     Action,
+    Blackhole,
+    Brokers,
+    Coordinator,
     Correlation,
+    Crc,
     Delay,
     Disconnect,
     Drop,
@@ -17,9 +22,11 @@ from kproxy.faults.rule import (
     Intercept,
     Leader,
     Malform,
+    Refuse,
     Rule,
     Swap,
     Throttle,
+    TopicId,
     Trigger,
     Versions,
     seconds,
@@ -102,6 +109,14 @@ def _does(action: Action) -> str:
                 "mid": f"after the first {action.sent} bytes of the answer",
             }[action.when]
             return f"the connection ends {how} {when}"
+        case Blackhole(broker=True):
+            return (
+                "its broker becomes a black hole: nothing arrives on any connection to it, none ends, and new ones hang"
+            )
+        case Blackhole():
+            return "its connection becomes a black hole: nothing arrives on it any more, and it does not end"
+        case Refuse():
+            return "all connections to its broker end by RST, and new ones as soon as they are open"
         case Edit():
             change = "is removed" if action.removes else f"becomes {action.written}"
             return f"{action.text} {change}"
@@ -111,6 +126,18 @@ def _does(action: Action) -> str:
             return f"the answer offers only versions {action.low} to {action.high} of {action.api}"
         case Leader():
             return f"the answer names broker {action.node} as leader of {action.topic}-{action.partition}"
+        case Coordinator(node=-1):
+            return f"the answer says that {action.key} has no coordinator"
+        case Coordinator():
+            return f"the answer names broker {action.node} as coordinator of {action.key}"
+        case Brokers(nodes=()):
+            return "the answer names no brokers"
+        case Brokers():
+            return f"the answer names no brokers but {', '.join(map(str, action.nodes))}"
+        case TopicId():
+            return f"the answer gives {action.topic} the topic id {uuid_json(action.topic_id)}"
+        case Crc():
+            return f"the first record batch of each partition in the {side_name(action.on)} gets a wrong CRC"
         case Duplicate():
             return f"the {side_name(action.on)} is sent twice"
         case Correlation():

@@ -1,5 +1,6 @@
 """Reads rule files in YAML: a list of texts and mappings, with the line and column of each.
 
+    about: any text or mapping  # optional: a description, of which rules know nothing
     rules:                      # optional
       - api == Fetch => delay 500ms
       - name: lost
@@ -17,6 +18,7 @@ import yaml
 from yaml import MappingNode, Node, ScalarNode, SequenceNode
 
 _TOP = "rules"
+_ABOUT = "about"
 _HINTS = {"mapping values are not allowed here": "put a text that contains a colon and a space in quotes"}
 """Advice for a mistake, by the YAML library's message."""
 
@@ -42,8 +44,10 @@ class Item:
 def parse(text: str) -> list[Item]:
     """The entries of a rule file. Raises YamlError."""
     root = _composed(text)
-    if isinstance(root, MappingNode) and [_name(key) for key, _ in root.value] == [_TOP]:
-        root = root.value[0][1]
+    if isinstance(root, MappingNode):
+        held = [(_name(key), value) for key, value in root.value]
+        if sorted(name for name, _ in held if name != _ABOUT) == [_TOP] and len(held) <= 2:
+            root = dict(held)[_TOP]
     if root is None or (isinstance(root, ScalarNode) and not root.value):
         return []
     if not isinstance(root, SequenceNode):

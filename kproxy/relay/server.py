@@ -148,7 +148,12 @@ class Relay:
     def _engine_of(self, rules: Sequence[Rule]) -> Engine:
         from kproxy.faults.engine import Engine
 
-        return Engine(rules, self.known(), self.warn, self._loop.time, self.settings.fault_seed)
+        return Engine(rules, self.known(), self.warn, self._loop.time, self.settings.fault_seed, self._address_of)
+
+    def _address_of(self, node_id: int) -> Address | None:
+        """The broker's own address, which its cluster has announced."""
+        node = self.book.nodes.get(node_id)
+        return None if node is None else (node.host, node.port)
 
     def _rules(self) -> list[Rule]:
         """The rules of the settings. Raises FaultsError."""
@@ -346,7 +351,10 @@ class Relay:
 
         parties = ["?" if address is None else shown(*address) for address in (client, broker)]
         who = Parties(parties[0], parties[1], None if node is None else node.node_id, self.connections)
-        return ActedConnection(self.shared, own_host, self._actors, who, self._loop.time)
+        acted = ActedConnection(self.shared, own_host, self._actors, who, self._loop.time)
+        if self.engine is not None:
+            self.engine.opened(acted, who.broker)
+        return acted
 
     def login(self, link: Link) -> OnBehalf | None:
         """The authentication on a client's behalf; None if the settings do not ask for it."""
@@ -527,13 +535,18 @@ class Link:
         return self._core is None or (self._core.idle and not self._authenticating)
 
     @property
+    def _vanished(self) -> bool:
+        """Whether a rule hides each side from the other."""
+        return self._acted is not None and self._acted.vanished
+
+    @property
     def _authenticating(self) -> bool:
         return self._login is not None and self._login.busy
 
     @property
     def received_of_first(self) -> int | None:
         """A number that grows while the client's first request arrives; None once the request is complete."""
-        return None if self._core is None or self._core.begun else self._core.received
+        return None if self._core is None or self._core.begun or self._vanished else self._core.received
 
     @property
     def waits_for_broker(self) -> bool:
@@ -726,6 +739,7 @@ class Link:
         if isinstance(core, ActedConnection):
             self._acted = core
             core.wake = self._wake
+            self._set_alarm(core)
 
     def _wake(self) -> None:
         asyncio.get_running_loop().call_soon(self._tick)
@@ -812,6 +826,9 @@ class Link:
             self._login.broken_off()
         if self._flow is not None:
             self._flow.end(side)
+        if side == 1 and self._vanished and not self._ended[0]:
+            self.broker.close()
+            return
         other.write_eof()
         if all(self._ended):
             self.close()
@@ -824,7 +841,9 @@ class Link:
         if isinstance(error, ssl.SSLError):
             why = self._relay.tls.broken(side, error)
             self._notice(Notice(f"tls-{side}-{why}", why), side)
-        if error is not None:
+        if side == 1 and self._vanished and not self._ended[0]:
+            self._ended[1] = True  # the client hears nothing of it
+        elif error is not None:
             if self._core is not None and side == 1:
                 self._carry_out(self._core.broker_ended())
             if self._flow is not None:

@@ -147,7 +147,11 @@ class Elections(Analyzer):
         )
 
     def _tell(self, fact: facts.QuorumStep, quorum: Quorum, *evidence: Evidence) -> None:
-        """Report that the leader changed. A Fetch in the new epoch may precede the message that names the leader."""
+        """Report that the leader changed.
+
+        A Fetch in the new epoch shows the change before any message names the new leader; once one does, this is called
+        again, and the finding gets the name.
+        """
         name = "another node" if quorum.leader is None else f"node {quorum.leader}"
         before = "the one before" if quorum.before is None else f"node {quorum.before}"
         how = "stepped down" if quorum.planned else "did not step down: it failed, or was cut off"

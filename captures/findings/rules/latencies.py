@@ -18,7 +18,7 @@ from kproxy.captures.findings.analyzer import (
     at_evidence,
     remember,
 )
-from kproxy.captures.findings.body_facts import OVERDUE_MS
+from kproxy.captures.findings.data_facts import OVERDUE_MS
 from kproxy.captures.findings.model import Actor, Impact, Scope, Severity
 from kproxy.captures.findings.restarts import Stops
 from kproxy.decoders.exchange import Status

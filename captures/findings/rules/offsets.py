@@ -316,7 +316,7 @@ class Storage(Analyzer):
     def __init__(self, context: Context) -> None:
         self._context = context
         self._committed: dict[str, Firsts] = {}
-        """For each client its first commits."""
+        """By client, its first commit to ZooKeeper and its first commit to Kafka."""
         self._fetched: dict[str, Firsts] = {}
 
     def feed(self, fact: facts.Commit | facts.Committed) -> None:

@@ -37,7 +37,7 @@ ROWS = (
             Fix("broker", None, None, "a proxy in front of Kafka 4 must offer Produce from version 0, as brokers do "
                 "(KAFKA-18659)"),
         ),
-        verify="Batches of the client have a codec, and bytes a minute fall by the ratio.",
+        verify="The client's batches name a codec, and it sends fewer bytes a minute.",
         unknown=("What compression costs the client's CPU, and whether the network is the bottleneck at all.",),
     ),
     Rule(

@@ -18,8 +18,8 @@ ROWS = (
         "all partitions.",
         text="{broker} gave {client} no fetch session {count} times ({answer}); each request names {partitions} "
         "partitions",
-        cause="The broker's cache of fetch sessions is full of others that are in use: a new session replaces "
-        "another one only if the other was idle for two minutes or has fewer partitions.",
+        cause="The broker's cache of fetch sessions is full. A new session takes the place only of a session that was "
+        "idle for two minutes or has fewer partitions, and there is none.",
         guards=(
             "Clients that ask for no session, such as librdkafka (epoch -1), do not count.",
             "Throttled responses do not count: they never grant a session.",

@@ -77,7 +77,7 @@ ROWS = (
             Threshold("held", 0.5, "of the lag", "beyond the last stable offset: a transaction is the limiter"),
             Threshold("paused", 0.5, "of the time", "from a response to the next request: processing is the limiter"),
             Threshold("full", 0.9, "of the responses", "that are full: the fetch size is the limiter"),
-            Threshold("fetched", 0.1, "of the lag", "at most that is not fetched yet: processing is the limiter"),
+            Threshold("fetched", 0.1, "of the lag", "that is not fetched yet, at most: processing is the limiter"),
             Threshold("grace_s", 20, "s", "after the last commit, when members still fetch other partitions"),
         ),
         fixes=(

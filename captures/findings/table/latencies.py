@@ -17,7 +17,7 @@ ROWS = (
         "after it has answered the one before), throttle (a quota of the response before, KIP-219), wait (a Fetch "
         "waits for records as long as it asks for), and the broker's own time. Only the last one counts here.",
         text="{broker}: {text}",
-        cause="The broker, its followers or the network to it are slow.",
+        cause="The broker is slow, or its followers are, or the network between the capture and the broker.",
         guards=(
             "JoinGroup, SyncGroup, ShareFetch and SaslAuthenticate wait for others and do not count.",
             "Of a Fetch only the time beyond its max_wait_ms counts, and only if that is more than 100 ms.",

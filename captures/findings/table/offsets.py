@@ -56,7 +56,7 @@ ROWS = (
         guards=(
             "Fetching the commit again without reading records does not count: tools do that.",
             "A commit of another offset is progress, and ends the count.",
-            "The same fetch many times is a NOTE: paused partitions look like this too.",
+            "A consumer that only repeats the same fetch is a NOTE, because one that pauses a partition does the same.",
             "An empty response at the end of the partition does not count.",
         ),
         thresholds=(

@@ -19,7 +19,8 @@ ROWS = (
         cause="A response was lost or late, and the producer is not idempotent.",
         guards=(
             "Batches are compared by producer id, epoch and sequence; without these by size, CRC and timestamps.",
-            "A batch that is sent again after the client got a success does not count, nor do equal batches in flight.",
+            "A batch that is sent again after its success response reached the client does not count.",
+            "Equal batches that are in flight at the same time do not count.",
             (
                 "If the first send succeeded only after the second began, the producer must have closed the first "
                 "connection."

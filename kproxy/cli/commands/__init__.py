@@ -24,6 +24,7 @@ COMMANDS: dict[str, Entry] = {
     "faults": Entry("faults:command", "Check rules that act on traffic; manage those of a running proxy."),
     "send": Entry("send:command", "Send requests to a broker: from JSON, or those of a capture."),
     "serve": Entry("serve:command", "Be a broker that answers from a capture."),
+    "torture": Entry("torture:command", "Run a client's own program through faults that bit real clients."),
     "stop": Entry("stop:command", "End a proxy that is running."),
     "sniff": Entry("sniff:command", "Watch the Kafka traffic that passes a network device."),
     "replay": Entry("replay:command", "Look at a capture in the terminal UI."),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kproxy.captures.findings import facts
-from kproxy.captures.findings.body_facts import READERS
+from kproxy.captures.findings.data_facts import READERS
 from kproxy.captures.findings.making import FactMaker
 from kproxy.decoders.exchange import Status
 from kproxy.decoders.problems import Code

@@ -60,11 +60,11 @@ def test_a_later_syn_says_where_its_direction_begins() -> None:
     waiting.push(packet(1, 2**32 - 1, 0, SYN | ACK), later=True)
     waiting.push(packet(0, 70, 0, SYN), later=False)
     waiting.push(packet(0, 70, 0, ACK), later=True)
-    assert waiting.begins == [None, 0]
+    assert waiting.begins == (None, 0)
     for _ in range(3):
         waiting.pop()
     waiting.push(packet(0, 70, 0, SYN), later=True)
-    assert (waiting.begins, waiting.reset, waiting.reference) == ([71, None], None, [None, None])
+    assert (waiting.begins, waiting.reset, waiting.reference) == ((71, None), None, (None, None))
 
 
 def test_classifying_again() -> None:
@@ -73,7 +73,7 @@ def test_classifying_again() -> None:
         waiting.push(packet(0, 100 + number, 0, SYN if number == 1 else FIN, which=number), later=False)
     assert waiting.looks == 3 * LOOKS
     waiting.again(lambda one: one.which < 2)
-    assert waiting.begins == [102, None]
+    assert waiting.begins == (102, None)
     assert waiting.looks == 3 * LOOKS - 3
     assert [waiting.pop().which for _ in range(3)] == [2, 1, 0]
 

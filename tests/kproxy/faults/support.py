@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kproxy.core.acting import ActedConnection
 from kproxy.decoders.message import Decoded, decode_request, decode_response
 from kproxy.decoders.schema import Definitions
 from kproxy.decoders.writer import write
@@ -57,9 +58,11 @@ def beaten(correlation_id: int, error: int = 0, throttle: int = 0) -> bytes:
 
 
 class Tale:
-    """A connection under rules; `said` are the warnings."""
+    """A connection under rules; `said` are the warnings, `addresses` those of brokers that kproxy has seen."""
 
-    def __init__(self, *rules: str, seed: int = 1, **others: Any) -> None:
+    def __init__(
+        self, *rules: str, seed: int = 1, addresses: Mapping[int, tuple[str, int]] | None = None, **others: Any
+    ) -> None:
         self.said: list[str] = []
         self.engine = Engine(
             [parse(text, f"rule-{number}") for number, text in enumerate(rules, 1)],
@@ -67,8 +70,15 @@ class Tale:
             lambda _, line, __: self.said.append(line),
             lambda: self.story.now,
             seed,
+            (addresses or {}).get,
         )
         self.story = Playbook(actors=self.engine, **others)
+        self.engine.opened(self.acted, "b:2")
+
+    @property
+    def acted(self) -> ActedConnection:
+        assert isinstance(self.story.connection, ActedConnection)
+        return self.story.connection
 
     @property
     def hits(self) -> list[int]:

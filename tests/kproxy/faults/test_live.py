@@ -21,7 +21,7 @@ from kproxy.decoders.exchange_json import exchange_json
 from kproxy.runs.launcher import RelayProcess, wait_until
 from kproxy.runs.registry import ask
 from kproxy.runs.settings import SaslSettings, TlsSettings
-from tests.kproxy.faults.support import beaten, beating
+from tests.kproxy.faults.support import answered, asking, beaten, beating
 from tests.kproxy.support import connect, exactly, relay
 from tests.kproxy.test_onbehalf import LiveBroker
 from tests.kproxy.test_run import COMMAND
@@ -254,3 +254,105 @@ def test_a_client_asks_the_leader_that_it_is_told(cluster: str, tmp_path: Path) 
     codes = [line["error_codes"] for line in exchanges(recording) if line["api"] == "Produce"]
     assert ["NOT_LEADER_OR_FOLLOWER"] in codes
     assert codes[-1] == []
+
+
+def coordinator(bootstrap: str, group: str) -> int:
+    """The node id of a group's coordinator, by asking a broker without kproxy."""
+    with connect(bootstrap.partition(",")[0]) as client:
+        client.sendall(asking(10, 2, 1, {"key": group, "keyType": 0}))
+        size = exactly(client, 4)
+        body = answered(size + exactly(client, int.from_bytes(size, "big")), 10, 2).body
+    assert body is not None
+    return int(body["nodeId"])
+
+
+def test_a_client_asks_the_coordinator_that_it_is_told(cluster: str) -> None:
+    produced(cluster, "moved", ["a"])
+    wrong = coordinator(cluster, "moved") % 3 + 1
+    rules = (
+        f"api == FindCoordinator => coordinator moved = {wrong}",
+        "api == JoinGroup and error == NOT_COORDINATOR => delay 1ms",
+    )
+    with relay(cluster, record=False, faults=rules) as process:
+        consumer = confluent_kafka.Consumer({"bootstrap.servers": process.bootstrap, "group.id": "moved", **QUIET})
+        with closing(consumer):
+            consumer.subscribe(["moved"])
+            joined = wait_until(lambda: consumer.poll(0.1) is None and faults(process)["rules"][1]["hits"] > 0, SECONDS)
+            faults(process, "remove", name="rule-1")
+    assert joined
+
+
+def test_a_consumer_refuses_a_batch_with_a_wrong_crc(cluster: str) -> None:
+    produced(cluster, "broken", ["a"])
+    with relay(cluster, record=False, faults=("api == Fetch and topic == broken => crc, nth 1",)) as process:
+        errors: list[str] = []
+        consumer = confluent_kafka.Consumer(
+            {"bootstrap.servers": process.bootstrap, "group.id": "crc", "check.crcs": True, **QUIET}
+        )
+        with closing(consumer):
+            consumer.assign([confluent_kafka.TopicPartition("broken", 0, 0)])
+            deadline = time.monotonic() + SECONDS
+            while not errors and time.monotonic() < deadline:
+                message = consumer.poll(0.2)
+                if message is not None:
+                    errors.append(message.error().name() if message.error() else "a record")
+        assert errors == ["_BAD_MSG"]
+
+
+def test_a_client_without_brokers_goes_on_once_they_are_named(cluster: str) -> None:
+    with relay(cluster, record=False, faults=("api == Metadata => brokers = [], first 2",)) as process:
+        assert produced(process.bootstrap, "alone", ["a"]) == [None]
+        assert faults(process)["rules"][0]["hits"] == 2
+    assert log(cluster, "alone") == ["a"]
+
+
+def test_a_consumer_meets_another_topic_id(cluster: str) -> None:
+    produced(cluster, "recreated", ["a"])
+    rules = (
+        "api == Metadata => topic-id recreated = AAECAwQFBgcICQoLDA0ODw",
+        "api == Fetch and error == UNKNOWN_TOPIC_ID => delay 1ms",
+    )
+    with relay(cluster, record=False, faults=rules) as process:
+        consumer = confluent_kafka.Consumer({"bootstrap.servers": process.bootstrap, "group.id": "ids", **QUIET})
+        with closing(consumer):
+            consumer.assign([confluent_kafka.TopicPartition("recreated", 0, 0)])
+            assert wait_until(lambda: consumer.poll(0.1) is None and faults(process)["rules"][1]["hits"] > 0, SECONDS)
+
+
+def test_a_producer_goes_on_after_a_black_hole(cluster: str) -> None:
+    rule = "hole: api == Produce and topic == hole => blackhole connection, nth 1"
+    with relay(cluster, faults=(rule,)) as process:
+        assert produced(process.bootstrap, "hole", ["a"], **{"socket.timeout.ms": 1000}) == [None]
+        assert faults(process)["rules"][0]["hits"] == 1
+    assert log(cluster, "hole") == ["a"]
+
+
+def test_a_refused_client_is_reset_until_the_broker_is_back(cluster: str) -> None:
+    with relay(cluster.partition(",")[0], record=False, faults=("down: api == Heartbeat => refuse",)) as process:
+        with connect(process.bootstrap) as client:
+            client.sendall(beating(1))
+            with pytest.raises(ConnectionResetError):
+                client.recv(1)
+        with connect(process.bootstrap) as client, pytest.raises(ConnectionResetError):
+            client.recv(1)
+        faults(process, "release", name="down")
+        with connect(process.bootstrap) as client:
+            client.sendall(asking(18, 0, 1, {}))
+            assert exactly(client, 4)
+
+
+def test_nothing_comes_out_of_a_black_hole(cluster: str) -> None:
+    with relay(cluster.partition(",")[0], record=False, faults=("api == Heartbeat => blackhole broker",)) as process:
+        with connect(process.bootstrap) as before, connect(process.bootstrap) as asks:
+            before.sendall(asking(18, 0, 1, {}))
+            size = exactly(before, 4)
+            exactly(before, int.from_bytes(size, "big"))
+            asks.sendall(beating(1))
+            assert wait_until(lambda: faults(process)["rules"][0]["hits"] == 1, SECONDS)
+            with connect(process.bootstrap) as after:
+                for client in (before, asks, after):
+                    client.sendall(asking(18, 0, 2, {}))
+                    client.settimeout(0.3)
+                    with pytest.raises(TimeoutError):
+                        client.recv(1)
+        assert wait_until(lambda: process.command("status")["connections"] == 0, SECONDS)

@@ -38,6 +38,13 @@ RULES = [
     "api == ApiVersions => versions none Produce, first 2",
     "api == Metadata => leader orders-1 = 3",
     "client.id == shop => leader a.b-c-10 = -1, for 5s",
+    "api == FindCoordinator => coordinator g = 2, nth 1",
+    'api == FindCoordinator => coordinator "a b" = -1',
+    "api == Metadata => brokers = []",
+    "client.id == shop => brokers = [1, 2], first 3",
+    "api == Metadata => topic-id orders = AAAAAAAAAAAAAAAAAAAAAQ",
+    "api == Fetch => crc response, nth 3",
+    "topic == orders => crc request",
     "api == Fetch => duplicate response",
     "api == Fetch => correlation -1",
     "api == Fetch => swap",
@@ -45,6 +52,9 @@ RULES = [
     "api == Fetch => length -1 request",
     "api == Fetch => flip 70 response",
     "error == NOT_COORDINATOR => drop response",
+    "api == Fetch => blackhole connection, nth 3",
+    "api == Fetch => blackhole broker, for 10s",
+    "broker == 127.0.0.1:9092 => refuse, first 1",
 ]
 
 
