@@ -4,39 +4,51 @@ A data source cannot shuffle, so it reads only data that a split has by itself: 
 (captures.spark.read.reading.SEGMENTS). With the option `view`, the name of a table (captures.tables.schema), a file is
 one split and the rows are complete within their file. `captures.spark.tables` joins connections across splits and
 files.
+
+Spark does not tell a Python data source which columns it needs, so the option `columns` names them. Spark refuses a
+reader that takes filters unless spark.sql.python.filterPushdown.enabled is set, which the reader cannot see: the option
+`pushdown` says that it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from kproxy.captures.ports import Ports
-from kproxy.captures.spark import local
+from kproxy.captures.spark import local, pushed
 from kproxy.captures.spark.plan.splits import SPLIT_SIZE, Split, expand, plan
 from kproxy.captures.spark.read.flows import Options
 from kproxy.captures.spark.read.reading import SEGMENTS, read
 from kproxy.captures.tables import arrow
-from kproxy.captures.tables.schema import TABLES
+from kproxy.captures.tables.schema import TABLES, WITHOUT_BODIES
 from kproxy.captures.tls import keylog
 from kproxy.captures.tls.keylog import Secrets
+from kproxy.decoders.filters import Expression, parse
 
 NAME: Final = "kafka_capture"
-OPTIONS: Final = ("path", "paths", "view", "ports", "payloads", "splitsize", "release", "definitions", "keylog")
+OPTIONS: Final = (
+    "path", "paths", "view", "ports", "payloads", "splitsize", "release", "definitions", "keylog", "columns", "filter",
+    "bodies", "summaries", "pushdown",
+)  # fmt: skip
 _PAYLOAD: Final = "payload"
+_SUMMARY: Final = "summary"
 
 
 class KafkaCapture(DataSource):
     """The data source `kafka_capture`; Spark gives the names of its options in lower case.
 
     Options: view, ports, payloads (true or false), splitSize (bytes), release, definitions (separated by commas),
-    keylog (a file, which only the driver reads).
+    keylog (a file, which only the driver reads), columns (separated by commas), filter (a display filter, of views),
+    and, each true or false: bodies (of views), summaries (of segments), pushdown.
     """
 
     @classmethod
@@ -44,15 +56,35 @@ class KafkaCapture(DataSource):
         return NAME
 
     def schema(self) -> StructType:
-        view, payloads = self._view, self._payloads
-        if view is not None:
-            return from_arrow_schema(arrow.schema(TABLES[view]))
-        return from_arrow_schema(_segments(payloads=payloads))
+        return from_arrow_schema(self._schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002  # Spark's signature
-        return _Reader(
-            self._paths, self._view, self._payloads, self._size, self._read_options, self._secrets
+        made = _Pushed if self._is("pushdown", default=False) else _Reader
+        return made(
+            self._paths, self._view, tuple(self._schema.names), self._size, self._read_options, self._secrets,
+            self._is("summaries", default=False),
         )  # fmt: skip
+
+    @property
+    def _schema(self) -> Any:
+        """The columns of the result, as a pyarrow.Schema."""
+        view = self._view
+        whole = arrow.schema(TABLES[view]) if view is not None else SEGMENTS
+        left_out = () if self._is("payloads", default=True) else (_PAYLOAD,)
+        if not self._is("summaries", default=False):
+            left_out = (*left_out, _SUMMARY)
+        there = [name for name in whole.names if view is not None or name not in left_out]
+        asked = [name.strip() for name in self.options["columns"].split(",")] if "columns" in self.options else there
+        for name in asked:
+            if name not in there:
+                raise ValueError(f"{NAME} has no column {name!r} here: there are {', '.join(there)}")
+        return pa.schema([whole.field(name) for name in asked])
+
+    def _is(self, option: str, *, default: bool) -> bool:
+        value = self.options.get(option, str(default)).lower()
+        if value not in {"true", "false"}:
+            raise ValueError(f"option {option!r} of {NAME} is true or false, not {value!r}")
+        return value == "true"
 
     @property
     def _paths(self) -> list[str]:
@@ -79,8 +111,14 @@ class KafkaCapture(DataSource):
         return Ports.parse(self.options["ports"]) if "ports" in self.options else None
 
     @property
-    def _payloads(self) -> bool:
-        return self.options.get("payloads", "true").lower() == "true"
+    def _filter(self) -> Expression | None:
+        text = self.options.get("filter", "")
+        if text and self._view is None:
+            raise ValueError("a filter selects rows of a view: give the option 'view', too")
+        result = parse(text)
+        if text and result.expression is None:
+            raise ValueError(f"filter {text!r}: {result.message}")
+        return result.expression
 
     @property
     def _secrets(self) -> Secrets:
@@ -93,7 +131,12 @@ class KafkaCapture(DataSource):
     @property
     def _read_options(self) -> Options:
         given = tuple(filter(None, self.options.get("definitions", "").split(",")))
-        return Options((self._view or "",), self.options.get("release"), given, ports=self._ports)
+        bodies = self._is("bodies", default=True)
+        if not bodies and self._view not in (None, *WITHOUT_BODIES):
+            raise ValueError(f"view {self._view!r} needs bodies: without, there are {', '.join(WITHOUT_BODIES)}")
+        return Options(
+            (self._view or "",), self.options.get("release"), given, self._filter, bodies=bodies, ports=self._ports
+        )
 
 
 @dataclass
@@ -108,10 +151,12 @@ class _Part(InputPartition):
 class _Reader(DataSourceReader):
     paths: Sequence[str]
     view: str | None
-    payloads: bool
+    columns: tuple[str, ...]
     size: int
     options: Options
     secrets: Secrets
+    summaries: bool
+    filters: list[Filter] = field(default_factory=list)
 
     def partitions(self) -> Sequence[InputPartition]:
         if self.view is not None:
@@ -120,13 +165,21 @@ class _Reader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, _Part)  # noqa: S101  # it is one of ours
-        if partition.split is not None:
-            for batch in read(partition.split, self.options.ports):
-                yield batch if self.payloads else batch.drop_columns([_PAYLOAD])
+        for batch in self._batches(partition):
+            yield pushed.rows(batch, self.filters).select(self.columns)
+
+    def _batches(self, part: _Part) -> Iterator[Any]:
+        if part.split is not None:
+            for batch in read(part.split, self.options.ports):
+                yield batch if self.summaries else batch.filter(pc.is_null(batch.column(_SUMMARY)))
         elif self.view is not None:
-            made = local.tables([partition.path or ""], self.options, size=1 << 62, secrets=self.secrets)
+            made = local.tables([part.path or ""], self.options, size=1 << 62, secrets=self.secrets)
             yield from made[self.view].to_batches()
 
 
-def _segments(*, payloads: bool) -> Any:
-    return SEGMENTS if payloads else SEGMENTS.remove(SEGMENTS.get_field_index(_PAYLOAD))
+class _Pushed(_Reader):
+    """A reader that takes filters, for its tasks to leave rows out."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
+        self.filters = list(filters)
+        return filters

@@ -14,10 +14,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, In, LessThan
+from pyspark.sql.types import StructType
 
 from kproxy.captures.spark import job
 from kproxy.captures.spark import tables as spark_tables
 from kproxy.captures.spark.read.flows import Options
+from kproxy.captures.spark.source import KafkaCapture
 from kproxy.captures.spark.write.parquet import write
 from kproxy.captures.tables.schema import USUAL
 from kproxy.decoders.filters import parse
@@ -133,7 +136,8 @@ def test_filters_that_ask_other_connections(spark: Any, text: str) -> None:
 
 def test_the_data_source_is_found_by_its_name(spark: Any, tmp_path: Path) -> None:
     reader = spark.read.format("kafka_capture")
-    segments = reader.option("splitSize", 1 << 16).load(str(traffic.LIBRDKAFKA))
+    assert "summary" not in reader.load(str(traffic.LIBRDKAFKA)).columns
+    segments = reader.option("splitSize", 1 << 16).option("summaries", "true").load(str(traffic.LIBRDKAFKA))
     packets = next(iter(exported([traffic.LIBRDKAFKA], tables=["captures"])["captures"]))
     assert segments.where("summary is null").count() == dict(packets)["packets"]
     assert segments.where("summary is not null").count() > 2
@@ -152,6 +156,69 @@ def test_the_data_source_is_found_by_its_name(spark: Any, tmp_path: Path) -> Non
             spark.read.format("kafka_capture").option(option, "x").load(str(cut)).count()
     with pytest.raises(Exception, match="No such file"):
         spark.read.format("kafka_capture").load(str(tmp_path / "none.pcap")).count()
+
+
+def handed_over(reader: Any) -> list[int]:
+    """The number of rows that each task of a reader of the data source hands to Spark."""
+    return [sum(batch.num_rows for batch in reader.read(part)) for part in reader.partitions()]
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [("api_name", ["Fetch"]), ("api_name", ["Produce", "Metadata"]), ("client_id", None), ("client_port", None)],
+)
+def test_filters_that_are_pushed_into_the_data_source(spark: Any, column: str, values: list[Any] | None) -> None:
+    """The rows are those of a whole reading, and the task hands over no others."""
+    whole = exported([traffic.KAFKA_1_1], tables=["exchanges"])["exchanges"]
+    if values is None:
+        values = [next(value for row in whole if (value := dict(row)[column]))]
+    expected = Counter({row: count for row, count in whole.items() if dict(row)[column] in values})
+    assert 0 < expected.total() < whole.total()
+    options = {"view": "exchanges", "pushdown": "true"}
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        read = spark.read.format("kafka_capture").options(**options).load(str(traffic.KAFKA_1_1))
+        assert_same({"exchanges": counted(read.where(read[column].isin(values)).toArrow().to_pylist())},
+                    {"exchanges": expected})  # fmt: skip
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+    asked = EqualTo((column,), values[0]) if len(values) == 1 else In((column,), tuple(values))
+    reader = KafkaCapture({**options, "path": str(traffic.KAFKA_1_1)}).reader(StructType())
+    assert list(reader.pushFilters([asked])) == [asked]
+    given = sum(handed_over(reader))
+    assert given == expected.total(), "rows that the task hands over"
+
+
+def test_segments_of_a_time_are_selected_in_their_splits(spark: Any) -> None:
+    path = str(traffic.LIBRDKAFKA)
+    source = spark.read.format("kafka_capture").option("splitSize", 1 << 16)
+    times = sorted(row["ts_ns"] for row in source.option("columns", "ts_ns").load(path).collect())
+    low, high = times[len(times) // 3], times[len(times) // 2]
+    expected = sum(low <= time < high for time in times)
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        read = source.option("pushdown", "true").option("columns", "ts_ns,length").load(path)
+        assert read.columns == ["ts_ns", "length"]
+        assert read.where(f"ts_ns >= {low} and ts_ns < {high}").count() == expected > 10
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+    reader = KafkaCapture({"path": path, "pushdown": "true", "splitsize": str(1 << 16)}).reader(StructType())
+    reader.pushFilters([GreaterThanOrEqual(("ts_ns",), low), LessThan(("ts_ns",), high)])
+    given = handed_over(reader)
+    assert sum(given) == expected
+    assert given.count(0) > 0, "splits that hand over nothing"
+
+
+def test_a_display_filter_and_headers_alone_in_the_data_source(spark: Any) -> None:
+    source = spark.read.format("kafka_capture").option("view", "exchanges").option("filter", "api != Metadata")
+    expected = exported([traffic.KAFKA_1_1], "-Y", "api != Metadata", tables=["exchanges"])["exchanges"]
+    assert_same({"exchanges": counted(source.load(str(traffic.KAFKA_1_1)).toArrow().to_pylist())},
+                {"exchanges": expected})  # fmt: skip
+    assert source.option("bodies", "false").load(str(traffic.KAFKA_1_1)).count() == expected.total()
+    for option, value, text in (("filter", "api ==", "filter"), ("columns", "x", "no column 'x'"),
+                                ("bodies", "no", "true or false")):  # fmt: skip
+        with pytest.raises(Exception, match=text):
+            spark.read.format("kafka_capture").options(**{"view": "exchanges", option: value}).load("a").count()
 
 
 def test_a_key_log_that_executors_do_not_see(spark: Any, tmp_path: Path) -> None:
