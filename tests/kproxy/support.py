@@ -67,7 +67,6 @@ def reset(connection: socket.socket) -> None:
 
 def places(monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
     """kproxy's directories inside one of the test's own."""
-    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     for name, place in homes(directory).items():
         monkeypatch.setenv(name, place)
 

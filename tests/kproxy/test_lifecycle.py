@@ -39,7 +39,7 @@ class Home:
         self.broker = FakeBroker()
         self.port = free_port()
         self.environment = {
-            **{name: value for name, value in os.environ.items() if name != "XDG_RUNTIME_DIR"},
+            **os.environ,
             **homes(directory),
             "TMPDIR": str(directory),
             "TERM": "xterm",

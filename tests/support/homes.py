@@ -8,5 +8,8 @@ NAMES = ("CACHE", "CONFIG", "STATE", "DATA")
 
 
 def homes(directory: Path) -> dict[str, str]:
-    """Environment variables that put all of them inside a directory."""
-    return {f"XDG_{name}_HOME": str(directory / name.lower()) for name in NAMES}
+    """Environment variables that put all of them inside a directory: kproxy then sees no runs but the test's own.
+
+    Without a runtime directory, kproxy keeps the state of runs in the state directory.
+    """
+    return {**{f"XDG_{name}_HOME": str(directory / name.lower()) for name in NAMES}, "XDG_RUNTIME_DIR": ""}

@@ -247,7 +247,7 @@ def test_a_client_asks_the_leader_that_it_is_told(cluster: str, tmp_path: Path) 
         there = leader.list_topics("misled", SECONDS)
         true = there.topics["misled"].partitions[0].leader
         wrong = next(node for node in there.brokers if node != true)
-    rule = f"api == Metadata => leader misled-0 = {wrong}, nth 1"
+    rule = f"api == Metadata and topic == misled => leader misled-0 = {wrong}, nth 1"
     with relay(cluster, record_to=recording, faults=(rule,)) as process:
         assert produced(process.bootstrap, "misled", ["a"]) == [None]
         assert faults(process)["rules"][0]["hits"] == 1
