@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import tempfile
 from collections.abc import Generator
 
 import hypothesis
@@ -34,10 +35,16 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.fixture(scope="session", autouse=True)
 def places_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
-    """What is kept for the next time is not kept with the user's own, and not for the next run or another worker."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, place in homes(tmp_path_factory.mktemp("home")).items():
+    """Gives this worker kproxy's directories and a directory for temporary files of its own.
+
+    A run whose state directory has too long a path for a socket keeps its state in the directory for temporary files,
+    and `kproxy ps` looks there: with one directory for all workers, a test would see the runs of another one.
+    """
+    home = tmp_path_factory.mktemp("home")
+    with tempfile.TemporaryDirectory(prefix="kt-") as temporary, pytest.MonkeyPatch.context() as patch:
+        for name, place in {**homes(home), "TMPDIR": temporary}.items():
             patch.setenv(name, place)
+        patch.setattr(tempfile, "tempdir", None)  # tempfile reads TMPDIR only once
         yield
 
 

@@ -26,9 +26,8 @@ def python(text: str, seconds: float = SECONDS) -> Ended:
 
 
 def test_the_exit_code_and_the_end_of_the_output_are_kept() -> None:
-    ended = python(
-        "import os, sys; print('x' * 300_000); print(os.environ['KPROXY_ROLE'], file=sys.stderr); sys.exit(3)"
-    )
+    long = "import os, sys; print('x' * 300_000, flush=True)"
+    ended = python(f"{long}; print(os.environ['KPROXY_ROLE'], file=sys.stderr); sys.exit(3)")
     assert ended.code == 3
     assert len(ended.output) == TAIL
     assert ended.output.endswith("produce\n")
