@@ -1,4 +1,4 @@
-"""Writes the reference pages that are made from the code's own tables: docs/canonical.md, docs/cli.md,
+"""Writes the reference pages that are made from the code: docs/api.md, docs/canonical.md, docs/cli.md,
 docs/filters.md, docs/findings.md, docs/keys.md and docs/tables.md.
 
 python -m tools.docs
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+import kproxy
 from kproxy.captures.findings.rule import Rule
 from kproxy.captures.findings.table import FAMILIES
 from kproxy.captures.tables.schema import FROM_BODIES, PLACE, TABLES, WITHOUT_BODIES
@@ -448,7 +449,69 @@ def canonical() -> str:
     return CANONICAL.format(made=MADE, ordered=ordered, kinds=_lines(_table(head, rows)).rstrip())
 
 
+API_PAGE = """\
+{made}
+
+# The names of `import kproxy`
+
+[library.md](library.md) shows them at work.
+
+{names}"""
+
+
+class _Plain(str):
+    """An annotation, which signatures show without quotes."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+def _signature(name: str, called: object) -> str:
+    """A function or method as it is called: "name(first, second=1) -> int"."""
+    signature = inspect.signature(called)  # type: ignore[arg-type]  # functions and methods are passed
+    parameters = [
+        one.replace(annotation=_Plain(one.annotation)) for one in signature.parameters.values() if one.name != "self"
+    ]
+    return f"{name}{signature.replace(parameters=parameters, return_annotation=_Plain(signature.return_annotation))}"
+
+
+def _described(name: str, value: object) -> Iterator[str]:
+    """A class, function, method or attribute: how it is used, and its docstring."""
+    if isinstance(value, property):
+        assert value.fget is not None  # noqa: S101 (every property can be read)
+        yield f"    {name}: {inspect.signature(value.fget).return_annotation}"
+        yield ""
+    elif not inspect.isclass(value):
+        yield f"    {_signature(name, value)}"
+        yield ""
+    yield from (inspect.getdoc(value) or "", "")
+
+
+def _members(of: type) -> dict[str, object]:
+    """The public attributes of a class that have a docstring, its bases' before its own."""
+    found: dict[str, object] = {}
+    for one in reversed(of.__mro__):
+        if one.__module__.startswith("kproxy."):
+            found |= {name: member for name, member in vars(one).items() if not name.startswith("_")}
+    return {
+        name: member for name, member in found.items() if isinstance(member, property) or inspect.isfunction(member)
+    }
+
+
+def api() -> str:
+    """The text of docs/api.md: every public name of the package, from its docstring."""
+    lines: list[str] = []
+    for name in sorted(kproxy.__all__, key=str.lower):
+        value = getattr(kproxy, name)
+        lines += [f"## kproxy.{name}", "", *_described(name, value)]
+        if inspect.isclass(value) and not issubclass(value, Exception):
+            for member, of in _members(value).items():
+                lines += [f"### {name}.{member}", "", *_described(member, of)]
+    return API_PAGE.format(made=MADE, names=_lines(lines).rstrip() + "\n")
+
+
 PAGES: dict[str, Callable[[], str]] = {
+    "api.md": api,
     "canonical.md": canonical,
     "cli.md": cli,
     "filters.md": filters,

@@ -6,18 +6,14 @@ from collections.abc import Iterator, Sequence
 from html import escape as html_escape
 
 from kproxy.captures.export import Reading
+from kproxy.captures.export.frame_fields import frame_fields
 from kproxy.captures.export.nodes import Style, hex_lines, title
 from kproxy.captures.export.oneline import health_note
 from kproxy.captures.text import RESULTS, api_text, latency_text
-from kproxy.decoders import secrets
 from kproxy.decoders.escaping import escape
 from kproxy.decoders.exchange import Exchange, Frame, Health, Status, StreamProblem
 from kproxy.decoders.exchange_json import exchange_json, timestamp
-from kproxy.decoders.frames import frame_tree
-from kproxy.decoders.guessing import guess
-from kproxy.decoders.message import may_tell_a_secret
 from kproxy.decoders.plurals import counted
-from kproxy.decoders.stream import Side
 from kproxy.decoders.tree import Node
 from kproxy.decoders.view import View
 
@@ -104,48 +100,18 @@ class Page:
             yield f"<p>{html_text(comment)}</p>"
         if exchange.status is Status.TLS:
             return
-        data = bytes(frame.data(self._reader.source))
-        side = Side.CLIENT if frame is exchange.request else Side.BROKER
-        if exchange.token:
+        shown = frame_fields(exchange, frame, self._reader.source, self._reader.definitions, self._view, width=120)
+        data, root, style = shown.data, shown.root, shown.style
+        if root is None:
             withheld = "" if self._view.show_secrets else ", withheld"
             yield f"<p>SASL token, {counted(len(data) - 4, 'byte')}{withheld}</p>"
             return
-        asked = exchange.request
-        key, version = exchange.api_key, exchange.api_version
-        if exchange.status is Status.ORPHAN_RESPONSE and exchange.protocol is None and not frame.missing:
-            found = guess(data, self._reader.definitions)
-            if found is not None:
-                key, version = found.api_key, found.versions[-1]
-                yield f"<p>{html_text(found.text(self._reader.definitions))}</p>"
-        root = frame_tree(
-            data,
-            side,
-            key,
-            version,
-            self._reader.definitions,
-            protocol=exchange.protocol,
-            truths=exchange.truths,
-            view=self._view,
-            request=None if asked is None or asked.missing else asked.data(self._reader.source),
-        )
-        style = Style(
-            show_secrets=self._view.show_secrets,
-            width=120,
-            api=None if key is None or version is None else (key, version),
-            version=version,
-            may_hold_secrets=self._may_hold_secrets(exchange, frame, data),
-        )
+        if shown.guess:
+            yield f"<p>{html_text(shown.guess)}</p>"
         for node in root.children:
             yield from _node(node, style)
         dump = "\n".join(hex_lines(root, data[:_MOST_BYTES], style))
         yield f"<details><summary>bytes</summary><pre>{html_text(dump, lines=True)}</pre></details>"
-
-    def _may_hold_secrets(self, exchange: Exchange, frame: Frame, data: bytes) -> bool:
-        if exchange.protocol is not None:
-            return False
-        if exchange.api_key is None and frame.side is Side.BROKER:
-            return frame.missing > 0 or may_tell_a_secret(data, self._reader.definitions)
-        return secrets.in_frame(exchange.api_key, data, response=frame.side is Side.BROKER)
 
 
 def _node(node: Node, style: Style) -> Iterator[str]:

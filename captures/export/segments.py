@@ -72,9 +72,10 @@ class StoredRecords:
             self.problems += len(item.troubles)
             if isinstance(item, StoredBatch):
                 self.problems += item.left_out
-                yield b"".join([encode(line) + b"\n" for line in self._records(item)])
+                yield b"".join([encode(line) + b"\n" for line in self.records(item)])
 
-    def _records(self, batch: StoredBatch) -> Iterator[dict[str, Any]]:
+    def records(self, batch: StoredBatch) -> Iterator[dict[str, Any]]:
+        """The JSON objects of a batch's records."""
         segment, header = batch.segment, batch_facts(batch.form)
         facts = {
             "file": segment.file,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Protocol
@@ -70,12 +70,32 @@ class TableExport:
         bodies: bool = True,
         findings: MakesRows | None = None,
     ) -> None:
-        """Write the items of `batches` that `select` passes, redacted by `redaction`, to the tables in `directory`.
+        """Write the rows of `made` to the tables in `directory`.
 
-        `origin` is as for captures.tables.parquet.place. Without `bodies`, no body is decoded, and only columns from
-        headers are filled. `findings` makes the table findings, of the same items, if that is among `tables`. If the
-        capture cannot be read to its end, everything before that is written. Raises OSError if the folder cannot be
-        written.
+        `origin` is as for captures.tables.parquet.place. If the capture cannot be read to its end, everything before
+        that is written. Raises OSError if the folder cannot be written.
+        """
+        with ParquetTables(directory, self._capture, tables, origin) as out:
+            for rows in self.made(reader, tables, view, select, batches, redaction, bodies=bodies, findings=findings):
+                out.add(rows)
+        self.rows = out.rows
+
+    def made(
+        self,
+        reader: Reader,
+        tables: Sequence[str],
+        view: View,
+        select: Callable[[Iterable[Item]], Iterable[Item]],
+        batches: Iterable[Sequence[Item]],
+        redaction: Redaction | None = None,
+        *,
+        bodies: bool = True,
+        findings: MakesRows | None = None,
+    ) -> Iterator[Mapping[str, list[Row]]]:
+        """The rows by table of the items of `batches` that `select` passes, redacted by `redaction`, part by part.
+
+        Without `bodies`, no body is decoded, and only columns from headers are filled. `findings` makes the table
+        findings, of the same items, if that is among `tables`.
         """
         self._names = str if redaction is None else redaction.file
         known, health = view.knowledge, reader.health
@@ -83,26 +103,24 @@ class TableExport:
             self._capture, reader.source, reader.definitions, self._where, tables, known, health, bodies=bodies
         )
         records = RecordLines(reader, view) if RECORDS.name in tables else None
-        with ParquetTables(directory, self._capture, tables, origin) as out:
-            for batch in batches:
-                chosen = select(batch)
-                items = list(chosen if redaction is None else redaction.items(chosen))
-                for item in items:
-                    key = maker.add(item)
-                    self._counter.add(item)
-                    if records is not None and key is not None and isinstance(item, Exchange):
-                        maker.rows[RECORDS.name] += record_rows(key, item, records)
-                out.add(maker.take())
-                if findings is not None:
-                    ended = reader.closings
-                    findings.add(items, ended if redaction is None else map(redaction.closing, ended))
-            error = None if reader.error is None else (str(reader.error.path), reader.error.message)
-            address = str if redaction is None else redaction.address
-            out.add({"flows": list(self._counter.flows(iter(maker.flows), address))})
-            out.add({"captures": list(self._counter.captures(error, self._names))})
+        for batch in batches:
+            chosen = select(batch)
+            items = list(chosen if redaction is None else redaction.items(chosen))
+            for item in items:
+                key = maker.add(item)
+                self._counter.add(item)
+                if records is not None and key is not None and isinstance(item, Exchange):
+                    maker.rows[RECORDS.name] += record_rows(key, item, records)
+            yield maker.take()
             if findings is not None:
-                out.add({FINDINGS.name: list(findings.rows(self._capture))})
-        self.rows = out.rows
+                ended = reader.closings
+                findings.add(items, ended if redaction is None else map(redaction.closing, ended))
+        error = None if reader.error is None else (str(reader.error.path), reader.error.message)
+        address = str if redaction is None else redaction.address
+        yield {"flows": list(self._counter.flows(iter(maker.flows), address))}
+        yield {"captures": list(self._counter.captures(error, self._names))}
+        if findings is not None:
+            yield {FINDINGS.name: list(findings.rows(self._capture))}
 
     def _where(self, address: int) -> tuple[str, int]:
         parts = self._source.parts

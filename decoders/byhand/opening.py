@@ -143,6 +143,10 @@ class Opener:
             for frame in frames(data, self.definitions, *((self._expected, self._reach) if specified else ())):
                 yield self._frame(frame)
 
+    def remember(self, request: bytes) -> Opened:
+        """The interpretation of a request with its length field; its response is then decoded with it."""
+        return self._request(Frame(0, request, is_prefixed=True))
+
     def _expected(self, frame: bytes) -> bool:
         """Whether a frame has the kind, API and version that the user stated."""
         asked = self.asked

@@ -29,11 +29,14 @@ class Matcher:
     matcher remembers these facts. `unknown` counts, by reason, the exchanges for which the filter had no result.
     """
 
-    def __init__(self, expression: Expression, source: Source, definitions: Definitions) -> None:
+    def __init__(
+        self, expression: Expression, source: Source, definitions: Definitions, learnt: Learnt | None = None
+    ) -> None:
+        """`learnt` receives the facts; another reader of the same exchanges may use them too."""
         self._matches = expression.compile()
         self._source = source
         self._definitions = definitions
-        self._learnt = Learnt()
+        self._learnt = learnt or Learnt()
         self.learns = learns(expression)
         self.unknown: Counter[Why] = Counter()
 

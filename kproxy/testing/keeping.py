@@ -8,8 +8,8 @@ from itertools import count
 from pathlib import Path
 
 from kproxy.captures.findings.text import findings_text
+from kproxy.library.capture import open as open_capture
 from kproxy.testing.facade import Kproxy
-from kproxy.testing.traffic import findings
 
 LONGEST_NAME = 120
 
@@ -21,7 +21,8 @@ def keep(kproxy: Kproxy, test: str, folder: Path) -> str:
     names = (name if n == 1 else f"{name}-{n}" for n in count(1))
     stem = next(one for one in names if not (folder / f"{one}.pcapng").exists())
     capture = kproxy.keep(folder / f"{stem}.pcapng")
-    found = findings(capture)
+    with open_capture(capture) as kept:
+        found = kept.findings("info")
     beside = folder / f"{stem}.findings.jsonl"
     beside.write_text("".join(f"{json.dumps(one)}\n" for one in found), encoding="utf-8")
     lines = [f"capture: {capture}  (kproxy replay shows it)", f"findings: {beside}", *findings_text(found)]

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from kproxy.testing.facade import Kproxy, Session
+    from kproxy.library.live import Session
+    from kproxy.testing.facade import Kproxy
 
 _IN_USE: pytest.StashKey[tuple[Kproxy, Path]] = pytest.StashKey()
 """The proxy of a running test, and the folder for its capture; removed once that is kept."""
@@ -80,14 +81,10 @@ def kproxy_cluster(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def _kproxy_session(
-    request: pytest.FixtureRequest, kproxy_cluster: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Session]:
-    from kproxy.testing.facade import Session
+def _kproxy_session(kproxy_cluster: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    from kproxy.library.live import Session
 
-    state = tmp_path_factory.mktemp("kproxy")
-    keep = request.config.getoption("--kproxy-keep")
-    session = Session(kproxy_cluster, state, Path(keep) if keep else state)
+    session = Session(kproxy_cluster, tmp_path_factory.mktemp("kproxy"))
     yield session
     session.close()
 
@@ -95,10 +92,11 @@ def _kproxy_session(
 @pytest.fixture
 def kproxy(request: pytest.FixtureRequest, _kproxy_session: Session) -> Iterator[Kproxy]:
     """A proxy between the test's clients and the cluster, with the rules of the test's markers (docs/testing.md)."""
-    from kproxy.testing.facade import Kproxy
+    from kproxy.testing.facade import Kproxy, silent_rules
 
     proxy = Kproxy(_kproxy_session)
-    request.node.stash[_IN_USE] = proxy, _kproxy_session.keep
+    keep = request.config.getoption("--kproxy-keep")
+    request.node.stash[_IN_USE] = proxy, Path(keep) if keep else _kproxy_session.state
     try:
         for mark in request.node.iter_markers("kproxy"):
             for rule in mark.args:
@@ -106,7 +104,7 @@ def kproxy(request: pytest.FixtureRequest, _kproxy_session: Session) -> Iterator
                 fault.must_fire = not mark.kwargs.get("optional", False)
         yield proxy
     finally:
-        silent = proxy.end_rules()
+        silent = silent_rules(proxy.end_rules())
     if silent and _IN_USE in request.node.stash:  # if the test has failed already, silent rules are of no interest
         rules = "\n".join(f"  {fault.text}" for fault in silent)
         pytest.fail(f"rules that never fired (.optional() allows it):\n{rules}", pytrace=False)

@@ -7,7 +7,7 @@ import secrets
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -15,8 +15,8 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from kproxy.testing.proxy import Proxy
-from kproxy.testing.traffic import Traffic
+from kproxy.library.proxy import Proxy
+from kproxy.library.traffic import Traffic
 from kproxy.torture.canary import Canary, CanaryError, Written
 from kproxy.torture.program import Ended, run
 from kproxy.torture.scenario import Scenario
@@ -217,7 +217,7 @@ class Bench:
             result.verdict = Verdict.FAILED
 
 
-def _told(lines: Iterable[dict[str, Any]], rules: AbstractSet[str]) -> Iterator[str]:
+def _told(lines: Iterable[Mapping[str, Any]], rules: AbstractSet[str]) -> Iterator[str]:
     """A few words on each exchange from the first on which one of these rules acted; like ones in a row once."""
     begun = False
     last = ""

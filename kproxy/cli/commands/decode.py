@@ -14,7 +14,7 @@ import click
 
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
-from kproxy.cli.names import NAME, VERSION, Named, by_version
+from kproxy.cli.names import NAME, VERSION
 from kproxy.cli.options.reading import defining, releasing, revealing
 from kproxy.cli.options.types import SIZE
 from kproxy.cli.options.viewing import Viewing, viewing
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kproxy.captures.export.nodes import Style
     from kproxy.decoders.byhand import Asked, Opened, Reading
     from kproxy.decoders.schema import Definitions
+    from kproxy.decoders.schema.naming import Named
 
 FORMATS = ("tree", "json", "hex")
 NO_TEXT = re.compile(rb"[^\t\r\n -~]")
@@ -129,6 +130,7 @@ def _asked(
 ) -> Asked:
     """The message that the options describe. Raises Failure if they contradict each other or name an absent version."""
     from kproxy.decoders.byhand import Asked
+    from kproxy.decoders.schema.naming import by_version
     from kproxy.decoders.stream import Side
 
     if records:

@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
-from kproxy.cli.names import NAME, VERSION, Named, by_version
+from kproxy.cli.names import NAME, VERSION
 from kproxy.cli.options.reading import defining
 from kproxy.cli.options.types import RELEASE
 from kproxy.cli.tables import table
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kproxy.decoders.schema import Api, Definitions, Message
     from kproxy.decoders.schema.described import FieldRow
     from kproxy.decoders.schema.errors import KafkaError
+    from kproxy.decoders.schema.naming import Named
 
 FORMATS = ("table", "bnf", "json")
 SIDES = ("request", "response")
@@ -203,6 +204,8 @@ def _messages(named: Named, side: str | None, known: Definitions) -> list[list[M
 
 def _at(messages: list[Message], version: int | None, known: Definitions) -> dict[int, Message]:
     """The definition of a message by version. Raises Failure if `version` is given and the message does not have it."""
+    from kproxy.decoders.schema.naming import by_version
+
     every = by_version(messages, known)
     if version is not None and version not in every:
         from kproxy.decoders.schema.described import ranges

@@ -13,7 +13,7 @@ import click
 
 from kproxy.cli import progress, readings, settings
 from kproxy.cli.exits import Exit, Failure
-from kproxy.cli.names import NAME, VERSION, Named
+from kproxy.cli.names import NAME, VERSION
 from kproxy.cli.options.reading import decrypting, defining, porting, releasing, revealing, spooling
 from kproxy.cli.options.sasl import authenticating
 from kproxy.cli.options.selecting import Selection, selecting
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kproxy.captures.spool import Spooling
     from kproxy.decoders.filters import Expression
     from kproxy.decoders.schema import Definitions
+    from kproxy.decoders.schema.naming import Named
     from kproxy.runs.settings import SaslSettings, TlsSettings
     from kproxy.sending.broker import Access
     from kproxy.sending.recorded import Recorded

@@ -12,7 +12,7 @@ from kproxy.control import bodies
 from kproxy.control.api import ROUTES, TooLongError
 from kproxy.faults.files import MOST, load
 from kproxy.faults.trouble import FaultsError
-from kproxy.testing.rules import match_text
+from kproxy.library.rules import match_text
 from tests.kproxy.control.support import TOKEN, Caller
 
 JSON, YAML = "application/json", "application/yaml"

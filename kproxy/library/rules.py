@@ -9,7 +9,7 @@ import time
 from abc import ABC, abstractmethod
 from typing import Self
 
-from kproxy.testing.proxy import Proxy
+from kproxy.library.proxy import Proxy
 
 WAIT_SECONDS = 10.0
 POLL_SECONDS = 0.005

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from kproxy.captures.decrypted import open_capture
 from kproxy.captures.errors import CaptureError
-from kproxy.captures.findings.model import finding_json
-from kproxy.captures.findings.reading import Findings
 from kproxy.captures.outputs import create
-from kproxy.captures.reader import Reader, read
+from kproxy.captures.reader import read
 from kproxy.captures.repacking import PacketFile, Packets
-from kproxy.decoders.exchange import Exchange
-from kproxy.decoders.exchange_json import exchange_json
-from kproxy.decoders.filters import Matcher, parse
-from kproxy.testing.proxy import Proxy
+from kproxy.decoders.exchange import Exchange as Found
+from kproxy.decoders.view import View
+from kproxy.library.exchange import Exchange
+from kproxy.library.proxy import Proxy
+from kproxy.library.reading import Reading, expression_of
 
 READ_SECONDS = 10.0
 """Maximum time in seconds until packets that the relay has written can be read."""
@@ -29,29 +29,28 @@ class Traffic:
 
     def __init__(self, proxy: Proxy) -> None:
         self._proxy = proxy
-        self._reader: Reader | None = None
-        self._exchanges: list[Exchange] = []
+        self._reading: Reading | None = None
+        self._exchanges: list[Found] = []
 
-    def since(self, start: int, text: str) -> Iterator[dict[str, Any]]:
+    def since(self, start: int, text: str) -> Iterator[Exchange]:
         """The exchanges whose request began at `start` (ns since the epoch) or later and that match a filter.
 
-        They are objects "kproxy.exchange/1". Raises ValueError if the filter is wrong.
+        They do not change when their responses arrive later. Raises FilterError.
         """
-        parsed = parse(text)
-        if parsed.expression is None and text.strip():
-            raise ValueError("\n".join([parsed.message, *parsed.pointer(text)]))
-        reader = self._read(start)
-        matcher = None if parsed.expression is None else Matcher(parsed.expression, reader.source, reader.definitions)
-        for exchange in self._exchanges:
-            if matcher is None or matcher.matches(exchange):
-                yield exchange_json(exchange, reader.source, reader.definitions, precision=reader.precision)
+        expression = expression_of(text)
+        reading = self._read(start)
+        for found in reading.selection(expression, Counter())(self._exchanges):
+            exchange = Exchange(copy.copy(found), reading)
+            # Decoded at once, because the recording forgets its oldest bytes.
+            exchange.json  # noqa: B018
+            yield exchange
 
-    def _read(self, start: int) -> Reader:
+    def _read(self, start: int) -> Reading:
         """Read all traffic so far; forget exchanges that began before `start`."""
         wanted = self._proxy.flush()
-        if self._reader is None:
-            self._reader = read(self._proxy.recording, follow=True)
-        reader = self._reader
+        if self._reading is None:
+            self._reading = Reading(read(self._proxy.recording, follow=True), View())
+        reader = self._reading.reader
         deadline = time.monotonic() + READ_SECONDS
         while True:
             reader.poll()
@@ -63,7 +62,7 @@ class Traffic:
                     raise CaptureError("the recording does not grow", str(self._proxy.recording))
                 time.sleep(POLL_SECONDS)
         self._exchanges = [one for one in self._exchanges if (_began(one) or start) >= start]
-        return reader
+        return self._reading
 
     def copy(self, start: int, path: Path) -> None:
         """Writes the packets since `start` to a new pcapng file, with their comments."""
@@ -80,22 +79,10 @@ class Traffic:
             source.close()
 
     def close(self) -> None:
-        if self._reader is not None:
-            self._reader.close()
+        if self._reading is not None:
+            self._reading.close()
 
 
-def _began(exchange: Exchange) -> int | None:
+def _began(exchange: Found) -> int | None:
     frame = exchange.request or exchange.response
     return None if frame is None else frame.first_time
-
-
-def findings(capture: Path) -> list[dict[str, Any]]:
-    """The findings in a capture: objects "kproxy.finding/1", the most costly first."""
-    reader = read(capture)
-    try:
-        found = Findings(reader.source, reader.definitions, reader.health)
-        for batch in reader.batches():
-            found.add(batch, reader.closings)
-        return [finding_json(one) for one in found.finish()]
-    finally:
-        reader.close()

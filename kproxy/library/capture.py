@@ -1,0 +1,288 @@
+"""Captures as a collection of exchanges: `kproxy.open`."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakSet
+
+from kproxy.captures.errors import CaptureError
+from kproxy.captures.ports import Ports
+from kproxy.captures.reader import Reader
+from kproxy.captures.source import STANDARD_INPUT
+from kproxy.decoders.batches.codecs import DEFAULT_LIMIT
+from kproxy.decoders.exchange_json import health_json
+from kproxy.decoders.exchange_row import Why
+from kproxy.library.exchange import Exchange, Record
+from kproxy.library.reading import Options, Reading, expression_of, segment_reader
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    from kproxy.captures.source import FileSource
+
+Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+
+
+def open(  # noqa: A001 (kproxy.open is the name that users expect)
+    captures: Paths,
+    *,
+    ports: str | int | None = None,
+    release: str | None = None,
+    definitions: Sequence[str | os.PathLike[str]] = (),
+    keylog: str | os.PathLike[str] | None = None,
+    show_secrets: bool = False,
+    batch_limit: int = DEFAULT_LIMIT,
+) -> Capture:
+    """Opens captures: pcap or pcapng files, compressed or not, a folder of kproxy's recording, "-" for standard input.
+
+    Several files are read as one, in the order of time. Kafka's log segments, or the folder of a partition, have
+    records but no exchanges. `ports` are the brokers' ports ("9092-9094,19092"; without it every connection that
+    speaks Kafka is read), `release` is a Kafka release whose message definitions are used ("3.9"), `definitions` are
+    files or folders with further definitions, `keylog` is a file of TLS secrets. Secrets in messages are withheld
+    unless `show_secrets` is true. Record batches that decompress to more than `batch_limit` bytes stay closed.
+
+    Raises CaptureError if a file cannot be opened, ValueError if an argument is wrong.
+    """
+    given = [captures] if isinstance(captures, str | os.PathLike) else captures
+    paths = tuple(map(Path, given))
+    if not paths:
+        raise ValueError("no capture is named")
+    options = Options(
+        paths,
+        None if ports is None else Ports.parse(str(ports)),
+        release,
+        tuple(os.fspath(one) for one in definitions),
+        None if keylog is None else Path(keylog),
+        show_secrets,
+        batch_limit,
+    )
+    options.known()
+    return Capture(options, first=options.source())
+
+
+class Capture:
+    """Captures that are read as one. Iterate over it for its exchanges: each iteration reads it from the start.
+
+    A context manager that closes its files; they are also closed once neither the capture nor an exchange of it is
+    used. Bodies are decoded when they are asked for, so memory does not grow with the capture. `open` and `where` make
+    captures.
+    """
+
+    def __init__(self, options: Options, filters: tuple[str, ...] = (), first: FileSource | None = None) -> None:
+        """`first` is the opened source for the first reading. Raises FilterError."""
+        self._options = options
+        self._filters = filters
+        self._expression = expression_of(" and ".join(f"({text})" for text in filters))
+        self._first = first
+        self._readings: WeakSet[Reading] = WeakSet()
+        self._narrowed: WeakSet[Capture] = WeakSet()
+        self._last: Reading | None = None
+        self._unknown: Counter[Why] = Counter()
+        self._closed = False
+
+    # --- what is read ---
+
+    def __iter__(self) -> Iterator[Exchange]:
+        """The exchanges in the order in which they become complete.
+
+        Raises CaptureError after the last one if the capture could not be read to its end, and ValueError for log
+        segments, which have no exchanges.
+        """
+        return self._exchanges(self._source())
+
+    def where(self, text: str) -> Capture:
+        """The same capture with the exchanges that match a display filter (docs/filters.md). Raises FilterError."""
+        expression_of(text)
+        narrowed = Capture(self._options, (*self._filters, text) if text.strip() else self._filters)
+        self._narrowed.add(narrowed)
+        return narrowed
+
+    def records(self) -> Iterator[Record]:
+        """The records of all exchanges, or of log segments."""
+        source = self._source()
+        stored = segment_reader(source, self._options.view())
+        if stored is None:
+            for exchange in self._exchanges(source):
+                yield from exchange.records()
+            return
+        from kproxy.captures.export.segments import StoredRecords
+        from kproxy.captures.segments import StoredBatch
+
+        records = StoredRecords()
+        for item in stored:
+            if isinstance(item, StoredBatch):
+                yield from map(Record, records.records(item))
+        if stored.error is not None:
+            raise stored.error
+
+    def findings(self, severity: str = "note") -> list[dict[str, Any]]:
+        """What `kproxy findings` says is wrong: objects "kproxy.finding/1" (docs/findings.md), most costly first.
+
+        Findings below `severity` ("error", "warn", "note" or "info") are left out. Raises ValueError for another word.
+        """
+        from kproxy.captures.findings.model import Severity, finding_json
+        from kproxy.captures.findings.reading import Findings
+
+        if severity.upper() not in Severity.__members__:
+            raise ValueError(f"{severity!r} is no severity; there are {', '.join(Severity.__members__).lower()}")
+        reading = self._read()
+        reader = reading.reader
+        found = Findings(reader.source, reader.definitions, reader.health)
+        select = reading.selection(self._expression, self._unknown)
+        for batch in reader.batches():
+            found.add(select(batch), reader.closings)
+        if reader.error is not None:
+            raise reader.error
+        return [finding_json(one) for one in found.finish() if one.severity >= Severity[severity.upper()]]
+
+    def stats(self, by: str = "api") -> list[dict[str, Any]]:
+        """What `kproxy stats` says: objects "kproxy.stats/1" by "api", "client", "broker" or "topic"."""
+        from kproxy.captures.analysis.stats import Stats
+
+        reading = self._read()
+        reader = reading.reader
+        stats = Stats(reader.definitions, by, reader.health)
+        for found in reading.exchanges(self._expression, self._unknown):
+            stats.add(found, reader.source)
+        return [line.to_json(by) for line in stats.lines()]
+
+    def problems(self) -> Iterator[dict[str, Any]]:
+        """What is wrong with connections' bytes outside of exchanges, such as gaps: objects "kproxy.problem/1"."""
+        from kproxy.decoders.exchange import StreamProblem
+        from kproxy.decoders.exchange_json import problem_json
+
+        reading = self._read()
+        for item in reading.items(None, Counter()):
+            if isinstance(item, StreamProblem):
+                yield problem_json(item, precision=reading.reader.precision)
+
+    def lines(self) -> Iterator[str]:
+        """The lines of `kproxy export`: JSON of exchanges, of problems between them, and of the health at the end."""
+        from kproxy.captures.export.jsonl import JsonLines
+
+        reading = self._read()
+        lines = JsonLines(reading.reader, self._options.view())
+        for item in reading.items(self._expression, self._unknown):
+            yield lines.lines([item]).decode().removesuffix("\n")
+        yield lines.lines([reading.reader.health]).decode().removesuffix("\n")
+
+    @property
+    def health(self) -> dict[str, Any]:
+        """Counters of what the capture lacks, "kproxy.health/1": packets, gaps, lost bytes, cut frames …
+
+        They are those of the newest iteration, as far as it went; without any, the capture is read once.
+        """
+        if self._last is None:
+            for _ in self:
+                pass
+        assert self._last is not None  # noqa: S101 (iterating has set it)
+        return health_json(self._last.reader.health)
+
+    @property
+    def undecided(self) -> dict[str, int]:
+        """By reason, how many exchanges the newest iteration left out because the filter could not decide."""
+        return {why.value: count for why, count in self._unknown.items() if count}
+
+    # --- tables ---
+
+    def to_arrow(self, table: str = "exchanges") -> pa.Table:
+        """A table of docs/tables.md as a pyarrow.Table, whole in memory.
+
+        Raises ImportError without pyarrow, ValueError for an unknown table.
+        """
+        if find_spec("pyarrow") is None:
+            raise ImportError("tables need pyarrow: pip install 'kafka-kproxy[parquet]'")
+        from kproxy.library.dataframes import Collected
+
+        source = self._source()
+        collected = Collected(source, table)
+        reading = self._read(source, **collected.watching)
+        select = reading.selection(self._expression, self._unknown)
+        return collected.table(reading.reader, self._options.view(), select)
+
+    def to_pandas(self, table: str = "exchanges") -> pd.DataFrame:
+        """As `to_arrow`, a pandas.DataFrame. Raises ImportError without pyarrow or pandas."""
+        return self.to_arrow(table).to_pandas()
+
+    def to_polars(self, table: str = "exchanges") -> pl.DataFrame:
+        """As `to_arrow`, a polars.DataFrame. Raises ImportError without pyarrow or polars."""
+        if find_spec("polars") is None:
+            raise ImportError("to_polars needs polars: pip install polars")
+        import polars as pl
+
+        return pl.DataFrame(self.to_arrow(table))
+
+    # --- files ---
+
+    def close(self) -> None:
+        """Closes the files. Exchanges keep their headers and what was decoded before."""
+        self._closed = True
+        if self._first is not None:
+            self._first.close()
+            self._first = None
+        for reading in self._readings:
+            reading.close()
+        for narrowed in self._narrowed:
+            narrowed.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _source(self) -> FileSource:
+        """The opened captures, to be read from the start. Raises CaptureError."""
+        if self._closed:
+            raise ValueError("the capture is closed")
+        source, self._first = self._first, None
+        if source is not None:
+            return source
+        if any(str(path) == STANDARD_INPUT for path in self._options.paths):
+            raise CaptureError("standard input can be read once only", STANDARD_INPUT)
+        return self._options.source()
+
+    def _read(self, source: FileSource | None = None, **watching: Any) -> Reading:
+        """Begins a reading; `watching` are arguments of `Reader`. Raises CaptureError, and ValueError for segments."""
+        source = self._source() if source is None else source
+        view = self._options.view()
+        if segment_reader(source, view) is not None:
+            source.close()
+            raise ValueError("log segments have no exchanges: use records()")
+        reader = Reader(source, self._options.known(), ports=self._options.ports, **watching)
+        reading = self._last = Reading(reader, view)
+        self._readings.add(reading)
+        self._unknown = Counter()
+        return reading
+
+    def _exchanges(self, source: FileSource) -> Iterator[Exchange]:
+        reading = self._read(source)
+        for found in reading.exchanges(self._expression, self._unknown):
+            yield Exchange(found, reading)
+
+    def __repr__(self) -> str:
+        names = " + ".join(map(str, self._options.paths))
+        filters = f" where {' and '.join(self._filters)}" if self._filters else ""
+        return f"<Capture {names}{filters}>"
+
+    def _repr_html_(self) -> str:
+        from kproxy.library.notebook import ROWS, capture_html
+
+        lines: list[Mapping[str, Any]] = []
+        note = ""
+        try:
+            lines.extend(one.json for one in islice(self, ROWS + 1))
+        except (CaptureError, ValueError) as error:
+            note = str(error)
+        return capture_html(repr(self), lines, note)
