@@ -139,8 +139,8 @@ def test_where_descriptors_are_few_no_address_of_a_broker_reaches_a_client(monke
                 connections.enter_context(hostile.connect(at.relay.clusters["west"]))
             at.check(700 // 4)
             assert at.taken.descriptors < 600
-        (said,) = at.relay.command("status")["messages"]
-        assert "the limit of 700 open files" in said
+        messages = at.relay.command("status")["messages"]
+        assert any("the limit of 700 open files" in said for said in messages), messages
 
 
 def test_nodes_that_move_all_the_time_are_told_of_some_times() -> None:
