@@ -1,4 +1,4 @@
-"""Makes facts of requests by which an administrator deletes something or changes who may do what."""
+"""Makes facts of administrators' requests: deletions, configurations, ACLs, quotas, unclean elections."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from kproxy.captures.findings.facts import Fact
 from kproxy.captures.findings.said import Reading, Said, listed
 
 UNCLEAN: Final = 1
-"""The election type in ElectLeaders by which an unclean leader may be elected, so that records may be lost."""
+"""The election type in an ElectLeaders request that allows an unclean leader, which may lack records."""
 RESOURCES: Final = {2: "topic", 4: "broker", 8: "logger", 16: "client metrics", 32: "group"}
-"""Types of resources with a configuration, by Kafka's `ConfigResource.Type`."""
+"""Types of resources that have a configuration: the values of Kafka's `ConfigResource.Type`."""
 NAMES: Final = 20
-"""Maximum number of names in a fact."""
+"""Maximum number of affected names that one fact lists."""
 
 
 class Change(NamedTuple):
-    """A change's effect in words, and the function that returns the names that a request affects (none: harmless)."""
+    """A kind of change: its effect in words, and a function that lists what a request affects (empty: no fact)."""
 
     what: str
     names: Callable[[Said], Iterable[str]]
@@ -81,7 +81,7 @@ CHANGES: Final = {
     47: Change("deleted committed offsets", lambda said: [str(said.request.get("groupId"))]),
     49: Change("changed quotas", _quotas),
 }
-"""By API key, the changes that administrators make."""
+"""Maps the API key of each request that changes something to the kind of its change."""
 
 
 def _read(said: Said) -> Iterator[Fact]:

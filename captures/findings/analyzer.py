@@ -1,4 +1,4 @@
-"""The interface of a rule's code: an analyzer holds the state of one key (a connection, a group, …) and takes facts."""
+"""The interface of a rule's code. An analyzer receives the facts about one connection, group, … and keeps its state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MILLISECOND = 1_000_000
 
 
 class Key(Enum):
-    """Kinds of keys by which analyzers get facts: (name of the scope, maximum number of keys of one analysis)."""
+    """What the facts of one analyzer have in common. Values: (name of the scope, maximum number of keys at a time)."""
 
     CONNECTION = "connection", 20_000
     CLIENT = "client", 20_000
@@ -37,11 +37,11 @@ class Key(Enum):
 
     @property
     def getter(self) -> Callable[[Any], Hashable]:
-        """A function that returns a fact's key of this kind."""
+        """A function that returns the key of this kind from a fact, such as the fact's topic."""
         return _KEYS[self]
 
     def scope(self, key: Any) -> Scope:
-        """The key as text."""
+        """A key of this kind as the scope of findings, which is text."""
         return Scope(self.value[0], _TEXTS[self](key))
 
 
@@ -62,15 +62,15 @@ _TEXTS: dict[Key, Callable[[Any], str]] = {
 
 
 class Context(Protocol):
-    """The interface through which an analyzer reads its settings and reports findings. All times are capture times."""
+    """How an analyzer reads thresholds, reports findings and asks to be called. All times are capture times (ns)."""
 
     @property
     def key(self) -> Any:
-        """The key whose state this analyzer holds."""
+        """The connection, group, … whose facts this analyzer receives."""
 
     @property
     def now(self) -> int:
-        """The latest time of any fact so far."""
+        """The latest time (ns) of all facts that were received until here."""
 
     def limit(self, rule: str, name: str) -> float:
         """The value of a rule's threshold: the user's value if there is one, otherwise the default."""
@@ -88,29 +88,30 @@ class Context(Protocol):
         actors: tuple[Actor, ...] = (),
         cause: str | None = None,
     ) -> Finding | None:
-        """Open a finding, or extend the one with the same rule, scope and episode; the first evidence gives its time.
+        """Open a finding, or extend the existing finding with the same rule, scope and episode.
 
-        By default `scope` is that of the key. `numbers` and `impact` are those of the whole episode so far. Severity
-        and confidence of a finding only rise. Returns None, and only counts the finding, if there are too many.
+        The earliest evidence of a new finding gives its time. By default `scope` is the analyzer's key. `numbers` and
+        `impact` replace the earlier ones, so they must cover the whole episode. Severity and confidence never fall.
+        Returns None if the engine already keeps the maximum number of findings; a new one is then only counted.
         """
 
     def wake(self, time: int) -> None:
-        """Ask for a call of `tick` once the capture has reached `time`; of several times, the earliest counts."""
+        """Ask for a call of `tick` when the capture time reaches `time` (ns). An earlier pending time has priority."""
 
     def rest(self) -> None:
-        """Drop this analyzer: its key needs no further facts."""
+        """Drop this analyzer, because no later fact of its key can matter."""
 
     def closed(self, connection: int) -> End | None:
-        """How and when a connection ended; None if it is open or ended long ago."""
+        """How and when a connection ended; None if it is open, or if its end is so old that it was forgotten."""
 
     def whole(self, connection: int) -> bool:
-        """Whether the capture has all bytes of a connection, as far as is known; otherwise a silence proves nothing."""
+        """Whether the capture has all bytes of a connection, as far as is known. If not, a silence proves nothing."""
 
 
 class Analyzer:
-    """The state of one key. A subclass takes its context and overrides the methods that it needs.
+    """Base class: the state of one key. A subclass takes the `Context` and overrides the methods that it needs.
 
-    Facts may come in any order, and some never come. So no method may raise, and every container must be bounded.
+    Facts may come late or never. So no method may raise, and every container must be bounded.
     """
 
     __slots__ = ()
@@ -119,21 +120,24 @@ class Analyzer:
         """Take the next fact of this key."""
 
     def tick(self) -> None:
-        """Called once the capture has reached the time that `Context.wake` asked for."""
+        """Called when the capture time has reached the time that the analyzer gave to `Context.wake`."""
 
     def close(self) -> None:
-        """Called when the capture ends or when this state is dropped to make room."""
+        """Called when the capture ends, when the connection that is the key ends, or when the state is dropped."""
 
 
 class Analysis(NamedTuple):
-    """A kind of analyzer: the rules that it reports, the kind of its key, and the types of facts that it takes.
+    """Connects an analyzer class with its rules, the kind of its key, and the types of facts that it receives.
 
-    Five fields save work on ordinary traffic. `errors`: an analyzer exists only for keys that had a fact with one of
-    these errors. `begins`: an analyzer exists only for keys that had a fact of one of these types, or a Member fact
-    with one of these values of `what`. `partition_api`: of PartitionIO, the analyzer takes only the facts of this API
-    (Produce or Fetch). `status`: of Exchange, it takes only the facts with this status. `every_heartbeat`: whether it
-    also takes a Member fact of a heartbeat that succeeded and repeats the previous Member fact of its connection; such
-    a fact only shows that the member is alive.
+    Five fields save work on ordinary traffic:
+
+    - `errors`: an analyzer is made for a key only when a fact with one of these errors comes.
+    - `begins`: an analyzer is made for a key only when a fact of one of these types comes, or a Member fact whose
+      `what` is one of these values.
+    - `partition_api`: the analyzer receives PartitionIO facts of this API only (Produce or Fetch).
+    - `status`: the analyzer receives Exchange facts with this status only.
+    - `every_heartbeat`: if False, the analyzer does not receive heartbeats that succeeded and repeat the previous
+      Member fact of their connection. Such heartbeats show only that the member is alive.
     """
 
     rules: frozenset[str]
@@ -148,7 +152,7 @@ class Analysis(NamedTuple):
 
 
 def remember(kept: dict[K, V], key: K, value: V, most: int = 1_000) -> None:
-    """Store a value as the newest; if there are then more than `most`, remove the oldest."""
+    """Store a value as the newest entry of a dict; beyond `most` entries, remove the oldest."""
     kept.pop(key, None)
     kept[key] = value
     if len(kept) > most:
@@ -156,9 +160,9 @@ def remember(kept: dict[K, V], key: K, value: V, most: int = 1_000) -> None:
 
 
 def append(kept: list[V], value: V, most: int) -> None:
-    """Append to a list; if it then has more than `most` elements, remove the first.
+    """Append to a list; beyond `most` elements, remove the first.
 
-    For lists that are short for most keys: an empty deque takes 0.6 kB, which is too much for 20,000 clients.
+    An empty deque takes 0.6 kB, too much for each of 20,000 clients; most of these lists stay short.
     """
     kept.append(value)
     if len(kept) > most:
@@ -166,7 +170,10 @@ def append(kept: list[V], value: V, most: int) -> None:
 
 
 def error_streak(streaks: dict[str, tuple[At, int]], key: str, at: At, most: int = 1_000) -> tuple[At, int]:
-    """Count an error of a key; returns (first error since the key was last removed, number of errors since then)."""
+    """Count an error of a key; returns (exchange of the first error, number of errors) of the present streak.
+
+    The streak ends when the caller removes the key from `streaks`, after a request that succeeded.
+    """
     first, count = streaks.get(key, (at, 0))
     remember(streaks, key, (first, count + 1), most)
     return first, count + 1
@@ -175,9 +182,9 @@ def error_streak(streaks: dict[str, tuple[At, int]], key: str, at: At, most: int
 def lasting_errors(
     context: Context, rule: str, streaks: dict[str, tuple[At, int]], key: str, at: At
 ) -> tuple[At, int, int] | None:
-    """Count an error of a key; returns (first error, number of errors, nanoseconds between first and last).
+    """Count an error of a key; returns (exchange of the first error, number of errors, ns from first to this one).
 
-    Returns None below the rule's thresholds `errors` and `lasts_ms`.
+    Returns None while the errors are below the rule's thresholds `errors` and `lasts_ms`.
     """
     first, count = error_streak(streaks, key, at)
     lasted = at.time - first.time
@@ -198,5 +205,5 @@ def error_field(code: int) -> str:
 
 
 def at_evidence(at: At, role: str, note: str, *, path: str | None = None, weight: float = 0) -> Evidence:
-    """The exchange of a fact as evidence, at the time of its answer."""
+    """The exchange of a fact as evidence, at the time of its response."""
     return Evidence(at.exchange, at.time, at.connection, role, note, path, weight)

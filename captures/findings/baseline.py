@@ -1,4 +1,4 @@
-"""Reads a baseline: the findings of an earlier `kproxy findings --json`, which are known already."""
+"""Reads a baseline: the output of an earlier `kproxy findings --json`, whose findings are not reported again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from kproxy.captures.findings.model import Finding
 
 Known: TypeAlias = tuple[str, str, str]
-"""(rule, kind of scope, name of scope) of a finding. Times and exchange numbers differ between captures."""
+"""(rule, kind of scope, name of scope): identifies a finding across captures. Times and exchange numbers differ."""
 
 
 class BaselineError(ValueError):
@@ -17,7 +17,7 @@ class BaselineError(ValueError):
 
 
 def known_of(lines: Iterable[str]) -> frozenset[Known]:
-    """The findings of a baseline; other objects with a "schema", such as the health, are skipped.
+    """The findings in the lines of a baseline. Other objects with a "schema", such as the health, are skipped.
 
     Raises BaselineError.
     """

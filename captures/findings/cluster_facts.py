@@ -14,32 +14,35 @@ from kproxy.decoders.schema import api_keys
 Values: TypeAlias = Mapping[str, Any]
 NOBODY: Final = -1
 DELETED: Final = -2
-"""The leader in control requests while a topic is being deleted (LeaderAndIsr.LeaderDuringDelete)."""
+"""Leader id that control requests have for a partition of a topic being deleted (LeaderAndIsr.LeaderDuringDelete)."""
 RECOVERING: Final = {0: False, 1: True}
-"""By value of leaderRecoveryState, whether the partition is recovering; other values are unknown."""
+"""Maps a value of the field leaderRecoveryState to whether the partition is recovering; other values mean unknown."""
 BEHIND: Final = 1_000
-"""Maximum number of partitions in a ReplicaFetch."""
+"""Maximum number of partitions that one ReplicaFetch fact lists."""
 CHANGED: Final = {1: True, -1: False}
-"""By value of a change in a BrokerRegistrationChangeRecord, the new state; 0 means unchanged."""
+"""Maps a change field of a BrokerRegistrationChangeRecord to the new state; the value 0 means unchanged."""
 ALTER_PARTITION_REASSIGNMENTS: Final = 45
 LIST_PARTITION_REASSIGNMENTS: Final = 46
 VOTE, BEGIN_QUORUM, END_QUORUM, ALTER_PARTITION, REGISTRATION, HEARTBEAT = 52, 53, 54, 56, 62, 63
 
 
 def _nodes(values: Values, name: str) -> tuple[int, ...] | None:
-    """Node ids; None if they are missing or impossible."""
+    """The node ids in a field; None if the field is missing or holds a negative id."""
     found = values.get(name)
     return tuple(found) if isinstance(found, list) and all(one >= 0 for one in found) else None
 
 
 def _moved(values: Values, name: str) -> tuple[int, ...] | None:
-    """The replicas that a reassignment adds or removes; both remain replicas until the reassignment ends."""
+    """The replicas in addingReplicas or removingReplicas; None if the field is invalid.
+
+    Valid ids are also in `replicas`, because a reassignment keeps old and new replicas there until it ends.
+    """
     found, replicas = _nodes(values, name), _nodes(values, "replicas")
     return None if found is None or replicas is None or not set(found) <= set(replicas) else found
 
 
 def _state(said: Said, topic: str, values: Values, **more: Any) -> PartitionState:
-    """The PartitionState that a struct with the usual field names describes."""
+    """The PartitionState from a struct with the fields leader, isr, replicas …, however its message names them."""
     leader = values.get("leader", values.get("leaderId"))
     controlled = said.at.key in {api_keys.LEADER_AND_ISR, api_keys.UPDATE_METADATA}
     return PartitionState(
@@ -77,7 +80,7 @@ def _states(said: Said) -> Iterator[Fact]:
         return
     groups = [(one, [one]) for one in listed(said.request, "ungroupedPartitionStates")]
     groups += [(one, listed(one, "partitionStates")) for one in listed(said.request, "topicStates")]
-    # Before version 6 LeaderAndIsr has no field leaderRecoveryState, and UpdateMetadata never has it.
+    # LeaderAndIsr has the field leaderRecoveryState from version 6 on, UpdateMetadata has it in no version.
     tells = said.at.key == api_keys.LEADER_AND_ISR and said.at.version >= 6
     more = {} if tells else {"recovering": None}
     for topic, partitions in groups:
@@ -109,7 +112,7 @@ def _controlled_shutdown(said: Said) -> Iterator[Fact]:
 
 
 def _altered(said: Said) -> Iterator[Fact]:
-    """Makes facts of AlterPartition: the controller's decision on a leader's request."""
+    """Makes facts of an AlterPartition response: the partition states that the controller decided on."""
     for topic in listed(said.response, "topics"):
         name = said.topic(topic)
         for one in listed(topic, "partitions"):
@@ -158,7 +161,7 @@ def _fetch(said: Said) -> Iterator[Fact]:
 
 
 def _behind(said: Said, topics: list[Any]) -> tuple[tuple[str, int, int], ...]:
-    """The partitions whose fetch offset is below the high watermark, as (topic, partition, difference)."""
+    """The partitions whose fetch offset is below the high watermark: (topic, partition, number of missing offsets)."""
     responses = listed(said.response, "responses")
     if not responses:
         return ()
@@ -179,7 +182,7 @@ def _behind(said: Said, topics: list[Any]) -> tuple[tuple[str, int, int], ...]:
 
 
 def _key(topic: Values) -> Any:
-    """A topic's name or id, whichever the version of Fetch has."""
+    """The topic's name or id, whichever this version of Fetch uses, to match request and response."""
     return topic.get("topicId") or topic.get("topic")
 
 
@@ -215,7 +218,10 @@ def _partition_record(said: Said, values: Values, past: bool) -> Iterator[Fact]:
 
 
 def _broker_record(said: Said, values: Values, past: bool) -> Iterator[Fact]:
-    """FenceBrokerRecord and UnfenceBrokerRecord have "id" and "epoch"; the others "brokerId" and "brokerEpoch"."""
+    """Makes a BrokerState of a RegisterBrokerRecord or a BrokerRegistrationChangeRecord.
+
+    FenceBrokerRecord and UnfenceBrokerRecord have other field names, so `_fence_record` handles them.
+    """
     fenced, leaving = values.get("fenced", 0), values.get("inControlledShutdown", 0)
     registered = isinstance(fenced, bool)
     yield facts.BrokerState(
@@ -247,7 +253,7 @@ RECORDS: Final[dict[str, Any]] = {
     "FenceBrokerRecord": _fence_record(True),
     "UnfenceBrokerRecord": _fence_record(False),
 }
-"""By name of a record of the metadata log, the function that makes facts of it."""
+"""Maps the name of a metadata log record to the function that makes facts of it."""
 
 
 # --- KRaft ---

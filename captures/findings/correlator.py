@@ -1,4 +1,7 @@
-"""Orders findings: symptoms under their causes, the most costly first; lowers confidence where bytes are missing."""
+"""Orders findings for output: the most severe first, symptoms after their causes.
+
+Lowers the confidence of findings whose connections have missing bytes.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,15 @@ from kproxy.captures.findings.rule import Rule
 NEAR: Final = 5_000_000_000
 """Maximum time in nanoseconds between a cause and its symptom."""
 _UNITS: Final = ("bytes_wasted", "requests", "ms_lost", "records_at_risk")
-"""Units of impact, the least severe first."""
+"""Units of impact, from the least to the most severe."""
 
 
 def correlate(
     findings: Iterable[Finding], rules: Mapping[str, Rule], whole: Callable[[int], bool] = lambda _: True
 ) -> list[Finding]:
-    """The findings, the most severe first; each symptom follows its cause.
+    """Copies of the findings in the order of output: the most severe first, each symptom after its cause.
 
-    `whole` says whether the capture has all bytes of a connection. The given findings are not changed.
+    `whole` returns whether the capture has all bytes of a connection.
     """
     ranked = sorted((_lowered(one, whole) for one in findings), key=_rank)
     by_id = {one.id: one for one in ranked}
@@ -36,7 +39,7 @@ def correlate(
 
 
 def _lowered(finding: Finding, whole: Callable[[int], bool]) -> Finding:
-    """A copy of the finding, with less confidence if connections of its evidence have missing bytes."""
+    """A copy of the finding; its confidence is one step lower if bytes of a connection in its evidence are missing."""
     damaged = {one.connection for one in finding.evidence if one.connection and not whole(one.connection)}
     if not damaged or finding.rule.startswith("capture."):
         return replace(finding)
@@ -59,12 +62,15 @@ def _explains(cause: Finding, symptom: Finding) -> bool:
 
 
 def _about(finding: Finding) -> set[Scope]:
-    """The things that a finding concerns: its scope, and the connections of its evidence."""
+    """The scopes that two findings may share: the finding's own scope, and the connections of its evidence."""
     return {finding.scope} | {Scope("connection", str(one.connection)) for one in finding.evidence if one.connection}
 
 
 def _is_above(finding: Finding, below: Finding, by_id: Mapping[str, Finding]) -> bool:
-    """Whether `below` is the finding itself, or a direct or indirect symptom of it."""
+    """Whether `below` is `finding` itself or one of its symptoms, direct or indirect.
+
+    A finding must not get one of its own symptoms as its cause: that would be a cycle.
+    """
     at: Finding | None = below
     while at is not None and at is not finding:
         at = by_id.get(at.parent or "")

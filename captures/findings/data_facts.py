@@ -1,4 +1,4 @@
-"""Makes facts from Produce and Fetch."""
+"""Makes facts of the partitions and batches in Produce and Fetch."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from kproxy.decoders.batches.batch import corrupt, first_size
 from kproxy.decoders.schema import api_keys
 
 OVERDUE_MS: Final = 100
-"""Milliseconds after the maximum wait of a Fetch within which its response is not late."""
+"""A Fetch response is late if it comes more than this after the request's maxWaitMs; milliseconds."""
 MILLISECOND: Final = 1_000_000
 TINY_RECORDS: Final = 2
-"""Maximum number of records of a tiny Produce request."""
+"""A Produce request with more records than this is not tiny."""
 TINY_BYTES: Final = 1024
-"""Number of bytes of records from which a Produce request is not tiny."""
+"""A Produce request with at least this many bytes of records is not tiny."""
 WHOLE_RECORDS: Final = 3
 """From this version on Fetch returns at least one whole batch, whatever its limits (KIP-74)."""
 
@@ -103,7 +103,7 @@ def _fetch(said: Said) -> Iterator[Fact]:
 
 
 def _corrupt(said: Said, topic: str, partition: int, records: Any) -> list[Fact]:
-    """The batches of a partition whose CRC is wrong."""
+    """Facts of the batches in a partition's records whose CRC is wrong."""
     if facts.Corrupt not in said.wanted:
         return []
     return [facts.Corrupt(said.at, topic, partition, offset, crc, size) for offset, crc, size in corrupt(records)]

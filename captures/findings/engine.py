@@ -1,4 +1,4 @@
-"""Deals facts to analyzers by key, wakes them by capture time, bounds what they keep, and collects their findings."""
+"""Passes facts to analyzers by key, calls analyzers at capture times, bounds their number, collects their findings."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from kproxy.decoders.problems import Code
 from kproxy.decoders.schema import api_keys
 
 FINDINGS: Final = 10_000
-"""Maximum number of findings; later ones are only counted."""
+"""Maximum number of findings; further ones are only counted."""
 CONNECTIONS: Final = 20_000
-"""Maximum number of connections whose end is remembered, and of connections whose damage is."""
+"""Maximum number of ended connections, and of connections with missing bytes, that are remembered."""
 DAMAGE: Final = frozenset(
     {Code.GAP, Code.RESYNC, Code.CUT_BY_SNAPLEN, Code.ONE_SIDED, Code.LATE, Code.OVERLAP, Code.EVICTED, Code.TRUNCATED}
 )
@@ -36,9 +36,9 @@ DAMAGE: Final = frozenset(
 DATA: Final = (api_keys.PRODUCE, api_keys.FETCH)
 """The APIs for which PartitionIO facts are made."""
 LEARNT: Final = frozenset({Closed, Trouble})
-"""The kinds of facts from which `Views` learns."""
+"""The types of facts that `Views.learn` reads."""
 SORTED: Final = LEARNT | {PartitionIO, Member}
-"""The kinds of facts, beside Exchange, whose sort (see `_sorts`) depends on more than their type."""
+"""The types of facts, Exchange aside, whose routing key depends on more than the type (see `_sorts`)."""
 HEARTBEAT: Final = "heartbeat"
 WHATS: Final = ("join", "sync", HEARTBEAT, "leave", "commit")
 """The values of `Member.what`."""
@@ -47,7 +47,7 @@ _NEVER: Final = 1 << 63
 
 
 class Views:
-    """Answers analyzers' questions about connections: whether one ended, and whether the capture has all of it."""
+    """Answers the analyzers' questions about connections: whether one ended, and whether bytes of it are missing."""
 
     def __init__(self) -> None:
         self._closed: dict[int, End] = {}
@@ -73,7 +73,7 @@ def _keep(kept: dict[int, Any], key: int, value: Any) -> None:
 
 
 class Cell:
-    """An analyzer's state for one key, and its `Context`."""
+    """Holds the analyzer of one analysis for one key, and is its `Context`."""
 
     __slots__ = ("_analysis", "_engine", "alarm", "analyzer", "key")
 
@@ -105,7 +105,7 @@ class Cell:
         self._engine.rest(self._analysis, self.key)
 
     def drop(self) -> None:
-        """Release the analyzer and so break its reference cycle with this cell: garbage collection is rare."""
+        """Release the analyzer, which refers to this cell: garbage collection runs too rarely to free the cycle."""
         self.alarm = _NEVER
         self.analyzer = IDLE
 
@@ -144,9 +144,9 @@ class Cell:
 
 
 class Route(NamedTuple):
-    """An analysis that takes facts of a sort, and its index among the analyses with the same kind of key.
+    """An analysis that receives facts of a sort (see `_sorts`), and its index `place` in `Keyed.analyses`.
 
-    Facts of this sort make an analyzer for a new key only with one of `errors`; None: all of them do.
+    `errors`: a fact of this sort makes an analyzer for a new key only if it has one of these errors; None: always.
     """
 
     place: int
@@ -155,7 +155,7 @@ class Route(NamedTuple):
 
 
 class Resting:
-    """Takes the place of every cell whose analyzer needs no further facts."""
+    """Shared stand-in for a cell whose analyzer asked for no further facts."""
 
     __slots__ = ("analyzer",)
 
@@ -167,54 +167,54 @@ class Resting:
 
 
 IDLE: Final = Analyzer()
-"""Does nothing; takes the place of every analyzer that was dropped."""
+"""An analyzer that does nothing; replaces each analyzer that was dropped."""
 RESTING: Final = Resting()
 
 
 class Keyed:
-    """The analyses with one kind of key; for each key, the cells of the analyses that received one of its facts."""
+    """All analyses with one kind of key, and for each key a row of their cells."""
 
     __slots__ = ("analyses", "half", "kind", "rows")
 
     def __init__(self, kind: Key) -> None:
         self.kind = kind
         self.half = kind.most // 2
-        """Up to this number of keys, their order is not maintained, because eviction is still far off."""
+        """Up to this number of keys, `rows` is not kept in order of use, because eviction is still far off."""
         self.analyses: list[Analysis] = []
         self.rows: OrderedDict[Hashable, list[Cell | Resting | None]] = OrderedDict()
-        """The cells of each key. With more than `half` keys, they are in the order of their latest facts."""
+        """By key, a cell for each analysis; None until a fact makes it. Beyond `half` keys, the latest used is last."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {"kind": self.kind, "half": self.half, "rows": self.rows}
 
 
 Plan: TypeAlias = tuple[tuple[Keyed, Callable[[Any], Hashable], tuple[Route, ...]], ...]
-"""The takers of facts of one sort: for each kind of key, the function that returns a fact's key, and the analyses."""
+"""The receivers of facts of one sort: for each kind of key, a function that returns a fact's key, and the analyses."""
 
 
 class Engine:
-    """Finds what is wrong from one stream of facts, in any order. Time is capture time. No method raises."""
+    """Produces findings from one stream of facts, in any order. Time is capture time. No method raises."""
 
     def __init__(
         self, analyses: Iterable[Analysis], rules: Mapping[str, Rule], limits: Mapping[str, float] | None = None
     ) -> None:
-        """`limits` maps "rule.name" to the values that replace the defaults of thresholds."""
+        """`limits` maps "rule.threshold" to a value that replaces the threshold's default."""
         self.views = Views()
         self.now = 0
         self.evicted: dict[str, int] = {}
-        """By kind of key, the number of keys whose state was dropped; findings about these may be missing."""
+        """Number of keys, by kind, whose state was dropped to make room; findings about these keys may be missing."""
         self.uncounted = 0
-        """Number of findings beyond the maximum."""
+        """Number of findings that were not kept because there were FINDINGS already."""
         self._keyed = {kind: Keyed(kind) for kind in Key}
         self._connections = self._keyed[Key.CONNECTION]
-        """The cells of connections, which are dropped when their connection ends."""
+        """The rows of connections, each of which is dropped when its connection ends."""
         self._beats: dict[int, tuple[str, str, int | None]] = {}
-        """By connection whose latest Member fact is a heartbeat without error: (group, member, generation)."""
+        """For each connection whose latest Member fact is a successful heartbeat: its (group, member, generation)."""
         self._findings: dict[tuple[str, Scope, Hashable], Finding] = {}
         self._touched: dict[str, Finding] = {}
         self._alarms: list[tuple[int, int, Cell]] = []
         self._turn = 0
-        """Number of alarms so far: alarms with the same time ring in this order."""
+        """Number of alarms that were set; orders alarms with the same time."""
         self.prepare(analyses, rules, limits)
         self._busy = {
             api: sum(
@@ -222,12 +222,15 @@ class Engine:
             )
             for api in DATA
         }
-        """By API, number of takers of PartitionIO facts: analyses without `errors`, and cells of all other analyses."""
+        """By API, the number of receivers of error-free PartitionIO facts.
+
+        These are the analyses without `errors`, and the existing cells of the other analyses.
+        """
 
     def prepare(
         self, analyses: Iterable[Analysis], rules: Mapping[str, Rule], limits: Mapping[str, float] | None = None
     ) -> None:
-        """Set the attributes that do not depend on facts, which a stored state therefore lacks."""
+        """Set the attributes that come from the rules. A stored engine lacks them, so loading it calls this again."""
         self.rules = rules
         self.limits = {f"{rule.id}.{one.name}": one.default for rule in rules.values() for one in rule.thresholds}
         self.limits |= limits or {}
@@ -243,7 +246,7 @@ class Engine:
                     errors = analysis.errors if _begins(analysis, kind, sort) else NONE
                     taken.setdefault(sort, []).append((analysis.key, Route(place, analysis, errors)))
         self._plans: dict[Hashable, Plan] = {sort: self._plan(routes) for sort, routes in taken.items()}
-        """By sort of facts (see `_sorts`), the takers of these facts."""
+        """The receivers of facts, by sort of the fact (see `_sorts`)."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in {"rules", "limits", "_plans"}}
@@ -256,21 +259,21 @@ class Engine:
 
     @property
     def wanted(self) -> frozenset[type[Fact]]:
-        """The kinds of facts that some analyzer takes."""
+        """The types of facts that some analyzer, or `Views`, uses."""
         return (
             frozenset(fact for keyed in self._keyed.values() for one in keyed.analyses for fact in one.facts) | LEARNT
         )
 
     def is_idle(self, api: int) -> bool:
-        """Whether no analyzer currently takes PartitionIO facts without error of this API (Produce or Fetch)."""
+        """Whether no analyzer uses error-free PartitionIO facts of this API (Produce or Fetch): none need be made."""
         return not self._busy[api]
 
     def feed(self, fact: Any) -> None:
-        """Deal the next fact."""
+        """Pass the next fact to its analyzers."""
         self.feed_all((fact,))
 
     def feed_all(self, made: Iterable[Any]) -> None:
-        """Deal the next facts, in order."""
+        """Pass the next facts to their analyzers, in order."""
         plans, alarms = self._plans, self._alarms
         for fact in made:
             time = fact.at.time
@@ -301,7 +304,7 @@ class Engine:
                 self._drop(self._connections, self._connections.rows.pop(fact.at.connection, ()))
 
     def _sort(self, kind: Any, fact: Any) -> Any:
-        """The sort (see `_sorts`) of a fact whose kind is in SORTED; `Views` learns from the fact."""
+        """The sort (see `_sorts`) of a fact whose type is in SORTED; also lets `Views` learn from the fact."""
         if kind is PartitionIO:
             return kind, fact.at.key
         if kind is Member:
@@ -312,21 +315,21 @@ class Engine:
         return kind
 
     def _row(self, keyed: Keyed, key: Hashable) -> list[Cell | Resting | None]:
-        """Make a row of cells for a new key; with too many keys, evict the key with the least recent fact."""
+        """Make an empty row for a new key; at the maximum number of keys, first evict the least recently used key."""
         if len(keyed.rows) >= keyed.kind.most:
             self._evict(keyed)
         row = keyed.rows[key] = [None] * len(keyed.analyses)
         return row
 
     def _count(self, analysis: Analysis, more: int) -> None:
-        """Update the number of cells of an analysis of PartitionIO that takes only errors until it has a cell."""
+        """Add `more` to `_busy` if the analysis receives error-free PartitionIO facts only while it has a cell."""
         if analysis.errors is None or PartitionIO not in analysis.facts:
             return
         for api in self._busy if analysis.partition_api is None else (analysis.partition_api,):
             self._busy[api] += more
 
     def _is_repeated(self, fact: Member) -> bool:
-        """Whether a heartbeat has the same content as the latest Member fact of its connection."""
+        """Whether a heartbeat succeeded and repeats the latest Member fact of its connection."""
         number, beat = fact.at.connection, (fact.group, fact.member, fact.generation)
         before = self._beats.get(number)
         if fact.what != HEARTBEAT or fact.error or not fact.answered:
@@ -339,7 +342,7 @@ class Engine:
         return False
 
     def finish(self) -> None:
-        """End the capture: analyzers report the findings for which they were waiting."""
+        """End the capture: analyzers report the findings that they held back until then."""
         for keyed in self._keyed.values():
             for row in keyed.rows.values():
                 for cell in row:
@@ -353,18 +356,18 @@ class Engine:
         return list(self._findings.values())
 
     def take_touched(self) -> list[Finding]:
-        """The findings that were opened or got evidence since the last call."""
+        """The findings that were opened or got evidence since the last call of this method."""
         touched = list(self._touched.values())
         self._touched.clear()
         return touched
 
     def forget(self, ids: Iterable[str]) -> None:
-        """Drop findings, so that others have room; further evidence opens them again under other ids."""
+        """Drop the findings with these ids to make room. Further evidence opens them again under other ids."""
         gone = set(ids)
         self._findings = {key: one for key, one in self._findings.items() if one.id not in gone}
 
     def finding(self, rule: str, scope: Scope, episode: Hashable, evidence: tuple[Evidence, ...]) -> Finding | None:
-        """The finding of an episode with further evidence, opened if it is new; None beyond the maximum number."""
+        """The finding of an episode with the evidence added, opened if it is new; None beyond FINDINGS findings."""
         finding = self._findings.get((rule, scope, episode))
         if finding is None:
             if len(self._findings) >= FINDINGS:
@@ -395,7 +398,10 @@ class Engine:
         return finding
 
     def wake(self, cell: Cell, time: int) -> None:
-        """Call the analyzer's `tick` at a time, or soon if that time has passed; the earliest time counts."""
+        """Set the time (ns) of the next call of a cell's `tick`; of several times, the earliest holds.
+
+        If the time has passed, the next later fact causes the call.
+        """
         time = max(time, self.now + 1)
         if time < cell.alarm:
             cell.alarm = time
@@ -410,21 +416,21 @@ class Engine:
                 cell.analyzer.tick()
 
     def rest(self, analysis: Analysis, key: Hashable) -> None:
-        """Drop the analyzer of a cell, because it needs no further fact."""
+        """Replace the cell of an analysis and key by RESTING, so that it receives no further facts."""
         keyed = self._keyed[analysis.key]
         row = keyed.rows.get(key)
         if row is not None:
             row[keyed.analyses.index(analysis)] = RESTING
 
     def _evict(self, keyed: Keyed) -> None:
-        """Drop the state of the key with the least recent fact."""
+        """Drop the state of the least recently used key."""
         _, row = keyed.rows.popitem(last=False)
         self._drop(keyed, row)
         kind = keyed.kind.value[0]
         self.evicted[kind] = self.evicted.get(kind, 0) + 1
 
     def _drop(self, keyed: Keyed, row: Iterable[Cell | Resting | None]) -> None:
-        """Drop the cells of a key."""
+        """Close and drop the cells of one row."""
         for place, cell in enumerate(row):
             if cell is not None:
                 cell.analyzer.close()
@@ -433,10 +439,10 @@ class Engine:
 
 
 def _sorts(analysis: Analysis, kind: type[Fact]) -> Iterator[Any]:
-    """The sorts of facts of one kind that an analysis takes. The sort of most facts is their type.
+    """Yields the sorts of facts of one type that an analysis receives; a sort is the key by which facts are routed.
 
-    The sort of an Exchange is its status; the sort of a PartitionIO adds its API; the sort of a Member adds its `what`,
-    and whether it repeats a heartbeat.
+    The sort of most facts is their type. The sort of an Exchange is its status; that of a PartitionIO is (type, API
+    key); that of a Member is (type, `what`, whether it is a repeated heartbeat).
     """
     if kind is Exchange:
         yield from Status if analysis.status is None else (analysis.status,)
@@ -452,6 +458,6 @@ def _sorts(analysis: Analysis, kind: type[Fact]) -> Iterator[Any]:
 
 
 def _begins(analysis: Analysis, kind: type[Fact], sort: Any) -> bool:
-    """Whether facts of a sort make an analyzer for a new key."""
+    """Whether a fact of this sort makes an analyzer for a new key (see `Analysis.begins`)."""
     begins = analysis.begins
     return begins is None or kind in begins or (kind is Member and sort[1] in begins)

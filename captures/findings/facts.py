@@ -1,8 +1,8 @@
-"""Facts: flat rows about exchanges, connections and the bodies of messages; rules see nothing else of the traffic.
+"""Facts: flat rows about exchanges, connections and the bodies of messages. Rules read only facts, never messages.
 
-So rules do not depend on versions of messages, and their tests need no bytes. A value that a message leaves out, or
-replaces by a sentinel (-1 as high watermark), is None here, so that no code calculates with it. Times are capture times
-in nanoseconds since the epoch.
+So rules do not depend on versions of messages, and their tests need no bytes. A field is None here if the message
+lacks it or has a sentinel instead (-1 as high watermark), so that no code calculates with the sentinel. Times are
+capture times in nanoseconds since the epoch.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ def client_name(client_id: str, peer: str) -> str:
 
 
 class At(NamedTuple):
-    """The values that all facts of one exchange share: the place and time of the exchange.
+    """Where and when the exchange of a fact took place; all facts of one exchange share these values.
 
-    `asked` is the time of the request's last byte. `time` is the time of the response's last byte or, without a
-    response, the time at which it was certain that none would come. `exchange` is 0 for a fact that belongs to no
+    `asked` is the time of the request's last byte. `time` is the time of the response's last byte; if a response is
+    missing, the time of the connection's last packet. `exchange` is the exchange's number; 0 if the fact belongs to no
     exchange. `peer` is the client's host, `broker` the broker's "host:port".
     """
 
@@ -46,7 +46,7 @@ class At(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """One exchange by its headers; sizes are those of whole frames, 0 for a missing one."""
+    """One exchange as its headers describe it. Sizes are those of whole frames in bytes; 0 for a missing frame."""
 
     at: At
     status: Status
@@ -55,18 +55,21 @@ class Exchange(NamedTuple):
 
 
 class Beginning(NamedTuple):
-    """The first exchange of a connection; with `work`, its first exchange that does more than a client's start."""
+    """The first exchange of a connection that a broker served.
+
+    With `work`, the first exchange whose API clients use for more than their start (see `making.START`).
+    """
 
     at: At
     work: bool
 
 
 class Closed(NamedTuple):
-    """The end of a connection; `how` is FIN, RST, or the reason why the capture holds no more of it.
+    """The end of a connection. `how` is FIN, RST, or the reason why the capture has no more of the connection.
 
-    `opened` says whether its SYN was captured. `first` are the client's first bytes if they are not Kafka's. `began` is
-    the time of its first packet. `closer` is the side that sent the first FIN or RST ("client", "broker"), None if
-    neither did, and `left` is when it did.
+    `opened` says whether the capture has the connection's SYN. `first` are the client's first bytes if they are not
+    Kafka's. `began` is the time of the first packet. `closer` is the side that sent the first FIN or RST ("client",
+    "broker"; None if neither did), and `left` is the time of that FIN or RST.
     """
 
     at: At
@@ -81,7 +84,7 @@ class Closed(NamedTuple):
 
     @property
     def by_peers(self) -> bool:
-        """Whether client or broker closed the connection; if not, the capture ended before the connection did."""
+        """Whether client or broker closed the connection. False if the capture ended first."""
         return self.how in {"FIN", "RST"}
 
     @property
@@ -90,7 +93,7 @@ class Closed(NamedTuple):
 
 
 class End(NamedTuple):
-    """The end of a connection, as analyzers remember it (see `Closed`); `time` is that of the fact."""
+    """The part of a `Closed` that analyzers may ask for later; `time` is the time of the connection's end."""
 
     time: int
     began: int
@@ -101,7 +104,7 @@ class End(NamedTuple):
 
 
 class Trouble(NamedTuple):
-    """A problem of bytes: code as in exchange JSON, side that sent the bytes ("client", "broker"), number of bytes."""
+    """A problem in a connection's bytes: code as in exchange JSON, sending side ("client", "broker"), size in bytes."""
 
     at: At
     code: str
@@ -112,7 +115,7 @@ class Trouble(NamedTuple):
 
 
 class Offered(NamedTuple):
-    """An ApiVersions exchange: the client's software, and (API key, lowest, highest version) for the broker's APIs."""
+    """An ApiVersions exchange: the client's software with version; the broker's (API key, lowest, highest version)."""
 
     at: At
     error: int
@@ -124,9 +127,9 @@ class Member(NamedTuple):
     """A request of a group member to its coordinator, with the response.
 
     `kind` is classic, consumer, share or streams; `what` is join, sync, heartbeat, leave or commit. `member` is the
-    member id in the request or, if the request has none (`fresh`), in the response. In the protocols of KIP-848 the
-    generation is the member's epoch; a heartbeat with epoch 0 is a join, one with a negative epoch a leave.
-    `subscription` identifies what the member subscribes to and supports: equal texts mean equal subscriptions. Values
+    member id in the request or, if the request has none (then `fresh` is true), the id in the response. In the
+    protocols of KIP-848 `generation` is the member's epoch; a heartbeat with epoch 0 is a join here, one with a
+    negative epoch a leave. `subscription` is a text that is equal for members with equal topics and assignors. Values
     that the messages lack are None.
     """
 
@@ -173,7 +176,7 @@ class Committed(NamedTuple):
 
 
 class OffsetLookup(NamedTuple):
-    """A partition in ListOffsets: requested timestamp (-1 latest, -2 earliest, …) and offset in the response."""
+    """A partition in a ListOffsets: the requested timestamp (-1: latest, -2: earliest, …) and the resulting offset."""
 
     at: At
     topic: str
@@ -184,10 +187,10 @@ class OffsetLookup(NamedTuple):
 
 
 class EpochEnd(NamedTuple):
-    """The offset at which the log of a leader epoch ends, from OffsetForLeaderEpoch or from a Fetch response (KIP-320).
+    """The offset at which a leader epoch ends, from an OffsetForLeaderEpoch or Fetch response (KIP-320).
 
-    A Fetch response has it if the consumer has read beyond it; `position` is then the fetch offset, otherwise None.
-    `replica` is the node id of the follower that sent the request, None for a consumer.
+    A Fetch response has it if the consumer has read beyond that offset; `position` is then the request's fetch offset,
+    otherwise None. `replica` is the node id if a follower sent the request; None for a consumer.
     """
 
     at: At
@@ -201,10 +204,10 @@ class EpochEnd(NamedTuple):
 
 
 class PartitionIO(NamedTuple):
-    """A partition in a Produce or Fetch: error and offsets of the response, and the `size` of the records in bytes.
+    """A partition in a Produce or Fetch: the response's error and offsets, and the `size` of the records in bytes.
 
-    `offset` is the fetch offset of a Fetch, the base offset of a Produce. `replica` is the node id of a fetching
-    follower, None for a consumer. `acks` is None for a Fetch.
+    `offset` is the fetch offset in a Fetch, the base offset in a Produce. `replica` is the node id if a follower
+    fetches, otherwise None. `acks` is None for a Fetch.
     """
 
     at: At
@@ -224,8 +227,8 @@ class PartitionIO(NamedTuple):
 class Append(NamedTuple):
     """A record batch of magic 2 in a Produce, and its result.
 
-    `offset` is the base offset that the broker assigned. `crc` is that of the batch's header: batches with equal CRCs
-    are equal, including producer id and sequence. `answered` is true for acks=0 too.
+    `offset` is the base offset that the broker assigned. `crc` is the CRC in the batch's header, which covers producer
+    id and sequence: batches with equal CRCs are equal. `answered` is always true with acks=0.
     """
 
     at: At
@@ -245,11 +248,11 @@ class Append(NamedTuple):
 
 
 class Produced(NamedTuple):
-    """A Produce request: `size` of its records, and its batches.
+    """A Produce request: the `size` of its records in bytes, and its batches.
 
-    `tiny` is the number of records outside of transactions if they are few and small enough to fit into other requests,
-    else 0. `producer_id` is that of the transaction to which the request belongs, None if there is none; `records` are
-    those of the transaction, by their batches' headers.
+    `tiny` is the number of records outside of transactions, if the request is so small that it could have been merged
+    with others (see `data_facts.TINY_RECORDS`), otherwise 0. `producer_id` is that of the request's transaction, None
+    without one; `records` is the number of records in the transaction's batches, from their headers.
     """
 
     at: At
@@ -273,9 +276,9 @@ class Corrupt(NamedTuple):
 
 
 class CutRecord(NamedTuple):
-    """A partition of a Fetch v0 to v2 whose first message did not fit into the response.
+    """A partition in a Fetch v0 to v2 whose first message did not fit into the response.
 
-    `offset` is the fetch offset, `size` the size of the message in bytes, `most` the request's limit for the partition.
+    `offset` is the fetch offset, `size` the message's size in bytes (None if unknown), `most` the partition's limit.
     """
 
     at: At
@@ -287,16 +290,16 @@ class CutRecord(NamedTuple):
 
 
 class Unacknowledged(NamedTuple):
-    """A Produce request with acks=0, which the broker never answers; `size` of its records in bytes."""
+    """A Produce request with acks=0, which gets no response; `size` is that of its records in bytes."""
 
     at: At
     size: int
 
 
 class Volume(NamedTuple):
-    """The bytes and records that a client sent to a partition within a slot of event time (see `sampling.SLOT`).
+    """How many batches, records and bytes a client sent to a partition within a slot of 10 s (see `sampling.SLOT`).
 
-    `at` is the exchange of one of its batches, whose codec is `codec`. `records` are counted from headers of magic 2.
+    `at` and `codec` are those of one of the batches, the sampling candidate. `records` counts batches of magic 2 only.
     """
 
     at: At
@@ -309,29 +312,29 @@ class Volume(NamedTuple):
 
 
 class Content(NamedTuple):
-    """The content of the first `read` records of a batch. `plain` is the size of keys, values and headers in bytes."""
+    """What the first `read` records of a batch contain. `plain` is the size of keys, values and headers in bytes."""
 
     ratio: float | None
-    """Compression ratio of the batch. If it is not compressed, the ratio that LZ4 would reach with these records."""
+    """Uncompressed size / compressed size. If the batch is not compressed: the ratio that LZ4 would reach."""
     read: int
     plain: int
     largest: int
-    """Size of the largest record."""
+    """Size of the largest record in bytes."""
     key_bytes: int
     header_bytes: int
     keys: tuple[tuple[bytes, int], ...]
-    """Each non-empty key, with the number of its records."""
+    """(key, number of records with it), without empty keys."""
     framed: tuple[tuple[int, int], ...]
-    """Each schema id at the beginning of values, with the number of its records."""
+    """(schema id, number of values that begin with it)."""
     raw: int
     """Number of values without a schema id."""
 
 
 class Sample(NamedTuple):
-    """A batch that was opened as a sample of those that a client sent to a partition within a slot.
+    """A batch that was decompressed as a sample of all batches that a client sent to a partition within a slot.
 
-    `size` and `records` are those of the batch; `volume` and `weight` are the bytes and records of all batches that it
-    stands for. `newest` is the newest timestamp, in milliseconds, that the producer set; None if it set none.
+    `size` and `records` are those of the sampled batch; `volume` (bytes) and `weight` (records) are those of all the
+    batches. `newest` is the newest timestamp (ms) that the producer set; None if the broker or nobody set it.
     """
 
     at: At
@@ -348,10 +351,10 @@ class Sample(NamedTuple):
 
 
 class Recoded(NamedTuple):
-    """A batch whose codec or format (magic) in Fetch responses differs from that in the Produce request."""
+    """A batch that a consumer got with another codec or format (magic) than the producer had sent."""
 
     at: At
-    """The exchange of the Fetch."""
+    """The exchange in which the consumer fetched it; `produced` is the exchange of the producer."""
     topic: str
     partition: int
     offset: int
@@ -365,7 +368,7 @@ class Recoded(NamedTuple):
 
 
 class Txn(NamedTuple):
-    """A step of a transaction: `what` is init, partitions, offsets or end; `committed` is None except at the end."""
+    """A step of a transaction: `what` is init, partitions, offsets or end; `committed` is None except for end."""
 
     at: At
     transactional_id: str
@@ -378,7 +381,7 @@ class Txn(NamedTuple):
 
 
 class Coordinator(NamedTuple):
-    """A FindCoordinator: the coordinator of a group or transactional id; `kind` is group, transaction or share."""
+    """The coordinator of a group or transactional id (FindCoordinator); `kind` is group, transaction or share."""
 
     at: At
     kind: str
@@ -389,7 +392,7 @@ class Coordinator(NamedTuple):
 
 
 class Broker(NamedTuple):
-    """A broker that a response advertises."""
+    """A broker that a Metadata response advertises to clients."""
 
     at: At
     node: int
@@ -399,9 +402,9 @@ class Broker(NamedTuple):
 
 
 class ClusterView(NamedTuple):
-    """A Metadata response as a whole: cluster id, and numbers of brokers and topics.
+    """The cluster as a Metadata response shows it: cluster id, numbers of brokers and topics.
 
-    `controller` is the node id of the controller; with KRaft it is a random broker.
+    `controller` is a node id: with ZooKeeper that of the controller, with KRaft that of a random broker.
     """
 
     at: At
@@ -412,7 +415,7 @@ class ClusterView(NamedTuple):
 
 
 class TopicView(NamedTuple):
-    """A topic in a Metadata response; `automatic` says whether the request allowed to create it.
+    """A topic in a Metadata response; `automatic` says whether the request allowed the broker to create the topic.
 
     `topic_id` is None before Metadata v10.
     """
@@ -452,14 +455,14 @@ class Auth(NamedTuple):
 
 
 class Secret(NamedTuple):
-    """A secret that was sent without TLS; `what` names its kind. No such facts are made of decrypted captures."""
+    """A secret that was sent without TLS; `what` names its kind. Decrypted captures give no such facts."""
 
     at: At
     what: str
 
 
 class Administration(NamedTuple):
-    """A request that deletes or changes `number` things: `what` in words, and the `names` of the first ones."""
+    """An administrator's request: `what` it does (in words) to `number` things; `names` are the first of these."""
 
     at: At
     what: str
@@ -476,19 +479,19 @@ class Throttle(NamedTuple):
 
 
 class Overdue(NamedTuple):
-    """A Fetch that the broker answered later than the request allows; `wait_ms` is the request's max_wait_ms."""
+    """A Fetch response that came later than the request's maxWaitMs allows; `wait_ms` is that maxWaitMs."""
 
     at: At
     wait_ms: int
 
 
 class PartitionState(NamedTuple):
-    """The controller's decision about the state of a partition.
+    """The state of a partition, as the controller decided it.
 
     Sources are LeaderAndIsr, UpdateMetadata, AlterPartition, ListPartitionReassignments, and records of the metadata
-    log that a broker fetches. A value that the message leaves out is None and did not change. `version` is the
-    partition epoch or, with ZooKeeper, the version of the partition's znode. `recovering`: the leader was elected
-    although it was not in sync (KIP-704). `past`: the record was written long before the broker fetched it.
+    log in Fetch responses to brokers. None: the message does not have the field, so the value did not change. `version`
+    is the partition epoch or, with ZooKeeper, the version of the partition's znode. `recovering`: the leader was
+    elected although it was not in sync (KIP-704). `past`: the record was written long before the broker fetched it.
     """
 
     at: At
@@ -496,7 +499,7 @@ class PartitionState(NamedTuple):
     partition: int
     leader: int | None
     leaderless: bool
-    """Whether the message says that the partition has no leader; False if it says nothing about the leader."""
+    """Whether the message says that the partition has no leader; False also if it does not mention the leader."""
     deleting: bool
     leader_epoch: int | None
     replicas: tuple[int, ...] | None
@@ -510,7 +513,7 @@ class PartitionState(NamedTuple):
 
 
 class TopicChange(NamedTuple):
-    """The controller created or deleted a topic; `past` as in PartitionState."""
+    """The controller created or deleted a topic; `past`: the record was written long before it was fetched."""
 
     at: At
     topic: str
@@ -519,7 +522,7 @@ class TopicChange(NamedTuple):
 
 
 class Reassignment(NamedTuple):
-    """A request to move a partition to `replicas`; None cancels the move."""
+    """A request to move a partition to the nodes `replicas`; None: to cancel a move."""
 
     at: At
     topic: str
@@ -529,7 +532,7 @@ class Reassignment(NamedTuple):
 
 
 class ControlRequest(NamedTuple):
-    """LeaderAndIsr, StopReplica or UpdateMetadata: the controller that sent it, its epoch, and the broker's error."""
+    """A LeaderAndIsr, StopReplica or UpdateMetadata: the controller that sent it, its epoch, and the broker's error."""
 
     at: At
     controller: int
@@ -538,7 +541,7 @@ class ControlRequest(NamedTuple):
 
 
 class Leaving(NamedTuple):
-    """A broker asks the controller for a controlled shutdown (ZooKeeper mode)."""
+    """A broker's request to the controller for a controlled shutdown (ZooKeeper mode)."""
 
     at: At
     node: int
@@ -547,8 +550,8 @@ class Leaving(NamedTuple):
 class QuorumStep(NamedTuple):
     """A message between KRaft controllers.
 
-    `what` is pre-vote, vote, begin, end or fetch. `node` is the candidate, the leader, or the replica that fetches the
-    metadata log; `epoch` is the leader epoch in the message. `cluster` is the cluster id.
+    `what` is pre-vote, vote, begin, end or fetch. `node` is the candidate (vote), the leader (begin, end), or the
+    replica that fetches the metadata log; `epoch` is the leader epoch in the message. `cluster` is the cluster id.
     """
 
     at: At
@@ -561,13 +564,13 @@ class QuorumStep(NamedTuple):
 
 
 class BrokerHeartbeat(NamedTuple):
-    """A broker's heartbeat to the active controller of KRaft; `fenced` is None if it was refused or not answered."""
+    """A broker's heartbeat to the active KRaft controller. `fenced` is None if the response is missing or an error."""
 
     at: At
     node: int
     broker_epoch: int
     offset: int | None
-    """Offset up to which the broker has read the metadata log."""
+    """Offset up to which the broker has read the metadata log; None if the request does not say."""
     wants_fence: bool
     wants_shutdown: bool
     fenced: bool | None
@@ -577,7 +580,7 @@ class BrokerHeartbeat(NamedTuple):
 
 
 class BrokerRegistration(NamedTuple):
-    """A broker registers with the active controller of KRaft."""
+    """A broker's registration with the active KRaft controller."""
 
     at: At
     node: int
@@ -585,7 +588,7 @@ class BrokerRegistration(NamedTuple):
 
 
 class BrokerState(NamedTuple):
-    """A record of the metadata log about a broker; unchanged values are None. `past` is as in PartitionState."""
+    """A record of the metadata log about a broker; None: unchanged. `past`: written long before it was fetched."""
 
     at: At
     node: int
@@ -597,9 +600,10 @@ class BrokerState(NamedTuple):
 
 
 class ReplicaFetch(NamedTuple):
-    """A follower's Fetch. `behind` has (topic, partition, offsets that the follower lacks up to the high watermark).
+    """A follower's Fetch. `behind` lists (topic, partition, number of offsets that the follower lacks).
 
-    A follower in the ISR has all records up to the high watermark, so the partitions in `behind` are not in sync.
+    The number is counted up to the high watermark. A follower in the ISR has all records up to there, so for the
+    partitions in `behind` this follower is not in sync.
     """
 
     at: At
@@ -608,9 +612,9 @@ class ReplicaFetch(NamedTuple):
 
 
 class Redelivered(NamedTuple):
-    """Records that a share group delivers again (ShareFetch); `deliveries` counts their deliveries, this one included.
+    """Records that a ShareFetch response delivers again; `deliveries` is the delivery count, this delivery included.
 
-    `lock_ms` is how long the member may keep them without acknowledging them; None in old versions.
+    `lock_ms` is how long the member may keep the records without acknowledging them; None in old versions.
     """
 
     at: At
@@ -637,9 +641,10 @@ class Released(NamedTuple):
 
 
 class StreamsStatus(NamedTuple):
-    """A status or error that stops a Streams group, which its coordinator reports in a heartbeat's response.
+    """A status or error with which the coordinator stops a Streams group, from a heartbeat's response.
 
-    `error` is 0 for a status, `status` None for an error. `detail` is the coordinator's text.
+    `error` is 0 if the fact is about a status, `status` is None if it is about an error. `detail` is the coordinator's
+    text.
     """
 
     at: At
@@ -650,15 +655,15 @@ class StreamsStatus(NamedTuple):
 
 
 class Replaced(NamedTuple):
-    """A request that newer Kafka replaces by a better API or version (REPLACED of making.py)."""
+    """A request that newer Kafka replaces by another API or version (see `making.REPLACED`)."""
 
     at: At
 
 
 class Features(NamedTuple):
-    """Features in ApiVersions: (name, highest level that the broker supports, level that the cluster has finalized).
+    """Features in an ApiVersions response: (name, highest level that the broker supports, finalized level).
 
-    A feature that was never finalized has level 0.
+    The finalized level is 0 if the cluster has not finalized the feature.
     """
 
     at: At
@@ -666,7 +671,7 @@ class Features(NamedTuple):
 
 
 class MetadataRead(NamedTuple):
-    """A Metadata exchange: whether it asks for all topics, and the number of topics and bytes in the response.
+    """A Metadata exchange: whether it asks for all topics, number of topics in the response, its size in bytes.
 
     `failed` is the number of topics with an error.
     """
@@ -681,8 +686,8 @@ class MetadataRead(NamedTuple):
 class Telemetry(NamedTuple):
     """A step of client telemetry (KIP-714): `what` is "subscribe" or "push".
 
-    For subscribe, `metrics` is the number of metrics that the broker requests, `most` the broker's limit in bytes; both
-    are None for a push. `size` is the number of bytes that a push sends.
+    For subscribe, `metrics` is the number of metrics that the broker asks for, and `most` the broker's limit in bytes;
+    both are None for a push. `size` is the number of bytes of a push.
     """
 
     at: At
@@ -695,7 +700,7 @@ class Telemetry(NamedTuple):
 
 
 class StartStep(NamedTuple):
-    """A response that a client needs before it can work; `name` is that of the group or transactional id.
+    """The response to a step of a client's start; `name` is the group or transactional id, if the step has one.
 
     `step` is "metadata", "coordinator", "join" or "producer id".
     """
@@ -707,22 +712,22 @@ class StartStep(NamedTuple):
 
 
 class FetchedFrom(NamedTuple):
-    """A consumer's Fetch that returned records: the client's rack ("" if none), and bytes by partition.
+    """A consumer's Fetch with records in the response: the client's rack ("" if none), and bytes by partition.
 
-    `preferred` says that the response names a preferred read replica (KIP-392).
+    `preferred` says whether the response names a preferred read replica (KIP-392).
     """
 
     at: At
     rack: str
     preferred: bool
     sizes: tuple[tuple[str, int, int], ...]
-    """(topic, partition, bytes)."""
+    """(topic, partition, bytes) of each partition with records."""
 
 
 class Incomplete(NamedTuple):
-    """A response that lacks, or with `twice` repeats, `number` of the things that the request asks for; `what` is one.
+    """A response that lacks, or with `twice` repeats, `number` of the topics or partitions in the request.
 
-    `asked` and `answered` are the numbers of all these things in request and response.
+    `what` is the name of one of them; `asked` and `answered` are the numbers of all in request and response.
     """
 
     at: At
@@ -734,10 +739,10 @@ class Incomplete(NamedTuple):
 
 
 class Pressure(NamedTuple):
-    """TCP counts of a connection that ended: data segments, and those that were retransmitted after a pause.
+    """TCP counts of a connection that ended: data segments, and those retransmitted after a pause.
 
-    `client` and `broker` have (number of times that this side's receive window was closed, milliseconds in all,
-    longest). Connections without retransmissions and without closed windows give no such fact.
+    `client` and `broker`: how often that side's receive window was closed, milliseconds in all, longest in
+    milliseconds. Connections without retransmissions and closed windows give no such fact.
     """
 
     at: At
@@ -748,9 +753,9 @@ class Pressure(NamedTuple):
 
 
 class Unanswered(NamedTuple):
-    """An attempt to connect that failed: the client sent its SYN `times` times, and the host never accepted it.
+    """A failed attempt to connect: the client sent its SYN `times` times and was never accepted.
 
-    `refused`: the host answered that nothing listens on the port.
+    `refused`: the host answered with a RST, because nothing listens on the port.
     """
 
     at: At
@@ -761,8 +766,9 @@ class Unanswered(NamedTuple):
 class FetchedPartition(NamedTuple):
     """A partition in a Fetch response; `size` is that of its records in bytes.
 
-    `offset` is the fetch offset, `most` the limit (partition_max_bytes). An incremental request (KIP-227)
-    leaves a partition out if its offset and limit are unchanged; they are then known from earlier requests.
+    `offset` is the fetch offset, `most` the limit in bytes (partitionMaxBytes). An incremental request (KIP-227) omits
+    a partition whose offset and limit are unchanged; both are then taken from earlier requests, None if these are
+    missing.
     """
 
     topic: str
@@ -775,10 +781,10 @@ class FetchedPartition(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """A consumer's Fetch that returned records, or that found records only beyond the last stable offset.
+    """A consumer's Fetch with records, or with a partition whose high watermark is above the last stable offset.
 
-    `pause` is the time in nanoseconds from the previous Fetch response of the connection to this request; None if there
-    was none. `parts` are the partitions with records, and those with records beyond the last stable offset.
+    `pause` is the time (ns) from the connection's previous Fetch response to this request; None for the first. `parts`
+    are the partitions with records, and those with a high watermark above the last stable offset.
     """
 
     at: At
@@ -790,10 +796,10 @@ class Fetched(NamedTuple):
 
 
 class FetchSession(NamedTuple):
-    """A request for a fetch session (KIP-227), or the broker's refusal of an existing one.
+    """A request for a new fetch session (KIP-227), or the broker's refusal of an existing session.
 
-    `granted` is the session id in the response, 0 for none. `partitions` is the number of partitions that the request
-    names. Throttled responses, which never grant a session, give no such fact.
+    `granted` is the session id in the response, 0 for none. `partitions` is the number of partitions in the request.
+    Throttled responses never grant a session, so they give no such fact.
     """
 
     at: At
@@ -803,11 +809,11 @@ class FetchSession(NamedTuple):
 
 
 class Assigned(NamedTuple):
-    """The number of partitions that a member of a consumer group is assigned.
+    """The number of partitions that are assigned to a member of a consumer group.
 
-    `kind` is "classic" or "consumer". In a classic group, the leader's SyncGroup gives the number for every member;
-    `protocol` is the assignor's name. `members` is the number of members in that SyncGroup; None with KIP-848, whose
-    coordinator tells each member its own assignment.
+    `kind` is "classic" or "consumer". In a classic group, the leader's SyncGroup has the assignments of all members:
+    `members` is their number, `protocol` the assignor's name. In the protocol of KIP-848 the coordinator sends each
+    member its own assignment, so both are None.
     """
 
     at: At
@@ -821,7 +827,7 @@ class Assigned(NamedTuple):
 
 
 class Finalized(NamedTuple):
-    """A feature that the cluster has finalized, and its level, from a broker's ApiVersions response (KIP-584)."""
+    """A feature and its finalized level in the cluster, from a broker's ApiVersions response (KIP-584)."""
 
     at: At
     feature: str

@@ -1,7 +1,7 @@
-"""Makes facts of consumers' whole Fetch requests, including the partitions that fetch sessions leave out (KIP-227).
+"""Makes facts of consumers' Fetch requests, with the partitions that incremental requests omit (KIP-227).
 
-A request in a session names only partitions that are new or whose position changed, and its response only partitions
-with news. So this module keeps the positions of each session.
+A request in a fetch session names only partitions that are new or whose position changed, and its response only
+partitions with news. So this module remembers the positions of each session.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from kproxy.decoders.schema import api_keys
 
 Values: TypeAlias = Mapping[str, Any]
 FULL: Final = 0
-"""The epoch of a request that asks for a new session."""
+"""The session epoch of a request that asks for a new session."""
 LAST: Final = -1
-"""The epoch of a request that ends its session, or wants none."""
+"""The session epoch of a request that ends its session, or uses none."""
 REFUSED: Final = frozenset({70, 71, 106})
 """Error codes FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH and FETCH_SESSION_TOPIC_ID_ERROR."""
 CONNECTIONS: Final = 20_000
@@ -30,7 +30,7 @@ SESSIONS: Final = 10_000
 
 
 class Position(NamedTuple):
-    """A consumer's fetch offset in a partition and its limit in bytes; None if the request lacks it."""
+    """A consumer's fetch offset in a partition, and its limit in bytes for the partition; None if unknown."""
 
     offset: int | None
     most: int | None
@@ -41,7 +41,7 @@ NOWHERE: Final = Position(None, None)
 
 
 class Sessions:
-    """The positions of each fetch session, by broker and session id; beyond PLACES, forgets the oldest sessions."""
+    """The positions of each fetch session, by broker and session id; beyond PLACES, drops the oldest sessions."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, int], Positions] = {}
@@ -60,7 +60,7 @@ class Sessions:
         """Apply an incremental request to its session; returns all positions of the session."""
         kept = self._kept.get((broker, session))
         if kept is None:
-            kept = self._kept[broker, session] = {}  # its beginning is not in the capture
+            kept = self._kept[broker, session] = {}  # the session began before the capture
         before = len(kept)
         for place in forgotten:
             kept.pop(place, None)
@@ -75,7 +75,7 @@ class Sessions:
 
 
 class Fetches:
-    """Makes facts of consumers' Fetch requests, which are given one after the other."""
+    """Makes facts of consumers' Fetch exchanges; `read` must get them in the order of the capture."""
 
     def __init__(self) -> None:
         self._sessions = Sessions()
@@ -102,7 +102,7 @@ class Fetches:
             )  # fmt: skip
 
     def _positions(self, said: Said) -> Positions:
-        """The positions of a request, including those that it leaves out because they are unchanged."""
+        """The positions of all partitions of a request, including those that the request omits as unchanged."""
         asked, broker, sessions = said.request, said.at.broker, self._sessions
         session, epoch = asked.get("sessionId", 0), asked.get("sessionEpoch", LAST)
         positions = {
@@ -157,5 +157,5 @@ def _limit(one: Values) -> int | None:
 
 
 def readers() -> dict[int, Reading]:
-    """The functions that make facts of Fetch in one reading; they share the sessions."""
+    """The function that makes facts of Fetch, with new state: call this once for each reading."""
     return {api_keys.FETCH: Reading(frozenset({facts.Fetched, facts.FetchSession}), Fetches().read)}

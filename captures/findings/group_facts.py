@@ -14,17 +14,17 @@ from kproxy.decoders.schema import api_keys
 CONSUMERS: Final = "consumer"
 """Protocol type of consumer groups. Members of Kafka Connect ("connect") are assigned no partitions."""
 MEMBERS: Final = 1_000
-"""Maximum number of members of an assignment that become facts."""
+"""Maximum number of members of one assignment for which facts are made."""
 PARTITIONS: Final = 1_000_000
 """Maximum plausible number of partitions of a member; assignments with more are ignored."""
 _HEAD: Final = struct.Struct(">hi")
-"""The first fields of a ConsumerProtocolAssignment: its version and the number of its topics."""
+"""Struct of the first fields of a ConsumerProtocolAssignment: its version and its number of topics."""
 _SIZE: Final = struct.Struct(">h")
 _COUNT: Final = struct.Struct(">i")
 
 
 def _sync(said: Said) -> Iterator[Fact]:
-    """Makes facts of a leader's SyncGroup, which has every member's assignment; those of other members have none."""
+    """Makes facts of the SyncGroup of a group's leader, which has the assignments of all members; others have none."""
     asked, group = said.request, said.request.get("groupId") or ""
     plan = asked.get("assignments") or ()
     kind = asked.get("protocolType") or said.knowledge.protocol_type(group)
@@ -43,7 +43,7 @@ def _sync(said: Said) -> Iterator[Fact]:
 
 
 def number_of_partitions(assignment: Any) -> int | None:
-    """The number of partitions in a ConsumerProtocolAssignment: 0 for no bytes, None for bytes of another form."""
+    """The number of partitions in a ConsumerProtocolAssignment; 0 if it is empty, None if it cannot be parsed."""
     data = bytes(assignment)
     if not data:
         return 0
@@ -70,7 +70,7 @@ def number_of_partitions(assignment: Any) -> int | None:
 
 
 def _heartbeat(said: Said) -> Iterator[Fact]:
-    """Makes facts of a ConsumerGroupHeartbeat response, which has the member's assignment whenever it changes."""
+    """Makes a fact of a ConsumerGroupHeartbeat response that has an assignment, as it does after each change."""
     assignment, asked = said.response.get("assignment"), said.request
     if assignment is None or said.error or asked.get("memberEpoch", 0) < 0:
         return

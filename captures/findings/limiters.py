@@ -1,4 +1,4 @@
-"""Finds what limits the speed of consumers: how each spends its time on each partition, and how its lag changes."""
+"""Finds what limits the speed of consumers, from how they spend their time and how their lag changes."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from kproxy.captures.findings.facts import At, Fetched, FetchedPartition, Thrott
 
 WINDOW: Final = 20 * SECOND
 WINDOWS: Final = 4
-"""Number of consecutive windows over which the minimum of the lag must rise for the lag to count as growing."""
+"""The lag counts as growing if its minimum rises over this number of consecutive windows."""
 LONGEST: Final = 300 * SECOND
-"""Maximum time between two consecutive windows; after a longer one, the consumer was away."""
+"""Maximum time (ns) between two consecutive windows; if it is longer, the consumer was away in between."""
 FULL: Final = 0.9
-"""A response is full if it has at least this share of its size limit."""
+"""A response is full if its size is at least this share of its limit."""
 PLACES: Final = 20_000
-"""Maximum number of partitions whose readers are remembered."""
+"""Maximum number of partitions whose reading connections are remembered."""
 THROTTLINGS: Final = 200
 """Maximum number of throttle times of a connection that are remembered."""
 READERS: Final = 16
-"""Maximum number of connections that read one partition."""
+"""Maximum number of connections that are remembered as readers of one partition."""
 CONNECTIONS: Final = 20_000
 CLIENTS: Final = 20_000
 Client: TypeAlias = tuple[str, str]
-"""Client id and host."""
+"""(client id, host)."""
 Partition: TypeAlias = tuple[str, int]
 
 
@@ -42,7 +42,7 @@ class Limiter(StrEnum):
 
 
 class Window(NamedTuple):
-    """A window of time: its number since the epoch, time of its first lag, its smallest lag, and the log's end then."""
+    """A window of 20 s: number since the epoch, time (ns) of its first lag, smallest lag, and the log's end then."""
 
     number: int
     time: int
@@ -51,16 +51,16 @@ class Window(NamedTuple):
 
 
 class Trend:
-    """The lag of one partition over the latest windows."""
+    """The lag of a reader in one partition over the latest windows."""
 
     __slots__ = ("windows",)
 
     def __init__(self) -> None:
         self.windows: list[Window] = []
-        """The last window is incomplete."""
+        """The latest windows; the last one is still incomplete."""
 
     def add(self, time: int, lag: int, end: int) -> bool:
-        """Add a lag; returns True if it begins a window, so that all earlier windows are complete."""
+        """Add a lag; returns True if it begins a new window, so that the window before is complete."""
         number = time // WINDOW
         last = self.windows[-1] if self.windows else None
         if last is not None and number <= last.number:
@@ -75,7 +75,7 @@ class Trend:
         return self.windows[:-1]
 
     def grows(self, share: float) -> bool:
-        """Whether the lag rose in each window, and in all windows together by at least `share` of the present lag."""
+        """Whether the lag rose from each window to the next, and in all by at least `share` of its present value."""
         seen = self.complete
         if len(seen) < WINDOWS:
             return False
@@ -88,12 +88,12 @@ class Trend:
 
     @property
     def lag(self) -> int:
-        """The smallest lag of the last complete window."""
+        """The smallest lag within the last complete window, in offsets."""
         seen = self.complete
         return seen[-1].lag if seen else 0
 
     def inflow(self) -> float:
-        """Number of offsets per second by which the partition's end advances."""
+        """Offsets per second that producers add to the partition."""
         first, last = self.windows[0], self.windows[-1]
         return max(0, last.end - first.end) * SECOND / max(1, last.time - first.time)
 
@@ -105,7 +105,11 @@ class Trend:
 
 
 class Use(NamedTuple):
-    """How a consumer used a window: ns waiting for responses, ns between response and next request, response counts."""
+    """How a consumer spent a window.
+
+    `waited` (ns) is the time waiting for responses, `paused` (ns) the time from a response to the next request,
+    `answers` the number of responses, `full` the number of those that were full.
+    """
 
     number: int
     waited: int
@@ -115,7 +119,7 @@ class Use(NamedTuple):
 
 
 class Reading:
-    """One connection that reads a partition."""
+    """The reading of one partition over one connection."""
 
     __slots__ = ("at", "first", "offset", "part", "trend", "uses")
 
@@ -123,7 +127,7 @@ class Reading:
         self.first = self.at = at
         self.part = part
         self.offset: int | None = None
-        """The latest fetch offset that is known."""
+        """The latest fetch offset, None while no request has named it."""
         self.trend = Trend()
         self.uses: list[Use] = []
 
@@ -133,19 +137,19 @@ class Reading:
 
     @property
     def lag(self) -> int | None:
-        """Number of offsets from the fetch offset to the partition's end."""
+        """Number of offsets from the fetch offset to the high watermark; None if one of the two is unknown."""
         if self.offset is None or self.part.high_watermark is None:
             return None
         return max(0, self.part.high_watermark - self.offset)
 
     @property
     def held(self) -> int:
-        """Number of offsets beyond the last stable offset."""
+        """Number of offsets that open transactions hold back: from the last stable offset to the high watermark."""
         high, stable = self.part.high_watermark, self.part.last_stable
         return 0 if high is None or stable is None else max(0, high - stable)
 
     def add(self, fact: Fetched, part: FetchedPartition) -> bool:
-        """Add a response; returns True if it begins a window."""
+        """Add a response; returns True if it begins a new window of the lag."""
         at, before = fact.at, self.at
         waited = max(0, at.time - max(at.asked, before.time)) if self.uses else 0
         paused = max(0, at.asked - before.time) if self.uses else 0
@@ -167,7 +171,10 @@ class Reading:
 
 
 class Verdict(NamedTuple):
-    """What limits a consumer, and the shares of time (or of responses) on which this verdict is based."""
+    """What limits a consumer, whether that is `sure`, and the shares on which the verdict is based.
+
+    `throttled`, `waited` and `paused` are shares of the time, `full` is a share of the responses; 0 to 1.
+    """
 
     limiter: Limiter
     sure: bool
@@ -178,7 +185,7 @@ class Verdict(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """From these shares on, a limiter is the cause: `full` of responses, `held` of the lag, the others of the time."""
+    """From these shares on, a limiter is the cause: `full` of the responses, `held` of the lag, others of the time."""
 
     throttled: float
     held: float
@@ -187,18 +194,18 @@ class Shares(NamedTuple):
 
 
 class Readers:
-    """All consumers of all partitions; beyond the limits, the oldest are forgotten."""
+    """The connections that read each partition. Beyond the limits of this module, forgets the oldest entries."""
 
     def __init__(self) -> None:
         self._readings: dict[Partition, dict[int, Reading]] = {}
-        """Readings by partition and connection."""
+        """For each partition, its readings by connection number."""
         self._throttled: dict[int, list[tuple[int, int]]] = {}
-        """(time, throttle time in ns) of the throttled Fetch responses of each connection."""
+        """For each connection, (time, throttle time) of its throttled Fetch responses, in ns."""
         self._latest: dict[Client, At] = {}
-        """The latest Fetch response with records of each client."""
+        """For each client, its latest Fetch response with records."""
 
     def add(self, fact: Fetched) -> Iterator[tuple[FetchedPartition, Reading]]:
-        """Add a response; returns the readings that begin a window with it."""
+        """Add a response; yields each reading (with its partition) for which the response begins a new window."""
         at = fact.at
         if fact.size:
             remember(self._latest, (at.client_id, at.peer), at, CLIENTS)
@@ -223,20 +230,20 @@ class Readers:
         append(times, (fact.at.time, fact.ms * MILLISECOND), THROTTLINGS)
 
     def of(self, place: Partition, client: Client) -> Reading | None:
-        """The latest reading of a partition by a client."""
+        """A client's latest reading of a partition, over any of its connections; None if it does not read it."""
         found = [one for one in self._readings.get(place, {}).values() if one.client == client]
         return max(found, key=lambda one: one.at.time, default=None)
 
     def latest(self, place: Partition) -> Iterator[At]:
-        """The latest Fetch response to each reader of a partition."""
+        """The latest Fetch response of each connection that reads a partition."""
         return (one.at for one in self._readings.get(place, {}).values())
 
     def active(self, client: Client) -> At | None:
-        """The latest Fetch response with records, of any partition, to a client."""
+        """A client's latest Fetch response with records, from any partition."""
         return self._latest.get(client)
 
     def judge(self, reading: Reading, since: int, now: int, shares: Shares) -> Verdict:
-        """What limits a consumer, judged by its use of the time since `since`."""
+        """What has limited a consumer from `since` to `now` (ns), judged by how it spent this time."""
         span = max(1, now - since)
         uses = [one for one in reading.uses if one.number >= since // WINDOW]
         silent = max(0, now - reading.at.time)

@@ -1,4 +1,4 @@
-"""Findings of a growing capture: those that open, become worse, or are resolved."""
+"""Findings of a growing capture, reported when they open, become worse, or are resolved."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from kproxy.captures.reader import Closing, Item
 
 QUIET_SECONDS: Final = 300
-"""Seconds of capture time without new evidence after which a finding is resolved."""
+"""A finding is resolved after this time without new evidence, in seconds of the capture."""
 KEPT: Final = FINDINGS // 2
-"""Maximum number of findings that are kept; beyond it, the oldest resolved ones are forgotten."""
+"""Maximum number of open and resolved findings that are kept; beyond it, the oldest resolved ones are dropped."""
 
 
 class Change(StrEnum):
-    """How a finding changed. A resolved finding opens again if there is further evidence."""
+    """How a finding changed. New evidence of a resolved finding opens it again."""
 
     OPENED = "opened"
     WORSE = "worse"
@@ -36,14 +36,14 @@ class Change(StrEnum):
 
 
 class News(NamedTuple):
-    """A change of a finding, with the finding as it is now."""
+    """A change of a finding; `finding` is its state after the change."""
 
     change: Change
     finding: Finding
 
 
 class LiveFindings:
-    """Findings of a reader that follows a capture; rules, ids and numbers are those of `kproxy findings`."""
+    """Findings of a capture that grows. Rules, ids and numbers are the same as those of `kproxy findings`."""
 
     def __init__(
         self,
@@ -62,31 +62,31 @@ class LiveFindings:
         return self.ledger.news()
 
     def finish(self) -> list[News]:
-        """End the capture; returns the changes that this causes. Open findings stay open."""
+        """End the capture; returns the last changes. Open findings stay open."""
         self._findings.end()
         return self.ledger.news()
 
     def result(self) -> list[Finding]:
-        """The findings so far that are not forgotten, resolved ones too, in the order of `Findings.result`."""
+        """The open and the resolved findings that are still kept, in the order of `Findings.result`."""
         return self._findings.result()
 
 
 class Ledger:
-    """Determines how an engine's findings changed, and drops findings that were resolved long ago."""
+    """Tells which findings of an engine changed, and drops those that were resolved long ago."""
 
     def __init__(self, engine: Engine) -> None:
         self.open: dict[str, Finding] = {}
         """The open findings by id."""
         self._engine = engine
         self._severities: dict[str, Severity] = {}
-        """By id, the severity that each open finding had at its last change."""
+        """The severity of each open finding, by id, when its last change was reported."""
         self._resolved: dict[str, None] = {}
         """Ids of resolved findings that the engine still keeps, the oldest first."""
         self._next_look = 0
-        """Capture time before which no open finding can be resolved."""
+        """Capture time (ns) before which no open finding can become resolved."""
 
     def news(self) -> list[News]:
-        """The changes since the last call; findings that opened come first."""
+        """The changes since the last call: first findings that opened or became worse, then resolved ones."""
         engine = self._engine
         changes: dict[str, Change] = {}
         for one in engine.take_touched():
@@ -100,7 +100,7 @@ class Ledger:
             self._severities[one.id] = one.severity
         news = []
         if changes:
-            # the correlator needs all findings to tell which one is the cause of a new one
+            # only with all findings can the correlator tell which one is the cause of a new one
             found = correlate(engine.findings(), RULES, engine.views.whole)
             news = [News(changes[one.id], one) for one in found if one.id in changes]
         if engine.now >= self._next_look:
@@ -108,7 +108,7 @@ class Ledger:
         return news
 
     def _quiet(self, before: int) -> list[News]:
-        """Resolve open findings without evidence since `before`; beyond KEPT, forget the oldest resolved ones."""
+        """Resolve open findings without evidence since `before` (ns); beyond KEPT, drop the oldest resolved ones."""
         over = [one for one in self.open.values() if one.last_time < before]
         for one in over:
             del self.open[one.id], self._severities[one.id]

@@ -1,7 +1,8 @@
-"""Makes the facts of a reading from exchanges, problems and ends of connections, in the order of completion.
+"""Makes the facts of a reading from exchanges, problems and ends of connections, in the order in which these completed.
 
-That is the order of their addresses, so it does not depend on the batches in which a capture is read: live and offline
-the same facts come in the same order. Items that only the end of the capture completes come last, in the order of time.
+This is the order of capture addresses, so it does not depend on the batches in which a capture is read: live and
+offline reading give the same facts in the same order. Items that become complete only because the capture ends come
+last, ordered by time.
 """
 
 from __future__ import annotations
@@ -59,51 +60,55 @@ READERS = (
     response_facts.READERS,
     group_facts.READERS,
 )
-"""Tables of functions that make facts from the bodies of an API; an API may be in several tables."""
+"""The tables of all modules that make facts from bodies: by API key, a function. An API may be in several tables."""
 DATA = frozenset({api_keys.PRODUCE, api_keys.FETCH})
-"""APIs whose error codes are in facts about partitions."""
+"""APIs whose error codes are in PartitionIO facts, so that `Said.errors` omits them."""
 LATEST = 1 << 15
 START = frozenset({api_keys.METADATA, 10, 17, api_keys.API_VERSIONS, 22, 36, 60})
-"""APIs that clients use when they start. A connection with no other requests has done no work."""
+"""APIs that clients use while they start. A connection has "done work" once it used another API."""
 REPLACED = {3: 0, 10: 0, 4: LATEST, 5: LATEST, 6: LATEST, 7: LATEST, 33: LATEST}
-"""By API key, the highest version that Kafka has replaced by a better version or API.
+"""By API key, the highest version that newer Kafka replaces by a later version or another API.
 
-Replaced are the first versions of Metadata and FindCoordinator, AlterConfigs, and the commands of ZooKeeper mode.
+These are the first versions of Metadata and FindCoordinator, all of AlterConfigs, and all control requests of
+ZooKeeper mode.
 """
 UNANSWERED: Final = Status.NO_RESPONSE
 SERVED: Final = frozenset({Status.OK, Status.NO_REPLY_EXPECTED})
 CONNECTIONS = 20_000
 """Maximum number of open connections whose state is remembered."""
 REPEATED = frozenset({api_keys.HEARTBEAT, 68, 76, 88})
-"""APIs whose exchanges usually equal the previous one in all bytes except the correlation id."""
+"""APIs whose exchanges usually repeat the connection's previous one, except for the correlation id: heartbeats."""
 SMALL = 1_024
-"""Maximum bytes of an exchange of REPEATED that is remembered."""
+"""Maximum size in bytes, request and response together, of an exchange of REPEATED that is remembered."""
 AFTER_ID = 8
 """Offset in a response's frame of the first byte after the correlation id."""
 BEFORE_ID, AFTER_REQUEST_ID = slice(4, 8), slice(12, None)
 """Slices of a request's frame: API key and version, and all bytes after the correlation id."""
 CLEAR = {"PLAIN": "password", "OAUTHBEARER": "token"}
-"""SASL mechanisms that send a secret unencrypted, with the name of the secret."""
+"""The SASL mechanisms that send a secret in clear, and the name of that secret."""
 _time = itemgetter(0)
 _address = attrgetter("at")
 _address_and_time = attrgetter("at", "time")
 
 
 class Seen:
-    """State of an open connection."""
+    """What is remembered of an open connection."""
 
     __slots__ = ("beat", "peer", "works")
 
     def __init__(self, peer: str) -> None:
         self.peer = peer
         self.works: bool | None = None
-        """Whether the connection has done work; None before its first exchange that a broker served."""
+        """Whether the connection has done work (see START); None until a broker served one of its exchanges."""
         self.beat: tuple[bytes, bytes, bytes, list[Fact]] | None = None
-        """The latest exchange of REPEATED as three parts without correlation ids, and its facts."""
+        """The latest exchange of REPEATED: its bytes without correlation ids, in three parts, and its facts."""
 
 
 class FactMaker:
-    """Makes the wanted facts of one reading. Decodes each body at most once, and only bodies that facts need."""
+    """Makes the facts of one reading of which the types are wanted.
+
+    Decodes each body at most once, and only bodies that these facts need.
+    """
 
     def __init__(
         self,
@@ -113,24 +118,24 @@ class FactMaker:
         health: Health | None = None,
         is_idle: Callable[[int], bool] = lambda _: False,
     ) -> None:
-        """`health`, if present, counts undecodable frames.
+        """`health`, if given, counts frames that could not be decoded.
 
-        `is_idle` returns, for an API key, whether no analyzer currently takes its PartitionIO facts without error.
+        `is_idle` returns, for Produce or Fetch, whether no analyzer currently uses its error-free PartitionIO facts.
         """
         self._health = health or Health()
         self._log = MetadataLog()
         self._idle = False
-        """Whether no analyzer currently takes PartitionIO facts about a Produce without error."""
+        """Whether no analyzer currently uses error-free PartitionIO facts of Produce."""
         self._sampler = Sampler()
         self._knowledge = Knowledge()
         self._open: dict[int, Seen] = {}
-        """Open connections by number."""
+        """The open connections, by connection number."""
         self.prepare(source, definitions, wanted, is_idle)
 
     def prepare(
         self, source: Source, definitions: Definitions, wanted: Iterable[type[Fact]], is_idle: Callable[[int], bool]
     ) -> None:
-        """Set the attributes that do not depend on the traffic, which a stored state therefore lacks."""
+        """Set the attributes that do not depend on traffic. A stored maker lacks them, so loading it calls this again."""
         self._source = source
         self._definitions = definitions
         self._is_idle = is_idle
@@ -138,7 +143,7 @@ class FactMaker:
         if getattr(source, "decrypted", False):
             self._wanted -= {facts.Secret}
         self._readers: dict[int, tuple[Callable[[Said], Iterable[Fact]], ...]] = {}
-        """By API key, the functions that make wanted facts."""
+        """By API key, the functions that make facts of wanted types."""
         for table in (*READERS, fetch_facts.readers()):
             for key, one in table.items():
                 if one.makes & self._wanted:
@@ -149,16 +154,16 @@ class FactMaker:
             for key in DATA:
                 self._readers.setdefault(key, ())
         self._decoded = TEACHING | self._readers.keys()
-        """APIs whose bodies are decoded."""
+        """The APIs whose bodies are decoded."""
         self._beginnings = facts.Beginning in self._wanted
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("_health", "_log", "_idle", "_sampler", "_knowledge", "_open")}
 
     def make(self, items: Iterable[Item], closings: Iterable[Closing] = ()) -> list[Fact]:
-        """The facts of a reader's batch: of its items, in their order, and of the connections that ended in it.
+        """The facts of a reader's batch: of its items and of the connections that ended in it, in address order.
 
-        Items and ends that only the end of the capture completes come last, in the order of time.
+        Items and ends that became complete only because the capture ended come last, in the order of time.
         """
         self._idle = self._is_idle(api_keys.PRODUCE)
         ended = {id(one.connection): one for one in closings}
@@ -186,9 +191,9 @@ class FactMaker:
         return made
 
     def of(self, one: Item | Closing, time: int) -> list[Fact]:
-        """The facts of one complete item or of one connection that ended; call it in the order of `make`.
+        """The facts of one item or of the end of one connection, for a caller that brings these in the order of `make`.
 
-        `time` is that of `when`.
+        `time` is what `when` returns for it, in ns.
         """
         self._idle = self._is_idle(api_keys.PRODUCE)
         made: list[Fact] = []
@@ -199,7 +204,7 @@ class FactMaker:
         return made
 
     def finish(self) -> list[Fact]:
-        """The facts that wait for the end of the capture."""
+        """The facts of samples that were still waiting for the end of their slot when the capture ended."""
         return self._of_wanted(self._sampler.finish()) if self._samples else []
 
     def _of_wanted(self, made: Iterable[Fact]) -> list[Fact]:
@@ -216,7 +221,7 @@ class FactMaker:
         out += tcp_facts.of(closing, at)
 
     def _take(self, item: Item, time: int, out: list[Fact]) -> None:
-        """Append the facts of an item, and the facts of samples that are due at its time."""
+        """Append the facts of an item, and those of samples whose slot is over at the item's time."""
         if isinstance(item, StreamProblem):
             side = "broker" if item.side else "client"
             out.append(facts.Trouble(_at(item.connection, time), item.code, side, item.offset, item.size, item.message))
@@ -260,7 +265,7 @@ class FactMaker:
         return seen
 
     def _begin(self, seen: Seen, at: At, out: list[Fact]) -> None:
-        """Append a Beginning if this exchange is its connection's first that was served, or first that does work."""
+        """Append a Beginning if this is the connection's first served exchange, or the first that does work."""
         work = at.key not in START
         if work or seen.works is None:
             seen.works = work
@@ -275,7 +280,7 @@ class FactMaker:
             out.append(facts.Secret(at, f"the {CLEAR[clear]} of SASL/{clear}"))
 
     def _beat(self, item: Exchange, request: Frame, response: Frame, seen: Seen, at: At, out: list[Fact]) -> None:
-        """Append the facts of an exchange of REPEATED; if it equals the one before, copy the facts of that one."""
+        """Append the facts of an exchange of REPEATED; copy those of the previous one if its bytes were equal."""
         asked, answered = request.data(self._source), response.data(self._source)
         parts = bytes(asked[BEFORE_ID]), bytes(asked[AFTER_REQUEST_ID]), bytes(answered[AFTER_ID:])
         before = seen.beat
@@ -288,9 +293,9 @@ class FactMaker:
         out += made
 
     def _decode(self, item: Exchange, at: At, size: int, out: list[Fact]) -> bool:
-        """Append the facts from the bodies of an exchange; returns whether both bodies could be read completely.
+        """Append the facts from the bodies of an exchange; returns whether both bodies were decoded completely.
 
-        `size` is that of the response's frame.
+        `size` is that of the response's frame in bytes.
         """
         key = at.key
         bodies = Bodies(item, self._source, self._definitions)
@@ -314,24 +319,24 @@ class FactMaker:
                 out += read(said)
             for part in parts:
                 if part.error:
-                    self._idle = False  # an analyzer may want the next facts, which shows only after this batch
+                    self._idle = False  # the error may make an analyzer that needs the next facts; `is_idle` is old by then
             if self._samples and key in DATA:
                 self._sampler.take(said)
         return not bodies.problems and not bodies.cut
 
 
 def _some(read: Callable[[Said], Iterable[Fact]], wanted: frozenset[type[Fact]], said: Said) -> list[Fact]:
-    """The facts that a function makes, without those of unwanted kinds."""
+    """The facts of wanted types that `read` makes."""
     return [fact for fact in read(said) if type(fact) in wanted]
 
 
 def _is_small(request: Frame, response: Frame) -> bool:
-    """Whether two frames are whole, and small enough to be remembered."""
+    """Whether both frames are complete, and small enough to be remembered."""
     return request.size + response.size <= SMALL and not request.missing and not response.missing
 
 
 def when(item: Item) -> int:
-    """The time of the packet that completed an item; for a request without response, of its connection's end."""
+    """The time (ns) of the packet that completed an item; of its connection's last packet, if a response is missing."""
     if isinstance(item, StreamProblem):
         return item.time
     frame = item.response or item.request
@@ -340,7 +345,7 @@ def when(item: Item) -> int:
 
 
 def _place(item: Item) -> int:
-    """The address of the bytes that completed an item, or of the end that did; see `when`."""
+    """The address of the bytes that completed an item, or of its connection's end if a response is missing."""
     if isinstance(item, StreamProblem):
         return item.at
     if item.end is not None and item.status is UNANSWERED:
@@ -350,7 +355,7 @@ def _place(item: Item) -> int:
 
 
 def in_order(exchanges: Sequence[Exchange], problems: Sequence[StreamProblem]) -> list[Item]:
-    """Exchanges and problems of streams, merged in the order of the addresses at which they were complete."""
+    """Exchanges and problems, merged in the order of the addresses at which each was complete."""
     items: list[Item] = []
     left = sorted(problems, key=_address, reverse=True)
     for exchange in exchanges:
@@ -361,12 +366,12 @@ def in_order(exchanges: Sequence[Exchange], problems: Sequence[StreamProblem]) -
 
 
 def _at(connection: Connection, time: int) -> At:
-    """The `At` of a fact that belongs to no exchange."""
+    """The `At` of a fact that belongs to a connection, but to no exchange."""
     return At(time, time, 0, connection.number, _host(connection), "", connection.broker, -1, -1)
 
 
 def _host(connection: Connection) -> str:
-    """The client's host."""
+    """The client's host, without port."""
     return connection.client.rpartition(":")[0]
 
 

@@ -13,10 +13,10 @@ from kproxy.captures.findings.said import Reading, Said, known, listed
 from kproxy.decoders.schema import api_keys
 
 LONGEST: Final = 64
-"""Maximum length in characters of the text that identifies a subscription."""
+"""Maximum length in characters of `Member.subscription` in the protocols of KIP-848."""
 _EPOCHS: Final = {68: "consumer", 76: "share", 88: "streams"}
 _SUBSCRIPTION: Final = struct.Struct(">hi")
-"""The version of a ConsumerProtocolSubscription and the number of its topics, which follow."""
+"""Struct of the first fields of a ConsumerProtocolSubscription: version and number of topics."""
 
 
 def _member(said: Said, what: str, **more: Any) -> facts.Member:
@@ -55,7 +55,10 @@ def _join(said: Said) -> Iterator[Fact]:
 
 
 def _subscribed(metadata: Any) -> bytes | None:
-    """The topics in a ConsumerProtocolSubscription as bytes, without owned partitions; None for other bytes."""
+    """The topics in a ConsumerProtocolSubscription, sorted, as bytes; None if it cannot be parsed.
+
+    Owned partitions are left out, because they change with each rebalance.
+    """
     data = bytes(metadata)
     if len(data) < _SUBSCRIPTION.size:
         return None

@@ -1,4 +1,4 @@
-"""Makes facts about what brokers say of the cluster, from ApiVersions, Metadata and FindCoordinator."""
+"""Makes facts of what brokers tell clients about the cluster in ApiVersions, Metadata and FindCoordinator."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Reads records of the metadata log (KRaft) in Fetch responses to brokers and controllers, each record once.
+"""Reads records of the metadata log (KRaft) from Fetch responses to brokers and controllers, each record once.
 
-All followers fetch the same records, so only new ones are read. Of records that were written long before, only some are
-read, because a broker that starts may fetch the history of years.
+All followers fetch the same records, so repeated ones are skipped. The number of old records is limited, because a
+broker that starts may fetch the history of years.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kproxy.decoders.records import internal
 
 TOPIC: Final = "__cluster_metadata"
 OLD_MS: Final = 60_000
-"""A record counts as old if it was written this much earlier than the Fetch response that holds it."""
+"""A batch counts as old if its newest timestamp differs by more than this from the time of the Fetch response; ms."""
 PAST: Final = 20_000
 """Maximum number of old records that are read (see OLD_MS)."""
 AT_ONCE: Final = 10_000
@@ -27,7 +27,7 @@ CLUSTERS: Final = 100
 
 
 class Written(NamedTuple):
-    """A record: its name in Kafka's definitions, its fields, and whether it is old."""
+    """A record of the metadata log: its name in Kafka's definitions, its fields, and whether it is old (see OLD_MS)."""
 
     name: str
     values: Mapping[str, Any]
@@ -35,15 +35,18 @@ class Written(NamedTuple):
 
 
 class MetadataLog:
-    """Keeps track of the records of each cluster's metadata log that were read."""
+    """Remembers, for each cluster, up to which batch the metadata log was read."""
 
     def __init__(self) -> None:
         self._read: dict[str, tuple[int, int]] = {}
-        """By cluster, leader epoch and offset of the newest batch. A new leader may replace uncommitted records."""
+        """By cluster, (leader epoch, base offset) of the newest batch that was read.
+
+        The epoch comes first, because a new leader may write other records at the offsets of uncommitted ones.
+        """
         self._past = 0
 
     def read(self, cluster: str, records: Any, time: int) -> Iterator[Written]:
-        """The records in a response at `time` (ns) that no earlier response had; never raises on any bytes."""
+        """Yields the records in a response at `time` (ns) that no earlier response had; never raises on bad bytes."""
         for batch in parse(records, check=False).batches:
             header = batch.header
             place = header.get("partitionLeaderEpoch", -1), header.get("baseOffset", -1)

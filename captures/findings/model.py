@@ -1,4 +1,4 @@
-"""Findings: what is wrong, who is affected, since when, and the exchanges that prove it."""
+"""The data of a finding: what is wrong, who is affected, since when, and the exchanges that prove it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from kproxy.decoders.exchange_json import timestamp
 
 Number: TypeAlias = int | float | str
 EVIDENCE: Final = 12
-"""Maximum number of exchanges that are kept as evidence: the first, the last, and those of most weight between."""
+"""Maximum number of pieces of evidence of a finding: the first 4, the last 4, and the heaviest of the others."""
 _ENDS: Final = 4
 
 
 class Severity(IntEnum):
-    """How bad a finding is. ERROR: data is lost or duplicated, or the client cannot work."""
+    """How bad a finding is. ERROR means that data is lost or duplicated, or that the client cannot work."""
 
     INFO = 0
     NOTE = 1
@@ -26,7 +26,7 @@ class Severity(IntEnum):
 
 
 class Confidence(IntEnum):
-    """How certain a finding is. An INFERRED finding is at most a WARN."""
+    """How certain a finding is. The severity of an INFERRED finding is WARN at most."""
 
     INFERRED = 0
     STRONG = 1
@@ -34,7 +34,7 @@ class Confidence(IntEnum):
 
 
 class Scope(NamedTuple):
-    """The thing that a finding concerns: ("group", "orders"), ("connection", "17"), ("client", "app@10.0.0.7")."""
+    """The thing that a finding is about: ("group", "orders"), ("connection", "17"), ("client", "app@10.0.0.7")."""
 
     kind: str
     name: str
@@ -43,9 +43,9 @@ class Scope(NamedTuple):
 class Evidence(NamedTuple):
     """An exchange that proves a finding; `role` is trigger, culprit, symptom or baseline.
 
-    `exchange` is 0 if the proof is not an exchange but the end of a connection or a silence. `path` is the field to
-    look at: side and name, with the value if several fields have that name ("request.reason", "response.errorCode=25").
-    Evidence of more `weight` is kept if there is too much.
+    `exchange` is 0 if the proof is a silence or the end of a connection. `path` is the field to look at: side and name,
+    with the value if several fields have that name ("request.reason", "response.errorCode=25"). If a finding has too
+    much evidence, the pieces of lowest `weight` are dropped.
     """
 
     exchange: int
@@ -58,7 +58,7 @@ class Evidence(NamedTuple):
 
 
 class Actor(NamedTuple):
-    """A participant of a finding: `role` is culprit or victim."""
+    """A participant in a finding; `role` is culprit or victim."""
 
     role: str
     peer: str
@@ -67,7 +67,7 @@ class Actor(NamedTuple):
 
 
 class Fix(NamedTuple):
-    """A change that ends the finding: for the Java client, for librdkafka, or for the broker."""
+    """A change that ends the problem, for the Java client and for librdkafka; `side` is client or broker."""
 
     side: str
     java: str | None
@@ -76,7 +76,7 @@ class Fix(NamedTuple):
 
 
 class Impact(NamedTuple):
-    """The cost of a finding, in the unit ms_lost, records_at_risk, requests or bytes_wasted."""
+    """What a finding costs; `unit` is ms_lost, records_at_risk, requests or bytes_wasted."""
 
     unit: str
     value: float
@@ -84,7 +84,7 @@ class Impact(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Finding:
-    """One finding; further occurrences in the same episode extend it."""
+    """One finding; later occurrences in the same episode are added to it."""
 
     id: str
     rule: str
@@ -99,21 +99,21 @@ class Finding:
     verify: str
     fixes: tuple[Fix, ...]
     unknown: tuple[str, ...]
-    """Questions that the capture leaves open, each with the place where the answer is."""
+    """Questions that the capture cannot answer, each with the place where the answer can be found."""
     impact: Impact = field(default_factory=lambda: Impact("requests", 0))
     occurrences: int = 0
     state: str = "open"
     numbers: dict[str, Number] = field(default_factory=dict)
     limits: dict[str, float] = field(default_factory=dict)
-    """The thresholds that were applied."""
+    """The values of the rule's thresholds."""
     evidence: list[Evidence] = field(default_factory=list)
     actors: tuple[Actor, ...] = ()
     parent: str | None = None
     coverage: dict[str, int] = field(default_factory=dict)
-    """Counts of what the capture lacks of the traffic that this finding is based on."""
+    """What the capture lacks of the traffic behind this finding: description and number."""
 
     def prove(self, evidence: Evidence) -> None:
-        """Add evidence, unless the finding has it; beyond EVIDENCE, remove the one of least weight in the middle."""
+        """Add evidence, unless its exchange has this role already; beyond EVIDENCE, drop the lightest in the middle."""
         if evidence.exchange and any(
             one.exchange == evidence.exchange and one.role == evidence.role for one in self.evidence
         ):
@@ -125,13 +125,13 @@ class Finding:
 
 
 def finding_id(rule: str, scope: Scope, episode: Hashable, first_time: int) -> str:
-    """The id of a finding; it does not depend on how the capture is read."""
+    """The id of a finding, 16 hexadecimal digits; the same for every way of reading the capture."""
     text = "\0".join((rule, *scope, "" if episode is None else str(episode), str(first_time)))
     return blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()
 
 
 def finding_json(finding: Finding, precision: int = 9) -> dict[str, Any]:
-    """The JSON object "kproxy.finding/1"."""
+    """The JSON object of schema "kproxy.finding/1"; `precision` is the number of decimals of its times."""
     return {
         "schema": "kproxy.finding/1",
         "id": finding.id,

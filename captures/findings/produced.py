@@ -1,4 +1,4 @@
-"""The partitions of a Produce, each with its records and with the broker's response."""
+"""The partitions of a Produce request, each with the broker's answer to it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOTHING: Values = {}
 
 
 class Part(NamedTuple):
-    """A partition in a Produce. `head` is what `sent` reads of the records, `answer` is {} if it is missing."""
+    """A partition in a Produce. `head` is the result of `batch.sent`; `answer` is {} if the response lacks it."""
 
     topic: str
     partition: int

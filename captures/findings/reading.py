@@ -1,4 +1,4 @@
-"""Findings of a reading of captures."""
+"""Finds what is wrong in captures: feeds the facts of a reading to the engine, and returns its findings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Findings:
-    """Draws findings from the batches of a reader."""
+    """Produces findings from the batches of a reader."""
 
     def __init__(
         self,
@@ -29,41 +29,41 @@ class Findings:
         health: Health | None = None,
         limits: Mapping[str, float] | None = None,
     ) -> None:
-        """`health`, if present, counts undecodable frames; `limits` replaces thresholds by "rule.name"."""
+        """`health`, if given, counts undecodable frames; `limits` maps "rule.threshold" to another value."""
         self.engine = Engine(ANALYSES, RULES, limits)
         self._maker = FactMaker(source, definitions, self.engine.wanted, health, self.engine.is_idle)
 
     def resume(self, source: Source, definitions: Definitions) -> None:
-        """Continue from a stored state, with this source and these definitions, and with default limits."""
+        """Set what a stored state lacks: the source, the definitions, and the thresholds' default values."""
         self.engine.prepare(ANALYSES, RULES)
         self._maker.prepare(source, definitions, self.engine.wanted, self.engine.is_idle)
 
     def add(self, items: Iterable[Item], closings: Iterable[Closing] = ()) -> None:
-        """Take the next batch of a reader, and `Reader.closings`. Never raises on bad bytes."""
+        """Add the next batch of a reader with its `Reader.closings`. Never raises on bad bytes."""
         self.engine.feed_all(self._maker.make(items, closings))
 
     def add_one(self, one: Item | Closing, time: int) -> None:
-        """Take an item or end of a connection, in the order of `FactMaker.make`; `time` is that of `making.when`."""
+        """Add one item or connection's end, in the order of `FactMaker.make`; `time` is that of `making.when`."""
         for fact in self._maker.of(one, time):
             self.engine.feed(fact)
 
     def finish(self) -> list[Finding]:
-        """End the capture; returns all findings, symptoms below their causes, the most costly first."""
+        """End the capture; returns all findings, the most severe first, symptoms after their causes."""
         self.end()
         return self.result()
 
     def end(self) -> None:
-        """End the capture: make the facts and findings that waited for its end."""
+        """End the capture: make the facts and findings that were held back until then."""
         self.engine.feed_all(self._maker.finish())
         self.engine.finish()
 
     def result(self) -> list[Finding]:
-        """The findings so far, in the order of `finish`."""
+        """The findings that are open now, in the order of `finish`."""
         return correlate(self.engine.findings(), RULES, self.engine.views.whole)
 
 
 def by_exchange(findings: Iterable[Finding]) -> dict[int, list[dict[str, Any]]]:
-    """By exchange number, references to the findings that it is evidence of: id, rule, severity, role, path."""
+    """Maps exchange numbers to references to the findings that they prove: id, rule, severity, role, field path."""
     found: dict[int, list[dict[str, Any]]] = {}
     for one in findings:
         for proof in one.evidence:
@@ -79,5 +79,5 @@ def by_exchange(findings: Iterable[Finding]) -> dict[int, list[dict[str, Any]]]:
 
 
 def named(findings: Iterable[Finding], name: str) -> list[Finding]:
-    """The findings of the rule `name`, or those whose id begins with it."""
+    """The findings whose rule is `name`, or whose id begins with it."""
     return [one for one in findings if one.rule == name or one.id.startswith(name)]

@@ -1,4 +1,4 @@
-"""Makes facts about whole responses: partitions that are missing or repeated, and the rack that records come from."""
+"""Makes facts of whole responses: missing or repeated partitions, and bytes that consumers fetched by rack."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from kproxy.captures.findings.said import Reading, Said, listed
 from kproxy.decoders.schema import api_keys
 
 FULL: Final = frozenset({0, -1})
-"""Epochs of fetch sessions with which a response has all partitions of the request (KIP-227)."""
+"""Session epochs of full Fetch requests, whose response must have all partitions of the request (KIP-227)."""
 POSSIBLE: Final = 1 << 20
-"""Partition numbers from this one on are invalid and ignored: topics have fewer partitions."""
+"""Requests with a partition number from this on are ignored as broken: topics have fewer partitions."""
 PARTS: Final = 1_000
-"""Maximum number of partitions in a fact."""
+"""Maximum number of partitions that a FetchedFrom fact lists."""
 
 
 class Lists(NamedTuple):
-    """Names of the fields in which request and response of an API list topics and partitions."""
+    """The names of the fields (topics, partitions, partition number) in request and response of an API."""
 
     asked: tuple[str, str, str]
     answered: tuple[str, str, str]
@@ -35,11 +35,11 @@ PARTITIONS: Final = {
     ),
     23: Lists(("topics", "partitions", "partition"), ("topics", "partitions", "partition")),
 }
-"""APIs whose response lists each partition of the request."""
+"""The APIs whose response must list each partition of the request, with the names of the fields."""
 
 
 def _pairs(said: Said, values: Any, names: tuple[str, str, str]) -> list[tuple[str, Any]]:
-    """(topic, partition) of all entries of a body."""
+    """(topic, partition number) of each partition in a body."""
     topics, partitions, number = names
     return [
         (said.topic(topic), one.get(number)) for topic in listed(values, topics) for one in listed(topic, partitions)
@@ -54,10 +54,10 @@ def _number(values: Any, names: tuple[str, str, str]) -> int:
 
 
 def _partitions(said: Said) -> Iterator[Fact]:
-    """A fact if partitions of the request are missing in the response, or are in it twice.
+    """Yields a fact if the response lacks partitions of the request, and one if it repeats some.
 
-    Only the numbers of partitions are compared at first, because that is cheap: a response that lacks one partition and
-    repeats another gives no fact.
+    Compares only the numbers of partitions at first, which is cheap. So a response that lacks one partition and repeats
+    another gives no fact.
     """
     lists = PARTITIONS[said.at.key]
     if not said.sound or not said.answered or said.error:
@@ -74,7 +74,7 @@ def _compared(
 ) -> Iterator[Fact]:
     wanted, counts = dict.fromkeys(asked), Counter(answered)
     if counts and not wanted.keys() & counts.keys():
-        # nothing in common: the bodies are of different exchanges, or one has names of topics and the other ids
+        # no topic in common: the bodies belong to different exchanges, or one has names of topics and the other has ids
         return
     for twice, found in (
         (False, [one for one in wanted if one not in counts]),

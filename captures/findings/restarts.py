@@ -1,4 +1,4 @@
-"""Detects brokers that stop: operators do this on purpose, and it explains other findings."""
+"""Detects when brokers were stopped. Operators do this on purpose, so it explains other findings."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from kproxy.captures.findings import facts
 from kproxy.captures.findings.analyzer import SECOND, remember
 
 CLOSES: Final = 3
-"""A broker stops if it closes or refuses this number of connections within TOGETHER."""
+"""A broker counts as stopped if it closes or refuses this number of connections within TOGETHER."""
 TOGETHER: Final = 2 * SECOND
 BROKERS: Final = 1_000
 """Maximum number of brokers that are remembered."""
 
 
 class Stops:
-    """Determines when brokers stopped, from the connections that they closed or refused."""
+    """Notes when brokers were stopped, from the connections that they closed or refused."""
 
     __slots__ = ("_closes", "latest")
 
     def __init__(self) -> None:
         self._closes: dict[str, tuple[int, int]] = {}
-        """For each broker, when it began to close or refuse connections together, and their number."""
+        """By broker, when it began to close or refuse connections (ns), and how many since."""
         self.latest: dict[str, int] = {}
-        """When each broker last stopped."""
+        """By broker, the latest time (ns) at which it counted as stopped."""
 
     def take(self, fact: Any) -> None:
-        """Take a fact; only Closed and Unanswered matter."""
+        """Take a fact; types other than Closed and Unanswered are ignored."""
         if isinstance(fact, facts.Closed):
             gone = fact.by_peers and fact.closer == "broker"
         else:

@@ -1,4 +1,4 @@
-"""Makes the rows of the table findings, with columns for the client, broker, group, topic … concerned."""
+"""Makes the rows of the table "findings", with columns for the client, broker, group, topic … concerned."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from kproxy.decoders.stream import Source
 
 NO_CLIENT_ID: Final = ("", "(no client id)")
-"""Texts that stand for a missing client id (see facts.client_name)."""
+"""Texts in an actor or scope that mean: no client id (see `facts.client_name`)."""
 _SCOPES: Final = {"broker": "broker", "group": "group_id", "transaction": "txn_id", "topic": "topic"}
 """By kind of scope, the column that holds the scope's name."""
 _NUMBERS: Final = {"broker": "broker", "group": "group_id", "topic": "topic"}
-"""By name of a number in a finding, the column that holds its value unless the scope fills this column."""
+"""By name of a number of the finding, its column. If the scope has the same column, the scope's value is used."""
 
 
 class FindingsTable:
-    """Makes the table findings of one reading (see `captures.tables.export.MakesRows`)."""
+    """Makes the table "findings" of one reading (implements `captures.tables.export.MakesRows`)."""
 
     def __init__(self, source: Source, definitions: Definitions) -> None:
         self._findings = Findings(source, definitions)
@@ -38,7 +38,7 @@ class FindingsTable:
 
 
 def finding_rows(capture: str, findings: Iterable[Finding]) -> Iterator[Row]:
-    """The rows of a capture's findings, which must be in the order of `correlate`; `capture` is the capture's id."""
+    """The rows of findings in the order of `correlate`; `capture` is the id of their capture."""
     names = [column.name for column in FINDINGS.given]
     for rank, one in enumerate(findings, 1):
         values = _values(one) | {"capture_id": capture, "rank": rank}
@@ -46,7 +46,7 @@ def finding_rows(capture: str, findings: Iterable[Finding]) -> Iterator[Row]:
 
 
 def _values(one: Finding) -> dict[str, Any]:
-    """The values of the row's columns by name, as far as the finding has them."""
+    """The values of a row, by column name; a missing name means NULL."""
     return {
         **_concerned(one),
         "finding_id": one.id,
@@ -86,7 +86,7 @@ def _values(one: Finding) -> dict[str, Any]:
 
 
 def _concerned(one: Finding) -> Mapping[str, Any]:
-    """The values of columns for client, broker, group …: from the scope, or else from actors, numbers and evidence."""
+    """The columns for client, broker, group …: from the scope, otherwise from actors, numbers and evidence."""
     kind, name = one.scope
     found: dict[str, Any] = {}
     for number, column in _NUMBERS.items():
@@ -115,7 +115,7 @@ def _concerned(one: Finding) -> Mapping[str, Any]:
 
 
 def _partition(said: Any) -> dict[str, Any]:
-    """The columns for a partition: its number alone, or "topic-number"."""
+    """The columns topic and partition, from a partition number or the text "topic-number"."""
     if isinstance(said, int):
         return {"partition": said}
     topic, _, number = said.rpartition("-") if isinstance(said, str) else ("", "", "")

@@ -1,4 +1,4 @@
-"""The type of the rows in the table of rules."""
+"""The type of a row in the table of rules."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kproxy.captures.findings.model import Confidence, Fix, Severity
 
 
 class Threshold(NamedTuple):
-    """A number that decides whether a rule fires."""
+    """A number that decides whether a rule reports a finding."""
 
     name: str
     default: float
@@ -17,11 +17,11 @@ class Threshold(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """One row of the table.
+    """One row of the table of rules.
 
-    `vantage` says whose traffic the capture must have. `text` is the summary, in which the finding's numbers replace
-    names in braces. `confidence` and `severity` are the usual ones; the analyzer may set others. `unknown` lists what
-    the rule cannot see, and where that could be seen. `under` names rules whose findings are causes: a finding of such
+    `vantage` says whose traffic the capture must contain. `text` is a finding's summary, with names in braces that are
+    replaced by the finding's numbers. `confidence` and `severity` are defaults; the analyzer may choose others.
+    `unknown` lists what the rule cannot see, and where to look for it. `under` names rules of causes: a finding of such
     a rule about the same group, client, connection or partition at the same time is the cause of this rule's finding.
     """
 

@@ -1,4 +1,4 @@
-"""The bodies of an exchange as functions that make facts read them, and how these functions are listed."""
+"""The decoded bodies of an exchange, as input of the modules NAME_facts.py, and the row type of their tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Values: TypeAlias = Mapping[str, Any]
 
 
 class Said(NamedTuple):
-    """The bodies of an exchange, {} for an unreadable one. `answered`: whether the response could be read."""
+    """The decoded bodies of an exchange, {} for an unreadable one. `answered`: whether the response was readable."""
 
     at: At
     request: Values
@@ -24,20 +24,20 @@ class Said(NamedTuple):
     knowledge: Knowledge
     errors: list[int]
     wanted: frozenset[type[Fact]]
-    """The kinds of facts that some rule wants."""
+    """The types of facts that some rule uses."""
     log: MetadataLog
     idle: bool = False
-    """Whether no analyzer currently takes PartitionIO facts about a Produce without error."""
+    """Whether no analyzer currently uses error-free PartitionIO facts of Produce."""
     size: int = 0
     """Size in bytes of the response's frame, length field included."""
     sound: bool = True
     """Whether both frames are complete and were decoded in the layout of their version."""
     parts: Sequence[Part] = ()
-    """The partitions of a Produce."""
+    """The partitions of a Produce; empty for other APIs."""
 
     @property
     def error(self) -> int:
-        """The response's top-level error."""
+        """The response's top-level error code, 0 for none. If the response is unreadable, the first code in `errors`."""
         code = self.response.get("errorCode")
         return code if isinstance(code, int) else 0 if self.answered else self.errors[0] if self.errors else 0
 
@@ -51,11 +51,11 @@ class Reading(NamedTuple):
 
 
 def known(value: Any) -> int | None:
-    """A number, or None if it is negative: Kafka uses negative numbers for unknown values."""
+    """The number, or None if it is negative or no number: Kafka uses negative numbers for unknown values."""
     return value if isinstance(value, int) and value >= 0 else None
 
 
 def listed(values: Values, name: str) -> list[Any]:
-    """The elements of a list; [] if it is null or missing."""
+    """The list in the field `name`; [] if the field is null or missing."""
     found = values.get(name)
     return found if isinstance(found, list) else []

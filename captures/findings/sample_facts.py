@@ -1,4 +1,4 @@
-"""Opens a record batch and makes facts about its first records."""
+"""Decompresses a record batch and describes its first records."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ RECORDS: Final = 64
 OPENED: Final = 4 << 20
 """Maximum decompressed size in bytes of a batch that is opened."""
 TRIED: Final = 16 << 10
-"""Number of bytes of uncompressed records that are compressed to measure the ratio that a codec would reach."""
+"""Number of bytes of an uncompressed batch's records that are compressed to learn which ratio LZ4 would reach."""
 LEGACY: Final = 64 << 10
 """Maximum number of bytes of a message set (magic 0 or 1) that are read."""
 LONGEST: Final = 1 << 10
-"""Maximum size in bytes of a key that the fact holds."""
+"""Keys of more bytes than this are not listed in the fact."""
 FRAME: Final = struct.Struct(">BI")
-"""The framing that serializers of schema registries put before a payload: a byte 0 and the schema id."""
+"""What serializers of schema registries put before a payload: a byte 0, and the schema id in 4 bytes."""
 MOST_ID: Final = 1 << 24
 """Upper bound of plausible schema ids: registries count them from 1."""
 NUMBER: Final = 8
-"""Size in bytes of a serialized long; its first bytes are mostly 0, like those of a schema id's framing."""
+"""Size in bytes of a serialized long. Its first bytes are mostly 0 too, so it could be taken for a schema id."""
 SCHEMA_HEADERS: Final = frozenset({b"__value_schema_id", b"value.schema.id"})
-"""Headers in which serializers put the schema id of a value, instead of before the value."""
+"""Names of headers in which some serializers put the schema id of a value, instead of before the value."""
 
 
 def first_batch(records: Any) -> Batch | None:
-    """The first batch of a records field; None if its bytes are incomplete."""
+    """The first batch of a records field; None if the capture lacks some of its bytes."""
     size = first_size(records)
     if size is None or not 0 < size <= len(records):
         return None
@@ -42,7 +42,7 @@ def first_batch(records: Any) -> Batch | None:
 
 
 def content(records: Any, batch: Batch) -> Content:
-    """The content of the first records of a field whose first batch is `batch`; never raises on any bytes."""
+    """The content of the first records in a field; `batch` is its first batch. Never raises on bad bytes."""
     if batch.header["magic"] != 2:
         return _described(list(islice(_messages(records), RECORDS)), None)
     opened = open_batch(records, batch, limit=OPENED, most=RECORDS)
@@ -50,7 +50,7 @@ def content(records: Any, batch: Batch) -> Content:
 
 
 def _messages(records: Any) -> Iterator[Record]:
-    """The records of a message set (magic 0 or 1)."""
+    """Yields the records of a message set (magic 0 or 1) within its first LEGACY bytes."""
     part = records[:LEGACY]
     for batch in parse(part, check=False).batches:
         yield from open_batch(part, batch, limit=OPENED).records
@@ -99,7 +99,7 @@ def _described(records: list[Record], ratio: float | None) -> Content:
 
 
 def schema_id(value: bytes) -> int | None:
-    """The schema id at the beginning of a value; None if there is none, or if the value may be a plain number."""
+    """The schema id at the beginning of a value; None if there is none, or if the value may be a serialized long."""
     if len(value) <= FRAME.size or value[0] or len(value) == NUMBER:
         return None
     number: int = FRAME.unpack_from(value)[1]

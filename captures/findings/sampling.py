@@ -1,12 +1,14 @@
-"""Chooses the batches that are opened, and makes the facts that need opened batches.
+"""Chooses the batches that are decompressed as samples, and makes the facts that need decompressed batches.
 
-Event time is divided into slots. In each slot, each pair of client and partition has one candidate: its batch with the
-smallest CRC. Of the pairs, those whose checksum with the slot's number is smallest get their candidate opened: at most
-`OPEN` pairs, plus one for each `EACH` batches of the slot beyond `ALWAYS`. So the choice depends only on event time and
-content, and its cost stays small next to that of reading the capture. Facts of a slot are made `LATE` after the slot's
-end, because exchanges come only nearly in the order of their times.
+Capture time is divided into slots of 10 s. In each slot, each pair of client and partition has one candidate: its
+batch with the smallest CRC. Only some candidates are opened (decompressed): those of the pairs with the lowest rank, a
+checksum of pair and slot number. At most `OPEN` candidates of a slot are opened, and at most `ALWAYS` or one for each
+`EACH` batches of the slot, whichever is more. So the choice depends only on time and content, and its cost stays
+small compared to reading the capture. Facts of a slot are made `LATE` after the slot's end, because exchanges are not
+quite in the order of their times.
+
 Fetch responses are searched for sampled batches. A broker that compresses a batch again (Kafka's `LogValidator`) keeps
-its records, producer id and sequence; consumers get the batch at the base offset in the Produce response.
+its records, producer id and sequence; consumers find the batch at the base offset of the Produce response.
 """
 
 from __future__ import annotations
@@ -24,30 +26,30 @@ from kproxy.decoders.batches.batch import Batch
 from kproxy.decoders.schema import api_keys
 
 SLOT: Final = 10_000_000_000
-"""Nanoseconds of a slot."""
+"""Length of a slot in nanoseconds."""
 LATE: Final = SLOT
 OPEN: Final = 32
-"""Maximum number of pairs of client and partition for which a batch is opened in a slot."""
+"""Maximum number of candidates that are opened in a slot."""
 ALWAYS: Final = 8
 EACH: Final = 16
 HELD: Final = 1 << 20
-"""A candidate of more bytes is opened at once, because holding it until its slot ends would take much memory."""
+"""A candidate of more bytes is opened at once, because keeping its bytes until the slot ends would take much memory."""
 MOST: Final = 20_000
 """Maximum number of pairs of client and partition that are counted in a slot."""
 HEADS: Final = 16
-"""Number of batches at the beginning of a fetched partition that are compared with produced ones."""
+"""Number of batches at the beginning of a fetched partition that are compared with sampled batches."""
 KEPT: Final = 64
 """Maximum number of fetched batches of a partition that are remembered."""
 CURRENT: Final = 2
-"""The magic of record batches; older formats are message sets."""
+"""The magic of record batches; lower values are those of message sets."""
 MAKES: Final = frozenset({facts.Volume, facts.Sample, facts.Recoded})
 Key: TypeAlias = tuple[str, str, str, int]
-"""Client id, host, topic, partition."""
+"""(client id, host, topic, partition)."""
 Place: TypeAlias = tuple[str, int]
 
 
 class Batched(NamedTuple):
-    """The header of a batch whose base offset a Produce response or a Fetch gives."""
+    """The header of a batch, and its base offset in the log, from a Produce response or a Fetch response."""
 
     at: At
     offset: int
@@ -55,7 +57,7 @@ class Batched(NamedTuple):
 
 
 class Chosen:
-    """The batches that a client sent to a partition within a slot: their totals, and the candidate."""
+    """The batches that a client sent to a partition within a slot: their totals, and the candidate for opening."""
 
     __slots__ = ("appended", "at", "batch", "batches", "content", "crc", "held", "rank", "records", "size")
 
@@ -63,16 +65,16 @@ class Chosen:
         self.rank = rank
         self.batches = self.records = self.size = 0
         self.at: At | None = None
-        """The exchange that has the candidate."""
+        """The exchange that contains the candidate."""
         self.crc = 0
         self.batch: Batch | None = None
-        """The candidate; None if its bytes are incomplete."""
+        """The candidate; None if the capture lacks some of its bytes."""
         self.held: bytes | None = None
-        """The candidate's bytes, if it will be opened."""
+        """The candidate's bytes, if it is to be opened at the end of the slot."""
         self.content: Content | None = None
-        """The candidate's content, if it was opened."""
+        """The candidate's content, if it was opened at once."""
         self.appended = False
-        """Whether the broker replaces the producer's timestamps with its own."""
+        """Whether the broker replaced the producer's timestamps in the candidate by its own."""
 
     @property
     def codec(self) -> str:
@@ -84,35 +86,35 @@ class Chosen:
 
 
 class Sampler:
-    """Samples the batches of a reading; takes Produce and Fetch exchanges in any order."""
+    """Samples the batches of a reading. Produce and Fetch exchanges may come in any order."""
 
     def __init__(self) -> None:
         self.due = 0
-        """The earliest time at which `facts` returns any, unless more exchanges are taken."""
+        """The earliest capture time (ns) at which `facts` yields anything, unless `take` begins an earlier slot."""
         self._slots: dict[int, dict[Key, Chosen]] = {}
         self._open: dict[int, dict[Key, Chosen]] = {}
-        """For each slot, the pairs of client and partition whose candidate will be opened."""
+        """By slot number, the pairs of client and partition whose candidate is to be opened."""
         self._made = 0
-        """Number of the last slot whose facts were made."""
+        """The highest number of a slot whose facts were made."""
         self._produced: dict[Place, Batched] = {}
-        """For each partition, the latest sampled batch that has not been found in a Fetch."""
+        """By partition, the latest sampled batch that no Fetch response has shown yet."""
         self._fetched: dict[Place, dict[int, Batched]] = {}
-        """For each partition with samples, the batches at the beginning of its latest fetches, by offset."""
+        """By partition with samples, the first batches of its latest Fetch responses, by base offset."""
         self._recoded: dict[Place, facts.Recoded] = {}
 
     def take(self, said: Said) -> None:
-        """Take the bodies of a Produce or Fetch."""
+        """Take the bodies of a Produce or Fetch exchange."""
         if said.at.key == api_keys.PRODUCE:
             self._take_produce(said)
         elif self._fetched:
             self._take_fetch(said)
 
     def facts(self, now: int) -> Iterator[Fact]:
-        """The facts of the slots that are complete at a capture time."""
+        """Yields the facts of the slots that are complete at the capture time `now` (ns)."""
         yield from self._facts(number for number in sorted(self._slots) if (number + 1) * SLOT + LATE <= now)
 
     def finish(self) -> Iterator[Fact]:
-        """The facts of all slots."""
+        """Yields the facts of all remaining slots."""
         yield from self._facts(sorted(self._slots))
 
     # --- what is produced ---
@@ -121,7 +123,7 @@ class Sampler:
         at = said.at
         number = at.time // SLOT
         if number <= self._made:
-            number = self._made + 1  # facts of this exchange's slot were already made
+            number = self._made + 1  # the facts of this exchange's own slot were already made
         slot = self._slots.get(number)
         if slot is None:
             slot = self._slots[number] = {}
@@ -148,7 +150,7 @@ class Sampler:
                 self._choose(number, key, chosen, at, part)
 
     def _choose(self, number: int, key: Key, chosen: Chosen, at: At, part: Part) -> None:
-        """Take a batch as the candidate, and hold it if its client and partition are among those to be opened."""
+        """Make a batch the candidate of its pair; keep its bytes if the pair is among the OPEN pairs of lowest rank."""
         records, answer = part.records, part.answer
         batch = chosen.batch = first_batch(records)
         chosen.drop()
@@ -169,7 +171,7 @@ class Sampler:
         self._written(at, key[2:], batch, answer)
 
     def _written(self, at: At, place: Place, batch: Batch, answer: Mapping[str, Any]) -> None:
-        """Remember a sampled batch with its offset, to find it in a Fetch."""
+        """Remember a sampled batch by its offset in the log, to recognise it in a Fetch response."""
         fetched = self._fetched.setdefault(place, {})
         _bound(self._fetched, OPEN * 4)
         offset = answer.get("baseOffset", -1)
@@ -250,13 +252,13 @@ class Sampler:
 
 
 def _bound(kept: dict[Any, Any], most: int) -> None:
-    """Remove the oldest entries beyond `most`."""
+    """Remove the oldest entries of a dict that has more than `most`."""
     while len(kept) > most:
         del kept[next(iter(kept))]
 
 
 def _headers(records: Any) -> Iterator[Mapping[str, Any]]:
-    """The headers of the first batches of a field."""
+    """Yields the headers of the first batches in a records field."""
     left = memoryview(records)
     for _ in range(HEADS):
         batch = first_batch(left)
@@ -267,12 +269,12 @@ def _headers(records: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _equal(produced: Batched, found: Batched) -> bool:
-    """Whether a fetched batch at the same offset is the batch that was sent, not one of another cluster."""
+    """Whether two batches at one offset are the same batch; if not, they belong to different clusters."""
     before, after = produced.header, found.header
     if before["magic"] != CURRENT:
         return False
     if after["magic"] != CURRENT:
-        return produced.at.broker == found.at.broker  # older formats have no producer id
+        return produced.at.broker == found.at.broker  # message sets have no producer id
     same = ["recordCount", "producerId", "baseSequence"]
     if after["timestampType"] == "CreateTime":
         same.append("maxTimestamp")
@@ -280,6 +282,6 @@ def _equal(produced: Batched, found: Batched) -> bool:
 
 
 def _newest(header: Mapping[str, Any]) -> int | None:
-    """The newest timestamp in a batch, if its producer set one."""
+    """The newest timestamp (ms) in a batch; None if the broker set it, or nobody."""
     newest = header.get("maxTimestamp", -1)
     return newest if header["timestampType"] == "CreateTime" and newest >= 0 else None

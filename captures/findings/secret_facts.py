@@ -1,4 +1,4 @@
-"""Makes facts about secrets in requests and responses that are not those of SASL."""
+"""Makes facts of secrets in requests and responses of APIs other than SASL's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes facts of share groups and Streams groups: repeated deliveries, and what stops the groups."""
+"""Makes facts of share groups (repeated deliveries, records not accepted) and of Streams groups (status)."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from kproxy.captures.findings.facts import Fact
 from kproxy.captures.findings.said import Reading, Said, listed
 
 AGAIN: Final = 2
-"""The lowest delivery count of a record that is delivered again."""
+"""From this delivery count on, a record is delivered again."""
 POSSIBLE: Final = 100
-"""Maximum plausible delivery count: brokers allow limits of 10 or a little more."""
+"""Higher delivery counts are ignored as broken: brokers allow limits of 10 or a little more."""
 LONGEST: Final = 1 << 20
-"""Maximum plausible number of offsets of records that are delivered together."""
+"""Longer runs of offsets in one delivery are ignored as broken."""
 NOT_ACCEPTED: Final = {2: "release", 3: "reject"}
-"""By type of acknowledgement (KIP-932), its name, for those by which a member does not accept records."""
+"""The acknowledgement types (KIP-932) that mean that a member did not accept a record, with their names."""
 STREAMS_ERRORS: Final = frozenset({130, 131, 132})
-"""Errors about the topology that a Streams member sends (KIP-1071)."""
+"""Error codes about the topology of a Streams member (KIP-1071)."""
 MOST: Final = 1_000
-"""Maximum number of facts of one exchange."""
+"""Maximum number of facts of each type that one exchange gives."""
 
 
 def _share_fetch(said: Said) -> Iterator[Fact]:
@@ -40,7 +40,7 @@ def _share_fetch(said: Said) -> Iterator[Fact]:
 
 
 def _released(said: Said) -> Iterator[Fact]:
-    """The runs of records that a ShareFetch or ShareAcknowledge request does not accept."""
+    """Yields a fact for each run of records that a ShareFetch or ShareAcknowledge request does not accept."""
     group, made = said.request.get("groupId") or "", 0
     errors = {
         (said.topic(topic), one.get("partitionIndex")): one.get("acknowledgeErrorCode", one.get("errorCode", 0))
@@ -60,9 +60,9 @@ def _released(said: Said) -> Iterator[Fact]:
 
 
 def _runs(batch: Any) -> Iterator[tuple[int, int, str]]:
-    """(first offset, last offset, how) of the records of a batch that are not accepted.
+    """Yields (first offset, last offset, "release" or "reject") of each run of records in a batch that is not accepted.
 
-    A batch has one type for all its records, or one for each.
+    A batch has one acknowledgement type for all records, or one for each record.
     """
     first, types = batch.get("firstOffset", 0), listed(batch, "acknowledgeTypes")
     if len(types) == 1:

@@ -11,16 +11,16 @@ from kproxy.captures.findings.said import Reading, Said, listed
 
 MEMBER_ID_REQUIRED: Final = 79
 NO_BROKERS: Final = 8
-"""Error code BROKER_NOT_AVAILABLE, which stands for a Metadata response without brokers."""
+"""Error code BROKER_NOT_AVAILABLE; used for a Metadata response without brokers, which has no error code itself."""
 LEVELS: Final = 100
-"""Maximum number of features of a broker."""
+"""Maximum number of features that a Features fact lists."""
 
 
 def _metadata(said: Said) -> Iterator[Fact]:
     if not said.answered:
         return
     topics = said.request.get("topics")
-    # Version 0 has no null array, so an empty array stands for all topics.
+    # In version 0 an empty array means all topics; later versions have a null array for this.
     every = topics is None or (said.at.version == 0 and not topics)
     found = listed(said.response, "topics")
     failed = sum(bool(one.get("errorCode")) for one in found)

@@ -1,4 +1,7 @@
-"""Makes facts of TCP counts when a connection ends; not for kproxy's own recordings, whose TCP is synthetic."""
+"""Makes facts of a connection's TCP counts when it ends.
+
+kproxy's own recordings give none, because their TCP headers are synthetic.
+"""
 
 from __future__ import annotations
 

@@ -15,11 +15,14 @@ if TYPE_CHECKING:
     from kproxy.captures.findings.live import News
 
 SHORT_ID: Final = 8
-"""Number of characters of a finding's id that are shown; `kproxy export --finding` accepts any prefix of an id."""
+"""Number of characters of a finding's id in texts; `kproxy export --finding` accepts any prefix of an id."""
 
 
 def findings_text(lines: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Objects "kproxy.finding/1" as text: one line each, followed by evidence and fixes. A symptom is indented."""
+    """Yields lines of text for objects "kproxy.finding/1": a line for the finding, then its evidence and fixes.
+
+    The objects must be in the order of `correlate`; symptoms are indented.
+    """
     depths: dict[str, int] = {}
     for one in lines:
         depth = depths[one["id"]] = depths.get(one["parent"], -1) + 1
@@ -45,7 +48,7 @@ def _finding(one: Mapping[str, Any]) -> Iterator[str]:
 
 
 def news_line(news: News, *, as_json: bool = False) -> str:
-    """One line for a change of a finding in a growing capture: its JSON object, or "FINDING opened WARN …"."""
+    """One line about a change of a finding: "FINDING opened WARN …", or the finding's JSON object."""
     one = finding_json(news.finding)
     if as_json:
         return json.dumps(one)
@@ -54,7 +57,7 @@ def news_line(news: News, *, as_json: bool = False) -> str:
 
 
 def times_text(one: Mapping[str, Any]) -> str:
-    """The number of a finding's occurrences as text, if there are several: " (3x)"."""
+    """The number of a finding's occurrences as text, " (3x)"; "" for one."""
     return f" ({one['occurrences']}x)" if one["occurrences"] > 1 else ""
 
 
@@ -64,7 +67,7 @@ def evidence_place(proof: Mapping[str, Any]) -> str:
 
 
 def fix_text(fix: Mapping[str, Any]) -> str:
-    """A fix for the Java client and for librdkafka, with the reason why it helps."""
+    """A fix as text: the settings for the Java client and for librdkafka, and why they help."""
     advice = {"Java": fix["java"], "librdkafka": fix["librdkafka"]}
     settings = [f"{name}: {text}" for name, text in advice.items() if text]
     if fix["java"] == fix["librdkafka"] and fix["java"]:
@@ -73,12 +76,12 @@ def fix_text(fix: Mapping[str, Any]) -> str:
 
 
 def closing_line(found: int, hidden: int) -> str:
-    """A line with the number of findings, and the number of those that are not shown."""
+    """A line with the number of shown findings, and the number of hidden ones."""
     return counted(found, "finding") + (f", {hidden} not shown" if hidden else "")
 
 
 def rule_text(rule: Rule, limits: Mapping[str, float] | None = None) -> Iterator[str]:
-    """The row of a rule as lines of text."""
+    """Yields a rule's row as lines of text."""
     yield f"{rule.id} (#{rule.number}): {rule.title}"
     yield f"  severity    {rule.severity.name}, {rule.confidence.name.lower()}"
     yield f"  needs       {rule.vantage}"

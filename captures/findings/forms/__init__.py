@@ -1,4 +1,4 @@
-"""The output formats of `kproxy findings`, one row each; a new one is a row and the module that makes its text."""
+"""The output formats of `kproxy findings`. To add one, add a module to this folder and a row to `_MODULES`."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ class Report(NamedTuple):
     findings: Sequence[Json]
     """Objects of schema "kproxy.finding/1" in the order of the correlator: each symptom after its cause."""
     captures: Sequence[str]
-    """Names of the captures, as the user gave them."""
+    """Names of the captures as the user wrote them."""
     health: Json
     """The reading's "kproxy.health/1"."""
     hidden: int = 0
-    """Number of findings that are not in `findings`: less severe ones, and those of the baseline."""
+    """Number of findings that are not in `findings`, because they are less severe or in the baseline."""
 
 
 _MODULES: Final = {"text": "lines", "jsonl": "jsonl", "sarif": "sarif", "junit": "junit", "html": "page"}
 FORMATS: Final = tuple(_MODULES)
-"""Names of the formats. Each has a module in this folder with a function `lines`."""
+"""Names of the formats, for the option of the command."""
 
 
 def report_lines(form: str, report: Report) -> Iterator[str]:
-    """A report as lines of text in a format; text from the wire is escaped as the format needs."""
+    """Yields the lines of a report in the format `form`. Each format escapes text from the wire as it must."""
     lines: Callable[[Report], Iterator[str]] = import_module(f"{__name__}.{_MODULES[form]}").lines
     return lines(report)

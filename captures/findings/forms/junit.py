@@ -13,11 +13,11 @@ from kproxy.captures.findings.text import findings_text
 from kproxy.decoders.escaping import escape
 
 FAILURES = ("warn", "error")
-"""Severities that fail a rule's test case; findings of other severities become its output."""
+"""A rule's test case fails if it has a finding of these severities; other findings become its output."""
 
 
 def lines(report: Report) -> Iterator[str]:
-    """A test suite for each family of rules. A rule without findings is a test case that passed."""
+    """Yields lines of XML: a test suite for each family of rules; a rule without findings is a passed test case."""
     found: dict[str, list[Json]] = {name: [] for name in RULES}
     for one in report.findings:
         found[one["rule"]].append(one)
@@ -40,7 +40,7 @@ def _fails(findings: list[Json]) -> bool:
 
 def _case(name: str, findings: list[Json]) -> Iterator[str]:
     yield f"<testcase classname={quoteattr(name.partition('.')[0])} name={quoteattr(name)}>"
-    # a finding's cause is in another rule's test case, so no finding is indented here
+    # no finding is indented below its cause, because the cause is in another rule's test case
     text = _xml("\n".join(findings_text({**one, "parent": None} for one in findings)))
     if _fails(findings):
         worst = max(findings, key=lambda one: FAILURES.index(one["severity"]) if one["severity"] in FAILURES else -1)
@@ -52,7 +52,7 @@ def _case(name: str, findings: list[Json]) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """Text without the characters that XML 1.0 forbids, even as character references."""
+    """The text, with "?" for each character that XML 1.0 forbids even as a character reference."""
     return "".join(char if char in "\n\t" or _allowed(ord(char)) else "?" for char in escape(text))
 
 

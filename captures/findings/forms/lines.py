@@ -9,6 +9,6 @@ from kproxy.captures.findings.text import closing_line, findings_text
 
 
 def lines(report: Report) -> Iterator[str]:
-    """Each finding with its evidence, and symptoms indented below their cause; the last line counts the findings."""
+    """Yields each finding with its evidence, symptoms indented below their cause; the last line counts the findings."""
     yield from findings_text(report.findings)
     yield closing_line(len(report.findings) + report.hidden, report.hidden)

@@ -18,7 +18,7 @@ th { font-weight: 400; color: #77808a; white-space: nowrap } .symptoms { margin-
 
 
 def lines(report: Report) -> Iterator[str]:
-    """The lines of an HTML page: a collapsible section for each finding; that of a cause contains its symptoms."""
+    """Yields the lines of an HTML page: a collapsible section for each finding, with its symptoms inside."""
     title = html_text("Findings: " + ", ".join(report.captures))
     yield '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
     yield f"<title>{title}</title><style>{STYLE}{_STYLE}</style></head><body>"

@@ -17,7 +17,7 @@ _LEVELS: Final = {"info": "note", "note": "note", "warn": "warning", "error": "e
 
 
 def lines(report: Report) -> Iterator[str]:
-    """One SARIF log with one run. A capture is an artifact, a finding's scope a logical location."""
+    """Yields the lines of a SARIF log with one run. A capture is an artifact, a finding's scope a logical location."""
     run = {
         "tool": {
             "driver": {"name": "kproxy", "semanticVersion": __version__, "rules": [_rule(name) for name in RULES]}
@@ -44,7 +44,7 @@ def _result(one: Json, report: Report) -> dict[str, Any]:
     scope = one["scope"]
     where: dict[str, Any] = {"logicalLocations": [{"name": escape(scope["name"]), "kind": scope["kind"]}]}
     if report.captures:
-        # a finding may be based on all captures; SARIF allows one file, so this names the first
+        # SARIF allows one file for each result, so this names the first capture, though the finding may be based on all
         where["physicalLocation"] = {"artifactLocation": {"uri": _uri(report.captures[0]), "index": 0}}
     return {
         "ruleId": one["rule"],
