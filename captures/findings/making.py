@@ -135,7 +135,7 @@ class FactMaker:
     def prepare(
         self, source: Source, definitions: Definitions, wanted: Iterable[type[Fact]], is_idle: Callable[[int], bool]
     ) -> None:
-        """Set the attributes that do not depend on traffic. A stored maker lacks them, so loading it calls this again."""
+        """Set the attributes that do not depend on traffic. A stored maker lacks them: loading it calls this again."""
         self._source = source
         self._definitions = definitions
         self._is_idle = is_idle
@@ -319,7 +319,7 @@ class FactMaker:
                 out += read(said)
             for part in parts:
                 if part.error:
-                    self._idle = False  # the error may make an analyzer that needs the next facts; `is_idle` is old by then
+                    self._idle = False  # the error may make an analyzer that needs the next facts of this batch
             if self._samples and key in DATA:
                 self._sampler.take(said)
         return not bodies.problems and not bodies.cut

@@ -37,7 +37,7 @@ class Said(NamedTuple):
 
     @property
     def error(self) -> int:
-        """The response's top-level error code, 0 for none. If the response is unreadable, the first code in `errors`."""
+        """The response's top-level error code, 0 for none; the first code in `errors` if it is unreadable."""
         code = self.response.get("errorCode")
         return code if isinstance(code, int) else 0 if self.answered else self.errors[0] if self.errors else 0
 

@@ -1,8 +1,9 @@
-"""The code of all rules, in a module for each family. Modules do not import each other.
+"""The code of all rules: one module for each family. Modules do not import each other.
 
-A module has `ANALYSES`: for each analyzer the rules that it reports, the kind of its key, and the facts that it takes.
+Each module has a tuple `ANALYSES`. Each `Analysis` names the rules that an analyzer reports, the kind of its key, and
+the types of facts that it receives.
 
-A new rule is a row in a module of captures.findings.table, and an analyzer here:
+To add a rule, add a row to a module of captures.findings.table, and an analyzer here:
 
     class Slow(Analyzer):
         def __init__(self, context: Context) -> None:  # one for each key: here for each connection
@@ -13,7 +14,7 @@ A new rule is a row in a module of captures.findings.table, and an analyzer here
             if fact.at.latency >= self._context.limit("conn.slow", "slow_ms") * MILLISECOND:
                 self._count += 1
                 evidence = at_evidence(fact.at, "trigger", "answered late", weight=fact.at.latency)
-                numbers = {"client": fact.at.client, "count": self._count}  # what the row's text has in braces
+                numbers = {"client": fact.at.client, "count": self._count}  # the names in braces in the row's text
                 self._context.report("conn.slow", evidence, numbers=numbers, impact=Impact("requests", self._count))
 
     ANALYSES = (Analysis(frozenset({"conn.slow"}), Key.CONNECTION, (facts.Exchange,), Slow),)

@@ -1,4 +1,4 @@
-"""Finds addresses that clients cannot use, changes of the cluster behind an address, and dropped idle connections."""
+"""Finds addresses that clients cannot use or that change their cluster, and idle connections that are dropped."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ IDLE_DROP = "conn.idle_drop"
 OK, UNANSWERED = Status.OK, Status.NO_RESPONSE
 SERVED: Final = frozenset({OK, Status.NO_REPLY_EXPECTED})
 INTERNAL: Final = (".svc", ".svc.cluster.local", ".cluster.local")
-"""Suffixes of host names that resolve only inside a Kubernetes cluster."""
+"""Suffixes of host names that can be resolved only inside a Kubernetes cluster."""
 ADDRESSES: Final = 64
-"""Maximum number of unusable addresses of a client that are remembered."""
+"""Maximum number of unusable addresses that are remembered for a client."""
 CLUSTERS: Final = 8
-"""Maximum number of cluster ids of an address that are remembered."""
+"""Maximum number of cluster ids that are remembered for an address."""
 LATELY: Final = 16
 """Maximum number of Metadata responses that are remembered for a client that cannot use its addresses."""
 CONNECTIONS: Final = 5_000
-"""Maximum number of connections of a broker whose last activity is remembered."""
+"""Maximum number of connections to a broker whose last exchange is remembered."""
 APART: Final = 5 * SECOND
-"""Connections that end within this time of each other are assumed to have one cause, such as a restart."""
+"""Two connections that end within this time (ns) of each other count as one drop: one restart may have ended both."""
 TIMERS: Final = {240: "an Azure load balancer", 350: "an AWS network load balancer", 600: "connections.max.idle.ms"}
 """Common idle timeouts in seconds, with the device or service that has it as default."""
 
@@ -54,9 +54,9 @@ def _ip(text: str) -> Ip | None:
 
 
 def misfit(host: str, peer: str, broker: str) -> str | None:
-    """The reason why a client cannot use the advertised `host`; None if the addresses do not show one.
+    """Why a client cannot use the advertised `host`, as a clause ("is private, and …"); None if no reason is visible.
 
-    `peer` is the client's address, `broker` the address of the broker that the client has reached.
+    `peer` is the client's host, `broker` the host under which the client has reached the broker.
     """
     client, name = _ip(peer), host.lower().rstrip(".")
     if client is None:
@@ -74,18 +74,18 @@ def misfit(host: str, peer: str, broker: str) -> str | None:
 
 
 class Leak(Analyzer):
-    """For one client, finds advertised addresses that it cannot use, until it does more than bootstrap."""
+    """For one client, finds advertised addresses that it cannot use; stops once the client does more than bootstrap."""
 
     __slots__ = ("_bad", "_context", "_due", "_first", "_lately")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._bad: dict[str, str] = {}
-        """By advertised address, the reason why the client cannot use it."""
+        """Maps each unusable address ("host:port") to the reason."""
         self._first: facts.At | None = None
-        """The response with the first of these addresses."""
+        """The exchange whose response advertised the first unusable address."""
         self._lately: list[facts.At] = []
-        """Metadata responses since then."""
+        """Exchanges of the latest Metadata requests after `_first`."""
         self._due = False
 
     def feed(self, fact: Any) -> None:
@@ -146,7 +146,7 @@ class Leak(Analyzer):
 
 
 class Passed(Analyzer):
-    """For one client, finds brokers' own addresses that kproxy let pass, with which the client bypasses kproxy."""
+    """For one client, finds responses that name a broker's own address, with which the client would bypass kproxy."""
 
     __slots__ = ("_context", "_count")
 
@@ -182,7 +182,7 @@ class NoBrokers(Analyzer):
     def __init__(self, context: Context) -> None:
         self._context = context
         self._first: facts.At | None = None
-        """The first such response since the last response with brokers."""
+        """The first response without brokers since the last response with brokers."""
         self._latest: facts.At | None = None
         self._count = 0
         self._late = False
@@ -229,14 +229,14 @@ class NoBrokers(Analyzer):
 
 
 class Switched(Analyzer):
-    """For one broker address, finds changes of the cluster that answers there."""
+    """For one broker address, finds that another cluster answers there than before."""
 
     __slots__ = ("_context", "_seen")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._seen: dict[str, tuple[int, facts.At]] = {}
-        """For each cluster id, number of responses and the latest response."""
+        """Maps each cluster id to the number of its responses and to the latest of them."""
 
     def feed(self, fact: facts.ClusterView) -> None:
         if not fact.cluster:
@@ -263,7 +263,10 @@ class Switched(Analyzer):
 
 
 class Drop(NamedTuple):
-    """The end of an idle connection, after `idle` nanoseconds; `asked` is True if a request remained unanswered."""
+    """The end of a connection that was idle for `idle` nanoseconds.
+
+    `asked` is True if a request was sent after that time and remained unanswered.
+    """
 
     at: facts.At
     idle: int
@@ -271,19 +274,19 @@ class Drop(NamedTuple):
 
 
 class IdleDrop(Analyzer):
-    """For one broker address, finds connections that do not survive a pause."""
+    """For one broker address, finds connections that are dropped because they were idle."""
 
     __slots__ = ("_active", "_asked", "_context", "_drops", "_survived")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._active: dict[int, facts.At] = {}
-        """The latest exchange of each connection."""
+        """Maps each connection to its latest answered exchange."""
         self._asked: dict[int, Drop] = {}
-        """For each connection, the first request after a pause, while it is unanswered."""
+        """Maps each connection to its first request after an idle time, if that request is unanswered."""
         self._drops: deque[Drop] = deque(maxlen=64)
         self._survived = 0
-        """The longest pause in nanoseconds after which a connection still worked."""
+        """The longest idle time in nanoseconds after which a connection still worked."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.Closed):

@@ -1,4 +1,4 @@
-"""Reports what administrators delete or change, who did it and when."""
+"""Reports what administrators delete or change, with the client and the time."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kproxy.decoders.schema import errors
 
 DESTRUCTIVE = "admin.destructive"
 SHOWN: Final = 5
-"""Maximum number of names in the text of a finding."""
+"""Maximum number of names that a finding's text lists."""
 
 
 class Changes(Analyzer):
-    """For one client, collects its successful requests that delete or change something, by kind."""
+    """For one client, reports accepted requests that delete or change something: one finding for each kind."""
 
     __slots__ = ("_context", "_counts", "_names")
 
@@ -23,7 +23,7 @@ class Changes(Analyzer):
         self._context = context
         self._counts: dict[str, int] = {}
         self._names: dict[str, list[str]] = {}
-        """For each kind of change, the names of the first things that were changed."""
+        """Maps each kind of change to the names of the first things that it affected."""
 
     def feed(self, fact: facts.Administration) -> None:
         names = self._names.setdefault(fact.what, [])

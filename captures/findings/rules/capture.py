@@ -1,4 +1,4 @@
-"""Reports what the capture lacks, because other rules depend on it."""
+"""Reports which bytes the capture lacks, because other rules are less certain then."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kproxy.decoders.problems import Code
 HEALTH = "capture.health"
 MISSING = frozenset({Code.GAP, Code.CUT_BY_SNAPLEN, Code.ONE_SIDED, Code.RESYNC})
 MOST = 20_000
-"""Maximum number of connections that are counted individually."""
+"""Maximum number of connections with missing bytes that are counted."""
 
 
 class CaptureHealth(Analyzer):

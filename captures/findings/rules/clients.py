@@ -1,4 +1,4 @@
-"""Finds costly use of connections, commits, acknowledgements and batches by clients."""
+"""Finds clients that use connections, commits, acknowledgements, batches or member ids wastefully."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ ID_RETRY = "join.id_retry"
 LOST_ID = "group.abandoned_member_id"
 MINUTE: Final = 60 * SECOND
 TOGETHER: Final = 2 * SECOND
-"""Connections that a client opens within this time, in nanoseconds, count as its start."""
+"""Connections that a client opens within this time (ns) after its first one belong to the same start of the client."""
 SHARE: Final = 3
-"""Number of connections to one broker that a client may open at its start: bootstrap, data, coordinator."""
+"""Maximum number of connections to one broker in one start of a client: for bootstrap, data and coordinator."""
 ENDED: Final = 1_000
-"""Maximum number of short-lived clients of one name within a minute that are counted."""
+"""Maximum number of short-lived clients with one name that are counted within a minute."""
 CONNECTIONS: Final = 20_000
 NAMES: Final = 5_000
-"""Maximum number of names of clients that are remembered."""
+"""Maximum number of client names that are remembered."""
 WEAK_ACKS: Final = frozenset({0, 1})
 EVERY: Final = 100
-"""Number of requests between two reports of one finding, because reports cost time."""
+"""A finding is reported again only after this number of requests, because reports cost time."""
 COMMITTERS: Final = 500
 """Maximum number of members of a group whose commits are counted."""
 PARTITIONS: Final = 1_000
 """Maximum number of partitions of a member whose last commit is remembered."""
 ISSUED: Final = 500
-"""Maximum number of member ids of a group that wait for their first use."""
+"""Maximum number of issued but unused member ids that are remembered for a group."""
 MEMBER_ID_REQUIRED: Final = 79
 _DIGITS: Final = re.compile(r"[0-9a-fA-F]{8,}|\d+")
 _COMMON: Final = re.compile(
     r"|rdkafka|sarama|kgo|kafkajs|kafka-go.*|kafka-python.*|console-.*|(adminclient|producer)-\d+|consumer-.*-\d+"
 )
-"""Default client ids of libraries: several programs on a host may share one of these."""
+"""Client ids that libraries use by default, so that several programs of a host may have the same one."""
 
 
 class Instance:
-    """A producer, consumer or admin client, from its first connection until all its connections are closed."""
+    """One life of a producer, consumer or admin client: from its first connection until all are closed."""
 
     __slots__ = ("began", "brokers", "connections", "first", "name", "partial", "work")
 
@@ -63,12 +63,12 @@ class Instance:
         self.first = first
         self.began = first.asked
         self.connections = 0
-        """Number of open connections."""
+        """Number of connections that are open."""
         self.brokers: dict[str, int] = {}
-        """Number of connections to each broker so far."""
+        """Maps each broker to the number of connections that were opened to it."""
         self.work = False
         self.partial = False
-        """Whether the capture lacks a part of it."""
+        """Whether the capture lacks bytes, the beginning or the end of one of the connections."""
 
 
 class Ended(NamedTuple):
@@ -78,7 +78,7 @@ class Ended(NamedTuple):
 
 
 class Instances(Analyzer):
-    """For all clients, counts how many come and go, and how many connections each holds."""
+    """For all clients, counts short-lived instances, and the connections that a client uses at the same time."""
 
     __slots__ = ("_busy", "_connections", "_context", "_ended", "_newest", "_working")
 
@@ -86,12 +86,12 @@ class Instances(Analyzer):
         self._context = context
         self._connections: dict[int, Instance] = {}
         self._newest: dict[tuple[str, str], Instance] = {}
-        """The newest instance, by host and client id without digits."""
+        """Maps (client id with digits replaced, host) to the newest instance."""
         self._ended: dict[tuple[str, str], list[Ended]] = {}
         self._working: dict[int, tuple[str, str, str]] = {}
-        """(client id, host, broker) of each open connection over which a client works."""
+        """Maps each open connection that has done work to (client id, host, broker)."""
         self._busy: dict[tuple[str, str, str], int] = {}
-        """Number of the connections in `_working`, by (client id, host, broker)."""
+        """Maps (client id, host, broker) to the number of its connections in `_working`."""
 
     def feed(self, fact: Any) -> None:
         at = fact.at
@@ -179,7 +179,7 @@ class Instances(Analyzer):
 
 
 class Committing:
-    """The commits of a member within a minute."""
+    """The commits of one member within the present minute."""
 
     __slots__ = ("advance", "began", "count", "exchange", "offsets")
 
@@ -195,14 +195,14 @@ class Committing:
 
 
 class CommitStorm(Analyzer):
-    """For one group, finds members that commit nearly every record."""
+    """For one group, finds members that commit after almost every record."""
 
     __slots__ = ("_context", "_members")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._members: dict[str, Committing] = {}
-        """By member id, or by client if it commits without joining."""
+        """The key is the member id, or the client's name if the client commits without joining."""
 
     def feed(self, fact: facts.Commit) -> None:
         at = fact.at
@@ -244,7 +244,7 @@ class CommitStorm(Analyzer):
 
 
 class Weak:
-    """Produce requests with one value of acks: their number, bytes, and the latest."""
+    """Produce requests of a client with one value of acks: their number, their bytes, and the latest of them."""
 
     __slots__ = ("at", "count", "size")
 
@@ -254,7 +254,7 @@ class Weak:
 
 
 class WeakAcks(Analyzer):
-    """For one client, counts Produce requests that do not wait for all in-sync replicas."""
+    """For one client, counts Produce requests with acks=0 or acks=1, which do not wait for all in-sync replicas."""
 
     __slots__ = ("_context", "_first", "_many", "_told", "_weak")
 
@@ -262,9 +262,9 @@ class WeakAcks(Analyzer):
         self._context = context
         self._first, self._many = context.limit(WEAK, "requests"), context.limit(WEAK, "many")
         self._told = frozenset({self._first, self._many})
-        """Numbers of requests at which the finding is reported without delay."""
+        """Numbers of requests at which the finding is reported at once: the two thresholds."""
         self._weak: dict[int, Weak] = {}
-        """By the value of acks, the requests with it."""
+        """Maps the value of acks to the requests with this value."""
 
     def feed(self, fact: facts.Produced) -> None:
         acks = fact.acks
@@ -299,7 +299,7 @@ class WeakAcks(Analyzer):
 
 
 class TinyBatches(Analyzer):
-    """For one client, finds many Produce requests with very few and small records."""
+    """For one client, finds Produce requests that are frequent, and have only one or two small records."""
 
     __slots__ = ("_began", "_context", "_count", "_records", "_size")
 
@@ -340,18 +340,18 @@ class TinyBatches(Analyzer):
 
 
 class MemberIds(Analyzer):
-    """For one group, checks how clients use the member ids that the coordinator issues (KIP-394)."""
+    """For one group, checks whether clients join with the member ids that the coordinator issued to them (KIP-394)."""
 
     __slots__ = ("_asks", "_context", "_issued", "_joined")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._asks: dict[int, tuple[int, facts.At]] = {}
-        """For each connection, the first time and the number of consecutive joins without the issued member id."""
+        """Maps each connection to (number, first exchange) of its consecutive joins without the issued member id."""
         self._issued: dict[str, facts.At] = {}
-        """For each member id that is still unused, the response that issued it."""
+        """Maps each issued member id that is not used yet to the exchange that issued it."""
         self._joined: dict[int, tuple[facts.At, str]] = {}
-        """The latest successful join of each connection, and its member id."""
+        """Maps each connection to its latest successful join: exchange and member id."""
 
     def feed(self, fact: facts.Member) -> None:
         at = fact.at
@@ -380,7 +380,7 @@ class MemberIds(Analyzer):
                 continue
             del self._issued[member]
             if self._context.closed(at.connection) is not None or not self._context.whole(at.connection):
-                continue  # a client that disconnected, or whose use of the id may be missing in the capture
+                continue  # the client disconnected, or the capture may lack the request that used the id
             self._context.report(
                 LOST_ID,
                 at_evidence(at, "trigger", f"MEMBER_ID_REQUIRED with the id {member}"),

@@ -1,4 +1,4 @@
-"""Finds batches that are not compressed, and batches that brokers compress again."""
+"""Finds batches that are not compressed, and batches that brokers compress again or convert."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ MINUTE: Final = 60 * SECOND
 TOPICS: Final = 1_000
 LIBRDKAFKA: Final = re.compile(r"librdkafka[ -]v?(\d{1,4})\.(\d{1,4})\.(\d{1,4})")
 FIXED: Final = (2, 11, 1)
-"""First release of librdkafka that compresses even if the broker's lowest version of Produce is above 0."""
+"""First librdkafka release that compresses for a broker whose lowest Produce version is above 0."""
 RECORD_BATCHES: Final = 3
-"""First version of Produce with batches of magic 2."""
+"""First version of Produce that carries batches of magic 2."""
 
 
 class Plain:
-    """The uncompressed batches that a client sends to a topic."""
+    """Uncompressed batches that a client sent to a topic."""
 
     __slots__ = ("minute", "packed", "sample", "size", "tried", "wasted")
 
     def __init__(self) -> None:
         self.minute = 0
-        """Number of the present minute since the epoch, and bytes sent in it."""
+        """Number of the present minute since the epoch; `size` is the number of bytes sent in that minute."""
         self.size = 0
         self.tried = self.packed = 0.0
-        """Bytes of the samples, uncompressed and compressed with LZ4."""
+        """Sizes of the samples in bytes: uncompressed (`tried`), and as LZ4 would compress them (`packed`)."""
         self.sample: facts.Sample | None = None
         self.wasted = 0.0
 
 
 class Uncompressed(Analyzer):
-    """For one client, finds uncompressed batches of topics whose records would shrink."""
+    """For one client, finds topics to which it sends uncompressed batches that would shrink."""
 
     __slots__ = ("_cannot", "_context", "_topics")
 
@@ -46,7 +46,7 @@ class Uncompressed(Analyzer):
         self._context = context
         self._topics: dict[str, Plain] = {}
         self._cannot: str | None = None
-        """The client's version of librdkafka, if that version compresses nothing with this broker."""
+        """The name and version of the client's librdkafka, if that version cannot compress for this broker."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.Offered):
@@ -83,7 +83,7 @@ class Uncompressed(Analyzer):
         plain.size += fact.size
 
     def _judge(self, plain: Plain) -> None:
-        """Report a minute in which many bytes would have shrunk."""
+        """Report the present minute if it had many uncompressed bytes, and samples show that they would shrink."""
         sample = plain.sample
         if sample is None or not plain.packed or plain.size < self._context.limit(UNCOMPRESSED, "bytes"):
             return
@@ -114,7 +114,7 @@ CANNOT: Final = (
 
 
 class Recoded(Analyzer):
-    """For one topic, finds batches that consumers get in another codec or format than the producer's."""
+    """For one topic, finds batches that consumers get with another codec or format than the producer sent."""
 
     __slots__ = ("_context", "_counts")
 

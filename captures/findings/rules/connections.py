@@ -1,4 +1,4 @@
-"""Finds connections with other protocols than Kafka, and responses that do not match the requests."""
+"""Finds connections that do not speak Kafka, and connections whose responses do not match the requests."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ BEGINNINGS: Final = {
     b"PROX": "the PROXY protocol",
     b"\r\n\r\n": "the PROXY protocol",
 }
-"""Protocols other than Kafka by the first four bytes of a connection."""
+"""Maps the first four bytes of a connection to the protocol that begins so."""
 ALERT: Final = 7
-"""Size of a TLS alert: a broker that sent no more bytes than this has taken no part in a handshake."""
+"""Size of a TLS alert in bytes. A broker that sent no more than this has not answered the TLS handshake."""
 SUSPECTS: Final = 256
-"""Maximum number of connections that are held until it is known whether their broker speaks Kafka without TLS."""
+"""Maximum number of suspicious connections that wait until the broker is known to speak Kafka without TLS."""
 
 
 class WrongProtocol(Analyzer):
-    """For one broker address, finds clients whose first bytes are not Kafka's.
+    """For one broker address, finds clients that open connections with another protocol than Kafka.
 
-    They are reported once another connection has shown that this address speaks Kafka without TLS.
+    Reports them only after another connection has shown that the broker speaks Kafka without TLS at this address.
     """
 
     __slots__ = ("_answers", "_context", "_counts", "_silent", "_suspects", "_tls")
@@ -46,9 +46,9 @@ class WrongProtocol(Analyzer):
         self._context = context
         self._answers = False
         self._tls: dict[int, Exchange] = {}
-        """TLS connections that are open."""
+        """Maps each open TLS connection to its exchange."""
         self._silent: dict[int, Exchange] = {}
-        """Unanswered ApiVersions requests, by connection."""
+        """Maps each connection to its unanswered ApiVersions request."""
         self._suspects: list[tuple[facts.Closed, str, Evidence]] = []
         self._counts: dict[str, int] = {}
 
@@ -69,7 +69,7 @@ class WrongProtocol(Analyzer):
             self._keep(self._silent, fact)
 
     def close(self) -> None:
-        """Several connections closed without a response mean that the broker expects TLS or SASL."""
+        """Report clients whose ApiVersions requests were never answered before the close: the broker expects TLS."""
         ends = ((one, self._context.closed(one.at.connection)) for one in self._silent.values())
         silent = [
             one
@@ -140,12 +140,12 @@ class WrongProtocol(Analyzer):
 
 
 def _quick(end: facts.End, limit_ms: float) -> bool:
-    """Whether client or broker closed a connection soon after its first packet."""
+    """Whether client or broker closed the connection within `limit_ms` of its first packet."""
     return end.by_peers and end.time - end.began <= limit_ms * MILLISECOND
 
 
 class Order(Analyzer):
-    """For one connection, finds responses without a request, and responses out of order."""
+    """For one connection, finds responses that belong to no request, or come out of order."""
 
     __slots__ = ("_context", "_evidence", "_last", "_troubles", "_unanswered")
 
@@ -154,7 +154,7 @@ class Order(Analyzer):
     def __init__(self, context: Context) -> None:
         self._context = context
         self._last: facts.At | None = None
-        """The last exchange that was answered."""
+        """The answered exchange with the highest number."""
         self._unanswered: list[facts.At] = []
         self._evidence: list[Evidence] = []
         self._troubles = 0
@@ -190,12 +190,12 @@ class Order(Analyzer):
         if not self._evidence or not end.opened or not self._context.whole(end.at.connection):
             return
         if last is None and not self._unanswered:
-            return  # the capture lacks the client's side, which the reader reports only after the connection's end
+            return  # the capture lacks the client's packets; the reader says so only after the connection's end
         only = self._evidence[0]
         if self._troubles == 1 and last is not None and only.exchange > last.exchange and only.time > last.time:
-            return  # the capture may lack the last request: nothing after it shows the gap
+            return  # perhaps the capture lacks only the last request: a gap at the end is invisible
         if not end.by_peers and self._troubles == 1:
-            return  # the reader reports a lost request of a connection that goes on only after the capture's end
+            return  # the capture may lack a request; of an open connection, the reader says so only at its end
         self._context.report(
             DESYNC,
             *self._evidence,

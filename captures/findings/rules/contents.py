@@ -1,4 +1,4 @@
-"""Finds unusual content of records: timestamps, sizes, payloads with and without a schema id."""
+"""Finds unusual records: wrong timestamps, large sizes, values with and without a schema id."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ CLIENTS: Final = 5_000
 TOPICS: Final = 1_000
 DAY_MS: Final = 86_400_000
 UNITS: Final = (("seconds", 1_000.0), ("microseconds", 1e-3), ("nanoseconds", 1e-6))
-"""(unit that producers mistake for milliseconds, factor that converts timestamps in it to milliseconds)."""
+"""Units that producers use by mistake: (name, factor from this unit to milliseconds)."""
 IDS: Final = 256
 """Maximum number of schema ids that are remembered for a topic."""
 MINUTE: Final = 60 * SECOND
 RAW_SHARE: Final = 0.05
-"""If less than this share of a topic's values lack a schema id, all its values are expected to have one."""
+"""A topic is expected to have schema ids in all values if the values without one are fewer than this share."""
 LARGE_BATCH: Final = 4_096
-"""Size in bytes from which on a compressed batch is expected to be smaller than its records."""
+"""Only compressed batches of at least this size (bytes) are expected to be smaller than their records."""
 
 
 class Clock:
-    """A client's timestamps compared with the capture's times."""
+    """How well a client's timestamps agree with the capture's times."""
 
     __slots__ = ("counts", "right", "skew")
 
     def __init__(self) -> None:
         self.right = 0
-        """Number of samples whose timestamps match the capture's, and number of samples by kind of mismatch."""
+        """Number of samples whose timestamps agree; `counts` has the number of other samples, by kind of mismatch."""
         self.counts: dict[str, int] = {}
         self.skew = 0
-        """The latest difference in milliseconds."""
+        """Newest timestamp minus capture time of the latest sample, in milliseconds."""
 
 
 class Clocks(Analyzer):
-    """For the whole cluster, compares each producer's timestamps with the capture's times."""
+    """For the whole cluster, compares the timestamps of each producer with the capture's times."""
 
     __slots__ = ("_clients", "_context")
 
@@ -79,7 +79,7 @@ class Clocks(Analyzer):
         self._report(fact, what, clock)
 
     def _kind(self, newest: int, asked: int) -> str | None:
-        """The kind of mismatch of a timestamp."""
+        """How a timestamp (ms) differs from the time of its request (ms), as a clause; None if it is plausible."""
         for unit, factor in UNITS:
             if abs(newest * factor - asked) <= DAY_MS:
                 return f"are in {unit} instead of milliseconds"
@@ -88,7 +88,7 @@ class Clocks(Analyzer):
         return BEHIND if asked - newest > self._context.limit(CLOCK, "behind_ms") else None
 
     def _is_of_capture(self, client: str, clock: Clock) -> bool:
-        """Whether other producers differ by as much, so that the capture's clock is wrong."""
+        """Whether another producer differs by as much and none agrees, so that the capture's clock is wrong."""
         others = [one for name, one in self._clients.items() if name != client]
         if any(one.right for one in others):
             return False
@@ -122,7 +122,7 @@ CAUSES: Final = {BEHIND: "The producer replays or copies old records, or takes t
 
 
 def _duration(ms: int) -> str:
-    """A span of time in its largest unit."""
+    """A duration in milliseconds as text, in the largest unit of which it has at least two."""
     for name, size in (("days", DAY_MS), ("h", 3_600_000), ("min", 60_000)):
         if ms >= 2 * size:
             return f"{ms // size} {name}"
@@ -130,19 +130,19 @@ def _duration(ms: int) -> str:
 
 
 class Totals:
-    """Sums over the samples that a client sent to a topic."""
+    """Sums over the samples of one client and topic; sizes in bytes."""
 
     __slots__ = ("header_bytes", "key_bytes", "packed", "plain", "read", "samples", "unpacked")
 
     def __init__(self) -> None:
         self.read = self.plain = self.key_bytes = self.header_bytes = 0
         self.samples = self.packed = 0
-        """Number of large compressed batches among the samples, and their bytes."""
+        """Number of large compressed batches among the samples; `packed` is their compressed size."""
         self.unpacked = 0.0
 
 
 class Sizes(Analyzer):
-    """For one client, finds large records, keys and headers, and batches that compression does not shrink."""
+    """For one client, finds large records, large keys, large headers, and batches that compression does not shrink."""
 
     __slots__ = ("_context", "_counts", "_topics")
 
@@ -210,7 +210,7 @@ CODEC: Final = "The payloads are compressed or encrypted already: the codec cost
 
 
 class Schemas(Analyzer):
-    """For one topic, collects the schema ids at the beginning of its values."""
+    """For one topic, finds new schema ids, and values without one beside values with one."""
 
     __slots__ = ("_context", "_first", "_framed", "_ids", "_raw", "_samples")
 
@@ -220,7 +220,7 @@ class Schemas(Analyzer):
         self._framed = self._raw = 0
         self._ids: dict[int, None] = {}
         self._samples: dict[bool, facts.At] = {}
-        """The latest sample with schema ids, and the latest one without."""
+        """The exchanges of the latest samples: key True for values with a schema id, False for values without."""
 
     def feed(self, fact: facts.Sample) -> None:
         framed, raw = fact.content.framed, fact.content.raw

@@ -24,13 +24,13 @@ STALE: Final = 11
 """Error code STALE_CONTROLLER_EPOCH."""
 BROKERS: Final = 5_000
 CHANGES: Final = 100
-"""Maximum number of changes that are remembered."""
+"""Maximum number of controller changes that are remembered."""
 LEAVING: Final = 1_000
 SCOPE: Final = Scope("cluster", "controller")
 
 
 class Seen:
-    """The controller that a broker names in Metadata: the present one, and a new one that is not yet confirmed."""
+    """The controller in one broker's Metadata responses; `new` is another node that was named only once yet."""
 
     __slots__ = ("controller", "new")
 
@@ -40,27 +40,27 @@ class Seen:
 
 
 class Controllers(Analyzer):
-    """For the whole cluster, finds changes of the controller."""
+    """For the whole cluster, finds changes of the controller, and controllers that do not know of their successor."""
 
     __slots__ = ("_changes", "_context", "_latest", "_leaving", "_refused", "_seen", "_told", "_views", "_zookeeper")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._latest: dict[str, facts.ControlRequest] = {}
-        """For each broker, the first request of the controller with the newest epoch."""
+        """Maps each broker to the first request that it got in the newest controller epoch."""
         self._told: dict[int, None] = {}
-        """Epochs that were already reported; a controller contacts all brokers, so each epoch is seen several times."""
+        """Controller epochs that were reported: a new controller contacts all brokers, and counts only once."""
         self._changes: list[facts.At] = []
-        """Changes of the controller without a controlled shutdown."""
+        """The first requests of controllers whose predecessor had no controlled shutdown."""
         self._leaving: dict[int, int] = {}
-        """By broker, the time of its request for a controlled shutdown."""
+        """Maps each broker to the time (ns) when it asked for a controlled shutdown."""
         self._refused: dict[tuple[int, int], list[facts.At]] = {}
-        """By controller and epoch, the first and the latest request that a broker refused."""
+        """Maps (controller, epoch) to the requests that brokers refused because the epoch was old."""
         self._zookeeper: dict[str, None] = {}
-        """Brokers in ZooKeeper mode: their ApiVersions response offers LeaderAndIsr."""
+        """Brokers that are in ZooKeeper mode, as their ApiVersions response offers LeaderAndIsr."""
         self._seen: dict[str, Seen] = {}
         self._views: list[facts.At] = []
-        """Changes of the controller that Metadata responses show."""
+        """Metadata responses that confirmed another controller."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.ControlRequest):
@@ -81,13 +81,13 @@ class Controllers(Analyzer):
         before = self._latest.setdefault(fact.at.broker, fact)
         old, new = sorted((before, fact), key=lambda one: one.epoch)
         remember(self._latest, fact.at.broker, new, BROKERS)
-        # Messages of a connection whose beginning is not in the capture may be late.
+        # If a connection's beginning is not in the capture, its messages may be delivered late.
         if old.epoch < new.epoch and old.at.time < new.at.time and new.epoch not in self._told:
             remember(self._told, new.epoch, None, CHANGES)
             self._change(old.controller, new)
 
     def _change(self, before: int, fact: facts.ControlRequest) -> None:
-        """Called when a controller with a newer epoch sends a request to a broker."""
+        """Report that the controller `before` was replaced; `fact` is the first request of its successor."""
         left = self._leaving.get(before, 0)
         planned = left > 0 and fact.at.time - left <= self._context.limit(CHURN, "planned_ms") * MILLISECOND
         how = f"node {before} {'is shut down' if planned else 'failed, or lost its session with ZooKeeper'}"
@@ -104,7 +104,7 @@ class Controllers(Analyzer):
             self._changes = self._count(self._changes, fact.at, Severity.WARN, "the controller changed")
 
     def _refuse(self, fact: facts.ControlRequest) -> None:
-        """Called when a broker refuses a controller that has a successor."""
+        """Report a controller whose request a broker refused, because a newer controller exists."""
         key = fact.controller, fact.epoch
         refused = self._refused.get(key, [])
         refused.append(fact.at)
@@ -123,7 +123,7 @@ class Controllers(Analyzer):
         )
 
     def _view(self, at: facts.At, controller: int) -> None:
-        """Called when a broker in ZooKeeper mode names the controller; a new one counts once it is named twice."""
+        """Take the controller in a Metadata response; another one counts only if a broker names it twice in a row."""
         seen = self._seen.get(at.broker)
         if seen is None:
             remember(self._seen, at.broker, Seen(controller), BROKERS)
@@ -134,7 +134,7 @@ class Controllers(Analyzer):
         else:
             seen.controller, seen.new = controller, None
             if not self._views or at.broker == self._views[-1].broker:
-                # Other brokers report the same changes.
+                # other brokers show the same changes, so only one broker's responses count
                 self._views = self._count(self._views, at, Severity.NOTE, "Metadata names another controller")
 
     def _count(self, changes: list[facts.At], at: facts.At, severity: Severity, note: str) -> list[facts.At]:

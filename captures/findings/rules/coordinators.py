@@ -1,4 +1,4 @@
-"""Finds groups and transactions whose coordinator moves or does not answer."""
+"""Finds coordinators of groups and transactions that move, load slowly, or are unavailable."""
 
 from __future__ import annotations
 
@@ -27,22 +27,25 @@ LOADING: Final = 14
 NOT_AVAILABLE: Final = 15
 NOT_COORDINATOR: Final = 16
 SAME_MOVE: Final = 60 * SECOND
-"""NOT_COORDINATOR and a FindCoordinator response with another node within this time are one move; nanoseconds."""
+"""NOT_COORDINATOR and a FindCoordinator response with another node are one move if within this time (ns)."""
 MOVES: Final = 64
-"""Maximum number of moves of one coordinator that are remembered."""
+"""Maximum number of moves that are remembered for a coordinator."""
 WINDOW: Final = 600 * SECOND
 BEFORE: Final = 30 * SECOND
-"""Maximum time from the move of a broker's coordinators to the end of the broker's connections."""
+"""A broker's connections may end up to this time (ns) after its coordinators moved, if it was stopped."""
 AFTER: Final = 15 * SECOND
-"""Maximum time from the end of the old coordinator's connections until clients learn of the new one."""
+"""Clients may learn of a move up to this time (ns) after the old coordinator's connections ended."""
 NAMES: Final = 10_000
 """Maximum number of groups and transactional ids that are remembered."""
 Subject: TypeAlias = tuple[str, str]
-"""(kind of coordinator: group, transaction or share; group id or transactional id)."""
+"""Whose coordinator it is: (group, transaction or share; group id or transactional id)."""
 
 
 class Move(NamedTuple):
-    """A move of a coordinator from a broker with these addresses; `planned`: the broker was stopped then."""
+    """A coordinator's move away from a broker.
+
+    `left` are the addresses under which the broker is known; `planned` is one of them if the broker was stopped then.
+    """
 
     at: facts.At
     left: frozenset[str]
@@ -51,27 +54,27 @@ class Move(NamedTuple):
 
 
 class Seat:
-    """The known state of the coordinator of a group or transactional id."""
+    """What is known of the coordinator of one group or transactional id."""
 
     __slots__ = ("address", "broker", "loading", "missing", "moved", "moves", "node", "since")
 
     def __init__(self) -> None:
         self.broker = ""
-        """The broker that last answered as the coordinator, and the time of its first such answer."""
+        """The broker that answered as the coordinator last; `since` is the time (ns) of its first such answer."""
         self.since = 0
         self.node: int | None = None
-        """The node id in the latest FindCoordinator response."""
+        """The coordinator's node id in the latest FindCoordinator response."""
         self.address = ""
         self.moved: int | None = None
-        """Time of the NOT_COORDINATOR that showed a move; None once FindCoordinator returns another node."""
+        """Time (ns) of a NOT_COORDINATOR that showed a move; None again after FindCoordinator names the new node."""
         self.moves: list[Move] = []
         self.loading: facts.At | None = None
         self.missing: facts.At | None = None
-        """The first of consecutive responses with COORDINATOR_NOT_AVAILABLE."""
+        """The first response with COORDINATOR_NOT_AVAILABLE since the coordinator last worked."""
 
 
 class Exodus:
-    """Coordinators that moved away from a broker, or are unavailable there, at about the same time."""
+    """The coordinators that left one broker at about the same time, or load there at about the same time."""
 
     __slots__ = ("begun", "last", "names")
 
@@ -82,7 +85,7 @@ class Exodus:
 
 
 class Coordinators(Analyzer):
-    """For the whole cluster, finds coordinators that move, load, or are unavailable."""
+    """For the whole cluster, finds coordinators that move, load slowly, or are unavailable."""
 
     __slots__ = ("_context", "_due", "_exoduses", "_seats", "_stops")
 
@@ -90,10 +93,13 @@ class Coordinators(Analyzer):
         self._context = context
         self._stops = Stops()
         self._due: dict[Subject, int] = {}
-        """Coordinators that moved often, and the time from which on it is known whether their brokers were stopped."""
+        """Maps coordinators that moved often to the time (ns) at which they are judged.
+
+        Only then is it known whether the brokers that they left were stopped.
+        """
         self._seats: dict[Subject, Seat] = {}
         self._exoduses: dict[tuple[str, str], Exodus] = {}
-        """The exoduses, by kind of event and the broker's address."""
+        """Maps (kind of event, broker's address) to the coordinators concerned."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.Coordinator):
@@ -170,7 +176,7 @@ class Coordinators(Analyzer):
         self._due.clear()
 
     def _settle(self, seat: Seat) -> None:
-        """Note which brokers were stopped when the coordinator left them."""
+        """Set `planned` in the moves whose old broker was stopped at about that time."""
         for place, move in enumerate(seat.moves):
             if move.planned is not None:
                 continue
@@ -180,7 +186,7 @@ class Coordinators(Analyzer):
                     seat.moves[place] = move._replace(planned=broker)
 
     def _judge(self, subject: Subject) -> None:
-        """Report a coordinator that moved often. One restart of each broker, as in an upgrade, does not count."""
+        """Report a coordinator if it moved often. One move from each stopped broker (an upgrade) does not count."""
         seat = self._seat(subject)
         self._settle(seat)
         if not seat.moves:
@@ -251,7 +257,7 @@ COORDINATOR_CAUSES: Final = {
     "missing": "The partition of __consumer_offsets or __transaction_state has no leader, or the topic cannot be "
     "created (offsets.topic.replication.factor above the number of brokers).",
 }
-"""The cause by kind of event; other events have the cause in the table."""
+"""The cause of each kind of event; for kinds not listed, the rule's row has it."""
 
 
 ANALYSES = (

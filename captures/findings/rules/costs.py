@@ -1,4 +1,4 @@
-"""Finds traffic that costs more than necessary: fetches across racks, and large or frequent metadata."""
+"""Finds needless traffic: fetches from another rack, and large or frequent Metadata."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PARTITIONS: Final = 100_000
 NODES: Final = 10_000
 CONNECTIONS: Final = 1_000
 FIRST_RACK: Final = 11
-"""First version of Fetch that can name the client's rack."""
+"""First version of Fetch with a field for the client's rack."""
 
 
 class Fetching:
@@ -30,15 +30,15 @@ class Fetching:
     def __init__(self, at: facts.At, first: float) -> None:
         self.at = at
         self.size = self.across = 0
-        """Bytes in all, and bytes that came from another rack although the client's own rack has a replica."""
+        """Bytes in all; `across` are those from another rack although the client's own rack has a replica."""
         self.racks: set[str] = set()
         self.preferred = False
         self.next = first
-        """Number of bytes at which the next report is due."""
+        """The next report is due when the client's bytes reach this number."""
 
 
 class CrossRack(Analyzer):
-    """For all consumers, counts the bytes that they fetch from each rack."""
+    """For all consumers, finds those that fetch many bytes from another rack."""
 
     __slots__ = ("_addresses", "_clients", "_context", "_least", "_racks", "_replicas")
 
@@ -46,12 +46,12 @@ class CrossRack(Analyzer):
         self._context = context
         self._least = context.limit(RACK, "mebibytes") * MEBIBYTE
         self._racks: dict[int, str] = {}
-        """The rack of each node, by node id; nodes without a rack are absent."""
+        """Maps each node id to its rack, if it has one."""
         self._addresses: dict[str, int] = {}
         self._replicas: dict[tuple[str, int], tuple[int, tuple[int, ...]]] = {}
-        """The leader and the in-sync replicas of each partition."""
+        """Maps each partition to (leader, in-sync replicas)."""
         self._clients: dict[tuple[str, str, str], Fetching] = {}
-        """The bytes that each client fetched, by client id, host and rack."""
+        """Maps (client id, host, rack) to what that client fetched."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.FetchedFrom):
@@ -75,7 +75,7 @@ class CrossRack(Analyzer):
         here = self._addresses.get(at.broker)
         for topic, partition, size in fact.sizes:
             leader, isr = self._replicas.get((topic, partition), (None, ()))
-            # A follower may serve a client that names its rack; others are served by leaders only.
+            # A follower serves only clients that name their rack; other clients fetch from the leader.
             node = leader if here is None and not fact.rack else here
             rack = None if node is None else self._racks.get(node)
             if rack is None:
@@ -88,7 +88,7 @@ class CrossRack(Analyzer):
             client.next *= 2
 
     def _report(self, client: Fetching, fact: facts.FetchedFrom) -> bool:
-        """Report a client if it fetches across racks; returns whether it does."""
+        """Report a client that fetches across racks; returns False if it does not."""
         at = fact.at
         if client.preferred or (fact.rack and client.across < self._context.limit(RACK, "share") * client.size):
             return False
@@ -119,7 +119,7 @@ class CrossRack(Analyzer):
 
 
 class HeavyMetadata(Analyzer):
-    """For one client, measures how much metadata it reads, and how often."""
+    """For one client, finds that it reads too much metadata, or too often."""
 
     __slots__ = ("_began", "_bytes", "_context", "_counts", "_kibibytes", "_large", "_mebibytes", "_rate", "_times")
 
@@ -133,11 +133,11 @@ class HeavyMetadata(Analyzer):
         self._rate = context.limit(HEAVY, "rate")
         self._began = 0
         self._bytes = 0
-        """Bytes of the responses about all topics since `_began`."""
+        """Bytes of the responses to requests for all topics, since `_began`."""
         self._large: deque[int] = deque(maxlen=self._times)
-        """Times of the latest large responses."""
+        """Times (ns) of the latest large responses."""
         self._counts: dict[int, tuple[int, int]] = {}
-        """For each connection, the start of the present minute, and the number of requests in it."""
+        """Maps each connection to (start of its present minute in ns, number of requests since)."""
 
     def feed(self, fact: facts.MetadataRead) -> None:
         at = fact.at
