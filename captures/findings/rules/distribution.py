@@ -1,4 +1,4 @@
-"""Finds uneven distribution of records over the partitions of a topic: volumes, keys, partitioners."""
+"""Finds records that are spread unevenly over the partitions of a topic, and producers with different partitioners."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ MIX = "key.partitioner_mix"
 PARTITIONS: Final = 10_000
 """Maximum number of partitions of a topic that are remembered."""
 CLIENTS: Final = 64
-"""Maximum number of producers of a topic, or of a partition, that are remembered."""
+"""Maximum number of producers that are remembered for a topic, or for a partition."""
 COUNTERS: Final = 64
-"""Maximum number of keys that are counted at the same time (space-saving: the least frequent one is replaced)."""
+"""Maximum number of keys that are counted at a time; a further key replaces the least frequent one (space-saving)."""
 HOUR: Final = 3_600 * SECOND
 SHOWN: Final = 40
-"""Maximum number of bytes of a key that are shown."""
+"""Maximum number of bytes of a key in a finding's text."""
 SAME_KEYS: Final = 3
-"""Number of keys that must differ in partition between two producers."""
+"""Two producers certainly differ if this number of keys of both went to different partitions."""
 
 
 class Load:
-    """The batches and bytes that a partition received within the window."""
+    """The batches and bytes that a partition received within the present window."""
 
     __slots__ = ("at", "batches", "clients", "size")
 
@@ -38,7 +38,7 @@ class Load:
 
 
 class Hot(Analyzer):
-    """For one topic, finds a partition that receives far more bytes than the others."""
+    """For one topic, finds a partition that receives far more bytes than the median partition."""
 
     __slots__ = ("_began", "_context", "_last", "_loads")
 
@@ -105,14 +105,14 @@ class Hot(Analyzer):
 
 
 class Skew(Analyzer):
-    """For one topic, finds the most frequent keys within an hour, from samples."""
+    """For one topic, finds keys that a large share of an hour's records have; estimated from samples."""
 
     __slots__ = ("_began", "_context", "_counts", "_errors", "_known", "_read", "_seen", "_total")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._known = 0
-        """Number of partitions that Metadata names; `_seen` are the partitions with records."""
+        """Number of partitions in the latest Metadata; `_seen` are the partitions that got records."""
         self._seen: dict[int, None] = {}
         self._restart(0)
 
@@ -120,10 +120,10 @@ class Skew(Analyzer):
         self._began = time
         self._read = 0
         self._total = 0.0
-        """Number of records that the samples represent."""
+        """Number of records for which the samples stand."""
         self._counts: dict[bytes, float] = {}
         self._errors: dict[bytes, float] = {}
-        """By key, the maximum amount by which its count may be too high."""
+        """Maps each counted key to the maximum by which its count may be too high."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.TopicView):
@@ -163,7 +163,7 @@ class Skew(Analyzer):
         if share < self._context.limit(SKEW, "share") or max(self._known, len(self._seen)) < 2:
             return
         if not any(one == key for one, _ in fact.content.keys):
-            return  # reported with the next sample that has the key
+            return  # this sample lacks the key: the next one that has it is the evidence
         at, text = fact.at, _key_text(key)
         self._context.report(
             SKEW,
@@ -179,7 +179,7 @@ class Skew(Analyzer):
 
 
 def _key_text(key: bytes) -> str:
-    """A key as findings show it: text, or hexadecimal."""
+    """A key as text for findings: its characters if it is printable UTF-8, otherwise hexadecimal."""
     cut = key[:SHOWN]
     try:
         text = cut.decode() if len(key) <= SHOWN else cut.decode(errors="ignore")
@@ -191,7 +191,7 @@ def _key_text(key: bytes) -> str:
 
 
 class Mix(Analyzer):
-    """For one topic, finds producers that choose partitions by different functions of the key."""
+    """For one topic, finds producers that compute the partition from the key by different functions."""
 
     __slots__ = ("_clients", "_context", "_known", "_told")
 
@@ -199,15 +199,15 @@ class Mix(Analyzer):
         self._context = context
         self._known = 0
         self._clients: dict[str, tuple[Keys, facts.At]] = {}
-        """For each producer its first keys, and an exchange with one of them."""
+        """Maps each producer to its first keys with their partitions, and to an exchange that sent one."""
         self._told: dict[tuple[str, str], bool] = {}
-        """By pair of producers that was reported: whether keys of both were in different partitions."""
+        """Maps each reported pair of producers to whether a key of both went to different partitions."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.TopicView):
             if not fact.error and fact.partitions != self._known:
                 self._known = fact.partitions
-                self._clients.clear()  # from here on, the same key may go to another partition
+                self._clients.clear()  # with another number of partitions, the same key may go to another partition
             return
         client = fact.at.client
         if not self._known:

@@ -1,4 +1,4 @@
-"""Finds inefficient fetching: refused sessions, tiny responses, responses that are full, repeated fetches."""
+"""Finds inefficient fetching: refused sessions, tiny responses, responses at the size limit, records fetched twice."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ BOUND = "fetch.size_bound"
 AGAIN = "fetch.refetch"
 MINUTE: Final = 60 * SECOND
 BROKERS: Final = 1_000
-"""Maximum number of brokers of a client that are remembered."""
+"""Maximum number of brokers that are remembered for a client."""
 CONNECTIONS: Final = 1_000
-"""Maximum number of connections of a client that are remembered."""
+"""Maximum number of connections that are remembered for a client."""
 PLACES: Final = 1_000
-"""Maximum number of partitions of a client that are remembered."""
+"""Maximum number of partitions, by connection, that are remembered for a client."""
 LATEST: Final = 16
-"""Number of the latest responses with records of a partition whose offsets are remembered."""
+"""Number of responses with records, for each partition, whose fetch offsets are remembered."""
 WAIT_MS: Final = 500
-"""Default of fetch.max.wait.ms; a client whose Fetch waits that long sends two requests a second."""
+"""Default of fetch.max.wait.ms: a client whose Fetch requests wait that long sends two a second."""
 Place: TypeAlias = tuple[int, str, int]
 """(connection, topic, partition)."""
 
 
 class Asking(NamedTuple):
-    """A client's failed requests to a broker for a fetch session: the first one, their number, all their partitions."""
+    """A client's failed requests to a broker for a fetch session: the first, their number, sum of partitions."""
 
     first: facts.At
     number: int
@@ -48,18 +48,18 @@ class Asking(NamedTuple):
 
 
 class Sessions(Analyzer):
-    """For one client, checks whether brokers grant its fetch sessions."""
+    """For one client, finds brokers that grant it no fetch session, or drop its session."""
 
     __slots__ = ("_context", "_lost", "_refused", "_total")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._refused: dict[str, Asking] = {}
-        """By broker, the consecutive requests for a session that failed."""
+        """Maps each broker to the consecutive requests for a new session that it did not grant."""
         self._lost: dict[str, Asking] = {}
-        """By broker, requests within a minute with a session that the broker does not know."""
+        """Maps each broker to the requests of the present minute whose session it did not know."""
         self._total: dict[tuple[str, str], int] = {}
-        """By broker and reason, the number of requests that were reported."""
+        """Maps (broker, reason) to the number of requests of all reports."""
 
     def feed(self, fact: facts.FetchSession) -> None:
         broker = fact.at.broker
@@ -101,7 +101,7 @@ class Sessions(Analyzer):
 
 
 class TinyPolls(Analyzer):
-    """For one client, finds many responses with very few bytes."""
+    """For one client, finds frequent Fetch responses with few bytes, while fetch.min.bytes is 1."""
 
     __slots__ = ("_began", "_context", "_count", "_first", "_size", "_waits")
 
@@ -113,7 +113,7 @@ class TinyPolls(Analyzer):
         self._began = time
         self._count = self._size = 0
         self._waits = False
-        """Whether a request has asked the broker to wait for more than one byte."""
+        """Whether a request of this minute asked for more than one byte (fetch.min.bytes)."""
         self._first: facts.At | None = None
 
     def feed(self, fact: facts.Fetched) -> None:
@@ -149,7 +149,7 @@ class TinyPolls(Analyzer):
 
 
 class Run:
-    """Consecutive responses of a broker to a client that follow each other without a pause."""
+    """Consecutive Fetch responses on one connection; they are judged once they have lasted long enough."""
 
     __slots__ = (
         "busy", "count", "first", "full", "lags", "last", "most", "oversized", "paused", "place", "size", "throttled",
@@ -159,13 +159,13 @@ class Run:
         self.first = self.last = first.at
         self.count = self.full = self.size = self.busy = self.paused = self.throttled = 0
         self.oversized = False
-        """Whether a response had a single batch that is larger than the limit, which does not apply to it (KIP-74)."""
+        """Whether a response exceeded its limit, because a single batch is larger (KIP-74)."""
         self.most = 0
-        """The size limit that was reached, in bytes."""
+        """The latest size limit that a response reached, in bytes."""
         self.place = ("", 0)
-        """The partition that reached the limit."""
+        """The partition in the latest response that reached its limit."""
         self.lags: dict[tuple[str, int], tuple[int, int]] = {}
-        """The first and the latest lag of partitions that reached the limit."""
+        """Maps each partition that reached a limit to its first and its latest lag, in offsets."""
 
     def add(self, fact: facts.Fetched, share: float) -> None:
         self.last = fact.at
@@ -188,7 +188,7 @@ class Run:
 
 
 class SizeBound(Analyzer):
-    """For one client, finds consecutive responses that are as large as its limits allow."""
+    """For one client, finds that its size limits slow it down: most responses are full, and the lag does not shrink."""
 
     __slots__ = ("_context", "_full", "_runs")
 
@@ -196,7 +196,7 @@ class SizeBound(Analyzer):
         self._context = context
         self._full = context.limit(BOUND, "full")
         self._runs: dict[int, Run] = {}
-        """By connection, its run of fetches."""
+        """Maps each connection to its present run of responses."""
 
     def feed(self, fact: Any) -> None:
         number = fact.at.connection
@@ -221,7 +221,7 @@ class SizeBound(Analyzer):
         if run.count < self._context.limit(BOUND, "least") or run.full < share * run.count:
             return
         if max(run.paused, run.throttled) > self._context.limit(BOUND, "paused") * lasted:
-            return  # the consumer is processing records, or a quota throttles it
+            return  # the consumer spends its time on processing records, or a quota throttles it
         begun, lag = max(run.lags.values(), key=lambda one: one[1], default=(0, 0))
         small = run.most < self._context.limit(BOUND, "small_bytes")
         if not lag or (lag < begun and not small):
@@ -245,7 +245,7 @@ class SizeBound(Analyzer):
 
 
 class Seen:
-    """Responses to a client within five minutes: bytes in all, and bytes that it had fetched before."""
+    """Responses to a client within five minutes: their bytes (`size`), and the bytes fetched before (`again`)."""
 
     __slots__ = ("again", "began", "count", "examples", "size")
 
@@ -256,7 +256,7 @@ class Seen:
 
 
 class Refetches(Analyzer):
-    """For one client, finds records that it fetches again over the same connection."""
+    """For one client, finds that it fetches the same offsets again over the same connection."""
 
     __slots__ = ("_context", "_offsets", "_seen")
 
@@ -266,7 +266,7 @@ class Refetches(Analyzer):
     def __init__(self, context: Context) -> None:
         self._context = context
         self._offsets: dict[Place, list[int]] = {}
-        """By partition, the fetch offsets of the latest responses with records."""
+        """Maps each partition to the fetch offsets of its latest responses with records."""
         self._seen: Seen | None = None
 
     def feed(self, fact: facts.Fetched) -> None:
@@ -323,7 +323,7 @@ LOST: Final = (
     "The broker has dropped the client's session: its cache of sessions is full of newer ones, it restarts again and "
     "again, or something between client and broker sends the requests of one session to several brokers."
 )
-"""The cause if the broker refuses a session that it had granted."""
+"""The cause of a finding about a session that the broker granted and later refused."""
 
 ANALYSES = (
     Analysis(frozenset({REFUSED}), Key.CLIENT, (facts.FetchSession,), Sessions),

@@ -1,4 +1,4 @@
-"""Finds members of consumer groups without partitions, and groups that could use the newer rebalance protocol."""
+"""Finds members of consumer groups without partitions, and groups that could use the protocol of KIP-848."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ GROUPS: Final = 5_000
 BROKERS: Final = 2_000
 JOINING: Final = frozenset({"join", "sync"})
 NEW: Final = 68
-"""API key of ConsumerGroupHeartbeat, the request of the protocol of KIP-848."""
+"""API key of ConsumerGroupHeartbeat; a broker that offers it knows the protocol of KIP-848."""
 FEATURE: Final = "group.version"
-"""Name of the feature that must be finalized for the protocol of KIP-848."""
+"""Name of the feature that the cluster must have finalized for the protocol of KIP-848."""
 EAGER: Final = frozenset({"range", "roundrobin", "sticky"})
-"""Names of Kafka's eager assignors: their members give up all partitions in a rebalance."""
+"""Kafka's eager assignors: with them, members give up all partitions at the beginning of a rebalance."""
 MIGRATES: Final = "it has members of both, so it migrates"
-"""Text for a group with members of both protocols."""
+"""A finding's text about a group that has members of both protocols."""
 ASSIGNORS: Final = EAGER | {"cooperative-sticky"}
-"""Assignors of plain consumers; groups with others (Streams, Schema Registry, custom) cannot use the newer protocol."""
+"""Assignors of plain consumers. Groups with others (Streams, Schema Registry, custom) cannot use KIP-848."""
 
 
 class Share(NamedTuple):
-    """The number of partitions of a member; `at` is the exchange that assigned them."""
+    """How many partitions a member has; `at` is the exchange that assigned them."""
 
     at: facts.At
     partitions: int
 
 
 class IdleMembers(Analyzer):
-    """For one group, checks the number of partitions of each member, once an assignment has lasted a while."""
+    """For one group, finds members with no or far fewer partitions than others, once an assignment has lasted."""
 
     __slots__ = ("_changed", "_context", "_members", "_protocol", "_shares", "_subscriptions", "_whole")
 
@@ -53,15 +53,15 @@ class IdleMembers(Analyzer):
         self._context = context
         self._shares: dict[str, Share] = {}
         self._subscriptions: dict[str, str | None] = {}
-        """By member, its subscription."""
+        """Maps each member id to the member's subscription."""
         self._members: dict[str, facts.At] = {}
-        """Each member's latest JoinGroup or SyncGroup."""
+        """Maps each member id to the member's latest JoinGroup or SyncGroup."""
         self._protocol: str | None = None
-        """The assignor of the leader's assignment; None in the protocol of KIP-848."""
+        """The assignor that the group's leader used; None in the protocol of KIP-848."""
         self._whole = True
-        """Whether the assignment names as many members as the group has."""
+        """Whether facts were made for all members of the assignment (see `group_facts.MEMBERS`)."""
         self._changed = 0
-        """Time (ns) at which the assignment changed; 0 once it was judged."""
+        """Time (ns) of the assignment's latest change; 0 once the assignment was judged."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.Member):
@@ -88,10 +88,10 @@ class IdleMembers(Analyzer):
         if fact.subscription is not None:
             remember(self._subscriptions, fact.member, fact.subscription, MEMBERS)
         if fact.what == "join" and fact.kind == "classic":
-            self._shares.clear()  # a rebalance: the old assignment no longer holds
+            self._shares.clear()  # a rebalance begins, so the old assignment is void
 
     def _plan(self, fact: facts.Assigned) -> None:
-        """Take one part of the leader's assignment; the parts follow each other."""
+        """Take one member's part of the leader's assignment; the facts of all members come one after the other."""
         first = next(iter(self._shares.values()), None)
         if first is not None and first.at.exchange != fact.at.exchange:
             self._shares.clear()
@@ -128,7 +128,7 @@ class IdleMembers(Analyzer):
             self._judge(alive, total)
 
     def _is_gone(self, member: str) -> bool:
-        """Whether the connection over which a member was last heard has ended."""
+        """Whether the connection on which the member last joined has been closed."""
         at = self._members.get(member)
         end = None if at is None else self._context.closed(at.connection)
         return end is not None and end.by_peers
@@ -136,7 +136,7 @@ class IdleMembers(Analyzer):
     def _judge(self, shares: dict[str, Share], total: int) -> None:
         subscriptions = {self._subscriptions.get(name) for name in shares}
         if len(subscriptions) > 1:
-            return  # members that subscribe to different topics cannot share them evenly
+            return  # members with different topics cannot have equally many partitions
         numbers = sorted(one.partitions for one in shares.values())
         idle = numbers.count(0)
         if not idle and numbers[-1] - numbers[0] < self._context.limit(IDLE, "difference"):
@@ -166,33 +166,33 @@ class IdleMembers(Analyzer):
 
 
 class Joined(NamedTuple):
-    """A repeated join of a member: its request, and the assignor that the group agreed on."""
+    """A join of a member that was in the group already: exchange, and the assignor that the group chose."""
 
     at: facts.At
     protocol: str
 
 
 class Upgrade(Analyzer):
-    """Finds groups that use the classic protocol at a broker that offers the newer protocol."""
+    """Finds groups in the classic protocol whose broker offers the protocol of KIP-848."""
 
     __slots__ = ("_classic", "_context", "_joins", "_levels", "_longest", "_members", "_new", "_offered")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._offered: dict[str, bool] = {}
-        """Whether each broker offers the newer protocol."""
+        """Maps each broker to whether it offers the protocol of KIP-848."""
         self._levels: dict[str, int] = {}
-        """The finalized level of the feature, by broker."""
+        """Maps each broker to the finalized level of FEATURE."""
         self._members: dict[tuple[str, str], None] = {}
-        """Members of a complete generation, by group and member id."""
+        """(group, member id) of members whose SyncGroup has succeeded."""
         self._joins: dict[tuple[str, str], Joined] = {}
-        """Repeated joins of members whose SyncGroup is not answered yet."""
+        """Maps (group, member id) to the member's repeated join, until its SyncGroup succeeds."""
         self._classic: dict[str, facts.At] = {}
-        """The latest join of each group in the classic protocol."""
+        """Maps each group to its latest join in the classic protocol."""
         self._new: dict[str, facts.At] = {}
-        """The latest join of each group in the newer protocol."""
+        """Maps each group to its latest join in the protocol of KIP-848."""
         self._longest: dict[str, tuple[int, int, int]] = {}
-        """For each group, number of stops of at least `stop_ms`, their sum and maximum in nanoseconds."""
+        """Maps each group to its stops of at least `stop_ms`: (number, sum in ns, longest in ns)."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.Member):
@@ -249,7 +249,7 @@ class Upgrade(Analyzer):
         self._report(fact.group, what, Severity.NOTE, joined.at, note, fact.at, lost)
 
     def _migrating(self, fact: facts.Member) -> None:
-        """Note a group with members of both protocols, as during a migration."""
+        """Report a group that has members of both protocols, as during a migration."""
         other = (self._classic if fact.kind == "consumer" else self._new).get(fact.group)
         if other is None or fact.at.time - other.time > self._context.limit(UPGRADE, "migration_ms") * MILLISECOND:
             return

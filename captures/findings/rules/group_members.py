@@ -1,4 +1,4 @@
-"""Finds members of groups that stopped polling, that vanished, or that share an instance id."""
+"""Finds group members that stopped polling, vanished, or use the same instance id as another member."""
 
 from __future__ import annotations
 
@@ -23,31 +23,34 @@ POLL_GAP = "group.poll_gap"
 VANISHED = "group.member_vanished"
 CLASH = "group.static_clash"
 JAVA_REASON: Final = "consumer poll timeout has expired"
-"""The reason that the Java client gives in LeaveGroup (KIP-800)."""
+"""The reason for leaving that the Java client sends in LeaveGroup when max.poll.interval.ms is over (KIP-800)."""
 REBALANCING: Final = frozenset({27})
 FENCED: Final = frozenset({82, 111})
 ILLEGAL: Final = frozenset({22, 25, 82, 110, 111, 113})
-"""Errors after which a client is no longer a member, or no longer with this id or generation."""
+"""Error codes after which the client is no longer a member under this member id and generation."""
 
 
 class PollGap(Analyzer):
-    """For one group, finds members that left without being closed, and joined again over the same connection."""
+    """For one group, finds members that left because they did not poll in time.
+
+    The client says so in LeaveGroup, or it joins again later over the same connection, so it was not closed.
+    """
 
     __slots__ = ("_committed", "_context", "_counts", "_interval", "_joined", "_left", "_polled")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._polled: dict[str, int] = {}
-        """By member, time (ns) of its last JoinGroup, SyncGroup or OffsetCommit."""
+        """Maps each member id to the time (ns) of its last JoinGroup, SyncGroup or OffsetCommit."""
         self._joined: dict[str, int] = {}
-        """By member, time (ns) of its last JoinGroup or SyncGroup, which only poll() sends."""
+        """Maps each member id to the time (ns) of its last JoinGroup or SyncGroup: only poll() sends these."""
         self._committed: dict[str, int] = {}
-        """By member, time (ns) of its last commit, automatic commits included."""
+        """Maps each member id to the time (ns) of its last commit, automatic commits included."""
         self._interval: dict[str, int] = {}
         self._left: dict[int, facts.Member] = {}
-        """By connection, the LeaveGroup of a member that left without a reason."""
+        """Maps each connection to the LeaveGroup of its member, unless the reason is JAVA_REASON."""
         self._counts: dict[str, tuple[int, int]] = {}
-        """By client, how often it left, and its total time outside its group in nanoseconds."""
+        """Maps each client to (number of times that it left, total time outside its group in ns)."""
 
     def feed(self, fact: facts.Member) -> None:
         member, at = fact.member, fact.at
@@ -72,7 +75,7 @@ class PollGap(Analyzer):
             remember(self._interval, member, fact.rebalance_ms)
 
     def _came_back(self, left: facts.Member, joined: facts.At) -> None:
-        """Called when a member that left without a reason joins again over the same connection."""
+        """Report a member that joins again over the same connection, if it left because its poll interval was over."""
         end = self._context.closed(left.at.connection)
         close = self._context.limit(POLL_GAP, "close_ms") * MILLISECOND
         interval, polled = self._interval.get(left.member), self._polled.get(left.member)
@@ -80,7 +83,7 @@ class PollGap(Analyzer):
             return
         if end is not None and end.time <= left.at.asked + close:
             return
-        # The client leaves when the interval is over; unsubscribe() comes at any time.
+        # A client that does not poll leaves when the interval is over; unsubscribe() may come at any time.
         patience = interval * MILLISECOND * 95 // 100
         if left.at.asked >= polled + patience:
             self._report(left, joined.asked, Confidence.STRONG, joined)
@@ -88,7 +91,7 @@ class PollGap(Analyzer):
             left.at.asked >= self._joined.get(left.member, left.at.asked) + patience
             and left.at.asked - self._committed.get(left.member, left.at.asked) >= close
         ):
-            # the commits may be automatic; unsubscribe() would have committed just before
+            # the commits may be automatic, without polls; unsubscribe() would have committed just before leaving
             self._report(left, joined.asked, Confidence.INFERRED, joined)
 
     def _report(self, left: facts.Member, until: int, sure: Confidence, joined: facts.At | None = None) -> None:
@@ -121,20 +124,20 @@ class PollGap(Analyzer):
 
 
 class _Heard:
-    """A member of the present generation, and when its coordinator heard from it."""
+    """A member of the present generation, and when the coordinator last heard from it."""
 
     __slots__ = ("at", "instance", "session_ms", "time")
 
     def __init__(self, at: facts.At, session_ms: int, instance: str | None) -> None:
         self.at = at
         self.time = at.asked
-        """Time (ns) at which the coordinator last heard from the member."""
+        """Time (ns) at which the coordinator last heard from the member: its session ends `session_ms` later."""
         self.session_ms = session_ms
         self.instance = instance
 
 
 class Vanished(Analyzer):
-    """For one classic group, finds members whose session ended just when another member learned of a rebalance."""
+    """For one group in the classic protocol, finds members whose session timeout caused a rebalance."""
 
     __slots__ = ("_context", "_members", "_rebalancing")
 
@@ -142,7 +145,7 @@ class Vanished(Analyzer):
         self._context = context
         self._members: dict[str, _Heard] = {}
         self._rebalancing = False
-        """Whether a member has learned of a rebalance and none has joined since; joined members wait and stay alive."""
+        """Whether a member was told of a rebalance and none has joined since: waiting joiners cannot time out."""
 
     def feed(self, fact: facts.Member) -> None:
         if fact.kind != "classic" or not fact.member:
@@ -164,7 +167,7 @@ class Vanished(Analyzer):
             one.at, one.time = fact.at, max(one.time, fact.at.asked)
 
     def _judge(self, told: facts.Member) -> None:
-        """Find the member whose session has just ended, when another member learns of a rebalance."""
+        """Another member was told of a rebalance: report each member whose session timed out just before."""
         slack = self._context.limit(VANISHED, "slack_ms") * MILLISECOND
         for name, one in list(self._members.items()):
             due = one.time + one.session_ms * MILLISECOND
@@ -198,14 +201,14 @@ class Vanished(Analyzer):
 
 
 class StaticClash(Analyzer):
-    """For one group, finds instance ids with several owners, and members that were fenced."""
+    """For one group, finds members that were fenced because another member uses their instance id."""
 
     __slots__ = ("_context", "_owners")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._owners: dict[str, dict[str, facts.At]] = {}
-        """By instance id, the last request of each member."""
+        """Maps each instance id to {member id: latest request of the member}."""
 
     def feed(self, fact: facts.Member) -> None:
         if not fact.instance:

@@ -1,4 +1,4 @@
-"""Finds the causes of rebalances, and the members that delayed them."""
+"""Finds the causes of rebalances, and members that delayed a rebalance."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ SLOW = "group.slow_rejoin"
 MEMBERS: Final = 1_000
 """Maximum number of members of a group that are remembered."""
 EVENTS: Final = 64
-"""Maximum number of events of one rebalance that are remembered."""
+"""Maximum number of possible causes that are remembered for one rebalance."""
 SETTLED: Final = 2 * SECOND
-"""All JoinGroup requests of a generation are answered within this time (ns) of the first response."""
+"""The responses to all JoinGroup requests of a generation come within this time (ns) of the first."""
 RECENT: Final = 300 * SECOND
 
 
 class Event(NamedTuple):
-    """A possible cause of a rebalance; `planned` is True if a deployment explains it."""
+    """A possible cause of a rebalance; `planned` is True if a deployment of the application would explain it."""
 
     time: int
     text: str
@@ -41,7 +41,7 @@ class Event(NamedTuple):
 
 
 class Rebalances(Analyzer):
-    """For one group, collects its generations and the events between them."""
+    """For one group, counts its rebalances by cause."""
 
     __slots__ = ("_causes", "_context", "_events", "_generation", "_known", "_longest", "_settling", "_unplanned")
 
@@ -49,10 +49,10 @@ class Rebalances(Analyzer):
         self._context = context
         self._generation: int | None = None
         self._known: dict[str, str | None] = {}
-        """By member, its latest subscription."""
+        """Maps each member id to the member's latest subscription."""
         self._events: list[Event] = []
         self._settling: facts.Member | None = None
-        """The first response of the new generation, until the cause is determined."""
+        """The first response of a new generation; None once the cause of the generation was determined."""
         self._longest = 0
         self._causes: Counter[str] = Counter()
         self._unplanned: list[int] = []
@@ -98,7 +98,7 @@ class Rebalances(Analyzer):
         remember(self._known, fact.member, fact.subscription or before)
 
     def _news(self, fact: facts.Member, before: str | None) -> str | None:
-        """The change in a JoinGroup that makes a group rebalance; None without one, or if others began it."""
+        """Why a JoinGroup starts a rebalance, as text ("joined", …); None if others started it, or for no reason."""
         if fact.generation == self._generation and self._settling is None:
             return None
         if fact.member not in self._known:
@@ -114,7 +114,7 @@ class Rebalances(Analyzer):
         append(self._events, event, EVENTS)
 
     def _judge(self) -> None:
-        """Determine the cause of the generation that began SETTLED ago: the first event before it."""
+        """Determine the cause of the generation that began SETTLED ago: the first unplanned event, or the first."""
         began, self._settling = self._settling, None
         if began is None:
             return
@@ -148,18 +148,18 @@ class Rebalances(Analyzer):
 
 
 class SlowRejoin(Analyzer):
-    """For one classic group, finds the member that others waited for in a rebalance."""
+    """For one group in the classic protocol, finds the member for which the others waited in a rebalance."""
 
     __slots__ = ("_context", "_members", "_round", "_told")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._members: dict[str, tuple[str, str]] = {}
-        """The members of the last generation: (client id, host) by member id."""
+        """Maps the member ids of the last generation to (client id, host)."""
         self._told: dict[str, facts.At] = {}
-        """Members that have learned of the rebalance and have not joined since."""
+        """Maps each member id to the response that told the member of the rebalance, until the rebalance ends."""
         self._round: list[facts.Member] = []
-        """JoinGroup requests that were answered at the same time."""
+        """The JoinGroup requests of the present rebalance that were answered."""
 
     def feed(self, fact: facts.Member) -> None:
         if fact.kind != "classic" or not fact.member:
@@ -195,7 +195,10 @@ class SlowRejoin(Analyzer):
         self._members = {one.member: (one.at.client_id, one.at.peer) for one in joins[-MEMBERS:]}
 
     def _report(self, joins: list[facts.Member], longest: facts.Member) -> None:
-        """Report the last member to join, if it was in the previous generation: the others waited for it."""
+        """Report the member that the others waited for: the last to join, if it was in the previous generation.
+
+        If there is none, a member of the previous generation that did not join at all.
+        """
         last = max(joins, key=lambda one: one.at.asked)
         late = last.member in self._members and last.at.latency < longest.at.latency / 10
         absent = self._members.keys() - {one.member for one in joins}

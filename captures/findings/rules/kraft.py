@@ -26,17 +26,17 @@ ELECTIONS, FENCED, FAILOVER = "kraft.elections", "kraft.broker_fenced", "control
 CLUSTERS: Final = 100
 NODES: Final = 5_000
 MOVES: Final = 100
-"""Maximum number of elections of a cluster that are remembered."""
+"""Maximum number of elections that are remembered for a cluster."""
 NAMED: Final = 10
-"""Maximum number of nodes that a finding's text names."""
+"""Maximum number of candidates that a finding's text names."""
 BEATS: Final = 64
-"""Maximum number of latest seconds with heartbeats that are remembered."""
+"""Number of the latest seconds with answered heartbeats that are remembered."""
 TWINS: Final = frozenset({77, 101, 102})
-"""Error codes STALE_BROKER_EPOCH, DUPLICATE_BROKER_REGISTRATION, BROKER_ID_NOT_REGISTERED: two processes use one id."""
+"""STALE_BROKER_EPOCH, DUPLICATE_BROKER_REGISTRATION, BROKER_ID_NOT_REGISTERED: errors if two processes have one id."""
 
 
 class Quorum:
-    """The controllers of one cluster."""
+    """What is known of the controllers of one cluster."""
 
     __slots__ = (
         "before", "candidates", "ended", "epoch", "heard", "leader", "moved", "moves", "planned", "served", "since",
@@ -45,24 +45,24 @@ class Quorum:
 
     def __init__(self) -> None:
         self.epoch = -1
-        """Epoch of the latest leader; -1 until a leader was seen."""
+        """Epoch of the latest leader; -1 before the first leader was seen."""
         self.leader: int | None = None
         self.before: int | None = None
-        """The leader of the previous epoch."""
+        """The leader of the previous epoch, if known."""
         self.moved = self.planned = False
-        """Whether there was an earlier leader, and whether the earlier leader stepped down by itself."""
+        """Whether the leader changed in this capture; `planned`: the previous leader stepped down by itself."""
         self.ended = -1
-        """The epoch whose leader stepped down by itself (EndQuorumEpoch)."""
+        """The latest epoch whose leader stepped down by itself (EndQuorumEpoch)."""
         self.moves: list[facts.At] = []
-        """Elections after a leader that did not step down."""
+        """The latest elections whose previous leader did not step down by itself."""
         self.since: facts.At | None = None
-        """The first request for a vote since there last was a leader."""
+        """The first request for votes since the last sign of a leader; None while there is a leader."""
         self.candidates: dict[int, None] = {}
-        """The nodes that have asked for votes since then."""
+        """The nodes that have asked for votes since `since`."""
         self.served = 0
-        """Time (ns) of the latest request that the leader answered."""
+        """Time (ns) of the latest request that a leader answered."""
         self.heard = False
-        """Whether a follower's Fetch was answered, so that the capture has both directions."""
+        """Whether the capture has an answered Fetch of a follower, so that it would show signs of a leader."""
         self.warned = False
 
 
@@ -94,9 +94,9 @@ class Elections(Analyzer):
             self._asks(fact, quorum)
 
     def _asks(self, fact: facts.QuorumStep, quorum: Quorum) -> None:
-        """Take a node's request for votes, which it sends because it knows no leader."""
+        """Take a request for votes: the node that sends it knows no leader."""
         if fact.at.time < quorum.served:
-            return  # a late fact: the reader holds back the exchanges of doubtful connections until the capture ends
+            return  # a late fact: the reader delivers exchanges of doubtful connections only when the capture ends
         if quorum.since is None:
             quorum.since = fact.at
             quorum.candidates.clear()
@@ -105,7 +105,7 @@ class Elections(Analyzer):
             quorum.candidates[fact.node] = None
 
     def _leads(self, fact: facts.QuorumStep, quorum: Quorum, leader: int | None) -> None:
-        """Called when a message shows that there is a leader of this epoch."""
+        """Take a message that shows that the epoch has a leader; `leader` is its node id, None if unknown."""
         if fact.epoch < quorum.epoch:
             return
         quorum.served = max(quorum.served, fact.at.asked)
@@ -123,7 +123,7 @@ class Elections(Analyzer):
                 self._tell(fact, quorum)
 
     def _elected(self, fact: facts.QuorumStep, quorum: Quorum, since: facts.At | None) -> None:
-        """Called when another leader followed a known one."""
+        """Report the change of the leader, and frequent elections; `since` is the first request for votes."""
         quorum.moved, quorum.planned = True, quorum.ended == quorum.epoch
         vote = [] if since is None else [at_evidence(since, "trigger", "the first request for a vote")]
         self._tell(fact, quorum, *vote)
@@ -147,10 +147,10 @@ class Elections(Analyzer):
         )
 
     def _tell(self, fact: facts.QuorumStep, quorum: Quorum, *evidence: Evidence) -> None:
-        """Report that the leader changed.
+        """Report that the leader changed, or that the new leader's id is known.
 
-        A Fetch in the new epoch shows the change before any message names the new leader; once one does, this is called
-        again, and the finding gets the name.
+        Often a Fetch shows the new epoch before any message names its leader. The second report adds the id to the
+        finding.
         """
         name = "another node" if quorum.leader is None else f"node {quorum.leader}"
         before = "the one before" if quorum.before is None else f"node {quorum.before}"
@@ -178,7 +178,7 @@ class Elections(Analyzer):
                 self._report_without(cluster, quorum, since, lasted)
 
     def _report_without(self, cluster: str, quorum: Quorum, since: facts.At, lasted: int) -> None:
-        # One node alone may be cut off from a quorum that works.
+        # a single candidate may be cut off from a quorum that works
         several = len(quorum.candidates) > 1
         if not quorum.warned:
             self._context.wake(since.time + self._limit("error_ms"))
@@ -210,19 +210,19 @@ class Node:
     def __init__(self, epoch: int | None) -> None:
         self.epoch = epoch
         self.last: facts.At | None = None
-        """Its latest heartbeat."""
+        """The broker's latest heartbeat."""
         self.fenced: bool | None = None
         self.leaving = False
         """Whether the broker has asked for a controlled shutdown."""
         self.behind: facts.At | None = None
-        """The heartbeat since which the broker lacks records of the metadata log."""
+        """The first of the consecutive heartbeats that show a lag behind the metadata log; None without lag."""
         self.lag = 0
         self.dirs = 0
         """Number of consecutive heartbeats with offline log directories."""
 
 
 class Brokers(Analyzer):
-    """For the whole cluster, finds brokers that the active controller fences."""
+    """For the whole cluster, finds brokers that the active controller fences, refuses, or soon will."""
 
     __slots__ = ("_beats", "_begun", "_context", "_newest", "_nodes", "_streaks")
 
@@ -230,9 +230,9 @@ class Brokers(Analyzer):
         self._context = context
         self._nodes: dict[int, Node] = {}
         self._beats: deque[int] = deque(maxlen=BEATS)
-        """The latest seconds in which the controller answered heartbeats of any broker promptly."""
+        """The latest seconds (since the epoch) in which the controller answered a heartbeat within 1 s."""
         self._newest: dict[str, int] = {}
-        """By controller, the highest offset of the metadata log in any broker's heartbeat."""
+        """Maps each controller to the highest offset of the metadata log in a heartbeat of any broker."""
         self._streaks: dict[str, tuple[facts.At, int]] = {}
         self._begun = 0
         """Time (ns) of the first fact."""
@@ -247,7 +247,7 @@ class Brokers(Analyzer):
             self._beat(fact)
 
     def _node(self, node: int, epoch: int | None) -> Node:
-        """The state of a broker; a new state after the broker has registered again."""
+        """The state of a broker; a new state if the broker has registered again, as its new epoch shows."""
         state = self._nodes.get(node)
         if state is None or (None not in {epoch, state.epoch} and state.epoch != epoch):
             state = Node(epoch)
@@ -262,7 +262,7 @@ class Brokers(Analyzer):
         state.leaving = state.leaving or fact.wants_shutdown
         silence = 0 if state.last is None else fact.at.asked - state.last.time
         if silence >= self._limit("session_ms") and not state.leaving and state.last is not None:
-            # Others were answered meanwhile: the controller worked.
+            # The controller worked if it answered other brokers meanwhile.
             begin, end = state.last.time // SECOND + 1, fact.at.asked // SECOND - 1
             others = sum(begin < second < end for second in self._beats)
             whole = self._context.whole(state.last.connection) and self._context.whole(fact.at.connection)
@@ -288,7 +288,7 @@ class Brokers(Analyzer):
         state.last = fact.at
 
     def _look_at_disks(self, fact: facts.BrokerHeartbeat, state: Node) -> None:
-        """Count heartbeats with offline log directories that the controller accepts."""
+        """Report a broker after a number of consecutive heartbeats with offline log directories."""
         if fact.offline_dirs and not fact.error:
             state.dirs += 1
             if state.dirs == self._context.limit(FENCED, "disks"):
@@ -299,7 +299,7 @@ class Brokers(Analyzer):
             state.dirs = 0
 
     def _learn(self, fact: facts.BrokerState) -> None:
-        """Take a record of the metadata log about a broker."""
+        """Take a record of the metadata log about a broker; report the broker if it was fenced unexpectedly."""
         known = fact.node in self._nodes
         state = self._node(fact.node, fact.broker_epoch)
         if fact.leaving is not None:
@@ -308,7 +308,7 @@ class Brokers(Analyzer):
         if not fenced or fact.registered or fact.past or state.leaving or before is True:
             return
         if not known and fact.at.time - self._begun < self._limit("followed_ms"):
-            return  # it may have asked for its shutdown before the capture
+            return  # the broker may have asked for a controlled shutdown before the capture began
         since = fact.at if state.last is None else state.last
         evidence = [at_evidence(fact.at, "symptom", "the metadata log says that it is fenced")]
         if state.last is not None:
@@ -318,7 +318,7 @@ class Brokers(Analyzer):
         self._report(fact.node, text, silence, since.time, Confidence.PROVEN, *evidence)
 
     def _measure(self, fact: facts.BrokerHeartbeat, state: Node) -> None:
-        """Measure how far a broker is behind the metadata log."""
+        """Report a broker that stays behind the metadata log."""
         if fact.offset is None:
             return
         newest = max(self._newest.get(fact.at.broker, 0), fact.offset)
@@ -339,7 +339,7 @@ class Brokers(Analyzer):
             )  # fmt: skip
 
     def _count_error(self, fact: Any) -> None:
-        """Count the errors by which two processes with one broker id show."""
+        """Report a broker whose heartbeats or registrations fail with an error of TWINS for some time."""
         kind = f"{type(fact).__name__} {fact.node}"
         if fact.error not in TWINS:
             if not fact.error:

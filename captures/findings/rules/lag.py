@@ -1,4 +1,4 @@
-"""Finds groups whose commits stop, repeat or fall behind, and what limits their consumers."""
+"""Finds groups whose commits stop, repeat an offset or fall behind, and what limits their consumers."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ from kproxy.decoders.schema import api_keys
 LAG = "group.lag_state"
 CAUSE = "consumer.lag_cause"
 PLACES: Final = 100_000
-"""Maximum number of partitions of groups whose latest commit is remembered."""
+"""Maximum number of pairs of group and partition whose latest commit is remembered."""
 TRENDS: Final = 20_000
-"""Maximum number of partitions of groups whose lag is followed."""
+"""Maximum number of pairs of group and partition whose lag is measured over time."""
 GROUPS: Final = 5_000
 MEMBERS: Final = 1_000
-"""Maximum number of clients of a group, groups of a partition, and partitions of a finding that are remembered."""
+"""Maximum number of clients of a group, groups of a partition, or partitions of a finding that are remembered."""
 GROUPS_OF_CLIENT: Final = 16
-"""Maximum number of groups of a client that are remembered."""
+"""Maximum number of groups that are remembered for a client."""
 WORDS: Final = {
     State.STOPPED: "commits no more, although records wait",
     State.STALLED: "commits the same offset again and again, although records wait",
     State.GROWING: "falls behind further with each commit",
     State.REWOUND: "commits a lower offset than before",
 }
-"""Texts for the states that are reported."""
+"""How a finding's text describes each state that is reported."""
 SEVERITIES: Final = {State.STOPPED: Severity.WARN, State.STALLED: Severity.WARN}
-"""Severities of the states; all others are NOTE."""
+"""The severity of each state; NOTE for others."""
 
 
 class Place(NamedTuple):
@@ -60,7 +60,7 @@ class Place(NamedTuple):
 
 
 class Behind(Analyzer):
-    """For all groups, compares committed offsets with the ends of partitions."""
+    """For all groups, finds commits that stop, repeat or fall behind the ends of partitions."""
 
     __slots__ = ("_alive", "_causes", "_context", "_due", "_lag", "_last", "_worst")
 
@@ -69,13 +69,13 @@ class Behind(Analyzer):
         self._causes = Causes(context)
         self._lag = Lag()
         self._last: dict[Place, facts.At] = {}
-        """The latest commit of each group to each partition."""
+        """Maps (group, topic, partition) to the latest commit."""
         self._alive: dict[str, int] = {}
-        """By group, time (ns) of the last request of a member that does not leave."""
+        """Maps each group to the time (ns) of the last successful request of a member, other than one to leave."""
         self._due: list[tuple[int, Place]] = []
-        """A heap of (time, place): the times at which to check whether commits to a place have stopped."""
+        """A heap of (time in ns, place): when to check next whether the commits of the place have stopped."""
         self._worst: dict[tuple[str, State], dict[Place, int]] = {}
-        """For each finding, the largest lag of each partition."""
+        """Maps (group, state), which identifies a finding, to the largest lag seen in each partition."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.Produced):
@@ -125,7 +125,7 @@ class Behind(Analyzer):
             self._report(place, now)
 
     def tick(self) -> None:
-        """Check partitions to which their group has not committed for long."""
+        """Check partitions to which the group may have stopped committing."""
         now = self._context.now
         self._lag.now = max(self._lag.now, now)
         while self._due and self._due[0][0] <= now:
@@ -139,7 +139,7 @@ class Behind(Analyzer):
                 if state is not None and state.state is State.STOPPED:
                     self._report(place, state)
                     self._causes.stopped(place, last, state)
-            # the interval between checks grows, so that the cost does not grow with the length of the capture
+            # the time between checks of a place grows, so that long captures do not cost more and more
             self._look_at(now + max(self._stop, idle), place)
         if self._due:
             self._context.wake(self._due[0][0])
@@ -193,7 +193,7 @@ class Behind(Analyzer):
 
 
 class Causes:
-    """For all consumers, finds what limits those whose lag grows."""
+    """For all consumers with growing lag, finds what limits their speed."""
 
     __slots__ = ("_behind", "_clients", "_context", "_groups", "_readers", "_trends", "owners")
 
@@ -201,21 +201,21 @@ class Causes:
         self._context = context
         self._readers = Readers()
         self._trends: dict[Place, Trend] = {}
-        """The lag of each group's commits."""
+        """Maps (group, topic, partition) to the lag of the group's commits."""
         self.owners: dict[Partition, dict[str, Client]] = {}
-        """For each partition, the client that committed last in each group."""
+        """Maps each partition to {group: client of the group's last commit}."""
         self._groups: dict[Client, tuple[str, ...]] = {}
-        """The groups that each client is a member of."""
+        """Maps each client to the groups of which it is a member."""
         self._clients: dict[str, dict[Client, None]] = {}
-        """The members of each group."""
+        """Maps each group to its clients."""
         self._behind: dict[tuple[Scope, Limiter], dict[Partition, int]] = {}
-        """For each finding, the lag of each partition."""
+        """Maps (scope, limiter), which identifies a finding, to the lag of each partition."""
 
     def member(self, fact: facts.Member) -> None:
         client = fact.at.client_id, fact.at.peer
         groups = self._groups.get(client, ())
         if fact.group in groups or self._readers.active(client) is None:
-            return  # the next heartbeat gives this fact again, and the client may read by then
+            return  # a client that reads nothing yet is added by a later heartbeat, which gives the same fact
         remember(self._groups, client, (*groups[1 - GROUPS_OF_CLIENT :], fact.group), CLIENTS)
         clients = self._clients.get(fact.group) or {}
         remember(clients, client, None, MEMBERS)
@@ -232,7 +232,7 @@ class Causes:
                 self._judge(place, reading, reading.trend, self._group_of(place, reading.client))
 
     def committed(self, place: Place, at: facts.At, offset: int, end: int | None) -> None:
-        """Take a commit of a group to a partition whose end is at offset `end`, None if that is unknown."""
+        """Take a group's commit of `offset` to a partition that ends at offset `end` (None if unknown)."""
         partition, client = (place.topic, place.partition), (at.client_id, at.peer)
         owners = self.owners.get(partition)
         if owners is None:
@@ -252,7 +252,7 @@ class Causes:
                 self._judge(partition, reading, trend, place.group)
 
     def stopped(self, place: Place, last: facts.At, lag: PartitionLag) -> None:
-        """Report a partition to which a live group no longer commits, if no member of the group reads it."""
+        """Report a partition without commits of a live group, if no member of the group fetches it."""
         partition, members = (place.topic, place.partition), self._clients.get(place.group, {})
         if not members or not self._much(lag.records or 0, lag.seconds or 0.0):
             return
@@ -283,13 +283,13 @@ class Causes:
         return self._much(trend.lag, trend.lag / max(0.001, trend.inflow()))
 
     def _much(self, records: int, seconds: float) -> bool:
-        """Whether a lag of `records`, which were written within `seconds`, is worth a finding."""
+        """Whether a lag is worth a finding; producers took `seconds` to write its `records`."""
         if records >= self._limit("records"):
             return True
         return records >= self._limit("least") and seconds >= self._limit("inflow_s")
 
     def _group_of(self, place: Partition, client: Client) -> str | None:
-        """The group for which a client reads a partition; None if there is none, or more than one."""
+        """The group for which a client reads a partition; None if there is no such group, or no single one."""
         owned = [group for group, owner in self.owners.get(place, {}).items() if owner == client]
         found = owned or self._groups.get(client, ())
         return found[0] if len(found) == 1 else None
@@ -365,7 +365,7 @@ CAUSES: Final = {
     Limiter.NOBODY: "No member of the group fetches the partition, although members fetch others: it is assigned to "
     "none of them, to one that hangs, or is paused.",
 }
-"""The cause of a growing lag, by the limiter of the consumer."""
+"""The cause of a growing lag, by what limits the consumer."""
 
 ANALYSES = (
     Analysis(

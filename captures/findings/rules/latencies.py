@@ -1,4 +1,4 @@
-"""Splits the latency of requests into the parts of client, quotas, long polls and broker, and finds slow ones."""
+"""Splits the latency of requests into shares of client, quotas, long polls and broker; finds brokers that are slow."""
 
 from __future__ import annotations
 
@@ -30,35 +30,35 @@ IMPATIENT = "client.ignores_throttle"
 ABANDONED = "conn.abandoned"
 WINDOW: Final = 60 * SECOND
 CONNECTIONS: Final = 20_000
-"""Maximum number of connections whose last response is remembered."""
+"""Maximum number of connections whose latest response is remembered."""
 WINDOWS: Final = 10_000
-"""Maximum number of pairs of broker and API that are counted in one window."""
+"""Maximum number of pairs of broker and API that are counted in one window of time."""
 FAST: Final = 10 * MILLISECOND
-"""Requests with less latency than this, in nanoseconds, are only counted, because most requests are that fast."""
+"""Requests of lower latency (ns) are counted, but not split: most requests are that fast, so this saves time."""
 WORST: Final = 6
-"""Maximum number of slow exchanges of a window that become evidence."""
+"""Maximum number of the slowest exchanges of a window that are kept as evidence."""
 LARGE: Final = 65_536
-"""Size of a response in bytes from which on a late last byte may be due to a client that does not read."""
+"""Responses of at least this size (bytes) are not counted: a client that does not read may have delayed them."""
 WAITING: Final = frozenset({api_keys.JOIN_GROUP, api_keys.SYNC_GROUP, 36, 58, 78})
-"""APIs whose responses wait for others: group members, a login service, a controller, producers of new records."""
+"""APIs whose responses wait for somebody else: other members, a login service, a controller, new records."""
 LENGTHY: Final = frozenset({4, 5, 6, 7, 19, 20, 21, 22, 26, 34, 35, 37, 43, 45})
-"""APIs that do long work: topics, leaders, replicas and the end of transactions."""
+"""APIs whose work takes long: changes of topics, leaders and replicas, ends of transactions."""
 FETCH: Final = api_keys.FETCH
 SLOW_BY_NATURE: Final = WAITING | LENGTHY
 HASTY: Final = frozenset({api_keys.PRODUCE, api_keys.OFFSET_COMMIT, api_keys.HEARTBEAT, 26, 28, 68, 76, 88})
-"""APIs whose callers block on them, or that have a deadline."""
+"""APIs for which a caller waits, or that have a deadline."""
 HOLDING: Final = frozenset({api_keys.FETCH, api_keys.JOIN_GROUP, api_keys.SYNC_GROUP, 78})
-"""APIs that hold their connection on purpose."""
+"""APIs whose response may be delayed on purpose, so that later requests of the connection wait."""
 REPLICATED: Final = frozenset({api_keys.PRODUCE, api_keys.OFFSET_COMMIT, 22, 24, 25, 26, 28})
-"""APIs whose responses wait until followers have the written records; Produce waits only with acks=all."""
+"""APIs whose responses wait until followers have copied what was written; Produce waits only with acks=all."""
 RESTART: Final = 60 * SECOND
-"""Time after which a stopped broker is either running again or out of the ISR (replica.lag.time.max.ms)."""
+"""After this time (ns) a stopped broker is running again, or out of the ISR (replica.lag.time.max.ms)."""
 THROTTLED_FIRST: Final = {api_keys.PRODUCE: 6, api_keys.FETCH: 8}
-"""By API, first version whose throttled response comes at once, before the delay (KIP-219)."""
+"""By API, the first version whose throttled response is sent at once; older ones are sent after the delay (KIP-219)."""
 
 
 class Split(NamedTuple):
-    """The parts of an exchange's latency, in nanoseconds."""
+    """The latency of an exchange, split by what the request waited for; nanoseconds."""
 
     at: facts.At
     queue: int
@@ -77,14 +77,14 @@ class Split(NamedTuple):
 
 
 class Window:
-    """The requests of one API to one broker within a minute; the histogram has four buckets per octave."""
+    """Requests of one API to one broker within a minute; the histogram has four buckets for each doubling."""
 
     __slots__ = ("_least", "count", "histogram", "slow", "worst")
 
     def __init__(self) -> None:
         self.count = 0
         self._least = 0
-        """Latency of the fastest of the slow requests that are kept."""
+        """The shortest latency (ns) among the exchanges in `worst`."""
         self.slow = 0
         self.histogram: Counter[int] = Counter()
         self.worst: list[Split] = []
@@ -102,7 +102,7 @@ class Window:
 
     @property
     def median(self) -> int:
-        """Approximate median of the time that the broker itself needed, in nanoseconds."""
+        """Approximate median of the broker's own time, in nanoseconds."""
         left = (self.count + 1) // 2
         for bucket in sorted(self.histogram):
             left -= self.histogram[bucket]
@@ -116,7 +116,7 @@ def _bucket(nanoseconds: int) -> int:
 
 
 class Latencies(Analyzer):
-    """For all brokers, measures the brokers' own time, and finds requests that wait behind others."""
+    """For all brokers, finds slow brokers, requests that waited behind others, and clients that ignore throttling."""
 
     __slots__ = (
         "_blocked",
@@ -137,24 +137,28 @@ class Latencies(Analyzer):
     def __init__(self, context: Context) -> None:
         self._context = context
         self._last: dict[int, facts.At] = {}
-        """The last response of each connection."""
+        """Maps each connection to its latest answered exchange."""
         self._muted: dict[int, int] = {}
-        """By connection, time (ns) until which the broker reads nothing because it throttles the client."""
+        """Maps each throttled connection to the time (ns) until which the broker does not read from it."""
         self._windows: dict[tuple[str, int], Window] = {}
         self._end = 0
-        """End of the window."""
+        """End of the present window (ns); 0 without one."""
         self._slow = MILLISECOND * context.limit(SLOW, "slow_ms")
         self._single_slow = MILLISECOND * context.limit(SLOW, "single_ms")
         self._fast = min(FAST, self._slow, MILLISECOND * context.limit(SLOW, "median_ms"))
         self._held: tuple[Split, int] | None = None
-        """The latest exchange and its size; it is counted later, because the next facts may explain its latency."""
+        """The latest slow exchange, and its response's size in bytes.
+
+        It is counted only when the next exchange comes, because Throttle or Overdue facts may follow that explain its
+        latency.
+        """
         self._blocked: dict[tuple[str, str, str, int], tuple[int, int, int]] = {}
-        """By (client id, host, broker, API): requests that waited behind others, number, sum and maximum wait in ns."""
+        """Maps (client id, host, broker, API) to requests that waited behind others: number, sum, longest wait in ns."""
         self._early_ones: dict[int, tuple[int, int]] = {}
-        """For each connection, the number of requests that came while it was throttled, and their total wait in ns."""
+        """Maps each connection to the requests that were sent while it was throttled: (number, total wait in ns)."""
         self._stops = Stops()
         self._late: dict[int, list[facts.At]] = {}
-        """For each connection, requests whose late responses the client may no longer have read."""
+        """Maps each connection to very slow exchanges; the client may have closed before their responses came."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.Exchange):
@@ -182,7 +186,7 @@ class Latencies(Analyzer):
             self._held = split._replace(wait=wait, broker=rest - wait), size
 
     def _waits_for_a_restart(self, at: facts.At) -> bool:
-        """Whether a request waited for followers, one of which may be restarting."""
+        """Whether a request waited for followers while another broker was perhaps restarting."""
         return at.key in REPLICATED and any(
             broker != at.broker and time <= at.time and at.asked <= time + RESTART
             for broker, time in self._stops.latest.items()
@@ -198,14 +202,14 @@ class Latencies(Analyzer):
         self._judge()
 
     def _exchange(self, at: facts.At, size: int) -> None:
-        """Take an exchange and the size of its response."""
+        """Take an answered exchange; `size` is that of its response in bytes."""
         time, asked, number, key = at.time, at.asked, at.connection, at.key
         last = self._last.get(number)
         self._last[number] = at
         if last is None:
             if len(self._last) > CONNECTIONS:
                 del self._last[next(iter(self._last))]
-            return  # the first request of a connection may wait for something unseen, such as a login
+            return  # a connection's first request may wait for something unseen, such as a login
         start, queue = last.time, 0
         if start > asked:
             queue = start - asked
@@ -245,10 +249,10 @@ class Latencies(Analyzer):
         else:
             remember(self._muted, at.connection, at.time + fact.ms * MILLISECOND, CONNECTIONS)
 
-    # --- requests whose answer came after the client had closed ---
+    # --- requests that were answered after the client had closed the connection ---
 
     def _given_up(self, end: facts.Closed, late: list[facts.At]) -> None:
-        """Report requests that were answered after the client had closed their connection."""
+        """Report requests of a closed connection that were answered only after the client had closed it."""
         if end.closer != "client" or end.left is None or not end.by_peers:
             return
         least = self._context.limit(ABANDONED, "age_ms") * MILLISECOND
@@ -278,7 +282,7 @@ class Latencies(Analyzer):
     # --- slow brokers ---
 
     def _flush(self) -> None:
-        """Count the exchange in `_held`."""
+        """Count the exchange in `_held`, if there is one."""
         if self._held is None:
             return
         split, size = self._held
@@ -339,7 +343,7 @@ class Latencies(Analyzer):
                 self._compare(windows, broker, key)
 
     def _compare(self, windows: dict[tuple[str, int], Window], broker: str, key: int) -> None:
-        """Report a broker whose median is far above those of the other brokers."""
+        """Report a broker whose median latency for an API is far above that of the other brokers."""
         least, mine = self._context.limit(SLOW, "least"), windows[broker, key].median
         others = sorted(
             one.median for (name, api), one in windows.items() if api == key and name != broker and one.count >= least
@@ -426,7 +430,7 @@ class Latencies(Analyzer):
 
 
 def _cause(windows: dict[tuple[str, int], Window], broker: str, key: int) -> str | None:
-    """The cause that the latency of the broker's other APIs suggests; None if they are not in use."""
+    """The likely cause, by whether the broker is fast in other APIs; None if these are too rare to tell."""
     others = {
         api: one.median
         for (name, api), one in windows.items()

@@ -1,4 +1,4 @@
-"""Finds elections of leaders that were not in sync."""
+"""Finds partitions that elected a leader from outside the ISR, so that records may be lost."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from kproxy.decoders.schema import api_keys
 
 UNCLEAN = "leader.unclean"
 PLACES: Final = 20_000
-"""Maximum number of partitions without leader that are remembered."""
+"""Maximum number of leaderless partitions that are remembered."""
 Place: TypeAlias = tuple[str, int]
 CONTROLLED: Final = frozenset({api_keys.LEADER_AND_ISR, api_keys.UPDATE_METADATA})
 
 
 class Elections(Analyzer):
-    """For one partition, checks each new leader that the controller names against the last ISR."""
+    """For one partition, checks whether each new leader was in the ISR; reads the controller's decisions."""
 
     __slots__ = ("_context", "_epoch", "_isr", "_recovering", "_state", "_version")
 
@@ -26,14 +26,14 @@ class Elections(Analyzer):
         self._epoch = -1
         self._version = -1
         self._isr: tuple[int, ...] = ()
-        """The latest ISR that is not empty."""
+        """The latest non-empty ISR."""
         self._recovering = False
         self._state: facts.PartitionState | None = None
-        """The state that named it."""
+        """The message with the ISR in `_isr`."""
 
     def feed(self, fact: facts.PartitionState) -> None:
         if fact.new or fact.leader_epoch == 0:
-            self._epoch, self._version, self._isr, self._recovering = -1, -1, (), False  # a new topic, perhaps
+            self._epoch, self._version, self._isr, self._recovering = -1, -1, (), False  # perhaps a new topic
         if fact.leader_epoch is not None and fact.leader_epoch < self._epoch:
             return  # the message is late
         if fact.recovering and not self._recovering and not fact.past:
@@ -50,12 +50,12 @@ class Elections(Analyzer):
             self._isr, self._state = fact.isr, fact
 
     def _compare(self, fact: facts.PartitionState) -> None:
-        """Compare the new leader with the last ISR, for controllers that do not say how they elected the leader."""
+        """Check a new leader against the last ISR, if the message cannot say whether the leader was in sync."""
         if not self._isr or fact.leader is None or fact.leader_epoch is None or fact.leader_epoch <= self._epoch:
             return
         if fact.leader in self._isr or fact.isr != (fact.leader,):
             return
-        # The leader changes the ISR in ZooKeeper by itself, and raises the version by one each time.
+        # In ZooKeeper mode the leader changes the ISR by itself; each change raises the version by one.
         nothing_between = fact.version is not None and fact.version == self._version + 1
         if nothing_between:
             self._report(fact, Confidence.STRONG)
@@ -68,7 +68,7 @@ class Elections(Analyzer):
 
 
 class Elected(Analyzer):
-    """For the whole cluster, finds partitions in Metadata that had no leader and then got one from outside the ISR."""
+    """For the whole cluster, finds partitions whose Metadata shows no leader, then a leader from outside the ISR."""
 
     __slots__ = ("_context", "_leaderless")
 
@@ -84,7 +84,7 @@ class Elected(Analyzer):
             if before is not None and fact.leader not in before.isr and fact.isr == (fact.leader,):
                 _report(self._context, fact, fact.leader, before.isr, before.at, Confidence.INFERRED, Severity.WARN)
         elif fact.isr:
-            # With eligible leader replicas (KIP-966) the ISR becomes empty, and others may lead without loss.
+            # With eligible leader replicas (KIP-966) the ISR may be empty, and replicas outside it lead without loss.
             remember(self._leaderless, (fact.topic, fact.partition), fact, PLACES)
         else:
             self._leaderless.pop((fact.topic, fact.partition), None)

@@ -1,4 +1,4 @@
-"""Finds peers that do not read, lost segments, and brokers that do not accept connections, from TCP counts."""
+"""Finds network trouble from TCP counts: peers that do not read, lost segments, brokers that accept no connections."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from kproxy.decoders.plurals import counted
 
 PRESSURE = "tcp.pressure"
 PAIRS: Final = 5_000
-"""Maximum number of pairs of client host and broker that are remembered."""
+"""Maximum number of pairs of client host and broker that are counted."""
 BROKERS: Final = 10_000
 WINDOW: Final = 300 * SECOND
-"""Maximum time in nanoseconds between two failed connections to a broker for both to belong to one series."""
+"""Two failed connections to a broker belong to one series if at most this time (ns) is between them."""
 
 
 class Pressure(Analyzer):
-    """For all connections, sums TCP counts by client host and broker."""
+    """For all connections, adds up TCP counts by client host and broker."""
 
     __slots__ = ("_brokers", "_closed", "_context", "_knocks", "_sent")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._brokers: dict[str, int] = {}
-        """By address of a broker that answered or is advertised, the time when a connection to it last worked."""
+        """Maps each known broker's address to the time (ns) when a connection last worked; 0: only advertised."""
         self._sent: dict[tuple[str, str], tuple[int, int]] = {}
-        """Number of data segments, and of retransmitted ones, on connections with retransmissions."""
+        """Maps (client host, broker) to (data segments, retransmitted ones), of connections with retransmissions."""
         self._closed: dict[tuple[str, str, str], tuple[int, int, int]] = {}
-        """By side, how often its receive window was closed, and milliseconds in all and at most."""
+        """Maps (client host, broker, side) to its closed receive windows: (number, ms in all, longest in ms)."""
         self._knocks: dict[tuple[str, str], tuple[facts.At, int, int]] = {}
-        """By broker, the latest series of failed connections: the first, time of the latest, number."""
+        """Maps (client host, broker) to the latest series of failures: (first, time of the latest, number)."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.Pressure):
@@ -57,7 +57,7 @@ class Pressure(Analyzer):
     def _pressed(self, fact: facts.Pressure) -> None:
         at = fact.at
         if not self._context.whole(at.connection) or not self._brokers.get(at.broker):
-            return  # a capture of one direction lacks responses; the reader reports its connections only at its end
+            return  # perhaps one direction is missing in the capture: the reader reports this only at its end
         for side, window in (("client", fact.client), ("broker", fact.broker)):
             self._shut(at, side, window)
         pair = at.peer, at.broker
@@ -90,7 +90,7 @@ class Pressure(Analyzer):
         first, latest, count = self._knocks.get(pair, (at, at.time, 0))
         if at.time - latest >= WINDOW or first.time < self._brokers[at.broker]:
             first, latest, count = at, at.time, 0
-        # facts come when connections end, so older ones may follow newer ones
+        # facts come when attempts end, so an earlier attempt may come after a later one
         first, latest, count = min(first, at), max(latest, at.time), count + 1
         remember(self._knocks, pair, (first, latest, count), PAIRS)
         how, lasted = "refused" if fact.refused else "left unanswered", latest - first.time
