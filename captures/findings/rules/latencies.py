@@ -153,7 +153,7 @@ class Latencies(Analyzer):
         latency.
         """
         self._blocked: dict[tuple[str, str, str, int], tuple[int, int, int]] = {}
-        """Maps (client id, host, broker, API) to requests that waited behind others: number, sum, longest wait in ns."""
+        """Maps (client id, host, broker, API) to requests that waited behind others: number, sum and maximum in ns."""
         self._early_ones: dict[int, tuple[int, int]] = {}
         """Maps each connection to the requests that were sent while it was throttled: (number, total wait in ns)."""
         self._stops = Stops()

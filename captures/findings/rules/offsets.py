@@ -1,4 +1,4 @@
-"""Finds consumers that skip or repeat records, and those that are stuck at an offset."""
+"""Finds consumers that skip or repeat records, that are stuck at an offset, or that mix offset storages."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ OUT_OF_RANGE: Final = 1
 EARLIEST: Final = -2
 RESETS: Final = {LATEST: "the latest offset", EARLIEST: "the earliest offset"}
 PLACES: Final = 10_000
-"""Maximum number of partitions that a client's analyzer remembers."""
+"""Maximum number of partitions that are remembered for a client."""
 CLIENTS: Final = 1_000
-"""Maximum number of clients of a group that are remembered."""
+"""Maximum number of clients that are remembered for a group."""
 Place: TypeAlias = tuple[str, int]
 
 
 class OutOfRange(NamedTuple):
-    """A refused fetch offset; `held` is True if the client has read there, or its group had committed it."""
+    """A refused fetch offset; `held` is True if the client had read there, or its group had committed the offset."""
 
     at: facts.At
     offset: int
@@ -43,7 +43,7 @@ class OutOfRange(NamedTuple):
 
 
 class Uncommitted(NamedTuple):
-    """A partition without a committed offset; `earlier` is True if the group had one before."""
+    """An OffsetFetch response without a committed offset; `earlier` is True if the group had committed one before."""
 
     at: facts.At
     group: str
@@ -51,7 +51,7 @@ class Uncommitted(NamedTuple):
 
 
 class Position:
-    """The position of a client in a partition, and how often the client got records there."""
+    """A client's fetch offset in a partition; `times` is the number of responses with records there."""
 
     __slots__ = ("connection", "first", "offset", "times")
 
@@ -59,7 +59,7 @@ class Position:
         self.move(at, offset)
 
     def move(self, at: facts.At, offset: int) -> None:
-        """Set the position to another offset."""
+        """Set the position to another offset, or to another connection."""
         self.offset = offset
         self.connection = at.connection
         self.first = at
@@ -67,7 +67,7 @@ class Position:
 
 
 class Start:
-    """A committed offset from which a client has begun to read, once or several times."""
+    """A committed offset at which a client began to read, perhaps several times."""
 
     __slots__ = ("first", "group", "offset", "read", "times")
 
@@ -76,23 +76,23 @@ class Start:
         self.offset = offset
         self.first = fact.at
         self.times = 0
-        """Number of times that the client began here again after it had received records."""
+        """How often the client began here again after it had received records from here."""
         self.read = False
-        """Whether the client has received records at this offset since it last began."""
+        """Whether the client has received records from here since it last began."""
 
 
 class Partition:
-    """The known state of a partition that a client reads."""
+    """What is known of a partition that a client reads."""
 
     __slots__ = ("committed", "lookup", "lost", "place", "position", "start", "uncommitted")
 
     def __init__(self, place: Place) -> None:
         self.place = place
         self.position: Position | None = None
-        """The latest fetch offset that succeeded."""
+        """The fetch offset of the latest successful request."""
         self.start: Start | None = None
         self.committed: tuple[str, int] | None = None
-        """Group and committed offset."""
+        """(group, committed offset), the latest one."""
         self.lost: OutOfRange | None = None
         self.uncommitted: Uncommitted | None = None
         self.lookup: facts.OffsetLookup | None = None
@@ -100,13 +100,13 @@ class Partition:
 
 
 def _lookup(partition: Partition, since: facts.At, offset: int) -> facts.OffsetLookup | None:
-    """The ListOffsets response that gave an offset."""
+    """The latest ListOffsets response, if it came after `since` and returned `offset`; otherwise None."""
     found = partition.lookup
     return found if found is not None and found.at.time >= since.time and found.offset == offset else None
 
 
 class Positions(Analyzer):
-    """For one client, follows positions after a refused offset or a missing commit, and finds stuck positions."""
+    """For one client, finds offsets that it skips, repeats, or cannot get beyond."""
 
     __slots__ = ("_amounts", "_context", "_often", "_partitions")
 
@@ -115,7 +115,7 @@ class Positions(Analyzer):
         self._often = context.limit(POISON, "fetches")
         self._partitions: dict[Place, Partition] = {}
         self._amounts: dict[tuple[str, str], dict[int, int]] = {}
-        """By topic and kind of event, number of offsets in each partition."""
+        """Maps (topic, kind of event) to {partition: number of offsets}."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.PartitionIO):
@@ -139,7 +139,7 @@ class Positions(Analyzer):
                 partition.start = None
 
     def _partition(self, fact: Any) -> Partition:
-        """The known state of a fact's partition."""
+        """What is known of the fact's partition."""
         place = fact.topic, fact.partition
         partition = self._partitions.get(place)
         if partition is None:
@@ -165,7 +165,7 @@ class Positions(Analyzer):
             self._note(partition, fact, offset)
 
     def _note(self, partition: Partition, fact: facts.PartitionIO, offset: int | None) -> None:
-        """Note the position of a successful fetch; None means that it is unchanged since the last request."""
+        """Take the fetch offset of a successful request; None means that it is that of the previous request."""
         position = partition.position
         if position is None:
             if offset is None:
@@ -182,7 +182,7 @@ class Positions(Analyzer):
                 start.read = True
 
     def _stay(self, place: Place, fact: facts.PartitionIO, position: Position) -> None:
-        """Called when a client has received records at the same offset many times."""
+        """Report a client that has received records at the same offset many times, if that lasted long enough."""
         lasted = fact.at.time - position.first.time
         if lasted < self._context.limit(POISON, "lasts_ms") * MILLISECOND:
             return
@@ -194,13 +194,13 @@ class Positions(Analyzer):
         self._stuck(place, position.offset, what, position.times, lasted, Severity.NOTE, evidence)
 
     def _start(self, partition: Partition, fact: facts.Committed, offset: int) -> None:
-        """Take the offset from which a client begins to read, and compare it with the offset of its previous start."""
+        """Take the committed offset at which a client begins to read; report it if the client began there often."""
         place, start = partition.place, partition.start
         if start is None or start.offset != offset or start.group != fact.group:
             partition.start = Start(fact, offset)
             return
         if not start.read:
-            return  # other programs fetch committed offsets too, without reading
+            return  # tools fetch committed offsets too, but read no records
         start.read = False
         start.times += 1
         lasted = fact.at.time - start.first.time
@@ -233,11 +233,11 @@ class Positions(Analyzer):
         )  # fmt: skip
 
     def _go_on(self, partition: Partition, lost: OutOfRange, fact: facts.PartitionIO, offset: int) -> None:
-        """Report what a client skips or repeats, at its first successful fetch after a refused offset."""
+        """Report what a client skips or repeats; `fact` is its first successful fetch after a refused offset."""
         place = partition.place
         old = fact.at.time - lost.at.time > self._context.limit(SKIP, "within_ms") * MILLISECOND
         if old or offset == lost.offset:
-            partition.lost = None  # only a follower lacked the offset, or the application sought another offset later
+            partition.lost = None  # only a follower lacked the offset, or the application moved elsewhere later
             return
         if fact.at.connection != lost.at.connection:
             return  # another consumer may have the same client id
@@ -259,7 +259,7 @@ class Positions(Analyzer):
         self._report(what, place, amount, example, evidence, severity, fact.at)
 
     def _begin(self, partition: Partition, missing: Uncommitted, fact: facts.PartitionIO, offset: int) -> None:
-        """Report what a client skips, at its first successful fetch of a partition without a committed offset."""
+        """Report what a client skips; `fact` is its first successful fetch where its group has no committed offset."""
         place = partition.place
         partition.uncommitted = None
         lookup = _lookup(partition, missing.at, offset)
@@ -304,19 +304,19 @@ class Positions(Analyzer):
 
 
 Firsts: TypeAlias = tuple[facts.At | None, facts.At | None]
-"""A client's first request for offsets in ZooKeeper (version 0), and its first one for offsets in Kafka."""
+"""A client's first request that used offsets in ZooKeeper (version 0), and its first that used offsets in Kafka."""
 NEITHER: Final[Firsts] = (None, None)
 
 
 class Storage(Analyzer):
-    """For one group, finds clients that commit offsets to ZooKeeper and fetch them from Kafka, or the reverse."""
+    """For one group, finds clients that commit offsets to ZooKeeper but fetch them from Kafka, or the reverse."""
 
     __slots__ = ("_committed", "_context", "_fetched")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._committed: dict[str, Firsts] = {}
-        """By client, its first commit to ZooKeeper and its first commit to Kafka."""
+        """Maps each client to its first commit to ZooKeeper and its first to Kafka; `_fetched`: for OffsetFetch."""
         self._fetched: dict[str, Firsts] = {}
 
     def feed(self, fact: facts.Commit | facts.Committed) -> None:
@@ -358,7 +358,7 @@ CAUSES: Final = {
     "election), or the topic was created anew.",
     "reads again": "The consumer's position is not in the log any more, and auto.offset.reset is earliest.",
 }
-"""The cause by kind of event; other events have the cause in the table."""
+"""The cause of each kind of event; for kinds not listed, the rule's row has it."""
 
 ANALYSES = (
     Analysis(

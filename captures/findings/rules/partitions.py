@@ -1,4 +1,4 @@
-"""Finds partitions that lack replicas or a leader."""
+"""Finds partitions that lack in-sync replicas or a leader."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ SHRUNK = "isr.shrunk"
 REFUSED: Final = frozenset({19, 20})
 """Error codes NOT_ENOUGH_REPLICAS and NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
 ALL: Final = -1
-"""The value of acks for "all in-sync replicas"; brokers refuse only producers with this value."""
+"""The value of acks for "all in-sync replicas"; only with this value brokers refuse for lack of replicas."""
 LEADERLESS: Final = frozenset({0, 5, 9})
-"""Errors in Metadata of a partition without leader; with other errors (LISTENER_NOT_FOUND) there is a leader."""
+"""Error codes with which Metadata reports a partition without leader; with other errors the partition has a leader."""
 PLACES: Final = 20_000
 """Maximum number of partitions that are remembered."""
 OUTAGES: Final = 1_000
@@ -32,38 +32,38 @@ Place: TypeAlias = tuple[str, int]
 
 
 class Outage:
-    """A broker or topic some of whose partitions lack replicas or a leader."""
+    """A broker or topic with partitions that lack replicas or a leader."""
 
     __slots__ = ("begun", "exchange", "now", "places")
 
     def __init__(self, begun: facts.At) -> None:
         self.begun = begun
         self.places: dict[Place, None] = {}
-        """All partitions."""
+        """All partitions that were affected since the outage began."""
         self.now: dict[Place, None] = {}
-        """The partitions that are still affected."""
+        """The partitions that are affected now."""
         self.exchange = 0
-        """Number of the exchange that was evidence last; its other partitions need no report of their own."""
+        """The number of the latest exchange in evidence; an exchange needs only one report for all its partitions."""
 
 
 class Outages:
-    """Collects and reports the present outages."""
+    """The outages that have not ended, and their reports."""
 
     __slots__ = ("_context", "_outages")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._outages: dict[tuple[str, str], Outage] = {}
-        """The outages, by their kind and the name of the broker or topic."""
+        """Maps (kind of outage, name of broker or topic) to the outage."""
 
     def unusable(self, lasted: int) -> Severity | None:
-        """The severity of a partition that cannot be used for `lasted` nanoseconds; None if that is too short."""
+        """The severity if a partition cannot be used for `lasted` nanoseconds; None if that is too short to report."""
         if lasted < self._context.limit(SHRUNK, "unusable_ms") * MILLISECOND:
             return None
         return Severity.ERROR if lasted >= self._context.limit(SHRUNK, "error_ms") * MILLISECOND else Severity.WARN
 
     def recover(self, kind: str, name: str, place: Place) -> None:
-        """Note that a partition works again: remove it from the outage of its broker or topic."""
+        """Remove a partition that works again from the outage of its broker or topic."""
         outage = self._outages.get((kind, name))
         if outage is not None:
             outage.now.pop(place, None)
@@ -74,7 +74,7 @@ class Outages:
         self, kind: str, name: str, place: Place, since: facts.At, at: facts.At, severity: Severity, what: str,
         note: str,
     ) -> None:  # fmt: skip
-        """Add a partition to the outage of a broker or topic."""
+        """Add a partition to the outage of a broker or topic, and report the outage."""
         outage = self._outages.get((kind, name)) or Outage(since)
         remember(self._outages, (kind, name), outage, OUTAGES)
         if place in outage.now and outage.exchange == at.exchange:
@@ -101,8 +101,8 @@ class Outages:
 class Replicas(Analyzer):
     """For the whole cluster, finds partitions that lack in-sync replicas or a leader.
 
-    Metadata repeats the state of a partition. The controller announces each loss of a leader, and each new leader, only
-    once.
+    Metadata responses repeat a partition's state. The controller's messages tell each loss of a leader, and each new
+    leader, only once, so a timer must check what became of the loss.
     """
 
     __slots__ = ("_context", "_in_sync", "_leaderless", "_outages", "_short", "_told")
@@ -110,12 +110,12 @@ class Replicas(Analyzer):
     def __init__(self, context: Context) -> None:
         self._context = context
         self._short: dict[Place, dict[int, facts.At]] = {}
-        """By partition: for each node missing in the ISR, the exchange that first showed this."""
+        """Maps each partition to {node outside of the ISR: exchange that first showed this}."""
         self._in_sync: dict[Place, tuple[int, ...]] = {}
-        """By partition, the latest ISR with all replicas."""
+        """Maps each partition to its latest ISR that had all replicas."""
         self._leaderless: dict[Place, facts.At] = {}
         self._told: dict[Place, facts.PartitionState] = {}
-        """Partitions that the controller has left without leader, in the order of time."""
+        """Partitions that the controller left without leader, with its message; the oldest loss comes first."""
         self._outages = Outages(context)
 
     def feed(self, fact: Any) -> None:
@@ -165,12 +165,12 @@ class Replicas(Analyzer):
             self._outages.report("leaderless", fact.topic, place, since, fact.at, severity, what, note)
 
     def _lead(self, place: Place) -> None:
-        """Note that a partition has a leader."""
+        """Note that a partition has a leader, which ends its outage."""
         if self._leaderless and self._leaderless.pop(place, None) is not None:
             self._outages.recover("leaderless", place[0], place)
 
     def _hear(self, place: Place, fact: facts.PartitionState) -> None:
-        """Take the state of a partition that the controller announces."""
+        """Take a partition's state from a message of the controller."""
         if fact.leaderless and not fact.past:
             if place not in self._told:
                 remember(self._told, place, fact, PLACES)
@@ -181,7 +181,7 @@ class Replicas(Analyzer):
             self._lead(place)
 
     def tick(self) -> None:
-        """Report partitions that the controller left without leader, unless a later message names a leader."""
+        """Report partitions that the controller left without leader and that have none yet."""
         now = self._context.now
         for place, state in list(self._told.items()):
             since = self._leaderless.get(place)
@@ -209,7 +209,7 @@ class Replicas(Analyzer):
 
 
 class Refused(Analyzer):
-    """For one topic, finds partitions that refuse records because they lack in-sync replicas."""
+    """For one topic, finds partitions that refuse records with acks=all, because they lack in-sync replicas."""
 
     __slots__ = ("_context", "_outages", "_refused")
 
@@ -217,7 +217,7 @@ class Refused(Analyzer):
         self._context = context
         self._outages = Outages(context)
         self._refused: dict[int, tuple[facts.At, int]] = {}
-        """By partition, the first response with the error since the last success, and the number of such responses."""
+        """Maps each partition to its errors since the last success: (first response, number of responses)."""
 
     def feed(self, fact: facts.PartitionIO) -> None:
         place = fact.topic, fact.partition
@@ -243,7 +243,7 @@ CAUSES: Final = {
     "leaderless": "All replicas in the ISR are down, and no other may lead (unclean.leader.election.enable is false).",
     "refused": "Fewer replicas are in sync than min.insync.replicas: brokers are down or slow.",
 }
-"""The cause by kind of outage; other outages have the cause in the table."""
+"""The cause of each kind of outage; for kinds not listed, the rule's row has it."""
 
 
 ANALYSES = (

@@ -1,4 +1,4 @@
-"""Finds producers that retry batches, and whether brokers wrote the retried batches twice."""
+"""Finds producers that send batches again, and whether brokers wrote such a batch twice."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ TWICE: Final = "were written twice"
 PERHAPS: Final = "may be written twice"
 MISSING: Final = "were refused, as the broker lacks the ones before"
 TIMED_OUT: Final = 7
-"""Error code REQUEST_TIMED_OUT: the leader has the batch, but its followers were too slow."""
+"""Error code REQUEST_TIMED_OUT: the leader has written the batch, but followers were too slow."""
 AFTER_APPEND: Final = 20
-"""Error code NOT_ENOUGH_REPLICAS_AFTER_APPEND: the leader has the batch."""
+"""Error code NOT_ENOUGH_REPLICAS_AFTER_APPEND: the leader has written the batch."""
 OUT_OF_ORDER: Final = 45
 DUPLICATE: Final = 46
 SEQUENCES: Final = 1 << 31
-"""Number of sequence numbers of a producer; after it they restart at 0."""
+"""Sequence numbers are counted modulo this."""
 BATCHES: Final = 16
-"""Maximum number of batches of a partition that are remembered. A client has few batches in flight."""
+"""Maximum number of batches that are remembered for a partition; few batches of a client are in flight at a time."""
 PLACES: Final = 1_000
-"""Maximum number of partitions of a client that are remembered."""
+"""Maximum number of partitions that are remembered for a client."""
 PRODUCERS: Final = 4
-"""Maximum number of producer ids of a client's partition that are remembered."""
+"""Maximum number of producer ids that are remembered for a partition of a client."""
 CLOSES: Final = 5 * SECOND
-"""Time in nanoseconds within which a producer closes its connection after it gave up a request."""
+"""A producer that gives up a request closes its connection within this time (ns)."""
 MINUTE: Final = 60 * SECOND
 Place: TypeAlias = tuple[str, int]
 Identity: TypeAlias = tuple[int, ...]
-"""(producer id, epoch, base sequence); without a producer id, the batch's CRC and size."""
+"""Equal for all sends of a batch: (producer id, epoch, base sequence); without producer id, (CRC, size)."""
 
 
 class Partition:
@@ -44,15 +44,15 @@ class Partition:
 
     def __init__(self) -> None:
         self.sent: dict[Identity, facts.Append] = {}
-        """The latest send of each batch, by identity."""
+        """Maps each batch to its latest send."""
         self.acknowledged: dict[tuple[int, int | None], facts.Append] = {}
-        """The latest batch that succeeded, by producer id and epoch."""
+        """Maps (producer id, epoch) to its latest acknowledged batch."""
         self.failed: dict[tuple[int, int | None], facts.Append] = {}
-        """By producer id and epoch, the first batch that failed since then."""
+        """Maps (producer id, epoch) to its first batch that failed after `acknowledged`."""
 
 
 class Retries(Analyzer):
-    """For one client, finds batches that it sends more than once."""
+    """For one client, finds batches that it sends again."""
 
     __slots__ = (
         "_context", "_counts", "_last", "_late", "_minute", "_often", "_partitions", "_retries", "_sends",
@@ -62,17 +62,17 @@ class Retries(Analyzer):
         self._context = context
         self._partitions: dict[Place, Partition] = {}
         self._counts: dict[tuple[str, str], tuple[int, int]] = {}
-        """By result and topic, numbers of batches and of their records."""
+        """Maps (result, topic) to (number of batches, number of their records)."""
         self._minute = 0
-        """The start of the present minute; numbers of batches and of retries in it."""
+        """Time (ns) when the present minute began; `_sends` and `_retries` count its sends and retries."""
         self._sends = 0
         self._retries = 0
         self._often = 0
-        """Number of minutes with many retries."""
+        """Number of minutes with too many retries."""
         self._late: deque[tuple[facts.Append, facts.Append]] = deque(maxlen=BATCHES)
-        """Pairs of equal batches on two connections; the second batch was sent before the first was answered."""
+        """Pairs of equal batches: the second was sent on another connection, before the first was answered."""
         self._last: tuple[tuple[Evidence, ...], str] | None = None
-        """The latest retry of the present minute."""
+        """The latest retry of the present minute, as evidence and text."""
 
     def feed(self, fact: facts.Produced) -> None:
         if fact.acks != 0:
@@ -111,14 +111,14 @@ class Retries(Analyzer):
             self._in_order(partition, fact, producer)
 
     def _again(self, first: facts.Append, second: facts.Append, *, idempotent: bool) -> None:
-        """Determine whether a batch that was sent twice was written twice."""
+        """Report whether a batch that was sent twice was also written twice, as far as responses tell."""
         same = first.at.connection == second.at.connection
         if not idempotent and first.answered:
             early = second.at.asked < first.at.time
             if early and same:
                 return  # both batches are in flight: a producer retries only after a response or a timeout
             if not first.error:
-                # Without a response in time, the producer closes the connection; if not, it sent the batch on purpose.
+                # Before a retry after a timeout, a producer closes the connection; otherwise it meant to send both.
                 if early:
                     self._late.append((first, second))
                     self._context.wake(max(first.at.time, second.at.time) + CLOSES)
@@ -127,7 +127,7 @@ class Retries(Analyzer):
                 return
         written = [one.offset for one in (first, second) if one.answered and not one.error and one.offset is not None]
         if idempotent and len(set(written)) > 1:
-            return  # a batch of another cluster: all clusters use the same small producer ids
+            return  # two clusters in one capture: both assign the same small producer ids
         lost = not first.answered and self._context.whole(first.at.connection)
         example, evidence = _both(first, second)
         if second.error == DUPLICATE or (idempotent and written and (lost or len(written) > 1)):
@@ -146,7 +146,10 @@ class Retries(Analyzer):
         self._judge_late(None)
 
     def _judge_late(self, now: int | None) -> None:
-        """Determine whether the connection of the first of two equal batches was closed because no response came."""
+        """Report pairs in `_late` whose first connection the client closed, as it does after a timeout; `now` in ns.
+
+        None as `now` judges all pairs. Otherwise pairs wait until CLOSES has passed.
+        """
         late, self._late = self._late, deque(maxlen=BATCHES)
         for first, second in late:
             due = max(first.at.time, second.at.time) + CLOSES
@@ -161,17 +164,17 @@ class Retries(Analyzer):
             self._twice(first, second)
 
     def _left_before(self, at: facts.At) -> bool:
-        """Whether the client had closed the connection when the answer came."""
+        """Whether the client closed the connection before the response came."""
         end = self._context.closed(at.connection)
         return end is not None and end.closer == "client" and end.left is not None and at.asked < end.left < at.time
 
     def _twice(self, first: facts.Append, second: facts.Append) -> None:
-        """Report a batch that the broker wrote at two offsets."""
+        """Report a batch that brokers wrote at two offsets."""
         if second.answered and not second.error and None not in {first.offset, second.offset}:
             self._report(TWICE, second, *_both(first, second), Severity.ERROR, Confidence.PROVEN)
 
     def _judge_minute(self, fact: facts.Append) -> None:
-        """Determine whether retries were a large share of the last minute's batches; `fact` begins the next minute."""
+        """Report the last minute if retries were a large share of its sends; `fact` begins the next minute."""
         least, share = self._context.limit(RETRY, "sends"), self._context.limit(RETRY, "share")
         if self._last is not None and self._sends >= least and self._retries >= share * self._sends:
             evidence, example = self._last
@@ -182,7 +185,7 @@ class Retries(Analyzer):
         self._minute, self._sends, self._retries, self._last = fact.at.time, 0, 0, None
 
     def _in_order(self, partition: Partition, fact: facts.Append, producer: int) -> None:
-        """Check whether a broker lacks a batch that it had acknowledged."""
+        """Report a batch that is refused as out of order although the broker has acknowledged the batch before it."""
         key = producer, fact.producer_epoch
         if fact.answered and not fact.error:
             before = partition.acknowledged.get(key)
@@ -231,7 +234,7 @@ class Retries(Analyzer):
 
 
 def _both(first: facts.Append, second: facts.Append) -> tuple[str, tuple[Evidence, Evidence]]:
-    """The results of both sends of a batch, as text and evidence."""
+    """The results of both sends of a batch: as text, and as two pieces of evidence."""
     return (
         f"{second.topic}-{second.partition}: {_outcome(first)}, then {_outcome(second)}",
         (at_evidence(first.at, "culprit", _outcome(first)), at_evidence(second.at, "symptom", _outcome(second))),
@@ -239,7 +242,7 @@ def _both(first: facts.Append, second: facts.Append) -> tuple[str, tuple[Evidenc
 
 
 def _outcome(fact: facts.Append) -> str:
-    """The outcome of a batch."""
+    """The result of sending a batch, as text."""
     if not fact.answered:
         return "no response"
     if fact.error:
@@ -254,6 +257,6 @@ CAUSES: Final = {
     ONCE: "A response was lost or late, and the producer sent the batch again; it is "
     "idempotent, so that the broker dropped the second one.",
 }
-"""The cause by result; other results have the cause in the table."""
+"""The cause of each result; for results not listed, the rule's row has it."""
 
 ANALYSES = (Analysis(frozenset({RETRY}), Key.CLIENT, (facts.Produced,), Retries),)

@@ -1,4 +1,4 @@
-"""Finds producers whose acks=0 requests brokers refuse, and transactions of one or two records."""
+"""Finds acks=0 requests that brokers refuse, and transactions with one or two records."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ WINDOW: Final = 10 * SECOND
 PRODUCERS: Final = 1_000
 CONNECTIONS: Final = 5_000
 CLOSES: Final = 256
-"""Maximum number of connections closed by a broker that are remembered, and of those that wait to be judged."""
+"""Maximum number of closed connections that are remembered for a broker, and of those that still have to be judged."""
 
 
 class TinyTransactions(Analyzer):
-    """For one client, counts its transactions and the records in each."""
+    """For one client, finds frequent transactions with very few records."""
 
     __slots__ = ("_began", "_context", "_open", "_overhead", "_produces", "_records", "_tiny", "_total")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._open: dict[int, int] = {}
-        """By producer id, number of records of the open transaction."""
+        """Maps each producer id to the number of records in its open transaction."""
         self._restart(0)
 
     def _restart(self, time: int) -> None:
         self._began = time
         self._produces = self._overhead = 0
-        """Number of requests with records, and of transactional requests without records."""
+        """Number of transactional Produce requests; `_overhead` counts the other requests of transactions."""
         self._total = self._tiny = self._records = 0
 
     def feed(self, fact: Any) -> None:
@@ -93,22 +93,25 @@ class Suspect(NamedTuple):
 
 
 class Dropped(Analyzer):
-    """For one broker, finds connections that it closes because it refuses a Produce with acks=0."""
+    """For one broker, finds connections that it closed because it refused a Produce with acks=0.
+
+    Such a request has no response, so closing the connection is the broker's only way to refuse it.
+    """
 
     __slots__ = ("_alive", "_closes", "_context", "_counts", "_open", "_pending", "_sent", "_suspects")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._sent: dict[int, facts.Unacknowledged] = {}
-        """By connection, the latest Produce with acks=0."""
+        """Maps each connection to its latest Produce with acks=0."""
         self._pending: dict[int, None] = {}
-        """Connections with a request that the broker never answered."""
+        """Connections with an unanswered request, which may be why the broker closed them."""
         self._closes: deque[facts.At] = deque(maxlen=CLOSES)
-        """Times (ns) at which the broker closed any connection."""
+        """The latest connections that the broker closed, as `At` with the time of the close."""
         self._alive: deque[int] = deque(maxlen=CLOSES)
         """Times (ns) at which connections to the broker began, or first worked."""
         self._open: dict[int, int] = {}
-        """By open connection, the time (ns) when it began."""
+        """Maps each open connection to the time (ns) of its first response."""
         self._suspects: deque[Suspect] = deque(maxlen=CLOSES)
         self._counts: dict[str, int] = {}
 
@@ -152,7 +155,10 @@ class Dropped(Analyzer):
         self._judge(None)
 
     def _judge(self, now: int | None) -> None:
-        """Decide whether the broker refused a batch or closes all its connections."""
+        """Report suspects, unless the broker closed all its connections, as when it stops; `now` in ns.
+
+        None as `now` judges all suspects. Otherwise suspects wait until the grace period has passed.
+        """
         waiting, self._suspects = self._suspects, deque(maxlen=CLOSES)
         for one in waiting:
             due = one.closed.at.time + self._grace

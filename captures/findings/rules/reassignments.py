@@ -1,4 +1,4 @@
-"""Follows reassignments of partitions to other brokers."""
+"""Follows reassignments of partitions: when they begin, end, or make no progress."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kproxy.decoders.schema import api_keys
 
 MOVED = "partition.reassign"
 MOVES: Final = 20_000
-"""Maximum number of partitions that move at a time."""
+"""Maximum number of partitions in reassignment that are remembered."""
 KNOWN: Final = 100_000
 """Maximum number of partitions whose replicas are remembered."""
 TOPICS: Final = 5_000
@@ -39,12 +39,12 @@ class Move:
     def __init__(self, at: facts.At, adding: frozenset[int], replicas: frozenset[int]) -> None:
         self.begun = at
         self.replicas = replicas
-        """All replicas, old and new ones."""
+        """All replicas, the new and the old ones."""
         self.adding = adding
         self.missing = adding
-        """The new replicas that are not yet in the ISR."""
+        """The new replicas that are not in the ISR yet."""
         self.lags: dict[int, int] = {}
-        """By new replica, its smallest lag so far."""
+        """Maps each new replica to the smallest lag that was seen, in offsets."""
         self.progress = at.time
         self.watched = False
         """Whether the capture has the controller's messages, so that it would show the end of the reassignment."""
@@ -52,7 +52,7 @@ class Move:
 
 
 class Topic:
-    """The moves of one topic."""
+    """The reassignments of one topic's partitions."""
 
     __slots__ = ("begun", "done", "first", "who")
 
@@ -61,11 +61,11 @@ class Topic:
         self.begun = 0
         self.done = 0
         self.who: facts.At | None = None
-        """The exchange whose client asked for the moves."""
+        """The request that asked for the reassignments, if it is in the capture."""
 
 
 class Reassignments(Analyzer):
-    """For the whole cluster, follows partitions that are reassigned."""
+    """For the whole cluster, follows reassignments of partitions."""
 
     __slots__ = ("_context", "_fetchers", "_moves", "_replicas", "_topics", "_versions", "_who")
 
@@ -73,13 +73,13 @@ class Reassignments(Analyzer):
         self._context = context
         self._replicas: dict[Place, frozenset[int]] = {}
         self._versions: dict[Place, int] = {}
-        """The version of each partition's state; a message with an older version is late."""
+        """Maps each partition to its newest version (see `PartitionState`); messages with an older one are late."""
         self._moves: dict[Place, Move] = {}
         self._topics: dict[str, Topic] = {}
         self._fetchers: dict[int, int] = {}
-        """By follower, time (ns) of its last fetch."""
+        """Maps each follower to the time (ns) of its latest Fetch."""
         self._who: dict[Place, facts.At] = {}
-        """By partition, the request for a reassignment that has not begun."""
+        """Maps each partition to the request for a reassignment that has not begun yet."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.ReplicaFetch):
@@ -118,18 +118,18 @@ class Reassignments(Analyzer):
         self, fact: facts.PartitionState, replicas: frozenset[int] | None, before: frozenset[int] | None,
         move: Move | None,
     ) -> frozenset[int] | None:  # fmt: skip
-        """The replicas that a reassignment adds; None if this state is not part of one."""
+        """The replicas that a reassignment adds; None if the state shows no reassignment."""
         if fact.adding or fact.removing:
             return frozenset(fact.adding or ())
         if fact.adding is not None or fact.at.key not in CONTROLLED or None in {replicas, before}:
             return None
         if move is None and replicas is not None and before is not None and replicas > before:
-            # Before Kafka 2.4, a move only adds its replicas to the list and does not mark them.
+            # Before Kafka 2.4 no field marks the new replicas: a reassignment adds them to the list of replicas.
             return replicas - before
         return None
 
     def _ends(self, fact: facts.PartitionState, replicas: frozenset[int] | None, move: Move) -> bool:
-        """Whether a state shows that no replicas are being added or removed any more."""
+        """Whether a state shows that the reassignment is over."""
         if fact.adding is not None and fact.removing is not None:
             return True
         return fact.at.key in CONTROLLED and replicas is not None and replicas < move.replicas
@@ -217,7 +217,7 @@ class Reassignments(Analyzer):
 
     def _report_stuck(self, place: Place, move: Move, lasted: int) -> None:
         move.told = True
-        # Large partitions take hours to copy: only captured Fetch requests show whether copying goes on.
+        # Copying a large partition takes hours: only Fetch requests in the capture can show that it makes no progress.
         seen = any(self._context.now - self._fetchers.get(node, 0) < self._stuck for node in move.missing)
         name = f"{place[0]}-{place[1]}"
         missing = _nodes(tuple(sorted(move.missing)))

@@ -1,4 +1,4 @@
-"""Finds damaged records, and records that are too large for their consumer."""
+"""Finds damaged batches, and messages that are too large for their consumer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Damage(Analyzer):
     def __init__(self, context: Context) -> None:
         self._context = context
         self._counts: dict[tuple[str, str], int] = {}
-        """Number of batches by what was done with them ("sent", "served") and by which client or broker."""
+        """Maps ("sent", client) or ("served", broker) to the number of damaged batches."""
 
     def feed(self, fact: facts.Corrupt) -> None:
         at = fact.at
@@ -60,7 +60,7 @@ class TooLarge(Analyzer):
     def __init__(self, context: Context) -> None:
         self._context = context
         self._cut: dict[Place, tuple[facts.CutRecord, int]] = {}
-        """By partition, the first response at the present offset, and the number of such responses."""
+        """Maps each partition to (first response at the present offset, number of such responses)."""
 
     def feed(self, fact: facts.CutRecord) -> None:
         place = fact.topic, fact.partition
