@@ -1,4 +1,4 @@
-"""Finds requests that brokers refuse because of topics, records, commits, settings, credentials or permissions."""
+"""Finds requests that brokers refuse: unknown topics, records, commits, settings, credentials, permissions."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ CONTENT_CODES: Final = {
     76: "The topic's message format, or the broker's release, does not have this compression type.",
     87: "A record breaks a rule of the topic: a compacted topic needs a key in each record.",
 }
-"""By error code of Produce about the content of a batch, its cause."""
+"""Error codes of Produce that concern a batch's content, each with its cause."""
 LOST_CODES: Final = frozenset({12, 22, 25, 28, 82, 110})
-"""Errors of OffsetCommit after which the member does not retry the commit."""
+"""Error codes of OffsetCommit after which the member gives the commit up."""
 SETTING_CODES: Final = frozenset({24, 26, 81})
 ASSIGNOR_CODES: Final = frozenset({23, 112})
 SASL_ERRORS: Final = frozenset({"UNSUPPORTED_SASL_MECHANISM", "ILLEGAL_SASL_STATE", "SASL_AUTHENTICATION_FAILED"})
@@ -50,20 +50,20 @@ _TOPIC: Final = frozenset({29})
 _GROUP: Final = frozenset({30})
 _TXN: Final = frozenset({53})
 NAMES: Final = 1_000
-"""Maximum number of topics that a client's analyzer remembers."""
+"""Maximum number of topics that are remembered for a client."""
 
 
 class TopicMissing(Analyzer):
-    """For one client, finds topics that Metadata reports as missing."""
+    """For one client, finds topics that do not exist: Metadata responses report them as missing for some time."""
 
     __slots__ = ("_causes", "_context", "_found", "_missing")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._causes: dict[str, str | None] = {}
-        """By reported topic, the likely reason why it is missing."""
+        """Maps each reported topic to the likely reason why it is missing; None if unknown."""
         self._missing: dict[str, tuple[facts.At, int]] = {}
-        """By topic, the first response with the error and the number of such responses."""
+        """Maps each missing topic to (first response with the error, number of such responses)."""
         self._found: dict[str, None] = {}
 
     def feed(self, fact: facts.TopicView) -> None:
@@ -80,7 +80,7 @@ class TopicMissing(Analyzer):
             return
         error = errors.name(fact.error)
         field = error_field(fact.error)
-        if fact.topic not in self._causes:  # comparing names takes milliseconds
+        if fact.topic not in self._causes:  # once for each topic: comparing names takes milliseconds
             remember(self._causes, fact.topic, self._cause(fact.topic), NAMES)
         self._context.report(
             TOPIC_MISSING,
@@ -104,14 +104,14 @@ class TopicMissing(Analyzer):
 
 
 class Rejected(Analyzer):
-    """For one topic, finds batches that brokers refuse because of their content."""
+    """For one topic, finds batches that brokers refuse because of what they contain."""
 
     __slots__ = ("_context", "_counts")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._counts: dict[tuple[str, int], tuple[int, int, int]] = {}
-        """By client and error: number of batches, size in bytes of the largest one, bytes in all."""
+        """Maps (client, error code) to refused batches: (number, bytes of the largest, bytes in all)."""
 
     def feed(self, fact: facts.PartitionIO) -> None:
         if fact.error not in CONTENT_CODES or fact.acks is None:
@@ -136,16 +136,16 @@ class Rejected(Analyzer):
 
 
 class CommitRejected(Analyzer):
-    """For one group, finds commits that its coordinator refuses."""
+    """For one group, finds commits that its coordinator refuses and that are not retried."""
 
     __slots__ = ("_committed", "_context", "_counts")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._committed: dict[tuple[str, int], int] = {}
-        """The committed offset of each partition."""
+        """Maps each partition to the group's committed offset."""
         self._counts: dict[str, tuple[int, dict[tuple[str, int], int]]] = {}
-        """By client: number of refused commits, and for each partition the number of records that they covered."""
+        """Maps each client to (number of refused commits, {partition: number of records that they covered})."""
 
     def feed(self, fact: facts.Commit) -> None:
         place = fact.topic, fact.partition
@@ -178,20 +178,20 @@ class CommitRejected(Analyzer):
 
 
 class JoinRefused(Analyzer):
-    """For one group, finds members that cannot join because of their settings or assignors."""
+    """For one group, finds members whose join is refused because of their settings or assignors."""
 
     __slots__ = ("_context", "_counts", "_first")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._counts: dict[str, int] = {}
-        """Number of refused joins of each client since its last one that succeeded."""
+        """Maps each client to the number of its refused joins since it last joined."""
         self._first: dict[str, tuple[str, facts.Member]] = {}
-        """The rule and the refused join of clients that were refused once, until it is known whether they join."""
+        """Clients whose join was refused once, with rule and join; held until it is known whether they join."""
 
     def feed(self, fact: facts.Member) -> None:
         if fact.what != "join" or (fact.error and fact.generation):
-            return  # a response that refuses a member gives it no generation
+            return  # inconsistent: a response that refuses a join gives no generation
         rule = SETTINGS if fact.error in SETTING_CODES else ASSIGNORS if fact.error in ASSIGNOR_CODES else None
         client = fact.at.client
         if rule is None:
@@ -242,12 +242,12 @@ class JoinRefused(Analyzer):
 
 
 def _assignors(fact: facts.Member) -> str:
-    """The names of a member's assignors, if its subscription holds them."""
+    """The names of a member's assignors as text; "not named" if the request has none."""
     return (fact.subscription or "").rpartition(" ")[0] or fact.protocol or "not named"
 
 
 class SaslFailed(Analyzer):
-    """For one client, finds failed authentications."""
+    """For one client, finds authentications that failed."""
 
     __slots__ = ("_context", "_count")
 
@@ -280,20 +280,20 @@ class SaslFailed(Analyzer):
 
 
 def _is_foreign(error: str | None) -> bool:
-    """Whether an error text is a Kafka error unrelated to authentication; other texts come from the SASL mechanism."""
+    """Whether an error text is the name of a Kafka error that has nothing to do with SASL."""
     known = {one.name for one in errors.all_errors().values()} - SASL_ERRORS
     return error is not None and (error in known or error.startswith("UNKNOWN("))
 
 
 class Denied(Analyzer):
-    """For one client, finds responses with authorization errors."""
+    """For one client, finds repeated authorization errors."""
 
     __slots__ = ("_context", "_times")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._times: dict[tuple[str, str, int], deque[facts.At]] = {}
-        """By kind and name of the resource and error, the times of the latest responses."""
+        """Maps (kind of resource, its name, error code) to the latest exchanges with this error."""
 
     def feed(self, fact: Any) -> None:
         what, codes, name_of = RESOURCES[type(fact)]
@@ -328,7 +328,7 @@ RESOURCES: Final[dict[type, tuple[str, frozenset[int], Callable[[Any], str]]]] =
     facts.Coordinator: ("coordinator of", _GROUP | _TXN, lambda fact: fact.name),
     facts.Txn: ("transactional id", _TXN, lambda fact: fact.transactional_id),
 }
-"""By type of fact: kind of resource, error codes that deny access, function that returns the resource's name."""
+"""Maps a type of fact to (kind of resource, error codes of denied access, function that returns its name)."""
 
 ANALYSES = (
     Analysis(frozenset({TOPIC_MISSING}), Key.CLIENT, (facts.TopicView,), TopicMissing),

@@ -1,4 +1,4 @@
-"""Finds followers that stop fetching or do not catch up."""
+"""Finds followers that stop fetching, or do not catch up with their leader."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from kproxy.captures.findings.model import Evidence, Impact, Scope
 
 LAG = "replica.lag"
 FOLLOWERS: Final = 1_000
-"""Maximum number of connections of followers to one leader."""
+"""Maximum number of followers' connections that are remembered for a leader."""
 PARTITIONS: Final = 20_000
-"""Maximum number of partitions of a leader that lag."""
+"""Maximum number of partitions behind the high watermark that are remembered for a leader."""
 Place: TypeAlias = tuple[int, str, int]
 """(follower's node id, topic, partition)."""
 
 
 class Follower:
-    """A connection over which a follower fetches."""
+    """A connection on which a follower fetches from the leader."""
 
     __slots__ = ("last", "replica", "told")
 
     def __init__(self, replica: int, at: facts.At) -> None:
         self.replica = replica
         self.last = at
-        """The follower's latest Fetch that was answered."""
+        """The latest answered Fetch on the connection."""
         self.told = False
-        """Whether the follower's silence since then was reported."""
+        """Whether the follower's silence since `last` was reported."""
 
 
 class Behind:
-    """A partition that a follower must copy up to the high watermark before it is in sync again."""
+    """A partition in which a follower is behind the high watermark, so that it is not in sync."""
 
     __slots__ = ("compared", "first", "lag", "seen")
 
@@ -48,13 +48,13 @@ class Behind:
         self.first = at
         self.seen = at.time
         self.compared = at.time
-        """Time (ns) at which the lag was last compared with an earlier one."""
+        """Time (ns) at which the lag was last compared with the lag some time before."""
         self.lag = lag
-        """The lag at that time."""
+        """The lag at the time `compared`, in offsets."""
 
 
 class Followers(Analyzer):
-    """For one leader, finds followers that do not keep up."""
+    """For one leader, finds followers that fall silent, or do not catch up."""
 
     __slots__ = ("_alive", "_behind", "_context", "_episodes", "_followers", "_lagging", "_silent")
 
@@ -62,14 +62,14 @@ class Followers(Analyzer):
         self._context = context
         self._silent = int(context.limit(LAG, "silent_ms")) * MILLISECOND
         self._followers: dict[int, Follower] = {}
-        """Followers by connection; the one that fetched last comes last."""
+        """Maps each connection to its follower; the connection with the latest Fetch comes last."""
         self._behind: dict[Place, Behind] = {}
         self._lagging: dict[int, dict[Place, None]] = {}
-        """By follower, the lagging partitions that were reported."""
+        """Maps each follower's node id to the partitions that were reported as lagging."""
         self._episodes: dict[int, int] = {}
-        """By follower, the time (ns) when its first partition of the present episode fell behind."""
+        """Maps each follower's node id to the time (ns) when its present episode of lag began."""
         self._alive = 0
-        """Time (ns) of the leader's last response to anybody."""
+        """Time (ns) of the leader's latest response to any follower."""
 
     def feed(self, fact: facts.ReplicaFetch) -> None:
         at = fact.at
@@ -87,7 +87,7 @@ class Followers(Analyzer):
             self._measure((fact.replica, topic, partition), at, lag)
 
     def tick(self) -> None:
-        """Report followers that have not fetched for some time, if the leader answers others meanwhile."""
+        """Report followers that have been silent for some time while the leader answered other followers."""
         now = self._context.now
         for connection, follower in list(self._followers.items()):
             if now - follower.last.time < self._silent:
@@ -103,7 +103,7 @@ class Followers(Analyzer):
             self._context.wake(now + self._silent)
 
     def _is_elsewhere(self, follower: Follower) -> bool:
-        """Whether the same broker has since fetched on another connection, so that the capture lacks this one's end."""
+        """Whether the follower now fetches on another connection: the capture lacks the end of this one."""
         return any(
             one.replica == follower.replica and one.last.time > follower.last.time + SECOND
             for one in self._followers.values()

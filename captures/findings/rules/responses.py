@@ -1,4 +1,4 @@
-"""Finds responses that lack or repeat partitions of the request."""
+"""Finds responses that lack, or repeat, partitions or topics of the request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAIRS: Final = 1_000
 
 
 class Incomplete(Analyzer):
-    """For one client, counts incomplete responses by broker and API."""
+    """For one client, counts responses that lack or repeat something, by broker and API."""
 
     __slots__ = ("_context", "_counts", "_empty")
 
@@ -22,7 +22,7 @@ class Incomplete(Analyzer):
         self._context = context
         self._counts: dict[tuple[str, int, bool], int] = {}
         self._empty: dict[tuple[int, int], int] = {}
-        """Number of empty responses, by connection and API."""
+        """Maps (connection, API key) to the number of responses without any partition."""
 
     def feed(self, fact: facts.Incomplete) -> None:
         at = fact.at

@@ -10,7 +10,7 @@ from kproxy.captures.findings.model import Actor, Impact, Severity
 
 CLEARTEXT = "sec.cleartext"
 KINDS = 64
-"""Maximum number of pairs of a broker and a kind of secret that are counted for a client."""
+"""Maximum number of pairs of broker and kind of secret that are counted for a client."""
 
 
 class Cleartext(Analyzer):
@@ -39,7 +39,7 @@ class Cleartext(Analyzer):
 
 
 def _local(at: facts.At) -> bool:
-    """Whether client and broker are on the same host, so that no network carries the secret."""
+    """Whether client and broker are on one host, so that the secret crosses no network."""
     try:
         peer, broker = ip_address(at.peer.strip("[]")), ip_address(at.broker.rpartition(":")[0].strip("[]"))
     except ValueError:

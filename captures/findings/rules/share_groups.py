@@ -1,4 +1,4 @@
-"""Finds records that no member of a share group accepts, and what stops Streams groups."""
+"""Finds records that a share group gets again and again, and what stops Streams groups."""
 
 from __future__ import annotations
 
@@ -25,18 +25,21 @@ STATUS = "streams.status"
 PLACES: Final = 1_000
 """Maximum number of partitions of a group whose deliveries are remembered."""
 RUNS: Final = 16
-"""Maximum number of runs of delivered offsets, and of runs of released offsets, that are remembered in a partition."""
+"""Maximum number of runs of offsets, delivered ones and released ones each, that are remembered for a partition."""
 
 
 class Doomed(NamedTuple):
-    """Records that were released at the maximum number of deliveries."""
+    """Records that a member released although they had reached the maximum number of deliveries.
+
+    If nobody gets them again, the broker has archived them.
+    """
 
     delivered: facts.Redelivered
     released: facts.At
 
 
 class Poison(Analyzer):
-    """For one share group, finds records that it gets again and again."""
+    """For one share group, finds records that are delivered again and again, because no member accepts them."""
 
     __slots__ = ("_active", "_beyond", "_context", "_doomed", "_least", "_limit", "_released", "_seen", "_worst")
 
@@ -44,15 +47,15 @@ class Poison(Analyzer):
         self._context = context
         self._least, self._limit = context.limit(POISON, "deliveries"), context.limit(POISON, "limit")
         self._worst: dict[tuple[str, int], facts.Redelivered] = {}
-        """By partition, the relevant records that were delivered most often."""
+        """Maps each partition to the reported records with the most deliveries."""
         self._seen: dict[tuple[str, int], deque[facts.Redelivered]] = {}
-        """The latest deliveries of each partition."""
+        """Maps each partition to its latest repeated deliveries."""
         self._released: dict[tuple[str, int], deque[tuple[int, int]]] = {}
         self._doomed: dict[tuple[str, int], Doomed] = {}
         self._beyond = False
-        """Whether a record was delivered more often than `limit`."""
+        """Whether a record was delivered more than `limit` times, so that the group's real limit must be higher."""
         self._active = 0
-        """Time (ns) of the last request of any member."""
+        """Time (ns) of the latest request of any member."""
 
     def feed(self, fact: Any) -> None:
         self._active = max(self._active, fact.at.asked)
@@ -131,7 +134,7 @@ class Poison(Analyzer):
 
 
 class Kind(NamedTuple):
-    """The meaning of a status of a Streams group, the threshold for how long it must last, and its severity then."""
+    """What a Streams group's status means, and its severity once it has lasted `limit` (a threshold; None: at once)."""
 
     what: str
     limit: str | None
@@ -152,20 +155,20 @@ ERRORS: Final = {
     131: STATUSES[0],
     132: STATUSES[0],
 }
-"""The kinds that heartbeat errors stand for."""
+"""Maps error codes of heartbeats to the status that they mean."""
 EARLY: Final = {"upgrade_ms": Severity.NOTE}
-"""By threshold, the severity of a status that has not lasted that long; absent ones are not reported."""
+"""Severity, by threshold, of a status that has not lasted so long yet; for other thresholds it is not reported then."""
 
 
 class StreamsStatus(Analyzer):
-    """For one Streams group, finds statuses and errors that its coordinator reports."""
+    """For one Streams group, finds statuses and errors that stop it, as the coordinator reports them."""
 
     __slots__ = ("_context", "_since")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._since: dict[str, tuple[facts.At, int]] = {}
-        """By status, the first response with it, and the time of the latest one."""
+        """Maps each status to (first response with it, time of the latest one in ns)."""
 
     def feed(self, fact: facts.StreamsStatus) -> None:
         kind = ERRORS.get(fact.error) if fact.status is None else STATUSES.get(fact.status)

@@ -1,4 +1,4 @@
-"""Finds clients that are stuck at a step of their start."""
+"""Finds clients that cannot complete a step of their start."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WORDS: Final = {
 
 
 class Stuck(Analyzer):
-    """For one client, finds start-up steps that it keeps failing."""
+    """For one client, finds a step of its start that fails again and again; stops once the client works."""
 
     __slots__ = ("_context", "_failing", "_passed")
 
@@ -36,11 +36,11 @@ class Stuck(Analyzer):
         self._context = context
         self._passed: frozenset[str] = frozenset()
         self._failing: dict[str, tuple[facts.At, int]] = {}
-        """By step, the first of consecutive failures, and their number."""
+        """Maps each step to its consecutive failures: (first one, number)."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.Beginning):
-            # JoinGroup is a start-up step whether it is answered or not.
+            # a JoinGroup, even an unanswered one, still belongs to the start of a consumer
             if fact.work and fact.at.key != api_keys.JOIN_GROUP:
                 self._context.rest()
         elif not fact.error:

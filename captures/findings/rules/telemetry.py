@@ -22,7 +22,7 @@ POINTLESS: Final = "it pushes metrics although its subscription has none"
 
 
 class Rejected(Analyzer):
-    """For one client, counts pushes with errors, and pushes that the broker has not requested."""
+    """For one client, finds pushes that brokers refuse, and pushes of metrics that the broker has not requested."""
 
     __slots__ = ("_context", "_empty", "_recent", "_times")
 
@@ -31,7 +31,7 @@ class Rejected(Analyzer):
         self._times = max(1, int(context.limit(REJECTED, "times")))
         self._empty: dict[int, bool] = {}
         self._recent: dict[int, deque[facts.At]] = {}
-        """By error, the latest pushes; 0 stands for pushes that the broker has not requested."""
+        """Maps error codes to the latest pushes with this error; 0: pushes of metrics that were not requested."""
 
     def feed(self, fact: facts.Telemetry) -> None:
         if fact.what == "subscribe":

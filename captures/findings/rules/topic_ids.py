@@ -25,14 +25,14 @@ ID_ERRORS: Final = frozenset({100, 103})
 
 
 class OldId(Analyzer):
-    """For one topic, finds clients that repeatedly get errors about its id."""
+    """For one topic, finds clients that get errors about its id for some time."""
 
     __slots__ = ("_context", "_streaks")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._streaks: dict[str, tuple[facts.At, int]] = {}
-        """By client, the first such response since the last success, and the number of such responses."""
+        """Maps each client to its errors since the last success: (first response, number of responses)."""
 
     def feed(self, fact: facts.PartitionIO) -> None:
         at = fact.at

@@ -1,4 +1,4 @@
-"""Finds topics that are created or deleted, and deletions that do not end."""
+"""Finds topics that are created or deleted, and accepted deletions that are not carried out."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from kproxy.decoders.schema import api_keys
 
 LIFE = "topic.lifecycle"
 TOPICS: Final = 100
-"""Maximum number of topics with a finding of their own; one further finding counts the others."""
+"""Maximum number of topics with own findings; a single further finding counts the changes of all other topics."""
 KNOWN: Final = 20_000
 """Maximum number of topics whose state is remembered."""
 PENDING: Final = 1_000
 CONTROLLED: Final = frozenset({api_keys.LEADER_AND_ISR, api_keys.UPDATE_METADATA})
 LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-"""Pattern of the topic names that Kafka allows."""
+"""Pattern of valid topic names."""
 FIRST: Final = 0
-"""The version of the znode, and the leader epoch, of a partition that was just created."""
+"""The version of a new partition's znode, and a new partition's leader epoch."""
 
 
 class Topics(Analyzer):
@@ -50,20 +50,20 @@ class Topics(Analyzer):
     def __init__(self, context: Context) -> None:
         self._context = context
         self._state: dict[str, bool] = {}
-        """By topic name, whether it exists after its last change."""
+        """Maps each topic to whether its latest change created it (True) or deleted it."""
         self._named: dict[str, None] = {}
-        """Names of the topics with findings of their own."""
+        """The topics that have findings of their own."""
         self._more = 0
         self._deleting: dict[str, facts.Administration] = {}
-        """Accepted deletions that the controller has not carried out yet."""
+        """Maps each topic whose deletion was accepted, and is not seen yet, to the request."""
         self._replicas: dict[str, frozenset[int]] = {}
-        """By topic, the nodes with replicas of it (ZooKeeper mode)."""
+        """Maps each topic to the nodes with replicas of it (ZooKeeper mode)."""
         self._stopped: dict[str, set[str]] = {}
-        """By topic, the brokers that were told to delete their replicas; complete deletions are removed."""
+        """Maps each topic to the brokers that were told to delete their replicas, until all were told."""
         self._alive: facts.At | None = None
         """The controller's latest request to a broker (ZooKeeper mode)."""
         self._controllers: dict[str, tuple[int, int]] = {}
-        """By broker, the controller epoch and the time of the controller's first request in that epoch."""
+        """Maps each broker to (controller epoch, time in ns of the first request of that epoch)."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.TopicChange):
@@ -85,7 +85,7 @@ class Topics(Analyzer):
             self._delete(fact)
 
     def _is_gone(self, fact: facts.TopicChange) -> bool:
-        """Whether all brokers with replicas of a topic were told to delete them."""
+        """Note that a broker was told to delete its replicas of a topic; returns whether all brokers were told."""
         told = self._stopped.setdefault(fact.topic, set())
         told.add(fact.at.broker)
         remember(self._stopped, fact.topic, told, PENDING)
@@ -100,7 +100,7 @@ class Topics(Analyzer):
             return False
         if fact.at.version >= 1:
             return fact.new
-        # A new controller sends each broker all partitions; those in later requests are new.
+        # A new controller first sends each broker all its partitions; a partition in a later request is really new.
         _, since = self._controllers.get(fact.at.broker, (-1, fact.at.time))
         settled = fact.at.time - since >= self._context.limit(LIFE, "settled_ms") * MILLISECOND
         return settled and fact.version == FIRST and fact.isr == fact.replicas

@@ -1,4 +1,4 @@
-"""Finds transactions that stay open, and the consumers that wait for them."""
+"""Finds transactions that stay open, and consumers that wait for them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from kproxy.decoders.schema import api_keys
 
 STALL = "txn.lso_stall"
 PLACES: Final = 10_000
-"""Maximum number of partitions, and of transactional writes, that are remembered."""
+"""Maximum number of partitions, and of transactional batches, that are remembered."""
 PRODUCERS: Final = 10_000
 CLIENTS: Final = 64
-"""Maximum number of waiting consumers of a partition that are remembered."""
+"""Maximum number of waiting consumers that are remembered for a partition."""
 Place: TypeAlias = tuple[str, int]
 
 
@@ -38,14 +38,14 @@ class Write(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """Transactional id and timeout that InitProducerId gives for a producer id."""
+    """Transactional id and timeout with which a client got a producer id (InitProducerId)."""
 
     name: str
     timeout_ms: int | None
 
 
 class Stall:
-    """A partition whose last stable offset is below its high watermark."""
+    """A partition whose last stable offset is below the high watermark: an open transaction holds records back."""
 
     __slots__ = ("first", "high", "last", "stable", "told", "waiting", "write")
 
@@ -55,22 +55,22 @@ class Stall:
         self.stable = stable
         self.high = high
         self.write = write
-        """The first batch of the open transaction, if it is in the capture."""
+        """The first batch of the open transaction; None if it is not in the capture."""
         self.waiting: dict[str, None] = {}
-        """Consumers that fetched at the last stable offset and got nothing."""
+        """Names of consumers that fetched at the last stable offset and got no records."""
         self.told = False
 
 
 class Held:
-    """The offsets that one transaction holds back."""
+    """How many offsets one transaction holds back."""
 
     __slots__ = ("begun", "offsets")
 
     def __init__(self, begun: int) -> None:
         self.begun = begun
-        """Time (ns) of its earliest known write."""
+        """Time (ns) since when the transaction is known to hold offsets back."""
         self.offsets: dict[Place, int] = {}
-        """Number of offsets, by partition."""
+        """Maps each partition to its number of held back offsets."""
 
 
 class Stalls(Analyzer):
@@ -82,12 +82,12 @@ class Stalls(Analyzer):
         self._context = context
         self._stalls: dict[Place, Stall] = {}
         self._writes: dict[tuple[Place, int], Write] = {}
-        """The writes, by partition and offset."""
+        """Maps (partition, base offset) to the transactional batch there."""
         self._identities: dict[int, Identity] = {}
         self._ends: dict[int, int] = {}
-        """By producer id, time (ns) when it last ended a transaction or was initialised, which aborts an open one."""
+        """Maps each producer id to the time (ns) when its last transaction ended; InitProducerId ends one too."""
         self._held: dict[tuple[str, int], Held] = {}
-        """By scope and transaction, the offsets that the transaction holds back."""
+        """Maps (scope's name, transaction) to the offsets that the transaction holds back."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.Produced):
@@ -103,7 +103,7 @@ class Stalls(Analyzer):
             self._step(fact)
 
     def tick(self) -> None:
-        """Check partitions whose last stable offset has not moved, and which no recent fact concerns."""
+        """Judge partitions whose last stable offset has not moved for some time, even if nobody fetched since."""
         due = []
         for place, stall in self._stalls.items():
             end = stall.first.time + self._flat
@@ -130,7 +130,7 @@ class Stalls(Analyzer):
         remember(self._writes, (place, offset), write, PLACES)
         stall = self._stalls.get(place)
         if stall is not None and stall.stable == offset and stall.write is None:
-            stall.write = write  # the consumer's response came before the producer's
+            stall.write = write  # the capture has the consumer's response before the producer's
             self._context.wake(stall.first.time + self._flat)
 
     def _step(self, fact: facts.Txn) -> None:
@@ -157,14 +157,14 @@ class Stalls(Analyzer):
             self._judge(place, stall, at.time)
 
     def _judge(self, place: Place, stall: Stall, now: int) -> None:
-        """Report a partition whose last stable offset was equal in two responses, or whose producer is silent."""
+        """Report the transaction that holds a partition's last stable offset back; `now` in ns."""
         write = stall.write
         begun = stall.first.time if write is None else write.at.asked
         ended = None if write is None else self._ends.get(write.producer)
         seen = stall.last.time - stall.first.time >= self._flat
         if ended is not None and ended > begun:
             if stall.last.time - ended < self._flat:
-                return  # the transaction markers are still in flight, or nobody has fetched since
+                return  # the transaction's markers may still be on their way, or nobody has fetched since
             begun = ended
         else:
             ended = None
@@ -208,7 +208,11 @@ class Stalls(Analyzer):
         )  # fmt: skip
 
     def _severity(self, stall: Stall, lasted: int, identity: Identity | None, *, ended: bool) -> Severity:
-        """The severity of an open transaction, by the producer's timeout if known; lower if no consumer waits."""
+        """The severity of a transaction that has been open for `lasted` ns.
+
+        WARN from the producer's timeout on, ERROR some time later; thresholds replace an unknown timeout. One step
+        lower if no consumer waits.
+        """
         grace = self._context.limit(STALL, "grace_ms")
         long, most = self._context.limit(STALL, "long_ms"), self._context.limit(STALL, "hanging_s") * 1000
         if ended:

@@ -1,4 +1,4 @@
-"""Finds partitions that lost records, and topics that were created anew."""
+"""Finds partitions whose log lost records, and topics that were deleted and created anew."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from kproxy.decoders.schema import api_keys
 
 TRUNCATED = "log.truncated"
 CLIENTS: Final = 64
-"""Maximum number of clients of a partition, and of brokers that describe a topic, that are remembered."""
+"""Maximum number of clients that are remembered for a partition, and of brokers for a topic."""
 IDS: Final = 64
 
 
 class Reader:
-    """The position of a client in a partition."""
+    """What is known of a client that reads the partition."""
 
     __slots__ = ("before", "connection", "offset", "shared")
 
     def __init__(self, at: facts.At, offset: int) -> None:
         self.offset = offset
-        """The latest fetch offset."""
+        """The fetch offset of the latest request."""
         self.connection = at.connection
         self.before: set[int] = set()
-        """The client's connections before the present one."""
+        """The client's earlier connections."""
         self.shared = False
-        """Whether two consumers seem to share the client id: their fetches alternate between connections."""
+        """Whether two consumers seem to use this client id, because fetches return to an earlier connection."""
 
     def fetch(self, at: facts.At, offset: int) -> None:
         self.offset = offset
@@ -47,27 +47,30 @@ class Reader:
 
 
 class Truncated(Analyzer):
-    """For one partition, finds signs that its log lost records when its leader changed."""
+    """For one partition, finds signs that the log lost records when the leader changed."""
 
     __slots__ = ("_asked", "_context", "_epoch", "_high", "_low", "_readers")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._high = -1
-        """The highest high watermark, and the leader epoch of the latest response that reached it."""
+        """The highest high watermark; `_epoch` is the highest leader epoch of the responses that reached it."""
         self._epoch = -1
         self._low: facts.PartitionIO | None = None
-        """The first response of a newer epoch with a lower high watermark."""
+        """The first response with a newer leader epoch and a lower high watermark."""
         self._readers: dict[tuple[str, str], Reader] = {}
-        """The readers, by client id and host."""
+        """Maps (client id, host) to the reader."""
         self._asked: dict[tuple[str, str], facts.EpochEnd] = {}
-        """By client, an epoch's end that contradicts its position on another connection; kept until its next fetch."""
+        """Maps (client id, host) to an epoch's end that is below the client's position on another connection.
+
+        The client's next fetch tells whether both connections belong to one consumer.
+        """
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.EpochEnd):
             self._validate(fact)
         elif isinstance(fact, facts.Committed):
-            # A consumer starts, perhaps at an older position than the last one of this client.
+            # A consumer begins; its position may be older than that of the client's last consumer.
             self._readers.pop((fact.at.client_id, fact.at.peer), None)
             self._asked.pop((fact.at.client_id, fact.at.peer), None)
         elif fact.replica is None and not fact.error:
@@ -88,7 +91,7 @@ class Truncated(Analyzer):
             self._high, self._epoch, self._low = high, max(epoch, self._epoch), None
             return
         if epoch <= self._epoch:
-            return  # the high watermark of a follower, or an older one
+            return  # the response comes from a follower, or is an older one
         if self._low is None:
             self._low = fact
         lasted = fact.at.time - self._low.at.time
@@ -101,9 +104,9 @@ class Truncated(Analyzer):
         self._high, self._epoch, self._low = high, epoch, None
 
     def _validate(self, fact: facts.EpochEnd) -> None:
-        """Take a consumer's OffsetForLeaderEpoch, which asks where the leader epoch of its position ends (KIP-320)."""
+        """Take the end of a leader epoch, with which a consumer checks its position after a leader change (KIP-320)."""
         if fact.replica is not None or fact.error or fact.end_offset is None:
-            return  # followers truncate what was never committed
+            return  # followers only truncate records that were never committed
         client = fact.at.client_id, fact.at.peer
         reader = self._readers.get(client)
         if fact.position is not None:
@@ -116,7 +119,7 @@ class Truncated(Analyzer):
             remember(self._asked, client, fact, CLIENTS)
 
     def _confirm(self, client: tuple[str, str], fact: facts.PartitionIO, before: int) -> None:
-        """Check whether a consumer's first fetch after OffsetForLeaderEpoch begins at the epoch's end."""
+        """Report lost records if the consumer's first fetch after OffsetForLeaderEpoch begins at the epoch's end."""
         asked = self._asked[client]
         if fact.at.connection == asked.at.connection:
             del self._asked[client]
@@ -145,14 +148,14 @@ class Truncated(Analyzer):
 
 
 class Recreated(Analyzer):
-    """For one topic, finds changes of its id at the same broker."""
+    """For one topic, finds that its id changed at a broker."""
 
     __slots__ = ("_context", "_ids")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._ids: dict[str, dict[str, None]] = {}
-        """Topic ids by broker address: other clusters may have a topic of the same name."""
+        """Maps each broker address to the topic's ids there; another cluster may have a topic of the same name."""
 
     def feed(self, fact: facts.TopicView) -> None:
         if fact.error or fact.topic_id is None:

@@ -1,4 +1,4 @@
-"""Finds clients that are old or cut off by Kafka 4 (KIP-896), and clusters in the middle of an upgrade."""
+"""Finds clients that Kafka 4 will refuse or that are old (KIP-896), and clusters that are not completely upgraded."""
 
 from __future__ import annotations
 
@@ -30,31 +30,31 @@ OUTDATED = "client.outdated"
 DEPRECATED = "deprecated.use"
 CLUSTER = "upgrade.cluster"
 VERSION: Final = "request.requestApiVersion"
-"""Field path of a request's version, for evidence."""
+"""The field path of a request's version, as `Evidence.path`."""
 NONE: Final[frozenset[int]] = frozenset()
 WAITING: Final = 64
-"""Maximum number of unanswered requests that are held until the broker's versions are known."""
+"""Maximum number of unanswered requests that are kept until the broker's versions are known."""
 CONNECTIONS: Final = 64
-"""Maximum number of connections without ApiVersions of a client that are remembered."""
+"""Maximum number of connections without ApiVersions that are remembered for a client."""
 BROKERS: Final = 2_000
 ALTER_CONFIGS: Final = 33
 ZOOKEEPER: Final = frozenset({4, 5, 6, 7})
-"""APIs by which a controller commands brokers in ZooKeeper mode; Kafka 4 has none of them."""
+"""The control requests of ZooKeeper mode, which Kafka 4 lacks."""
 LIBRARIES: Final = {
     "java": re.compile(r"apache-kafka-java (\d{1,4})\.(\d{1,2})"),
     "librdkafka": re.compile(r"rdkafka[- ]v?(\d{1,4})\.(\d{1,2})"),
 }
-"""By threshold for an old library, the pattern of its software name with major and minor version."""
+"""Patterns of clients' software names, with groups for major and minor version; the key names the rule's threshold."""
 FEATURES: Final = frozenset({"metadata.version", "transaction.version", "group.version"})
-"""Features that follow an upgrade; an administrator may leave other features off."""
+"""Features whose level should be raised after an upgrade; other features are the administrator's choice."""
 _BETWEEN_BROKERS: Final = frozenset({4, 5, 6, 7, 27, 56})
 _BROKER_ID: Final = re.compile(r"broker-\d+-|ReplicaFetcher|raft-client-|\d+$")
-"""Client ids that brokers use: those of replica fetchers, and a controller's node id."""
+"""Pattern of client ids of brokers: a replica fetcher's, or a controller's node id."""
 
 
 @cache
 def floors(release: str | None = None) -> Mapping[int, int]:
-    """The lowest version of each API that a release serves, by API key; by default that of the newest release."""
+    """Maps each API key to the lowest version that a release serves; the default is the newest release."""
     release = release or store.releases()[0]
     return {
         one.api_key: one.versions.low
@@ -66,7 +66,7 @@ def floors(release: str | None = None) -> Mapping[int, int]:
 
 @lru_cache(maxsize=64)
 def highest(ranges: tuple[tuple[int, int, int], ...]) -> Mapping[int, int]:
-    """The highest version of each API in an ApiVersions response; clients of a cluster share the mapping."""
+    """Maps each API key to the highest version that an ApiVersions response offers; clients share the mapping."""
     return {api: high for api, _, high in ranges}
 
 
@@ -74,7 +74,7 @@ NOTHING: Final[Mapping[int, int]] = {}
 
 
 class _Use:
-    """A client's use of an API, all in versions that are too old."""
+    """A client's requests of one API whose versions are too old: number, first, last, highest version."""
 
     __slots__ = ("count", "first", "last", "version")
 
@@ -91,21 +91,21 @@ class _Use:
 
 @lru_cache(maxsize=1024)
 def _with(apis: frozenset[int], key: int) -> frozenset[int]:
-    """The set with one more API; equal sets are shared by all clients."""
+    """The set `apis` with `key` added; cached, so that all clients share equal sets."""
     return apis | {key}
 
 
 class Cutoff(Analyzer):
-    """For one client, compares the highest version that it used of each API with the versions that brokers offer."""
+    """For one client, finds APIs that it uses only in versions that the newest release does not serve."""
 
     __slots__ = ("_among_brokers", "_asked", "_context", "_fit", "_offered", "_software", "_used")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._fit: frozenset[int] = NONE
-        """APIs of which the client used a version that the newest release serves."""
+        """APIs that the client used in a version that the newest release serves."""
         self._used: dict[int, _Use] = {}
-        """The other APIs that the client used."""
+        """The other APIs that the client used, by API key."""
         self._offered: Mapping[int, int] = NOTHING
         self._asked = False
         self._software = ""
@@ -144,7 +144,7 @@ class Cutoff(Analyzer):
         if self._among_brokers:
             return
         low = {key: use for key, use in self._used.items() if use.version >= 0}
-        # A client that was offered no newer version than it used may know newer ones.
+        # If brokers offer no newer version than the client used, the client may support a newer one.
         low = {key: use for key, use in low.items() if not self._asked or self._offered.get(key, -1) >= floors()[key]}
         if not low:
             return
@@ -176,7 +176,7 @@ class Cutoff(Analyzer):
 
 
 class Refused(Analyzer):
-    """For one broker, finds requests that it left unanswered because it does not support their version."""
+    """For one broker, finds requests that it did not answer because it does not support their version."""
 
     __slots__ = ("_context", "_ranges", "_waiting")
 
@@ -190,7 +190,7 @@ class Refused(Analyzer):
             if fact.ranges and not fact.error and not self._ranges:
                 self._ranges = {key: (low, high) for key, low, high in fact.ranges}
                 if self._ranges.get(api_keys.FETCH, (0, 0))[0] >= floors()[api_keys.FETCH]:
-                    # A Kafka 4 broker offers Produce v0 for the sake of old librdkafka, and refuses it (KAFKA-18659).
+                    # Kafka 4 offers Produce v0 only for old librdkafka, and refuses such requests (KAFKA-18659).
                     produce = self._ranges.get(api_keys.PRODUCE, (0, -1))
                     self._ranges[api_keys.PRODUCE] = floors()[api_keys.PRODUCE], produce[1]
                 for one in self._waiting:
@@ -227,16 +227,16 @@ class Refused(Analyzer):
 
 
 class Outdated(Analyzer):
-    """For one client, checks whether its library is old, or never asks for versions."""
+    """For one client, finds that its library is old, or that it works without asking for versions."""
 
     __slots__ = ("_context", "_first", "_silent")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._first: facts.At | None = None
-        """The client's first work."""
+        """The first exchange in which the client did work."""
         self._silent: tuple[int, ...] | None = None if _BROKER_ID.match(context.key[0]) else ()
-        """Connections on which the client has worked; None once it has asked for versions."""
+        """Connections on which the client did work; None once it has asked for versions, or if it is a broker."""
 
     def feed(self, fact: Any) -> None:
         at = fact.at
@@ -279,14 +279,14 @@ class Outdated(Analyzer):
 
 
 class Deprecated(Analyzer):
-    """For one client, counts requests that newer Kafka has replaced."""
+    """For one client, counts requests that newer Kafka replaces by another API or version."""
 
     __slots__ = ("_context", "_used")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._used: dict[int, _Use] = {}
-        """The uses of each API; fewer than ten APIs."""
+        """The client's uses, by API key; fewer than ten, because few APIs are replaced."""
 
     def feed(self, fact: facts.Replaced) -> None:
         at = fact.at
@@ -324,14 +324,14 @@ class Deprecated(Analyzer):
 
 
 class _Broker(NamedTuple):
-    """The API versions that a broker offers, with the exchange of its last ApiVersions response."""
+    """A broker's latest ApiVersions response: the exchange, and the versions that the broker offers."""
 
     at: facts.At
     ranges: tuple[tuple[int, int, int], ...]
 
 
 class Cluster(Analyzer):
-    """For all brokers, checks whether they run one release, and whether its features are finalized."""
+    """For all brokers, finds that they run different releases, or that features are not finalized."""
 
     __slots__ = ("_brokers", "_context", "_ids", "_mixed")
 
@@ -339,9 +339,9 @@ class Cluster(Analyzer):
         self._context = context
         self._brokers: dict[str, _Broker] = {}
         self._ids: set[str] = set()
-        """Cluster ids in the capture, at most two."""
+        """The cluster ids in the capture; two are enough to know that there are several clusters."""
         self._mixed: tuple[facts.At, int] | None = None
-        """The first and the latest response since brokers differ."""
+        """(first response, time in ns of the latest response) since brokers differ; None if they do not."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.ClusterView):
@@ -399,7 +399,7 @@ class Cluster(Analyzer):
             for name, high, finalized in fact.levels
             if name in FEATURES and 0 <= finalized < high
         ]
-        # A broker that has no finalized features is a controller, or in ZooKeeper mode.
+        # Without finalized features, the broker is a controller or in ZooKeeper mode.
         if behind and any(finalized > 0 for _, _, finalized in fact.levels):
             self._context.report(
                 CLUSTER,
@@ -413,7 +413,7 @@ class Cluster(Analyzer):
 
 
 def _differing(theirs: tuple[tuple[int, int, int], ...], ours: tuple[tuple[int, int, int], ...]) -> dict[int, Any]:
-    """The highest versions of those APIs that both brokers offer, if they differ."""
+    """Maps the APIs that both brokers offer with different highest versions to (highest of theirs, highest of ours)."""
     highs = {key: high for key, _, high in ours}
     return {key: (high, highs[key]) for key, _, high in theirs if highs.get(key, high) != high}
 

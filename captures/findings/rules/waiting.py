@@ -1,4 +1,4 @@
-"""Finds clients that lose time to quotas, missing responses, moved leaders, or fencing of producers."""
+"""Finds clients that lose time: to quotas, missing responses, moved leaders, or other producers that fence them."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ MINUTE: Final = 60 * SECOND
 LONGEST_MS: Final = 600_000
 """Throttle times (ms) above this are ignored: a quota throttles at most for its window, 11 s by default."""
 QUOTAS: Final = {api_keys.PRODUCE: "producer_byte_rate", api_keys.FETCH: "consumer_byte_rate"}
-"""By API, the quota that throttles it; other APIs are throttled by request_percentage or controller_mutation_rate."""
+"""The quota that throttles each API; other APIs are throttled by request_percentage or controller_mutation_rate."""
 NOT_LEADER: Final = frozenset({6, 74, 75})
 LONG_POLLS: Final = frozenset({api_keys.FETCH, api_keys.JOIN_GROUP, api_keys.SYNC_GROUP, 78})
 FENCED_CODES: Final = frozenset({47, 90})
 FENCES: Final = 5 * MINUTE
-"""Fencings within this time, in nanoseconds, belong to one finding."""
+"""Fencings of a transactional id within this time (ns) are counted together."""
 METADATA_LOG: Final = "__cluster_metadata"
-"""Topic that controllers fetch from each other while they elect a leader (KRaft); it is ignored."""
+"""KRaft's topic, which is ignored: controllers fetch it from each other while they elect a leader."""
 PENDING: Final = 256
-"""Maximum number of unanswered requests of a connection that are remembered."""
+"""Maximum number of unanswered requests that are remembered for a connection."""
 
 
 class Throttled(Analyzer):
-    """For one client, sums the time that it loses to quotas."""
+    """For one client, adds up the time that it loses to quotas."""
 
     __slots__ = ("_context", "_lately", "_totals")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._totals: dict[tuple[str, str], tuple[int, int, int]] = {}
-        """By broker and quota: number of throttlings, nanoseconds in all, longest in milliseconds."""
+        """Maps (broker, quota) to its throttlings: (number, sum in ns, longest in ms)."""
         self._lately: dict[int, deque[facts.Throttle]] = {}
-        """The throttlings of each connection within the last minute."""
+        """Maps each connection to its throttlings of the last minute."""
 
     def feed(self, fact: facts.Throttle) -> None:
         at = fact.at
@@ -91,14 +91,14 @@ class Throttled(Analyzer):
 
 
 class StaleLeader(Analyzer):
-    """For one partition, finds clients that keep sending requests to a broker that is not its leader."""
+    """For one partition, finds clients that keep sending requests to a broker that does not lead it."""
 
     __slots__ = ("_context", "_streaks")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._streaks: dict[str, tuple[facts.At, int]] = {}
-        """By client, the first response with the error since the last success, and the number of such responses."""
+        """Maps each client to its errors since the last success: (first response, number of responses)."""
 
     def feed(self, fact: facts.PartitionIO) -> None:
         at = fact.at
@@ -129,7 +129,7 @@ class StaleLeader(Analyzer):
 
 
 class Abandoned(Analyzer):
-    """For one connection, finds requests that were unanswered when it closed."""
+    """For one connection, finds requests that were still unanswered when it closed."""
 
     __slots__ = ("_context", "_pending")
 
@@ -166,16 +166,16 @@ class Abandoned(Analyzer):
 
 
 class Fenced(Analyzer):
-    """For one transactional id, finds producers that fence each other."""
+    """For one transactional id, finds producers that are fenced, and by whom."""
 
     __slots__ = ("_begun", "_context", "_count", "_fences", "_owners", "_timeouts")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._owners: dict[int, facts.At] = {}
-        """The connections that initialised the id, the latest one last."""
+        """Maps each connection that initialised the id to that exchange, the latest last."""
         self._begun: dict[int, int] = {}
-        """By connection, time (ns) when its transaction began: its first request after InitProducerId or EndTxn."""
+        """Maps each connection to the time (ns) of its transaction's first request, which shows when it began."""
         self._timeouts: dict[int, int] = {}
         self._fences: deque[int] = deque(maxlen=64)
         self._count = 0

@@ -1,4 +1,4 @@
-"""The table of all rules: one row per rule, in a module for each family. captures.findings.rules has their code."""
+"""The table of all rules: one row for each, in a module for each family. captures.findings.rules has their code."""
 
 from __future__ import annotations
 
@@ -91,9 +91,9 @@ FAMILIES: Final = (
     capture,
 )
 RULES: Final[Mapping[str, Rule]] = MappingProxyType({row.id: row for family in FAMILIES for row in family.ROWS})
-"""All rules by id."""
+"""Maps each rule's id to its row."""
 
 
 def rule(name: str) -> Rule | None:
-    """A rule by its id or number."""
+    """The rule with this id or number ("12", "#12"); None if there is none."""
     return RULES.get(name) or next((row for row in RULES.values() if str(row.number) == name.lstrip("#")), None)

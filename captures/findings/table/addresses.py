@@ -1,4 +1,4 @@
-"""Rules about addresses that clients learn, clusters behind them, and dropped connections."""
+"""Rules about advertised addresses, clusters behind an address, and dropped idle connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules about what administrators do."""
+"""Rules about deletions and changes by administrators."""
 
 from __future__ import annotations
 

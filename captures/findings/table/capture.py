@@ -1,4 +1,4 @@
-"""Rules about the capture itself: what it lacks."""
+"""Rules about the capture itself: bytes that it lacks."""
 
 from __future__ import annotations
 

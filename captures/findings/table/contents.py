@@ -1,4 +1,4 @@
-"""Rules about what producers put into records."""
+"""Rules about unusual records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules about coordinators."""
+"""Rules about coordinators of groups and transactions."""
 
 from __future__ import annotations
 

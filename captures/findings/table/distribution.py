@@ -1,4 +1,4 @@
-"""Rules about how records are spread over the partitions of a topic."""
+"""Rules about records that are spread unevenly over the partitions of a topic."""
 
 from __future__ import annotations
 

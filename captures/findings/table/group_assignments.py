@@ -1,4 +1,4 @@
-"""Rules about how groups of consumers share partitions."""
+"""Rules about how consumer groups share partitions, and about the protocol of KIP-848."""
 
 from __future__ import annotations
 

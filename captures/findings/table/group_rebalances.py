@@ -1,4 +1,4 @@
-"""Rules about rebalances of groups: why they happened, and who held them up."""
+"""Rules about rebalances of groups: their causes, and members that delay them."""
 
 from __future__ import annotations
 

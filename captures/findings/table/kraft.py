@@ -1,4 +1,4 @@
-"""Rules about the controllers of KRaft and the brokers that they fence."""
+"""Rules about elections of KRaft controllers, and brokers that these fence."""
 
 from __future__ import annotations
 

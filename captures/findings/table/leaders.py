@@ -1,4 +1,4 @@
-"""Rules about elections of leaders."""
+"""Rules about elections of leaders from outside the ISR."""
 
 from __future__ import annotations
 

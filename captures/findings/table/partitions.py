@@ -1,4 +1,4 @@
-"""Rules about partitions without replicas or a leader."""
+"""Rules about partitions that lack in-sync replicas or a leader."""
 
 from __future__ import annotations
 

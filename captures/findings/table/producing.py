@@ -1,4 +1,4 @@
-"""Rules about producers that get no responses, and about transactions of a record or two."""
+"""Rules about acks=0 requests that brokers refuse, and about transactions with one or two records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules about followers."""
+"""Rules about followers that stop fetching or do not catch up."""
 
 from __future__ import annotations
 

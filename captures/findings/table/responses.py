@@ -1,4 +1,4 @@
-"""Rules about responses that do not answer their request."""
+"""Rules about responses that lack or repeat partitions of the request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules about topic ids."""
+"""Rules about clients that keep using the id of a deleted topic."""
 
 from __future__ import annotations
 
