@@ -19,7 +19,7 @@ TINY_RECORDS: Final = 2
 TINY_BYTES: Final = 1024
 """A Produce request with at least this many bytes of records is not tiny."""
 WHOLE_RECORDS: Final = 3
-"""From this version on Fetch returns at least one whole batch, whatever its limits (KIP-74)."""
+"""First version of Fetch whose response has at least one whole batch, even above the limits (KIP-74)."""
 
 
 def _produce(said: Said) -> list[Fact]:

@@ -182,7 +182,7 @@ class Keyed:
         """Up to this number of keys, `rows` is not kept in order of use, because eviction is still far off."""
         self.analyses: list[Analysis] = []
         self.rows: OrderedDict[Hashable, list[Cell | Resting | None]] = OrderedDict()
-        """By key, a cell for each analysis; None until a fact makes it. Beyond `half` keys, the latest used is last."""
+        """Maps each key to its cells by analysis, None until a fact makes one. Beyond `half` keys, latest used last."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {"kind": self.kind, "half": self.half, "rows": self.rows}
@@ -209,7 +209,7 @@ class Engine:
         self._connections = self._keyed[Key.CONNECTION]
         """The rows of connections, each of which is dropped when its connection ends."""
         self._beats: dict[int, tuple[str, str, int | None]] = {}
-        """For each connection whose latest Member fact is a successful heartbeat: its (group, member, generation)."""
+        """Maps a connection whose latest Member fact is a successful heartbeat to its (group, member, generation)."""
         self._findings: dict[tuple[str, Scope, Hashable], Finding] = {}
         self._touched: dict[str, Finding] = {}
         self._alarms: list[tuple[int, int, Cell]] = []
@@ -222,7 +222,7 @@ class Engine:
             )
             for api in DATA
         }
-        """By API, the number of receivers of error-free PartitionIO facts.
+        """Maps each API of DATA to the number of receivers of its error-free PartitionIO facts.
 
         These are the analyses without `errors`, and the existing cells of the other analyses.
         """

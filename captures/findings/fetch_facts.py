@@ -80,7 +80,7 @@ class Fetches:
     def __init__(self) -> None:
         self._sessions = Sessions()
         self._answered: dict[int, int] = {}
-        """By connection, the time (ns) of its latest Fetch response."""
+        """Maps each connection to the time (ns) of its latest Fetch response."""
 
     def read(self, said: Said) -> Iterator[Fact]:
         if not said.answered or _is_replica(said.request):

@@ -127,7 +127,7 @@ class Reading:
         self.first = self.at = at
         self.part = part
         self.offset: int | None = None
-        """The latest fetch offset, None while no request has named it."""
+        """The latest fetch offset; None until a request has named one."""
         self.trend = Trend()
         self.uses: list[Use] = []
 
@@ -185,7 +185,7 @@ class Verdict(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """From these shares on, a limiter is the cause: `full` of the responses, `held` of the lag, others of the time."""
+    """Thresholds of the limiters, 0 to 1: shares of the responses (`full`), the lag (`held`), the time (others)."""
 
     throttled: float
     held: float
@@ -198,11 +198,11 @@ class Readers:
 
     def __init__(self) -> None:
         self._readings: dict[Partition, dict[int, Reading]] = {}
-        """For each partition, its readings by connection number."""
+        """Maps each partition to its readings, by connection number."""
         self._throttled: dict[int, list[tuple[int, int]]] = {}
-        """For each connection, (time, throttle time) of its throttled Fetch responses, in ns."""
+        """Maps each connection to the (time, throttle time) of its throttled Fetch responses, both in ns."""
         self._latest: dict[Client, At] = {}
-        """For each client, its latest Fetch response with records."""
+        """Maps each client to its latest Fetch response with records."""
 
     def add(self, fact: Fetched) -> Iterator[tuple[FetchedPartition, Reading]]:
         """Add a response; yields each reading (with its partition) for which the response begins a new window."""

@@ -67,7 +67,7 @@ LATEST = 1 << 15
 START = frozenset({api_keys.METADATA, 10, 17, api_keys.API_VERSIONS, 22, 36, 60})
 """APIs that clients use while they start. A connection has "done work" once it used another API."""
 REPLACED = {3: 0, 10: 0, 4: LATEST, 5: LATEST, 6: LATEST, 7: LATEST, 33: LATEST}
-"""By API key, the highest version that newer Kafka replaces by a later version or another API.
+"""Maps an API key to the highest version that newer Kafka replaces by a later version or another API.
 
 These are the first versions of Metadata and FindCoordinator, all of AlterConfigs, and all control requests of
 ZooKeeper mode.
@@ -143,7 +143,7 @@ class FactMaker:
         if getattr(source, "decrypted", False):
             self._wanted -= {facts.Secret}
         self._readers: dict[int, tuple[Callable[[Said], Iterable[Fact]], ...]] = {}
-        """By API key, the functions that make facts of wanted types."""
+        """Maps each API key to the functions that make facts of wanted types."""
         for table in (*READERS, fetch_facts.readers()):
             for key, one in table.items():
                 if one.makes & self._wanted:
@@ -319,7 +319,7 @@ class FactMaker:
                 out += read(said)
             for part in parts:
                 if part.error:
-                    self._idle = False  # the error may make an analyzer that needs the next facts of this batch
+                    self._idle = False  # this error may create an analyzer, which needs the facts that follow
             if self._samples and key in DATA:
                 self._sampler.take(said)
         return not bodies.problems and not bodies.cut

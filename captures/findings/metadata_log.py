@@ -39,7 +39,7 @@ class MetadataLog:
 
     def __init__(self) -> None:
         self._read: dict[str, tuple[int, int]] = {}
-        """By cluster, (leader epoch, base offset) of the newest batch that was read.
+        """Maps each cluster to (leader epoch, base offset) of the newest batch that was read.
 
         The epoch comes first, because a new leader may write other records at the offsets of uncommitted ones.
         """

@@ -21,9 +21,9 @@ class Stops:
 
     def __init__(self) -> None:
         self._closes: dict[str, tuple[int, int]] = {}
-        """By broker, when it began to close or refuse connections (ns), and how many since."""
+        """Maps each broker to (time in ns when it began to close or refuse connections, their number since)."""
         self.latest: dict[str, int] = {}
-        """By broker, the latest time (ns) at which it counted as stopped."""
+        """Maps each broker to the latest time (ns) at which it counted as stopped."""
 
     def take(self, fact: Any) -> None:
         """Take a fact; types other than Closed and Unanswered are ignored."""

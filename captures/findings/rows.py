@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 NO_CLIENT_ID: Final = ("", "(no client id)")
 """Texts in an actor or scope that mean: no client id (see `facts.client_name`)."""
 _SCOPES: Final = {"broker": "broker", "group": "group_id", "transaction": "txn_id", "topic": "topic"}
-"""By kind of scope, the column that holds the scope's name."""
+"""Maps a kind of scope to the column for the scope's name."""
 _NUMBERS: Final = {"broker": "broker", "group": "group_id", "topic": "topic"}
-"""By name of a number of the finding, its column. If the scope has the same column, the scope's value is used."""
+"""Maps a name in `Finding.numbers` to its column. If the scope fills the same column, the scope's name is used."""
 
 
 class FindingsTable:

@@ -93,13 +93,13 @@ class Sampler:
         """The earliest capture time (ns) at which `facts` yields anything, unless `take` begins an earlier slot."""
         self._slots: dict[int, dict[Key, Chosen]] = {}
         self._open: dict[int, dict[Key, Chosen]] = {}
-        """By slot number, the pairs of client and partition whose candidate is to be opened."""
+        """Maps each slot number to the pairs of client and partition whose candidate is to be opened."""
         self._made = 0
         """The highest number of a slot whose facts were made."""
         self._produced: dict[Place, Batched] = {}
-        """By partition, the latest sampled batch that no Fetch response has shown yet."""
+        """Maps each partition to the latest sampled batch that no Fetch response has shown yet."""
         self._fetched: dict[Place, dict[int, Batched]] = {}
-        """By partition with samples, the first batches of its latest Fetch responses, by base offset."""
+        """Maps each partition with samples to the first batches in its latest Fetch responses, by base offset."""
         self._recoded: dict[Place, facts.Recoded] = {}
 
     def take(self, said: Said) -> None:

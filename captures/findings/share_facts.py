@@ -11,7 +11,7 @@ from kproxy.captures.findings.facts import Fact
 from kproxy.captures.findings.said import Reading, Said, listed
 
 AGAIN: Final = 2
-"""From this delivery count on, a record is delivered again."""
+"""A record with at least this delivery count was delivered before."""
 POSSIBLE: Final = 100
 """Higher delivery counts are ignored as broken: brokers allow limits of 10 or a little more."""
 LONGEST: Final = 1 << 20

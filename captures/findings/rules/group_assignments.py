@@ -34,7 +34,7 @@ EAGER: Final = frozenset({"range", "roundrobin", "sticky"})
 MIGRATES: Final = "it has members of both, so it migrates"
 """A finding's text about a group that has members of both protocols."""
 ASSIGNORS: Final = EAGER | {"cooperative-sticky"}
-"""Assignors of plain consumers. Groups with others (Streams, Schema Registry, custom) cannot use KIP-848."""
+"""Assignors of plain consumers. Groups with others (Streams, custom, …) cannot use the newer protocol."""
 
 
 class Share(NamedTuple):

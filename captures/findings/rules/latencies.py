@@ -54,7 +54,7 @@ REPLICATED: Final = frozenset({api_keys.PRODUCE, api_keys.OFFSET_COMMIT, 22, 24,
 RESTART: Final = 60 * SECOND
 """After this time (ns) a stopped broker is running again, or out of the ISR (replica.lag.time.max.ms)."""
 THROTTLED_FIRST: Final = {api_keys.PRODUCE: 6, api_keys.FETCH: 8}
-"""By API, the first version whose throttled response is sent at once; older ones are sent after the delay (KIP-219)."""
+"""Maps an API to its first version whose throttled response comes at once, not after the delay (KIP-219)."""
 
 
 class Split(NamedTuple):
