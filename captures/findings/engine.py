@@ -182,7 +182,10 @@ class Keyed:
         """Up to this number of keys, `rows` is not kept in order of use, because eviction is still far off."""
         self.analyses: list[Analysis] = []
         self.rows: OrderedDict[Hashable, list[Cell | Resting | None]] = OrderedDict()
-        """Maps each key to its cells by analysis, None until a fact makes one. Beyond `half` keys, latest used last."""
+        """Maps each key to a list: for each analysis a cell, or None until a fact makes one.
+
+        With more than `half` keys, the most recently used key is last.
+        """
 
     def __getstate__(self) -> dict[str, Any]:
         return {"kind": self.kind, "half": self.half, "rows": self.rows}

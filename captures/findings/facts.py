@@ -588,7 +588,10 @@ class BrokerRegistration(NamedTuple):
 
 
 class BrokerState(NamedTuple):
-    """A record of the metadata log about a broker; None: unchanged. `past`: written long before it was fetched."""
+    """A record of the metadata log about a broker. Values that the record does not change are None.
+
+    `past`: the record was written long before it was fetched.
+    """
 
     at: At
     node: int

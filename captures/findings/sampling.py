@@ -282,6 +282,6 @@ def _equal(produced: Batched, found: Batched) -> bool:
 
 
 def _newest(header: Mapping[str, Any]) -> int | None:
-    """The newest timestamp (ms) in a batch; None if the broker set it, or nobody."""
+    """The newest timestamp (ms) in a batch; None if it has none, or if the broker set it instead of the producer."""
     newest = header.get("maxTimestamp", -1)
     return newest if header["timestampType"] == "CreateTime" and newest >= 0 else None

@@ -145,7 +145,10 @@ class Vanished(Analyzer):
         self._context = context
         self._members: dict[str, _Heard] = {}
         self._rebalancing = False
-        """Whether a member was told of a rebalance and none has joined since: waiting joiners cannot time out."""
+        """Whether a member was told of a rebalance, and no member has joined since.
+
+        Sessions are judged once, when the first member is told: members that wait in JoinGroup stay alive silently.
+        """
 
     def feed(self, fact: facts.Member) -> None:
         if fact.kind != "classic" or not fact.member:

@@ -316,7 +316,7 @@ class Storage(Analyzer):
     def __init__(self, context: Context) -> None:
         self._context = context
         self._committed: dict[str, Firsts] = {}
-        """Maps each client to its first commit to ZooKeeper and its first to Kafka; `_fetched`: for OffsetFetch."""
+        """Maps each client to its first commit to ZooKeeper and to Kafka; `_fetched` has its first fetches."""
         self._fetched: dict[str, Firsts] = {}
 
     def feed(self, fact: facts.Commit | facts.Committed) -> None:

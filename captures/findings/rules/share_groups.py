@@ -134,7 +134,10 @@ class Poison(Analyzer):
 
 
 class Kind(NamedTuple):
-    """What a Streams group's status means, and its severity once it has lasted `limit` (a threshold; None: at once)."""
+    """What a status of a Streams group means, and its severity.
+
+    `limit` names the threshold for how long the status must last for this severity; None: it applies at once.
+    """
 
     what: str
     limit: str | None
@@ -157,7 +160,10 @@ ERRORS: Final = {
 }
 """Maps error codes of heartbeats to the status that they mean."""
 EARLY: Final = {"upgrade_ms": Severity.NOTE}
-"""Severity, by threshold, of a status that has not lasted so long yet; for other thresholds it is not reported then."""
+"""Maps a threshold (`Kind.limit`) to the severity of a status that has not lasted that long.
+
+If the threshold is not in this table, such a status is not reported.
+"""
 
 
 class StreamsStatus(Analyzer):
