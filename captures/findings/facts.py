@@ -443,7 +443,7 @@ class PartitionView(NamedTuple):
 
 
 class Auth(NamedTuple):
-    """The state of a connection's authentication after a SASL exchange; without credentials."""
+    """The state of a connection's authentication after a SASL exchange. The fact contains no credentials."""
 
     at: At
     state: str
@@ -489,9 +489,9 @@ class PartitionState(NamedTuple):
     """The state of a partition, as the controller decided it.
 
     Sources are LeaderAndIsr, UpdateMetadata, AlterPartition, ListPartitionReassignments, and records of the metadata
-    log in Fetch responses to brokers. None: the message does not have the field, so the value did not change. `version`
-    is the partition epoch or, with ZooKeeper, the version of the partition's znode. `recovering`: the leader was
-    elected although it was not in sync (KIP-704). `past`: the record was written long before the broker fetched it.
+    log in Fetch responses to brokers. Values that the message lacks are None: they did not change. `version` is the
+    partition epoch or, with ZooKeeper, the version of the partition's znode. `recovering` says that the leader was
+    elected although it was not in sync (KIP-704), `past` that the record was written long before it was fetched.
     """
 
     at: At

@@ -24,7 +24,7 @@ _COUNT: Final = struct.Struct(">i")
 
 
 def _sync(said: Said) -> Iterator[Fact]:
-    """Makes facts of the SyncGroup of a group's leader, which has the assignments of all members; others have none."""
+    """Makes facts of a leader's SyncGroup. Only the leader's request has assignments: those of all members."""
     asked, group = said.request, said.request.get("groupId") or ""
     plan = asked.get("assignments") or ()
     kind = asked.get("protocolType") or said.knowledge.protocol_type(group)

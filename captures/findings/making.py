@@ -191,7 +191,7 @@ class FactMaker:
         return made
 
     def of(self, one: Item | Closing, time: int) -> list[Fact]:
-        """The facts of one item or of the end of one connection, for a caller that brings these in the order of `make`.
+        """The facts of one item, or of the end of one connection. Calls must come in the order that `make` uses.
 
         `time` is what `when` returns for it, in ns.
         """

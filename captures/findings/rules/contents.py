@@ -88,7 +88,7 @@ class Clocks(Analyzer):
         return BEHIND if asked - newest > self._context.limit(CLOCK, "behind_ms") else None
 
     def _is_of_capture(self, client: str, clock: Clock) -> bool:
-        """Whether another producer differs by as much and none agrees, so that the capture's clock is wrong."""
+        """Whether another producer differs by as much and no other one agrees: then the capture's clock is wrong."""
         others = [one for name, one in self._clients.items() if name != client]
         if any(one.right for one in others):
             return False
@@ -122,7 +122,7 @@ CAUSES: Final = {BEHIND: "The producer replays or copies old records, or takes t
 
 
 def _duration(ms: int) -> str:
-    """A duration in milliseconds as text, in the largest unit of which it has at least two."""
+    """A duration in milliseconds as text; in days, hours or minutes if it has two or more of these, else in seconds."""
     for name, size in (("days", DAY_MS), ("h", 3_600_000), ("min", 60_000)):
         if ms >= 2 * size:
             return f"{ms // size} {name}"

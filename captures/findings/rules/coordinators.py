@@ -257,7 +257,7 @@ COORDINATOR_CAUSES: Final = {
     "missing": "The partition of __consumer_offsets or __transaction_state has no leader, or the topic cannot be "
     "created (offsets.topic.replication.factor above the number of brokers).",
 }
-"""The cause of each kind of event; for kinds not listed, the rule's row has it."""
+"""The cause of each kind of event. Other kinds have the cause in the rule's row."""
 
 
 ANALYSES = (

@@ -358,7 +358,7 @@ CAUSES: Final = {
     "election), or the topic was created anew.",
     "reads again": "The consumer's position is not in the log any more, and auto.offset.reset is earliest.",
 }
-"""The cause of each kind of event; for kinds not listed, the rule's row has it."""
+"""The cause of each kind of event. Other kinds have the cause in the rule's row."""
 
 ANALYSES = (
     Analysis(

@@ -243,7 +243,7 @@ CAUSES: Final = {
     "leaderless": "All replicas in the ISR are down, and no other may lead (unclean.leader.election.enable is false).",
     "refused": "Fewer replicas are in sync than min.insync.replicas: brokers are down or slow.",
 }
-"""The cause of each kind of outage; for kinds not listed, the rule's row has it."""
+"""The cause of each kind of outage. Other kinds have the cause in the rule's row."""
 
 
 ANALYSES = (

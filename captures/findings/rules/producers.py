@@ -257,6 +257,6 @@ CAUSES: Final = {
     ONCE: "A response was lost or late, and the producer sent the batch again; it is "
     "idempotent, so that the broker dropped the second one.",
 }
-"""The cause of each result; for results not listed, the rule's row has it."""
+"""The cause of each result. Other results have the cause in the rule's row."""
 
 ANALYSES = (Analysis(frozenset({RETRY}), Key.CLIENT, (facts.Produced,), Retries),)
