@@ -205,7 +205,7 @@ class ActedConnection(Connection):
         if isinstance(verdict.wait, Asking):
             verdict.wait.frame = verdict.frame
             verdict.wait.carry_out = partial(self._request_decided, turn, frame, found)
-        commands = self._to_broker.put(found, verdict.wait)
+        commands = self._to_broker.put(found, verdict.wait, verdict.pace)
         if verdict.mute is not None:
             commands += self._to_broker.put([], verdict.mute)
         return commands
@@ -396,7 +396,7 @@ class ActedConnection(Connection):
             self._swapped.append((batch, until))
             self._down.split = True
             return commands
-        commands += self._to_client.put(batch, verdict.wait)
+        commands += self._to_client.put(batch, verdict.wait, verdict.pace)
         return commands + (self._unswap() if self._swapped else [])
 
     def _unswap(self) -> list[Command]:
@@ -405,7 +405,7 @@ class ActedConnection(Connection):
 
     def _know(self, verdict: Verdict) -> None:
         """Let this connection wake when a wait of this verdict is released."""
-        for wait in (verdict.wait, verdict.mute):
+        for wait in (verdict.wait, verdict.pace, verdict.mute):
             if wait is not None:
                 wait.wake = self._woken
 

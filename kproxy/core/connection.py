@@ -74,7 +74,7 @@ _ADVICE = {
 class ToBroker:
     """Command: send bytes to the broker.
 
-    Bytes with a comment are one whole frame; the comment describes how it was changed.
+    Bytes with a comment are one whole frame, or its first piece; the comment describes how it was changed.
     """
 
     data: Data

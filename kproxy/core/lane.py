@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from kproxy.core.connection import Budget, Command, Cut, Notice, ToBroker, ToClient
-from kproxy.core.verdict import Asking, Wait
+from kproxy.core.verdict import Asking, Pace, Wait
 
 
 class Lane:
@@ -32,18 +32,30 @@ class Lane:
         wait = self._queue[0][2]
         return 0.0 if wait is None or wait.over else wait.until
 
-    def put(self, commands: Sequence[Command], wait: Wait | None = None) -> list[Command]:
-        """Queue commands; returns those that may be sent now."""
+    def put(self, commands: Sequence[Command], wait: Wait | None = None, pace: Pace | None = None) -> list[Command]:
+        """Queue commands; returns those that may be sent now.
+
+        With `pace`, each frame among them leaves in pieces, unless `wait` is for a decision: that frame leaves whole.
+        """
+        if pace is not None and not isinstance(wait, Asking):
+            return self._put([*([([], wait)] if wait is not None else ()), *_paced(commands, pace)])
         if not self._queue and wait is None:
             return list(commands)
-        size = sum(len(one.data) for one in commands if isinstance(one, ToBroker | ToClient))
-        if not self._budget.take(size):
-            names = [one.by for _, _, one in self._queue if one is not None] + ([wait.by] if wait else [])
-            if wait is not None:
+        return self._put([(commands, wait)])
+
+    def _put(self, entries: Sequence[tuple[Sequence[Command], Wait | None]]) -> list[Command]:
+        sizes = [
+            sum(len(one.data) for one in commands if isinstance(one, ToBroker | ToClient)) for commands, _ in entries
+        ]
+        if not self._budget.take(sum(sizes)):
+            waits = [wait for _, wait in entries if wait is not None]
+            names = [one.by for _, _, one in self._queue if one is not None] + [wait.by for wait in waits]
+            for wait in waits:
                 wait.over = True
             text = f"cannot hold more frames for {names[0]}: --memory is used up; all held frames are sent at once"
+            commands = [one for some, _ in entries for one in some]
             return [*self.end(), *commands, Notice(f"lane-{names[0]}", text, once=True)]
-        self._queue.append((commands, size, wait))
+        self._queue.extend((commands, size, wait) for (commands, wait), size in zip(entries, sizes, strict=True))
         return self.due()
 
     def due(self) -> list[Command]:
@@ -54,7 +66,10 @@ class Lane:
             if wait is not None and not wait.over:
                 if self._clock() < wait.until:
                     break
-                wait.over = True
+                if isinstance(wait, Pace) and len(self._queue) > 1 and self._queue[1][2] is wait:
+                    wait.until = self._clock() + wait.gap
+                else:
+                    wait.over = True
                 if wait.held:
                     text = f"had a frame that {wait.by} held until its deadline: nobody released it, so it was sent"
                     found.append(Notice(f"deadline-{wait.by}", text, once=True))
@@ -90,3 +105,21 @@ def _decided(commands: Sequence[Command], wait: Wait | None) -> Sequence[Command
     if isinstance(wait, Asking) and wait.decided is not None and wait.carry_out is not None:
         return wait.carry_out(wait.decided)
     return commands
+
+
+def _paced(commands: Sequence[Command], pace: Pace) -> Iterator[tuple[Sequence[Command], Pace]]:
+    """The commands one by one, each frame in pieces, which all wait for `pace`."""
+    for command in commands:
+        if isinstance(command, ToBroker):
+            first, *others = pace.pieces(command.data)
+            yield [ToBroker(first, command.comment)], pace
+            yield from (([ToBroker(piece)], pace) for piece in others)
+        elif isinstance(command, ToClient):
+            yield from (([ToClient(piece)], pace) for piece in pace.pieces(command.data))
+        else:
+            yield [command], pace
+
+
+def _size(commands: Sequence[Command]) -> int:
+    """The number of bytes in commands."""
+    return sum(len(one.data) for one in commands if isinstance(one, ToBroker | ToClient))

@@ -11,6 +11,8 @@ from kproxy.core.rewrite import Change
 from kproxy.decoders.conversation.comments import ACTED, KEPT, MADE
 from kproxy.decoders.stream import Side
 
+MOST_PIECES = 10_000
+"""Maximum number of pieces in which a frame leaves, which bounds the memory for them."""
 HOLD_SECONDS = 30.0
 """Seconds after which a held frame leaves although nobody has released it."""
 
@@ -70,6 +72,24 @@ class Wait:
 
 
 @dataclass(slots=True, eq=False)
+class Pace(Wait):
+    """Lets a frame leave in pieces of `size` bytes, each `gap` seconds after the one before.
+
+    The pieces share this object, whose `until` is the earliest time of the next one. `release` lets the rest leave at
+    once.
+    """
+
+    size: int = 1
+    gap: float = 0.0
+
+    def pieces(self, data: bytes | bytearray | memoryview) -> list[bytes | memoryview]:
+        """The pieces of a frame, at most MOST_PIECES: they are larger if there would be more."""
+        size = max(self.size, -(-len(data) // MOST_PIECES))
+        whole = memoryview(data)
+        return [whole[at : at + size] for at in range(0, len(data), size)]
+
+
+@dataclass(slots=True, eq=False)
 class Asking(Wait):
     """A wait for a decision of somebody outside, such as a person.
 
@@ -110,7 +130,8 @@ class Verdict:
     kproxy gives itself (None: none). `changes` are fields that differ from the frame that came; `notes` say what else
     was done, and `reasons` explain `answer`. `copies` is how often the frame leaves, `shapes` are applied to it last.
     `vanishes`: neither this frame nor anything later on this connection reaches the other side, and no end is sent.
-    `behind`: it leaves after the response that follows it. Requests of this connection wait until the time `mute`.
+    `behind`: it leaves after the response that follows it. With `pace` it leaves piece by piece. Requests of this
+    connection wait until the time `mute`.
     """
 
     frame: bytes | None
@@ -119,6 +140,7 @@ class Verdict:
     answer: bytes | None = None
     reasons: list[str] = field(default_factory=list)
     wait: Wait | None = None
+    pace: Pace | None = None
     copies: int = 1
     shapes: list[Shape] = field(default_factory=list)
     behind: bool = False

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from kproxy.core.verdict import Asking, Ending, Turn, Verdict, Wait
+from kproxy.core.verdict import Asking, Ending, Pace, Turn, Verdict, Wait
 from kproxy.decoders.exchange_row import Learnt, Unavailable
 from kproxy.decoders.filters import Predicate
+from kproxy.decoders.from_json import JsonError, body_values
 from kproxy.decoders.knowledge import TEACHING
 from kproxy.decoders.learning import learn_both
 from kproxy.decoders.message import Decoded, decode_request, decode_response
@@ -27,6 +28,7 @@ from kproxy.faults.matching import FrameRow, partitions
 from kproxy.faults.outages import Outages, Severable
 from kproxy.faults.rewriting import readable, rewritten
 from kproxy.faults.rule import (
+    Answer,
     Blackhole,
     Brokers,
     Coordinator,
@@ -41,9 +43,11 @@ from kproxy.faults.rule import (
     Hold,
     Intercept,
     Leader,
+    Limit,
     Malform,
     Refuse,
     Rule,
+    Slice,
     Swap,
     Throttle,
     TopicId,
@@ -57,6 +61,10 @@ from kproxy.faults.trigger import Counter
 from kproxy.faults.trouble import CannotError
 
 SIZE = 4
+_PIECE_SECONDS = 0.02
+"""Seconds between the pieces of a frame whose rate is limited."""
+_SEGMENT_SECONDS = 0.001
+"""Seconds between the pieces of a sliced frame: enough for each to leave in a TCP segment of its own."""
 FEW_WAITS = 64
 """Up to this number of waits of a rule, those that are over are not removed."""
 
@@ -425,6 +433,14 @@ class Engine:
                 self._outages.begin(active, turn.parties.broker, "sever")
             case Duplicate():
                 verdict.copies += 1
+            case Limit():
+                size = max(round(action.rate * _PIECE_SECONDS), 1)
+                self._pace(active, verdict, Pace(rule.name, 0.0, size=size, gap=size / action.rate))
+            case Slice():
+                self._pace(active, verdict, Pace(rule.name, 0.0, size=action.n, gap=_SEGMENT_SECONDS))
+            case Answer():
+                self._answer(rule, action, turn, verdict)
+                return
             case Swap():
                 verdict.behind = True
             case Correlation():
@@ -440,6 +456,28 @@ class Engine:
         if verdict.wait is None or verdict.wait.until < wait.until:
             verdict.wait = wait
             active.add_wait(wait)
+
+    def _pace(self, active: Active, verdict: Verdict, pace: Pace) -> None:
+        """Make a frame leave piece by piece; if several rules say how, the last one counts."""
+        verdict.pace = pace
+        active.add_wait(pace)
+
+    def _answer(self, rule: Rule, action: Answer, turn: Turn, verdict: Verdict) -> None:
+        """Answer a request with the body of the rule, instead of the broker."""
+        message = self._definitions.response(turn.api_key, turn.api_version)
+        if message is None:
+            raise CannotError("kproxy does not know this version")
+        try:
+            values = body_values(action.body, message, turn.api_version)
+        except JsonError as error:
+            raise CannotError(str(error)) from None
+        made = message, turn.api_version, values
+        answer = synthesis.frame(turn.api_key, turn.api_version, turn.correlation_id, made, self._definitions)
+        note = f"{rule.name}: answer"
+        verdict.frame = None
+        verdict.notes.append(note)
+        verdict.reasons.append(note)
+        verdict.answer = answer
 
     # --- errors ------------------------------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from kproxy.faults.rule import (
     KEYS,
     KINDS,
     Action,
+    Answer,
     At,
     Blackhole,
     Brokers,
@@ -43,9 +44,11 @@ from kproxy.faults.rule import (
     Hold,
     Intercept,
     Leader,
+    Limit,
     Malform,
     Refuse,
     Rule,
+    Slice,
     Swap,
     Throttle,
     TopicId,
@@ -443,6 +446,37 @@ def _topic_id(words: _Words) -> TopicId:
     return TopicId(topic, uuid_bytes(token.value))
 
 
+def _limit(words: _Words) -> Limit:
+    what = "bytes per second, such as 100kB/s"
+    token = words.word(what)
+    size, slash, second = token.value.partition("/")
+    try:
+        rate = int(LITERALS[Type.SIZE].read(size)) if slash and second == "s" else 0
+    except BadLiteral:
+        rate = 0
+    if not 0 < rate <= _MOST_NUMBER:
+        raise words.error(f"expected {what}, not {token.value!r}", token)
+    return Limit(words.side(Side.BROKER), rate)
+
+
+def _slice(words: _Words) -> Slice:
+    n = words.number("the number of bytes of a piece", 1)
+    return Slice(words.side(Side.BROKER), n)
+
+
+def _answer(words: _Words) -> Answer:
+    start, end = words.rest()
+    written = words.text[start:end].strip()
+    try:
+        body = json.loads(written)
+    except ValueError:
+        body = None
+    if not isinstance(body, dict):
+        message = 'expected the body of the answer, a JSON object such as {"errorCode": "REBALANCE_IN_PROGRESS"}'
+        raise RuleError(message, words.text, start, max(end, start + 1))
+    return Answer(body, written)
+
+
 VERBS: Mapping[str, Callable[[_Words], Action]] = {
     "error": _error,
     "drop": lambda words: Drop(words.side()),
@@ -464,6 +498,9 @@ VERBS: Mapping[str, Callable[[_Words], Action]] = {
     "duplicate": lambda words: Duplicate(words.side(Side.BROKER)),
     "correlation": _correlation,
     "swap": lambda _: Swap(),
+    "limit": _limit,
+    "slice": _slice,
+    "answer": _answer,
     "truncate": _malform("truncate"),
     "length": _malform("length"),
     "flip": _malform("flip"),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from kproxy.core.verdict import HOLD_SECONDS
 from kproxy.decoders.body_path import Path
@@ -403,6 +404,47 @@ class Malform(Sided):
 
     def __str__(self) -> str:
         return f"{self.how} {self.n} {side_name(self.on)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit(Sided):
+    """The frame leaves with at most `rate` bytes a second."""
+
+    verb: ClassVar[str] = "limit"
+    rate: int = 1
+
+    def __str__(self) -> str:
+        return f"limit {self.rate}B/s {side_name(self.on)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Slice(Sided):
+    """The frame leaves in pieces of `n` bytes, each in a TCP segment of its own."""
+
+    verb: ClassVar[str] = "slice"
+    n: int = 1
+
+    def __str__(self) -> str:
+        return f"slice {self.n} {side_name(self.on)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Action):
+    """kproxy answers instead of the broker, with a body of the form of the exchange JSON.
+
+    `written` is the JSON as the rule has it; fields that it leaves out get the defaults of Kafka's definitions.
+    """
+
+    verb: ClassVar[str] = "answer"
+    body: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    written: str = "{}"
+
+    @property
+    def side(self) -> Side:
+        return Side.CLIENT
+
+    def __str__(self) -> str:
+        return f"answer {self.written}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from kproxy.decoders.jsonform import uuid_json
+from kproxy.decoders.plurals import counted
 from kproxy.decoders.schema import Definitions, definitions
 from kproxy.decoders.stream import Side
 from kproxy.faults.rule import (
     Action,
+    Answer,
     Blackhole,
     Brokers,
     Coordinator,
@@ -21,9 +23,11 @@ from kproxy.faults.rule import (
     Hold,
     Intercept,
     Leader,
+    Limit,
     Malform,
     Refuse,
     Rule,
+    Slice,
     Swap,
     Throttle,
     TopicId,
@@ -144,6 +148,12 @@ def _does(action: Action) -> str:
             return f"the answer's correlation id is changed by {action.by:+d}"
         case Swap():
             return "the answer is sent after the next one"
+        case Limit():
+            return f"the {side_name(action.on)} leaves with at most {action.rate:,} bytes a second"
+        case Slice():
+            return f"the {side_name(action.on)} leaves in pieces of {counted(action.n, 'byte')}"
+        case Answer():
+            return f"kproxy answers itself with {action.written}, and the request never reaches the broker"
         case Malform():
             return {
                 "truncate": f"only the first {action.n} bytes of the {side_name(action.on)} are sent",

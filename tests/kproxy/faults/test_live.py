@@ -83,6 +83,17 @@ def exchanges(recording: Path) -> list[dict[str, Any]]:
         return [exchange_json(one, reader.source, reader.definitions) for one in reader if isinstance(one, Exchange)]
 
 
+@pytest.mark.parametrize("rule", ["api == Produce => slice 1 request", "api == Fetch => limit 200kB/s"])
+def test_frames_in_pieces_are_the_same_frames(cluster: str, rule: str) -> None:
+    topic = f"pieces-{len(rule)}"
+    with relay(cluster, faults=(rule,)) as live:
+        assert produced(live.bootstrap, topic, ["a" * 2000, "b"]) == [None, None]
+        assert log(live.bootstrap, topic) == ["a" * 2000, "b"]
+        (row,) = faults(live)["rules"]
+        assert row["hits"]
+        assert not row["held"]
+
+
 def test_not_applied_leaves_nothing_in_the_log(cluster: str, tmp_path: Path) -> None:
     recording = tmp_path / "r.pcapng"
     rule = "api == Produce and topic == none => error INVALID_RECORD not applied"

@@ -14,6 +14,7 @@ from kproxy.decoders.stream import Side
 from kproxy.faults.files import load
 from kproxy.faults.parsing import VERBS, from_object, parse
 from kproxy.faults.reads import changes_state
+from kproxy.faults.rule import Limit
 from kproxy.faults.trouble import FaultsError, RuleError
 from kproxy.faults.words import explain
 from kproxy.faults.yamltext import YamlError
@@ -51,6 +52,9 @@ RULES = [
     "api == Fetch => truncate 12 response",
     "api == Fetch => length -1 request",
     "api == Fetch => flip 70 response",
+    'api == Heartbeat => answer {"errorCode": "REBALANCE_IN_PROGRESS", "throttleTimeMs": 0}, nth 1',
+    "api == Fetch => limit 100000B/s response",
+    "api == Produce => slice 1 request, first 2",
     "error == NOT_COORDINATOR => drop response",
     "api == Fetch => blackhole connection, nth 3",
     "api == Fetch => blackhole broker, for 10s",
@@ -70,6 +74,11 @@ def test_a_rule_s_text_parses_to_the_same_rule(text: str) -> None:
 
 def test_every_action_has_an_example_here() -> None:
     assert {parse(text).action.verb for text in RULES} | {"remove", "length", "flip"} == set(VERBS)
+
+
+@pytest.mark.parametrize(("written", "rate"), [("1MB/s", 1_000_000), ("64KiB/s", 65_536), ("1.5kB/s", 1500)])
+def test_rates_have_units(written: str, rate: int) -> None:
+    assert parse(f"api == Fetch => limit {written}").action == Limit(Side.BROKER, rate)
 
 
 def test_a_name_stands_in_front() -> None:
@@ -112,6 +121,12 @@ WRONG = [
         "cannot be changed",
         22,
     ),
+    ("api == Fetch => limit 5", "expected bytes per second, such as 100kB/s", 22),
+    ("api == Fetch => limit 0B/s", "expected bytes per second, such as 100kB/s", 22),
+    ("api == Fetch => limit fast/s", "expected bytes per second, such as 100kB/s", 22),
+    ("api == Fetch => slice 0", "a whole number from 1", 22),
+    ("api == Fetch => answer [1]", "a JSON object such as", 23),
+    ("api == Fetch => answer", "a JSON object such as", 22),
     ("api == Fetch => drop request, nht 2", "did you mean nth?", 30),
     ("api == Fetch => drop request, nth 0", "a whole number from 1", 34),
     ("api == Fetch => drop request, p 2", "at most 1", 32),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kproxy.core.verdict import MOST_PIECES, Pace
 from kproxy.decoders.conversation.comments import ACTED, CHANGED, KEPT, MADE
 from tests.kproxy.core.frames import naming, response
 from tests.kproxy.faults.support import (
@@ -409,3 +410,70 @@ def test_a_longer_frame_passes_and_is_named() -> None:
     tale.story.client(producing(1), PASSES)
     assert "without the rules rule-1: the frame is longer than --hold-max" in tale.said[0]
     assert HEARTBEAT not in tale.engine.active[0].rule.apis
+
+
+@pytest.mark.parametrize("cut", [0, 5])
+def test_a_sliced_answer_leaves_piece_by_piece_and_later_ones_after_it(cut: int) -> None:
+    tale = Tale("api == Heartbeat => slice 10, nth 1")
+    story = tale.story.client(beating(1), PASSES).client(beating(2), PASSES)
+    answer = beaten(1)
+    story.broker(answer, to_client(answer[:10]), cut=cut)
+    story.broker(beaten(2), cut=cut)
+    pieces = [answer[at : at + 10] for at in range(10, len(answer), 10)]
+    for number, piece in enumerate(pieces):
+        last = number == len(pieces) - 1
+        story.later(0.001, to_client(piece + beaten(2) if last else piece))
+    assert story.to_client == answer + beaten(2)
+    assert story.connection.idle
+    assert (1, f"{ACTED} client:\nrule-1: slice 10 response") in tale.comments
+
+
+def test_a_limited_request_takes_its_time() -> None:
+    tale = Tale("api == Produce => limit 1000B/s request")
+    request = producing(1)
+    story = tale.story.client(request, altered(request[:20]))
+    for at in range(20, len(request), 20):
+        story.later(0.019).later(0.001, to_broker(request[at : at + 20]))
+    assert story.to_broker == request
+    assert story.broker(produced(1), PASSES).connection.idle
+
+
+def test_a_paced_frame_waits_for_its_delay_and_leaves_at_once_without_its_rule() -> None:
+    tale = Tale("api == Heartbeat => delay 1s", "slow: api == Heartbeat => limit 100B/s")
+    answer = beaten(1)
+    story = tale.story.client(beating(1), PASSES).broker(answer)
+    story.later(1.0, to_client(answer[:2])).later(0.02, to_client(answer[2:4]))
+    tale.engine.remove("slow")
+    story.later(0.0, to_client(answer[4:]))
+    assert story.to_client == answer
+
+
+def test_the_end_of_the_broker_lets_all_pieces_leave() -> None:
+    tale = Tale("api == Heartbeat => slice 1")
+    story = tale.story.client(beating(1), PASSES).broker(beaten(1), to_client(beaten(1)[:1]))
+    story.broker_ended(ANYTHING)
+    assert story.to_client == beaten(1)
+
+
+def test_a_large_frame_has_at_most_so_many_pieces() -> None:
+    pieces = Pace("rule", 0.0, size=1, gap=0.001).pieces(bytes(25_000))
+    assert len(pieces) <= MOST_PIECES
+    assert b"".join(pieces) == bytes(25_000)
+
+
+def test_an_answer_of_the_rule() -> None:
+    tale = Tale('api == Heartbeat => answer {"errorCode": "REBALANCE_IN_PROGRESS", "throttleTimeMs": 5}, nth 1')
+    story = tale.story.client(beating(7), to_client(beaten(7, error=REBALANCE, throttle=5)))
+    story.client(beating(8), PASSES).broker(beaten(8), PASSES)
+    request, answer = story.recorded
+    assert request == (0, beating(7), f"{KEPT} broker:\nrule-1: answer")
+    assert answer == (1, beaten(7, error=REBALANCE, throttle=5), f"{MADE}\nrule-1: answer")
+    assert tale.hits == [1]
+
+
+def test_an_answer_that_does_not_fit_the_version_passes_the_request_with_a_warning() -> None:
+    tale = Tale('api == Heartbeat => answer {"errorKode": 27}')
+    tale.story.client(beating(1), PASSES)
+    (said,) = tale.said
+    assert "HeartbeatResponse has no field errorKode in this version" in said
+    assert tale.hits == [0]
