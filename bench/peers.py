@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import psutil
 import uvloop
@@ -212,17 +212,19 @@ def pump(address: tuple[str, int]) -> Iterator[Way]:
 
 
 @contextlib.contextmanager
-def kproxy(address: tuple[str, int], record_to: Path | None = None) -> Iterator[Way]:
+def kproxy(address: tuple[str, int], record_to: Path | None = None, *, name: str = "", **others: Any) -> Iterator[Way]:
+    """Starts kproxy's relay; `others` are further `Settings`."""
     settings = Settings(
         upstream=upstream("{}:{}".format(*address)),
         listen_port=0,
         probe=False,
         record_to=None if record_to is None else str(record_to),
+        **others,
     )
     with RelayProcess(settings) as relay:
         host, _, port = relay.bootstrap.rpartition(":")
         about = f"the relay's process, recording to {'-w FILE' if record_to else 'the scratch ring'}"
-        yield Way("kproxy" if record_to is None else "kproxy -w", (host, int(port)), about, relay.pid)
+        yield Way(name or ("kproxy" if record_to is None else "kproxy -w"), (host, int(port)), about, relay.pid)
 
 
 def _version(*command: str) -> str:

@@ -344,7 +344,7 @@ def test_a_refused_client_is_reset_until_the_broker_is_back(cluster: str) -> Non
             client.sendall(beating(1))
             with pytest.raises(ConnectionResetError):
                 client.recv(1)
-        with connect(process.bootstrap) as client, pytest.raises(ConnectionResetError):
+        with pytest.raises(ConnectionResetError), connect(process.bootstrap) as client:
             client.recv(1)
         faults(process, "release", name="down")
         with connect(process.bootstrap) as client:
