@@ -143,8 +143,8 @@ class Reader:
         self.idle = False
         """Whether the last poll found nothing to read."""
         self.finished = False
-        self.error: CaptureError | None = None
-        """Why the capture could not be read to its end; None if it could."""
+        self.errors: list[CaptureError] = []
+        """Why files of the capture could not be read to their ends, in the order of reading; one for each such file."""
         self._ports = ports if ports is None or isinstance(ports, Ports) else Ports.of(ports)
         self._follow = follow
         self._limits = limits
@@ -208,6 +208,11 @@ class Reader:
             yield self.poll(wait=True)
             if self.idle and not self.finished:
                 yield self.finish()
+
+    @property
+    def error(self) -> CaptureError | None:
+        """The first of `errors`; None if the capture could be read to its end."""
+        return self.errors[0] if self.errors else None
 
     @property
     def position(self) -> int:
@@ -283,8 +288,8 @@ class Reader:
     def _close(self) -> None:
         """Stop reading packets: queue the events with which all connections end, or tell `_elsewhere` of the end."""
         self._closing = True
-        if self._links.unknown and self.error is None:
-            self.error = CaptureError(not_read(self._links.unknown), self.source.parts[0].name)
+        if self._links.unknown and not self.errors:
+            self.errors.append(CaptureError(not_read(self._links.unknown), self.source.parts[0].name))
         if self._elsewhere is not None:
             self.started = []
             self._elsewhere.finish(self._reached)
@@ -409,10 +414,9 @@ class Reader:
         return None if error is None else CaptureError.of(error, part.name)
 
     def _next_part(self, error: CaptureError | None) -> None:
-        """Go on with the next file. `error` is why the present one could not be read to its end; the first error is
-        kept.
-        """
-        self.error = self.error or error
+        """Go on with the next file. `error` is why the present one could not be read to its end."""
+        if error is not None:
+            self.errors.append(error)
         if self._walker is not None:
             self._dropped += self._walker.dropped
             self._untimed += self._walker.untimed

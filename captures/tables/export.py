@@ -115,10 +115,10 @@ class TableExport:
             if findings is not None:
                 ended = reader.closings
                 findings.add(items, ended if redaction is None else map(redaction.closing, ended))
-        error = None if reader.error is None else (str(reader.error.path), reader.error.message)
+        errors = {str(error.path): error.message for error in reader.errors}
         address = str if redaction is None else redaction.address
         yield {"flows": list(self._counter.flows(iter(maker.flows), address))}
-        yield {"captures": list(self._counter.captures(error, self._names))}
+        yield {"captures": list(self._counter.captures(errors, self._names))}
         if findings is not None:
             yield {FINDINGS.name: list(findings.rows(self._capture))}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -166,13 +166,13 @@ class FlowCounter:
             disorder.repeated, disorder.filled, talk.gaps, talk.gap_bytes, talk.tls,
         )  # fmt: skip
 
-    def captures(self, error: tuple[str, str] | None, name: Callable[[str], str] = str) -> Iterator[Row]:
+    def captures(self, errors: Mapping[str, str], name: Callable[[str], str] = str) -> Iterator[Row]:
         """The rows of the table captures, one for each file.
 
-        `error` is (name of the file that could not be read to its end, reason), or None; `name` maps a file's name to
-        its form in the rows.
+        `errors` holds, by name of a file, why it could not be read to its end; `name` maps a file's name to its form in
+        the rows.
         """
         for index, part in enumerate(self._parts):
             file = self._files.get(index, _File())
-            why = error[1] if error is not None and error[0] in {part.name, *part.name.split(AND)} else None
+            why = next((errors[one] for one in (part.name, *part.name.split(AND)) if one in errors), None)
             yield self._capture, name(part.name), part.size, file.first, file.last, file.packets, why is not None, why

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.options.selecting import fails_on
 
 if TYPE_CHECKING:
+    from kproxy.captures.errors import CaptureError
     from kproxy.captures.reader import Reader
     from kproxy.cli.options.selecting import Selection
     from kproxy.decoders.exchange import Exchange
@@ -73,6 +74,14 @@ def _say_nothing_found(reader: Reader, selection: Selection) -> None:
     settings.warn(f"{what}: {reader.seen.words(there)}")
 
 
+def raise_first(errors: Sequence[CaptureError]) -> None:
+    """Raises the first error, if there is one, after it has printed the others on standard error."""
+    for error in errors[1:]:
+        settings.warn(str(error))
+    if errors:
+        raise errors[0]
+
+
 def conclude(reader: Reader, selection: Selection, *, health: bool) -> None:
     """Prints what is wrong with a reading on standard error: nothing found, exchanges that a filter could not decide.
 
@@ -91,7 +100,6 @@ def conclude(reader: Reader, selection: Selection, *, health: bool) -> None:
         settings.warn(selection.note)
     if health and (note := health_note(reader.health)):
         settings.warn(note)
-    if reader.error is not None:
-        raise reader.error
+    raise_first(reader.errors)
     if empty and fails_on("empty"):
         raise Failure("nothing was found (--fail-on empty)", Exit.EMPTY)

@@ -139,22 +139,20 @@ class Order:
         return Health(unread=dict(unread), untimed=sum(one.untimed for one in self.summaries))
 
     @property
-    def error(self) -> CaptureError | None:
-        """The first error: a file that could not be read to its end, or has link layers that kproxy cannot read."""
+    def errors(self) -> list[CaptureError]:
+        """Why files could not be read to their ends, in the order of reading; or their unknown link layers."""
         files = self.files
-        for one in files:
-            if one.error is not None:
-                return CaptureError(one.error, one.name, one.offset)
+        errors = [CaptureError(one.error, one.name, one.offset) for one in files if one.error is not None]
         unknown = {link for one in self.summaries for link in one.unknown}
-        if unknown:
-            return CaptureError(not_read(unknown), files[0].name)
-        return None
+        if unknown and not errors:
+            errors.append(CaptureError(not_read(unknown), files[0].name))
+        return errors
 
     def captures(self) -> Iterator[Row]:
         """The rows of the table captures."""
-        error = self.error
+        errors = {str(error.path): error.message for error in self.errors}
         for one in self.files:
-            why = error.message if error is not None and str(error.path) == one.name else None
+            why = errors.get(one.name)
             yield (
                 self.capture, one.name, one.size, one.first_segment, one.last_segment, one.segments, why is not None,
                 why,

@@ -17,6 +17,7 @@ from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.options.reading import decrypting, defining, porting, releasing
 from kproxy.cli.options.selecting import Selection
 from kproxy.cli.options.types import FILTER, SIZE
+from kproxy.cli.readings import raise_first
 from kproxy.cli.spark_session import NO_SPARK, lacking, master_option, opened
 
 if TYPE_CHECKING:
@@ -211,7 +212,7 @@ def command(
         with _writable(target):
             made = make(spark, paths, options, size=split_size, secrets=secrets)
             rows = write(made, target, origin)
-        _tell("spark", monotonic() - begin, rows, made.whole, made.health, shuffled(spark), made.order.error)
+        _tell("spark", monotonic() - begin, rows, made.whole, made.health, shuffled(spark), made.order.errors)
 
 
 def _origin(paths: Sequence[str], target: Path | str) -> Origin | None:
@@ -340,7 +341,7 @@ def _alone(
             upload(folder, target)
         if selection.note:
             settings.warn(selection.note)
-        _tell("local", monotonic() - begin, rows, (), reader.health, None, reader.error)
+        _tell("local", monotonic() - begin, rows, (), reader.health, None, reader.errors)
 
 
 def _tell(
@@ -350,7 +351,7 @@ def _tell(
     whole: Sequence[tuple[str, str]],
     health: Health,
     shuffled: int | None,
-    error: CaptureError | None,
+    errors: Sequence[CaptureError],
 ) -> None:
     """Prints the number of rows of each table, and what could not be read, by `health`.
 
@@ -364,7 +365,8 @@ def _tell(
             "schema": "kproxy.spark/1", "engine": engine, "seconds": round(seconds, 3), "rows": rows,
             "lost_bytes": health.lost, "untimed": health.untimed, "unread": health.unread, "shuffle_bytes": shuffled,
             "read_whole": [{"path": name, "reason": reason} for name, reason in whole],
-            "error": None if error is None else str(error),
+            "error": str(errors[0]) if errors else None,
+            "errors": [str(error) for error in errors],
         }  # fmt: skip
         click.echo(json.dumps(summary))
     else:
@@ -377,5 +379,4 @@ def _tell(
             settings.warn(missing)
         if shuffled is not None:
             click.echo(f"{'shuffled':16} {shuffled:>12,} bytes")
-    if error is not None:
-        raise error
+    raise_first(errors)

@@ -197,3 +197,17 @@ def test_merged_captures_of_which_one_is_cut(tmp_path: Path) -> None:
         path.write_bytes(files.pcap(timed(frames))[:left])
     tables = assert_as_exported(paths)
     assert tables["captures"].column("truncated").to_pylist() == [True]
+
+
+def test_every_file_has_its_own_error(tmp_path: Path) -> None:
+    talk = Talk()
+    paths = [tmp_path / f"{name}.pcap" for name in ("good", "cut", "odd", "late")]
+    good, cut, odd, late = paths
+    frames = [talk.send(0, b"\0\0\0\4abcd") for _ in range(30)]
+    good.write_bytes(files.pcap(timed([*talk.opening, *frames[:10]])))
+    cut.write_bytes(files.pcap(timed(frames[10:20], START + SECOND))[:-5])
+    odd.write_bytes(b"nothing that is a capture")
+    late.write_bytes(files.pcap(timed(frames[20:], START + 2 * SECOND))[:-7])
+    rows = assert_as_exported(paths)["captures"]
+    errors = {row["path"]: row["error"] for row in rows.to_pylist()}
+    assert [errors[str(path)] is None for path in paths] == [True, False, False, False]

@@ -343,6 +343,30 @@ def test_anomalies_are_the_problems_of_the_json(tmp_path: Path) -> None:
     assert expected
 
 
+def test_every_capture_that_cannot_be_read_to_its_end_is_named(tmp_path: Path) -> None:
+    good, cut, odd, late = (tmp_path / f"{name}.pcap" for name in ("good", "cut", "odd", "late"))
+    packets = traffic.packets(traffic.LIBRDKAFKA)
+    good.write_bytes(files.pcap(packets[:100]))
+    cut.write_bytes(files.pcap(packets[100:200])[:-5])
+    odd.write_bytes(b"nothing that is a capture")
+    late.write_bytes(files.pcap(packets[200:300])[:-7])
+    out = tmp_path / "out"
+    command = ["export", *map(str, (good, cut, odd, late)), "--format", "parquet", "-o", str(out)]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == Exit.INPUT
+    assert [sum(str(one) in line for line in result.stderr.splitlines()) for one in (good, cut, odd, late)] == [
+        0,
+        1,
+        1,
+        1,
+    ]
+    errors = {row["path"]: row["error"] for row in table(out, "captures")}
+    assert errors[str(good)] is None
+    assert "ends inside a packet" in errors[str(cut)]
+    assert "not a capture" in errors[str(odd)]
+    assert "ends inside a packet" in errors[str(late)]
+
+
 def test_usage(tmp_path: Path) -> None:
     capture = traffic.LIBRDKAFKA
     export(capture, "--format", "parquet", code=Exit.USAGE)
