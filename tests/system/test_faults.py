@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -49,8 +50,10 @@ def frames_in_tshark(recording: Path) -> int:
 def test_a_fault_looks_as_it_does_through_socat(name: str, tmp_path: Path) -> None:
     script = {**faults.QUICK, **faults.LONG}[name]
     recording = tmp_path / "r.pcapng"
-    ours = both_see(script, partial(through_kproxy, record_to=recording))
-    theirs = both_see(script, through_socat)
+    with ThreadPoolExecutor() as ways:  # at the same time, because some faults last a minute
+        proxied = ways.submit(both_see, script, partial(through_kproxy, record_to=recording))
+        theirs = both_see(script, through_socat)
+        ours = proxied.result()
     if name in faults.SOCAT_ENDS_GENTLY:
         assert ours == both_see(script, direct)
         theirs = {end: [("rst",) if one == ("fin",) else one for one in seen] for end, seen in theirs.items()}
