@@ -105,7 +105,7 @@ class Crew:
         return member.replies.popleft()
 
     def _exchange(self, *, wait: bool) -> None:
-        """Send to and receive from all processes what their pipes take and hold, which avoids deadlocks.
+        """Write to all pipes what they accept and read from them what they hold; doing both together avoids deadlocks.
 
         With `wait`, blocks until at least one pipe is ready.
         """

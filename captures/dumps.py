@@ -69,9 +69,9 @@ def of_base64(text: str) -> bytes:
 
 
 def _base64(text: str) -> list[bytes] | None:
-    """The bytes of a text that can only be base64, as one element, else None.
+    """A list with the decoded bytes of a text that can only be base64; None for any other text.
 
-    Such a text is one word whose length is a multiple of four and which has characters that hex lacks.
+    A text can only be base64 if it is one word, its length is a multiple of four, and it has characters that hex lacks.
     """
     word = text.strip()
     if re.search(r"[ \t]", word):

@@ -13,7 +13,7 @@ SEGMENTS = 64
 """Number of segments after which the ports decide which side is the client."""
 KNOWN_PORTS = (9092, 9093, 9094, 19092)
 NOT_GIVEN = range(32768)
-"""Ports below Linux's default range of ephemeral ports: no client has one of them by default."""
+"""Ports below Linux's default range of ephemeral ports: by default, no client gets one of them."""
 
 
 class Orientation:

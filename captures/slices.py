@@ -27,7 +27,7 @@ class Events:
 
 
 def slices(connections: Sequence[TcpConnection]) -> Iterator[list[Events]]:
-    """Move the events out of connections into one or more slices, each of at most SLICE_BYTES bytes or one segment."""
+    """Move the events of connections into slices; a slice has at most SLICE_BYTES bytes, or is one segment."""
     given = whole(connections)
     runs = (event for one in given for event in one.events if isinstance(event, Run) and len(event.ends))
     if sum(run.ends[-1] - run.start for run in runs) <= SLICE_BYTES:

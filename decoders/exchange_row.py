@@ -141,10 +141,7 @@ class ExchangeRow:
         learnt: Learnt | None = None,
         decoded: dict[Where, Decoded | Unavailable | None] | None = None,
     ) -> None:
-        """`decoded` holds the request and the response, as far as they are decoded already.
-
-        The row adds what it decodes later.
-        """
+        """`decoded` maps "request" and "response" to frames that are decoded already; the row adds what it decodes."""
         self.exchange = exchange
         self._source = source
         self._definitions = definitions

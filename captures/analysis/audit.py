@@ -331,9 +331,7 @@ class Audit:
         }
 
     def _identify(self, seen: Seen) -> Client | None:
-        """The client of an exchange, updated by what the exchange shows of it; None beyond the maximum number of
-        clients.
-        """
+        """The client of an exchange, updated with its facts; None if the maximum number of clients is reached."""
         exchange = seen.exchange
         number = exchange.connection.number
         if (

@@ -63,7 +63,7 @@ class PcapngWalker:
         self.untimed = 0
         self.nanoseconds = False
         self.binding = 0
-        """Number of blocks so far on which later ones depend: sections, interfaces, packets without a time."""
+        """Number of blocks so far on which later blocks depend: sections, interfaces, packets without a time."""
         self._order = "<"
         self._interfaces: list[Interface] = []
         self._last_time = 0

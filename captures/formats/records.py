@@ -42,7 +42,7 @@ class Walker(Protocol):
     nanoseconds: bool
     """Whether the file's times are more precise than microseconds."""
     binding: int
-    """Number of records so far on which later records depend, such as descriptions of interfaces."""
+    """Number of records read so far on which later records depend, such as descriptions of interfaces."""
 
     def walk(self, view: memoryview, limit: int) -> Records | None:
         """Up to `limit` complete records; None if the next record is incomplete or missing.

@@ -18,7 +18,7 @@ class Changed(NamedTuple):
     done: list[Exchange]
     """Exchanges that became complete in this step."""
     known: list[Exchange]
-    """Incomplete exchanges whose whole request arrived in this step; before, only its header was known."""
+    """Incomplete exchanges whose request became complete in this step; before the step, only its header was known."""
 
 
 class Changes:

@@ -31,7 +31,7 @@ NEARLY: Final = 1_024
 
 
 def _number_fits(test: Compare) -> Callable[[int], bool]:
-    """A function that tells whether the test holds, given the number in the field's column."""
+    """A function that maps the number in the field's column to whether the test holds."""
     more = NUMBERS[test.field.name][2]
     fits = test.fits()
     if test.field.stored:

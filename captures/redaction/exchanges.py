@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class HeldFrame(Frame):
-    """A frame whose bytes, redacted, are `held`; its spans are still those of the original bytes."""
+    """A frame that holds its redacted bytes in `held`; its spans are still those of the original bytes."""
 
     held: bytes = b""
 

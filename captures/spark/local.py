@@ -106,9 +106,9 @@ def batch(
     states: Mapping[int, bytes],
     findings: bytes | None = None,
 ) -> Batch:
-    """Make one batch of a stream from its parcels, which have payload, and the state that the previous batch left.
+    """Make one batch of a stream from its parcels, which include payload, and from the previous batch's state.
 
-    `order` is that of the parcels' files.
+    `order` is the order of the parcels' files.
     """
     order = carry.order(order)
     given = shuffled([*sent, state_rows(states)], PARCELS, BY_FLOW)

@@ -55,9 +55,7 @@ Counts: TypeAlias = tuple[int, int, int, list[int], bool]
 
 
 def counted(packets: Packets) -> Iterator[Counts]:
-    """Counts of a batch, which has at least one packet: for each direction in order, one Counts from each SYN to the
-    next.
-    """
+    """Counts the packets of a batch that has at least one: yields, for each direction, one Counts for each SYN."""
     order = together(packets.direction, len(packets.directions))
     direction, flags = packets.direction[order], packets.flags[order]
     time, length = packets.time[order], packets.length[order]

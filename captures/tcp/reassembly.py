@@ -149,7 +149,7 @@ class TcpConnection:
     windows: tuple[Window, Window] = field(default_factory=lambda: (Window(), Window()))
     """The receive windows of side 0 and side 1."""
     syns: int = 0
-    """Number of SYNs of side 0: more than one if the first ones were not answered."""
+    """Number of SYNs that side 0 sent: more than one if the first ones got no answer."""
 
     def closes(self, side: Side, time: int) -> None:
         """Note a FIN or RST of this side."""
@@ -388,9 +388,7 @@ class Reassembler:
         self.clock.missed()
 
     def forgets_all(self, clock: int) -> bool:
-        """Whether all known connections ended so long ago that no packet after capture time `clock` (ns) can belong to
-        one.
-        """
+        """Whether no packet after capture time `clock` (ns) can belong to a known connection: all ended long before."""
         if any(self._waiting):
             return False
         held = (flow.connection for flow in self._flows.values())
@@ -470,9 +468,7 @@ class Reassembler:
                         self._drop(flow)
 
     def _end_silent(self) -> None:
-        """End silent connections whose end may be among missing packets; if too many are open, end the most silent
-        ones.
-        """
+        """End silent connections whose end may be missing; if too many are open, end those silent for longest."""
         before = None
         while self._missing and self._time - self._missing[0][1] > SILENCE:
             before, _ = self._missing.popleft()

@@ -164,7 +164,7 @@ class Conversation:
         return self._take_done()
 
     def _only_answers(self) -> bool:
-        """Whether the capture holds nothing of the client's side, and the broker's side alone proves Kafka."""
+        """Whether the capture has bytes of the broker's side only, and these are proved to be Kafka."""
         if self._requests.heard:
             return False
         if self.expected and answers(self._held, self.source, self.limits.frame, opened=self.opened):
@@ -186,7 +186,7 @@ class Conversation:
         return last, time
 
     def _one_sided(self, key: int, side: Side, time: int) -> None:
-        """Report, once for the connection, that the capture holds nothing of one side."""
+        """Report, once for each connection, that the capture has bytes of one side only."""
         who, lacks = ("client", "requests") if side is Side.CLIENT else ("broker", "responses")
         text = f"the capture holds nothing that the {who} sent: the {lacks} of this connection are unknown"
         self._pairing.done.append((key, StreamProblem(self.connection, side, time, 0, 0, Code.ONE_SIDED, text, key)))
@@ -216,9 +216,9 @@ class Conversation:
             yield from self._walk(out)
 
     def _until(self, key: int) -> Iterator[list[Item] | int]:
-        """Yield `key`, so that the caller processes the requests before it.
+        """Yield `key`, so that the caller processes the requests captured before it.
 
-        If one of them came late and may explain bytes in memory, these bytes are searched again.
+        If such a request was captured late and its response may be in memory already, that memory is searched again.
         """
         while True:
             yield max(key, self._responses.floor)

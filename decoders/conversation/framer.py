@@ -89,7 +89,7 @@ class Framer:
         """Lowest offset of a packet comment or an overlap; frames that end before it have neither."""
 
     def begin(self, start: int) -> None:
-        """Begin at stream offset `start`, the first one that the capture knows of."""
+        """Begin at stream offset `start`, the offset of the first captured byte."""
         self.begun = True
         self.stretch = Stretch(self.source, start)
         self.position = start

@@ -23,9 +23,9 @@ def problem(where: str, start: int, low: int, high: int, *, later: bool = False)
 
 
 def told_by(waiting: Iterable[Exchange], found: StreamProblem) -> bool:
-    """Add the problem to the waiting exchanges whose requests overlap its bytes.
+    """Add the problem to the exchanges without a response whose requests overlap the problem's bytes.
 
-    Returns True if these requests cover all of these bytes.
+    Returns True if these requests cover all bytes of the problem.
     """
     low, high = found.offset, found.offset + found.size
     left = found.size

@@ -241,7 +241,7 @@ class Pairing:
                 del self.repeated[correlation_id]
 
     def _pass(self, key: int, answered: Exchange) -> None:
-        """Complete the exchanges that want no reply and whose request came before that of `answered`."""
+        """Complete exchanges that expect no reply, if their requests were sent before the request of `answered`."""
         while self.tokens and _before(self.tokens[0], answered):
             self._finish(key, self.tokens.popleft(), Status.NO_REPLY_EXPECTED, NO_MORE_SASL)
         unanswered = self.unanswered

@@ -65,7 +65,7 @@ class Requests(Framer):
         self.authenticates = False
         """Whether any SASL request was captured."""
         self.current: Exchange | None = None
-        """The exchange whose request is incomplete; None if there is none."""
+        """The exchange whose request has not arrived completely; None if every request has."""
         self.withdrawn: Exchange | None = None
         """An exchange whose header was read from damaged bytes; it gets the next header that is read."""
         self.withheld: list[Item] = []

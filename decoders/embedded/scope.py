@@ -27,7 +27,7 @@ class Found:
 
     wrong: bool = False
     own: bool = False
-    """Whether records of the message itself, not of an enclosed one, have a fault."""
+    """Whether records in the message itself have a fault; records of an enclosed message do not count."""
     records: list[tuple[str, Trouble]] = field(default_factory=list)
     left_out: int = 0
 

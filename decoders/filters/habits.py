@@ -41,7 +41,7 @@ FIELDS: Final[Mapping[str, str]] = {
     }.items()
     for name in names.split()
 }
-"""For each field name of another language: this language's name, or words that say what to write instead."""
+"""Maps field names of other filter languages to the field of this language, or to words that name an alternative."""
 
 OPERATORS: Final[Mapping[str, str]] = {
     "is": "==", "eq": "==", "equals": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",

@@ -82,7 +82,7 @@ def topic_of(node: Node, knowledge: Knowledge) -> str | None:
 
 
 def _alone(node: Node, knowledge: Knowledge) -> Place:
-    """The Place of a records field, as far as the fields around it in the same message show it."""
+    """The Place of a records field, as far as fields of the same message determine it."""
     around: dict[str, Any] = {}
     above = node.parent
     while above is not None:

@@ -105,13 +105,13 @@ def _find(kind: Kind, api_key: int, version: int, value: int | None = None) -> I
 
 
 def request_header_version(api_key: int, version: int) -> int | None:
-    """The version of the request header, if it is not the regular one (2 in flexible versions, else 1); else None."""
+    """The version of an irregular request header; None for a regular one: 2 in flexible versions, else 1."""
     row = _find("request header", api_key, version)
     return None if row is None else row.value
 
 
 def response_header_version(api_key: int, version: int) -> int | None:
-    """The version of the response header, if it is not the regular one (1 in flexible versions, else 0); else None."""
+    """The version of an irregular response header; None for a regular one: 1 in flexible versions, else 0."""
     row = _find("response header", api_key, version)
     return None if row is None else row.value
 

@@ -108,7 +108,7 @@ class Message:
     unstable: Versions = NEVER
     """The versions that the release serves only with `unstable.api.versions.enable`."""
     topic: str | None = None
-    """For keys and values of records: the internal topic that holds them; else None."""
+    """The internal topic whose records have this message as key or value; None for any other message."""
     record_type: int | None = None
     """For keys and values of records: the record type's number in that topic; Kafka's definition calls it `apiKey`."""
 

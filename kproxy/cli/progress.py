@@ -42,7 +42,7 @@ def telling(command: Command) -> Command:
 
 
 def tell(**facts: Any) -> None:
-    """Writes facts as a JSON line to the descriptor of --tell; does nothing without one or if its reader is gone."""
+    """Writes facts as a JSON line to the descriptor of --tell; does nothing without --tell, or if its reader ended."""
     context = click.get_current_context(silent=True)
     descriptor = None if context is None else context.meta.get(_TOLD)
     if descriptor is not None:

@@ -28,7 +28,7 @@ UNNAMED = ""
 
 
 class Reason(enum.Enum):
-    """Why nothing was done."""
+    """Why an action was refused."""
 
     INVALID = "a rule, or a text with rules, is wrong"
     MISSING = "there is no such rule"
@@ -36,7 +36,7 @@ class Reason(enum.Enum):
 
 
 class RefusedError(Exception):
-    """Nothing was done and nothing has changed; the text says why."""
+    """An action was refused, and nothing has changed; the text gives the reason."""
 
     def __init__(self, reason: Reason, text: str) -> None:
         super().__init__(text)

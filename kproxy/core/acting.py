@@ -256,7 +256,7 @@ class ActedConnection(Connection):
                 del self._asked[turn.correlation_id]
 
     def _drop_out(self, turn: Turn) -> None:
-        """Stop later answers from waiting for this one."""
+        """Remove this request from the order of answers, so that later answers no longer wait for its answer."""
         if self._order.pop(turn.number, None) is not None and turn.answer is not None:
             self._answers -= 1
 
@@ -472,7 +472,7 @@ class ActedConnection(Connection):
 
 
 def _record(frame: bytes, verdict: Verdict, lines: _Lines) -> Record:
-    """The record of a response as it came, with what a verdict says of it between the lines."""
+    """The record of an unchanged response; its comment has the verdict's lines between those of `lines`."""
     before, after = lines
     comment = verdict.comment("client")
     return Record(1, frame, "\n".join([*before, *([comment] if comment else ()), *after]) or None)

@@ -1,4 +1,4 @@
-"""Several actors on one connection: each decides on the verdict of the one before it."""
+"""Several actors on one connection: each actor changes the verdict that the actor before it made."""
 
 from __future__ import annotations
 

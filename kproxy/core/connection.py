@@ -329,7 +329,7 @@ class Connection:
     as_it_comes: ClassVar[bool] = True
     """Whether the relay may forward bytes that `Passing` accepts without calling this object."""
     records: ClassVar[bool] = False
-    """Whether the commands say what to record of the broker's bytes (`Record`); else all of it is."""
+    """Whether `Record` commands say which of the broker's bytes are recorded; if False, all of them are."""
 
     def __init__(self, shared: Shared, own_host: str) -> None:
         self.passing = Passing(shared.plans.made, _unchanged)

@@ -101,14 +101,14 @@ class Lane:
 
 
 def _decided(commands: Sequence[Command], wait: Wait | None) -> Sequence[Command]:
-    """The commands that were queued, or those of the verdict of whoever was asked."""
+    """The queued commands, or after a decision about an intercepted frame, the commands of its verdict."""
     if isinstance(wait, Asking) and wait.decided is not None and wait.carry_out is not None:
         return wait.carry_out(wait.decided)
     return commands
 
 
 def _paced(commands: Sequence[Command], pace: Pace) -> Iterator[tuple[Sequence[Command], Pace]]:
-    """The commands one by one, each frame in pieces, which all wait for `pace`."""
+    """Yields each command alone, and each frame in pieces; all of them wait for `pace`."""
     for command in commands:
         if isinstance(command, ToBroker):
             first, *others = pace.pieces(command.data)

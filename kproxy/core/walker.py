@@ -109,7 +109,7 @@ class _Source:
         return f"n{self._names}"
 
     def _settle(self) -> None:
-        """Writes one skip over the fixed-size fields collected so far."""
+        """Writes one skip over the fixed-size fields that were collected since the last one."""
         if self._fixed:
             self._line(f"p += {self._fixed}")
             self._fixed = 0

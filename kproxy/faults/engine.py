@@ -255,7 +255,7 @@ class Engine:
         self._outages.opened(connection, broker)
 
     def _lasts(self, active: Active) -> bool:
-        """Whether what a rule did to a broker still holds."""
+        """Whether the effect of a rule on a broker (a black hole, or refused connections) still lasts."""
         return self._active.get(active.rule.name) is active and not active.paused and active.counter.lasting
 
     # --- frames ------------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ class Outages(Generic[R]):
         self._down: dict[str, tuple[R, How]] = {}
 
     def opened(self, connection: Severable, broker: str) -> None:
-        """A new connection to a broker shares the fate of those before it."""
+        """Apply the present effects on a broker, such as a black hole, to a new connection."""
         self._connections[connection] = broker
         if broker not in self._down:
             return

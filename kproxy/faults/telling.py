@@ -25,7 +25,7 @@ class Known:
 
 
 def told(action: Told, body: Body, known: Known) -> dict[str, Any] | None:
-    """The values of an answer with what the action says; None if the answer has nothing about its subject.
+    """The values of an answer, changed as the action says; None if the answer does not mention the action's subject.
 
     Raises CannotError if the address of a node is not known.
     """
@@ -83,7 +83,7 @@ def _name(topic: Body, known: Known) -> str | None:
 
 
 def _endpoints(there: Sequence[Body], node: int, known: Known) -> list[Body]:
-    """The endpoints with that of `node`, which a client needs to follow the leader that it is told."""
+    """The endpoints, with that of `node` added: a client needs the address of the leader that the answer names."""
     if any(one["nodeId"] == node for one in there):
         return list(there)
     host, port = _address(node, known)

@@ -762,7 +762,7 @@ class Link:
             self._alarm = asyncio.get_running_loop().call_at(at, self._tick)
 
     def _cut(self, reset: bool) -> None:
-        """Ends the connection because an actor wants it; the recording shows the broker as the one who ends it."""
+        """Ends the connection because an actor or rule demands it; in the recording, the broker ends it."""
         if self._flow is not None:
             if reset:
                 self._flow.reset(1)

@@ -130,7 +130,7 @@ class Run:
 
     @property
     def alive(self) -> bool:
-        """Whether the run goes on: its process and its run.json exist. A run removes run.json when it ends."""
+        """Whether the run still exists: its process lives and run.json is there. A run removes run.json at its end."""
         if not (self.run_dir / RUN_FILE).exists():
             return False
         try:

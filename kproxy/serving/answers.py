@@ -139,9 +139,9 @@ class Answers:
         ]
 
     def _keys(self, api_key: int, api_version: int, request: Decoded) -> Iterator[bytes]:
-        """Keys under which a request is found, the most exact one first.
+        """Keys under which the answers to a request are searched, the most exact key first.
 
-        It is looked for with its client id, without it, and, since producers form batches by time, without its records.
+        The keys have the client id; then lack it; then lack the records as well, since producers form batches by time.
         """
         assert request.message is not None  # noqa: S101 (callers have looked)
         assert request.body is not None  # noqa: S101
@@ -155,7 +155,7 @@ class Answers:
 
 
 def _next(same: Iterable[_Same]) -> Entry:
-    """The earliest answer that was not given yet, else the latest one; marks it as given."""
+    """The first recorded answer that was not given yet, marked as given; after all were given, the last one."""
     heads = [one.head() for one in same]
     new = [entry for entry in heads if not entry.given]
     found = min(new, key=_number) if new else max(heads, key=_number)

@@ -33,7 +33,7 @@ class Addressed:
         return cls(seekable, every=len(seekable) == len(plan.groups))
 
     def opened(self) -> ByAddress:
-        """A source for one task."""
+        """Opens a source for one task."""
         return ByAddress(self)
 
 

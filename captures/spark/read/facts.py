@@ -49,7 +49,7 @@ class Facts:
 
     @property
     def nodes(self) -> dict[tuple[str, int], tuple[list[Position], list[str]]]:
-        """By (host, port): (positions, node ids known from them on)."""
+        """Maps (host, port) to (positions, node ids): from each position on, the node id at the same index is known."""
         found = {}
         for (fact, about), held in self._known.items():
             if fact == NODE:

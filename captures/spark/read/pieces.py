@@ -133,4 +133,4 @@ def _frame(head: bytes, taught: set[bytes]) -> tuple[int | None, int, int]:
 PIECES: Final[Mapping[Sent, Callable[[Flows, Source], Columns]]] = {
     Sent.NONE: nothing, Sent.HEADS: heads, Sent.ALL: everything,
 }  # fmt: skip
-"""By what is sent, the function that gives the columns `pieces_at` and `sizes` of a Parcel."""
+"""Maps the kind of payload that is sent to the function that gives the columns `pieces_at` and `sizes` of a Parcel."""
