@@ -73,7 +73,7 @@ class Application(KeysInTurn):
     def on_unmount(self) -> None:
         garbage.unsettle()
 
-    # what screens may call
+    # Methods that screens may call.
 
     @property
     def applied_filter(self) -> str:
@@ -168,7 +168,7 @@ class Application(KeysInTurn):
         """Textual calls this with a handler's exception. Unlike Textual's, prints nothing: locals may hold secrets."""
         self.failure = self.failure or error
         self._return_code = 1
-        if self._exception is None:  # `run_test` raises this one
+        if self._exception is None:  # Textual's `run_test` raises the exception that is stored here.
             self._exception = error
             self._exception_event.set()
         self._close_messages_no_wait()

@@ -250,7 +250,7 @@ class Process:
         self._loop.call_soon_threadsafe(self.tell, event)
 
     def _recording_resumed(self, missing: int) -> None:
-        """Tells the user that recording goes on; called from the writer's thread."""
+        """Tells the user that recording has resumed; called from the writer's thread."""
         event = {"event": "warning", "topic": "recorder", "message": resumed(self.recording, missing), "stopped": ""}
         self._loop.call_soon_threadsafe(self.tell, event)
 
@@ -289,7 +289,7 @@ class Process:
     # --- the control socket ------------------------------------------------------------------------------------------
 
     async def _control(self) -> asyncio.AbstractServer:
-        """Opens the control socket; it answers a JSON line with one of its commands by a JSON line."""
+        """Opens the control socket, which answers each command, a line of JSON, with a line of JSON."""
         if self._run_dir is None:
             return await asyncio.start_server(self._answer, "127.0.0.1", 0, start_serving=False)
         try:

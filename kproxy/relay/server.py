@@ -335,7 +335,7 @@ class Relay:
             self._beginning.pop(link, None)
             self.room.give()
 
-    # --- what connections need ---------------------------------------------------------------------------------------
+    # --- services for connections ------------------------------------------------------------------------------------
 
     def connection(
         self, own_host: str, client: Address | None, broker: Address | None, node: Node | None = None
@@ -731,7 +731,7 @@ class Link:
         if self._flow is not None:
             self._flow.data(0, command.data, command.comment)
 
-    # --- what actors do ----------------------------------------------------------------------------------------------
+    # --- commands of actors and rules --------------------------------------------------------------------------------
 
     def _act(self, core: Connection) -> None:
         from kproxy.core.acting import ActedConnection
@@ -842,7 +842,7 @@ class Link:
             why = self._relay.tls.broken(side, error)
             self._notice(Notice(f"tls-{side}-{why}", why), side)
         if side == 1 and self._vanished and not self._ended[0]:
-            self._ended[1] = True  # the client hears nothing of it
+            self._ended[1] = True  # The client is not told.
         elif error is not None:
             if self._core is not None and side == 1:
                 self._carry_out(self._core.broker_ended())

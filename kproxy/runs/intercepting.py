@@ -23,9 +23,9 @@ REFUSED: Final = "kproxy.refused/1"
 
 
 class Interception:
-    """The interception of the run in `run_dir`: `say` gets each line to print, decisions come from descriptor `given`.
+    """The interception of the run in `run_dir`: `say` prints a line, and decisions are read from descriptor `given`.
 
-    When `given` ends, nobody decides any more: the rules in `rules` are paused, and what they hold is sent.
+    At the end of `given`, nobody decides any more: the rules named `rules` are paused, and held frames are sent.
     """
 
     def __init__(self, run_dir: Path, rules: tuple[str, ...], given: int, say: Callable[[str], None]) -> None:

@@ -202,9 +202,9 @@ class RelayProcess:
         return self._process.poll() == 0
 
     def leave(self) -> None:
-        """Gives up control of the relay before this process ends.
+        """Detaches the relay from this process, which is about to end.
 
-        The relay goes on and removes its files when it ends.
+        The relay continues, and removes its files when it ends.
         """
         assert self._process.stdin is not None  # noqa: S101 (asked for when it was started)
         self._process.stdin.close()

@@ -162,7 +162,7 @@ class Run:
         return True
 
     def stop(self) -> None:
-        """Called when following ends; does nothing, because the run goes on."""
+        """Called when following ends; does nothing, because the run continues."""
 
 
 def runs() -> Iterator[Run]:

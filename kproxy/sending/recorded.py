@@ -1,7 +1,8 @@
 """Sends the requests of a recording again, in an order that the recorded clients would accept.
 
-A request is sent when all requests have their answers that had them in the recording when this request was sent: what
-followed from an earlier answer still does. Requests of one recorded connection use one connection.
+A request is sent as soon as every request has its answer that had its answer in the recording when this request was
+sent. So a request that was made from an earlier answer still follows it. Requests of one recorded connection use one
+connection.
 """
 
 from __future__ import annotations
@@ -138,7 +139,7 @@ async def again(
             tasks.append(task)
             if one.response is not None:
                 heapq.heappush(waiting, (one.response.time, one.number, task))
-            await asyncio.sleep(0)  # lets the request be written before a later one
+            await asyncio.sleep(0)  # Yields, so that this request is written before a later one.
             while tasks and tasks[0].done():
                 yield compared(tasks.popleft().result())
         while tasks:

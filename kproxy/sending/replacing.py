@@ -30,12 +30,12 @@ _OWNERS: Final = {"producer-epoch": "producer", "generation": "member"}
 
 
 class Replacements:
-    """What the cluster has given out so far, by what was recorded in its place."""
+    """Maps values of the recording (ids, epochs, counters) to the values that the cluster gave out in their place."""
 
     def __init__(self) -> None:
         self._ids: dict[tuple[str, Any], Any] = {}
         self._counters: dict[tuple[str, Any], int] = {}
-        """By how much a counter is higher now than it was recorded: a client may have counted on by itself."""
+        """For each counter, its present value minus its recorded one: clients count on by themselves."""
 
     def topic_id(self, recorded: str, given: str) -> None:
         """Replace a topic id, both in the form of Kafka's JSON."""

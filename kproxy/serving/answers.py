@@ -78,7 +78,7 @@ class Answers:
         return len({entry.number for same in every for entry in same.entries if entry.given})
 
     def take(self, exchange: Exchange) -> None:
-        """Add a recorded exchange; one without a whole request adds nothing."""
+        """Add the answer of a recorded exchange; an exchange whose request is incomplete adds nothing."""
         request, response = exchange.request, exchange.response
         if request is None or request.missing or exchange.protocol is not None or exchange.token:
             return

@@ -34,7 +34,7 @@ _HIGHEST: Final = {
 
 
 class CanaryError(Exception):
-    """The cluster does not do what kproxy's own requests ask for; the text says what."""
+    """The cluster does not serve kproxy's own requests as expected; the text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)

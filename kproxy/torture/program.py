@@ -72,7 +72,7 @@ def run(command: Sequence[str], env: Mapping[str, str], seconds: float, meanwhil
             hung = time.monotonic() - started > seconds and process.poll() is None
         took = time.monotonic() - started
     finally:
-        with contextlib.suppress(ProcessLookupError):  # children that it left behind end with it
+        with contextlib.suppress(ProcessLookupError):  # Also ends children that the program left behind.
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     text = tail.text()

@@ -110,7 +110,7 @@ class Guard:
         return answer
 
     async def _restart(self, claimed: socket.socket) -> None:
-        """Starts another guardian when one is killed: a process must remove the rules even if this one is killed."""
+        """Starts another guardian after one was killed: some process must remove the rules if this one is killed."""
         for _ in range(RESTARTS):
             assert self._guardian is not None  # noqa: S101 (started before)
             await self._guardian.wait()

@@ -53,7 +53,10 @@ CONTEXTS = {
 
 
 def _moves(context: str, what: str) -> tuple[Action, ...]:
-    """Actions of movement, the same in every pane: keys of vi and less, and arrow keys. `what` is what a line shows."""
+    """The actions that move the cursor, the same in every pane, with keys of vi and less and arrow keys.
+
+    `what` is the noun for a line of the pane.
+    """
     moves = (
         ("down", "Down", f"Next {what}.", ("j", "down"), "move(1)"),
         ("up", "Up", f"Previous {what}.", ("k", "up"), "move(-1)"),
@@ -290,13 +293,13 @@ ABOVE: dict[str, tuple[str, ...]] = {
     "held": ("app",),
     "stats": ("app",),
 }
-"""The other contexts whose keys work in a context; a context that is absent takes SCREEN_CONTEXTS."""
+"""Maps a context to the other contexts whose keys work in it too; a context that is absent has SCREEN_CONTEXTS."""
 SCREEN_CONTEXTS = ("app", "filtering", "walking", "finding", "exchanges", "copying", "exporting")
 """Contexts whose keys work in all panes of the exchanges screen."""
 
 
 def above(context: str) -> tuple[str, ...]:
-    """The other contexts whose keys work in a context."""
+    """The other contexts whose keys work in `context` too."""
     return tuple(name for name in ABOVE.get(context, SCREEN_CONTEXTS) if name != context)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kproxy.tui.listing.matching import View as Shown
 
 MOST_BYTES: Final = 16_000_000
-"""Maximum number of bytes of records that are held; to see further ones, the user begins at a later exchange."""
+"""Maximum number of bytes of records in memory; to see later records, the user opens the view at a later exchange."""
 AT_ONCE_BYTES: Final = 4_000_000
 """Maximum number of bytes of records that one `take` reads."""
 LINE_BYTES: Final = 300

@@ -60,7 +60,7 @@ class Opener:
         self._source: FileSource | None = None
 
     def open(self, row: Row, detail: Detail, side: Side) -> Opened | None:
-        """The frame of one side, decoded; None if the capture does not hold it. Never raises on bad bytes."""
+        """One side's frame, decoded; None if the capture does not have it. Never raises on bad bytes."""
         frame = detail.request if side is Side.CLIENT else detail.response
         if frame is None:
             return None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kproxy.decoders.records.places import Place
 
 AT_ONCE: Final = 1_000
-"""Lines that one `take` reads."""
+"""Number of lines that one call of `take` reads."""
 MOST_OF_BATCH: Final = 100_000
 """Maximum number of records that are read of a batch."""
 SKIPPED: Final = {skipped.BELOW: "below fetch offset", skipped.ABORTED: "aborted"}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kproxy.tui.widgets.overview import Line
 
 AROUND: Final = 2_000
-"""How many exchanges before, and after, the shown one are compared with it."""
+"""Number of exchanges before the shown one, and of those after it, with which it is compared."""
 MOST_NAMED: Final = 4
 """Maximum number of requests in flight that are named."""
 FEWEST_ALIKE: Final = 5

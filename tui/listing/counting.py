@@ -19,7 +19,7 @@ class SlicedCounts:
         self._index = index
         self._definitions = definitions
         self.asked: set[str] = set()
-        """Fields whose values were requested since `forget_asked`."""
+        """Fields whose values were requested since the last call of `forget_asked`."""
 
     @cached_property
     def _values(self) -> SeenValues:

@@ -38,7 +38,7 @@ class Notes:
     """The notes on one capture. Index rows count from 0, so row i is exchange i + 1."""
 
     def __init__(self, path: Path | None) -> None:
-        """With None notes are not stored. A file that is not a notes file is left unchanged, and `trouble` says so."""
+        """With None, notes are not stored. Another file than a notes file is left unchanged; `trouble` says so."""
         self._path = path
         self._notes: dict[int, Note] = {}
         self.dismissed: set[str] = set()
@@ -73,7 +73,7 @@ class Notes:
         self._write()
 
     def comment(self, number: int, row: Row, text: str) -> None:
-        """Set a comment; an empty one removes it."""
+        """Set the comment on an exchange; an empty text removes it."""
         self._change(number, row, comment=text.strip())
         self._write()
 

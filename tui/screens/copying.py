@@ -58,7 +58,7 @@ class Copying:
 
 
 def copies_of(shared: Shared) -> list[Copy]:
-    """Copies of what the focused pane shows, then those of the selected exchange."""
+    """The copies that the focused pane offers, then those that the selected exchange offers."""
     found = _copies_of_pane(shared, shared.screen.focused)
     index, row_number, opener = shared.index, shared.pane.selected, shared.opener
     if index is None or row_number is None or opener is None:

@@ -80,7 +80,7 @@ class Exporting:
             self._screen.app.hand_over(export.wanted.target)
         self._screen.show_chrome()
 
-    # what may be exported
+    # Subjects of an export.
 
     @property
     def _captures(self) -> Sequence[str]:

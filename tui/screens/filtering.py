@@ -169,7 +169,7 @@ class Filtering:
             if one.kind != "example"
         ]
 
-    # filters made of what is under the cursor
+    # Filters made from the value under the cursor.
 
     def action_filter_menu(self) -> None:
         """Open a menu of filters that match what is under the cursor."""

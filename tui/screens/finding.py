@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Finding:
-    """Asks what to find, and finds it in the focused pane; if no pane has the focus, in the one from `first_pane`.
+    """Asks for a text, and finds it in the focused pane; if no pane has the focus, in the pane from `first_pane`.
 
     `find` goes to the next (1) or previous (-1) match in a pane.
     """

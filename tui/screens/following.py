@@ -46,7 +46,7 @@ class Following:
         self._followed_from.clear()
 
     def back(self) -> bool:
-        """Undo the last following; False if nothing is followed."""
+        """Undo the last step of following a subject; returns False if no subject is followed."""
         if not self._followed_from:
             return False
         text, row, self._shared.came_from = self._followed_from.pop()

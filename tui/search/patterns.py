@@ -33,7 +33,7 @@ class Sought(NamedTuple):
 
 
 def read(words: str) -> Sought:
-    """Compile what was typed. Raises ValueError with the reason."""
+    """Compile a typed search text. Raises ValueError with the reason if it is wrong."""
     import re2
 
     if not words or len(words) > LONGEST:

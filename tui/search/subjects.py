@@ -86,7 +86,7 @@ def producer_of(index: IndexReader, number: int, definitions: Definitions) -> in
 def filters(
     clauses: Iterable[Clause], node: Node | None, record: RecordLine | None, producer_of: Callable[[], int | None]
 ) -> dict[str, str]:
-    """Filters by kind in FOLLOWED, as far as the arguments tell which connection, partition or the like to follow.
+    """Display filters by kind in FOLLOWED, for each kind of subject that the arguments determine.
 
     `clauses` are those of the exchange, `node` and `record` the field and the record under the cursor. `producer_of`
     returns the producer id of the exchange; it is called if `node` and `record` have none.

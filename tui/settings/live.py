@@ -12,7 +12,7 @@ class HeldFrames(Protocol):
     """The frames that a relay holds until somebody decides (`kproxy.runs.intercepting.HeldFrames`)."""
 
     expression: str
-    """The display filter of what is intercepted; empty for nothing."""
+    """The display filter that selects frames for interception; "" if none are intercepted."""
 
     @property
     def frames(self) -> Sequence[tuple[dict[str, Any], float]]:
@@ -55,4 +55,4 @@ class RunInfo:
     taken: str = ""
     """For transparent mode and sniffers: the connections that are captured, in words."""
     held: HeldFrames | None = None
-    """The frames that the relay holds for a decision; None where nothing can be intercepted."""
+    """The frames that the relay holds for a decision; None if this run cannot intercept frames."""

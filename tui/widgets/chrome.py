@@ -40,7 +40,7 @@ class Bar(Painted):
         self._lines: list[tuple[list[Part], list[Part]]] = []
 
     def show(self, *lines: tuple[list[Part], list[Part]]) -> None:
-        """Show lines, each given as its left and its right parts."""
+        """Show lines, each given as (its left parts, its right parts)."""
         if list(lines) != self._lines:
             self._lines = list(lines)
             self.refresh()

@@ -34,7 +34,7 @@ class HexView(Lines):
         """The cursor was moved in this pane, rather than by selecting a field."""
 
     class FieldWanted(Message):
-        """Asks to focus the field that holds the byte."""
+        """Requests the focus for the field that contains the byte under the cursor."""
 
     def __init__(self, cells: Cells, **options: Any) -> None:
         super().__init__(cells, **options)

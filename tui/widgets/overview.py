@@ -143,7 +143,7 @@ def _session(session: Session) -> list[Line]:
 
 
 def _advice(row: Row, detail: Detail, known: Definitions) -> list[Line]:
-    """Lines that say what to do about each error."""
+    """Lines that say what to do about each error of the response."""
     if row.protocol or not row.error or not known.versions(row.api_key):
         return []
     message = known.response(row.api_key, known.nearest(row.api_key, row.api_version))
@@ -158,7 +158,7 @@ def _advice(row: Row, detail: Detail, known: Definitions) -> list[Line]:
 
 
 def _remarks(remarks: Sequence[Remark]) -> list[Line]:
-    """One entry for each kind of remark, whose text has a line for each remark of that kind."""
+    """One entry for each kind of remark; its text has a line for each remark of that kind."""
     kinds: dict[str, list[str]] = {}
     for remark in remarks:
         kinds.setdefault(remark.title, []).append(remark.text)
