@@ -113,7 +113,7 @@ LOCK = $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --
 
 lock: $(VENV)/.dev
 	@$(INSTALL) uv
-	$(LOCK) --extra otel --extra parquet --extra report --extra spark --extra java --extra web --extra control --group test --group lint --group bench -o requirements/dev.txt
+	$(LOCK) --extra otel --extra parquet --extra report --extra spark --extra java --extra web --extra mcp --extra control --group test --group lint --group bench -o requirements/dev.txt
 	$(LOCK) -c requirements/dev.txt -o requirements/runtime.txt
 
 clean:

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from kproxy.decoders.schema.layout import Layout, Shape, Slot
 from kproxy.decoders.schema.layout import layout as layout_of
 from kproxy.decoders.schema.model import Message
+
+if TYPE_CHECKING:
+    from kproxy.decoders.schema.lookup import Definitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,3 +270,23 @@ def _type(slot: Slot) -> str:
         return word
     nullable = "NULLABLE_" if slot.nullable else ""
     return f"{'COMPACT_' if slot.compact else ''}{nullable}{word}"
+
+
+def message_json(at: Mapping[int, Message], version: int | None, known: Definitions) -> dict[str, Any]:
+    """A message as JSON: its names, versions and fields. `at` has its definition for each version.
+
+    With `version`, only the fields of this version.
+    """
+    every = sorted(at)
+    message = at[every[-1] if version is None else version]
+    api = None if message.api_key is None else known.api(message.api_key)
+    return {
+        "name": message.name,
+        "kind": message.kind,
+        "api_key": message.api_key,
+        "api": None if api is None else api.name,
+        **({} if message.topic is None else {"topic": message.topic, "record_type": message.record_type}),
+        "versions": every if version is None else [version],
+        "flexible": since([one for one in every if one in at[one].flexible], every) or None,
+        "fields": [row.to_json(every) for row in fields(at) if version is None or version in row.types],
+    }

@@ -155,6 +155,25 @@ class Capture:
             stats.add(found, reader.source)
         return [line.to_json(by) for line in stats.lines()]
 
+    def view(self, name: str) -> list[dict[str, Any]]:
+        """The JSON objects of a view across exchanges: "topics", "groups", "transactions", "connections" or "cluster".
+
+        They are those of the commands `kproxy topics`, `groups`, `txns`, `conns` and `cluster`. Raises ValueError for
+        another name.
+        """
+        from kproxy.captures.analysis.views import Views
+        from kproxy.captures.views import VIEWS
+
+        names = [view.name for view in VIEWS.values() if view.command is not None]
+        if name not in names:
+            raise ValueError(f"there is no view {name!r}; there are {', '.join(names)}")
+        reading = self._read()
+        reader = reading.reader
+        views = Views(reader.source, reader.definitions, reader.health)
+        for found in reading.exchanges(self._expression, self._unknown):
+            views.add(found)
+        return list(views[name].lines())
+
     def problems(self) -> Iterator[dict[str, Any]]:
         """What is wrong with connections' bytes outside of exchanges, such as gaps: objects "kproxy.problem/1"."""
         from kproxy.decoders.exchange import StreamProblem

@@ -37,6 +37,7 @@ COMMANDS: dict[str, Entry] = {
         for view in VIEWS.values()
         if view.command
     },
+    "mcp": Entry("mcp:command", "Answer an agent's questions about captures (Model Context Protocol)."),
     "audit": Entry("audit:command", "Show which clients an upgrade of the brokers would cut off."),
     "merge": Entry("repack:merge", "Merge captures into one."),
     "split": Entry("repack:split", "Split captures into bounded files."),

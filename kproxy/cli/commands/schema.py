@@ -188,7 +188,9 @@ def show(
             one = max(at) if version is None else version
             blocks.append(grammar(at[one], one))
         elif form == "json":
-            _print_json("kproxy.schema/1", _message_json(at, version, known))
+            from kproxy.decoders.schema.described import message_json
+
+            _print_json("kproxy.schema/1", message_json(at, version, known))
         else:
             blocks.append(list(_message_lines(at, version, known, explain=explain)))
     if form == "table" and named.api_key is not None:
@@ -314,24 +316,6 @@ def _notes(row: FieldRow, version: int | None, every: list[int]) -> Iterator[str
     default = row.slot.field.default
     if default is not None:
         yield f"default {default if isinstance(default, str) and default else json.dumps(default)}"
-
-
-def _message_json(at: dict[int, Message], version: int | None, known: Definitions) -> dict[str, Any]:
-    from kproxy.decoders.schema.described import fields, since
-
-    every = sorted(at)
-    message = at[every[-1] if version is None else version]
-    api = None if message.api_key is None else known.api(message.api_key)
-    return {
-        "name": message.name,
-        "kind": message.kind,
-        "api_key": message.api_key,
-        "api": None if api is None else api.name,
-        **({} if message.topic is None else {"topic": message.topic, "record_type": message.record_type}),
-        "versions": every if version is None else [version],
-        "flexible": since([one for one in every if one in at[one].flexible], every) or None,
-        "fields": [row.to_json(every) for row in fields(at) if version is None or version in row.types],
-    }
 
 
 # --- diff ------------------------------------------------------------------------------------------------------------

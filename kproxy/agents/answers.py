@@ -1,0 +1,230 @@
+"""Answers about captures, each a JSON object of bounded size.
+
+Lists come in pages: `next` is the cursor for the next page, null at the end. Secrets are withheld, and nothing changes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, Final
+
+from kproxy.captures.definitions import definitions
+from kproxy.captures.errors import CaptureError
+from kproxy.decoders.schema.described import message_json
+from kproxy.decoders.schema.naming import by_version, named
+from kproxy.library.capture import Capture
+from kproxy.library.exchange import Exchange
+
+LONGEST: Final = 40_000
+"""Maximum number of characters of an answer's JSON, so that it fits into an agent's context."""
+MOST: Final = 200
+"""Maximum number of elements of a page."""
+FEW: Final = 10
+"""Number of elements that a list inside of an exchange keeps if the exchange is too long."""
+LONGEST_TEXT: Final = 200
+"""Number of characters that a text inside of an exchange keeps if the exchange is too long."""
+
+Object = dict[str, Any]
+
+
+class Answers:
+    """Answers questions about captures, which `open_capture` opens again for each question: they may grow."""
+
+    def __init__(self, open_capture: Callable[[], Capture]) -> None:
+        self._open = open_capture
+
+    def summary(self) -> Object:
+        """What the captures hold: times, APIs with counts, errors and latencies, clients, brokers, gaps, findings.
+
+        Ask this first.
+        """
+        with self._capture() as (capture, answer):
+            first: int | None = None
+            last = 0
+            clients: Counter[str] = Counter()
+            brokers: Counter[str] = Counter()
+            begin = end = None
+            with _to_the_end(answer):
+                for one in capture:
+                    if first is None or one.time_ns < first:
+                        first, begin = one.time_ns, one
+                    if one.time_ns >= last:
+                        last, end = one.time_ns, one
+                    clients[one.client_id or "(no client id)"] += 1
+                    brokers[one.broker] += 1
+            answer |= {
+                "first_time": _time(begin),
+                "last_time": _time(end),
+                "exchanges": sum(brokers.values()),
+                "clients": dict(clients.most_common(MOST)),
+                "brokers": dict(brokers.most_common(MOST)),
+                "health": capture.health,
+            }
+            with _to_the_end(answer):
+                answer["apis"] = [
+                    {name: line[name] for name in ("api", "long_poll", "count", "errors", "p50_ms", "p99_ms", "max_ms")}
+                    for line in capture.stats()
+                ]
+            with _to_the_end(answer):
+                found = Counter(one["severity"] for one in capture.findings("info"))
+                answer["findings"] = {name: found[name] for name in ("error", "warn", "note", "info")}
+            return _bounded(answer)
+
+    def findings(self, severity: str = "note", cursor: int = 0) -> Object:
+        """What is wrong, the worst and most costly first: cause, evidence (exchange numbers), fixes, how to verify.
+
+        `severity` is the least one: error, warn, note or info.
+        """
+        with self._capture() as (capture, answer):
+            found: list[Object] = []
+            with _to_the_end(answer):
+                found = capture.findings(severity)
+            return _page(answer, "findings", found, cursor, MOST)
+
+    def exchanges(self, where: str = "", limit: int = 50, cursor: int = 0) -> Object:
+        """Requests with their responses, a line each: number, time, API, client, latency, errors, topics, groups.
+
+        `where` is a display filter, such as `api == JoinGroup and group == billing`, `error`, `latency > 1s`.
+        """
+        with self._capture(where) as (capture, answer):
+            found: list[Object] = []
+            with _to_the_end(answer):
+                found.extend(_line(one) for one in islice(capture, cursor, cursor + _limit(limit) + 1))
+            if capture.undecided:
+                answer["undecided"] = capture.undecided
+            return _page(answer, "exchanges", found, cursor, _limit(limit), skipped=cursor)
+
+    def exchange(self, number: int) -> Object:
+        """One exchange with all fields of its request and response; long lists and texts are cut if it is too long."""
+        with self._capture(f"exchange == {number}") as (capture, answer):
+            with _to_the_end(answer):
+                for one in capture:
+                    return _bounded(answer | {"exchange": dict(one)})
+            raise ValueError(f"there is no exchange {number}")
+
+    def records(self, where: str = "", limit: int = 50, cursor: int = 0) -> Object:
+        """Records that producers sent or consumers received: topic, partition, offset, key, value, headers.
+
+        `where` is a display filter, such as `api == Produce and topic == orders`.
+        """
+        with self._capture(where) as (capture, answer):
+            found: list[Object] = []
+            with _to_the_end(answer):
+                page = islice(capture.records(), cursor, cursor + _limit(limit) + 1)
+                found.extend({name: value for name, value in one.items() if name != "batch"} for one in page)
+            return _page(answer, "records", found, cursor, _limit(limit), skipped=cursor)
+
+    def stats(self, by: str = "api", where: str = "", cursor: int = 0) -> Object:
+        """Counts, errors, latency percentiles, bytes and throttling by api, client, broker or topic."""
+        with self._capture(where) as (capture, answer):
+            found: list[Object] = []
+            with _to_the_end(answer):
+                found = capture.stats(by)
+            return _page(answer, "stats", found, cursor, MOST)
+
+    def view(self, name: str, where: str = "", cursor: int = 0) -> Object:
+        """What happened across exchanges: groups (members, generations, why each rebalance happened), topics (who
+        produces and consumes), transactions, connections (how far each client came), or cluster (leaders, ISRs).
+        """
+        with self._capture(where) as (capture, answer):
+            found: list[Object] = []
+            with _to_the_end(answer):
+                found = capture.view(name)
+            return _page(answer, name, found, cursor, MOST)
+
+    @staticmethod
+    def schema(name: str, version: int | None = None) -> Object:
+        """The fields of a message by Kafka's definitions: "Fetch", "FetchRequest", or a message inside others."""
+        known = definitions()
+        found = named(name, known)
+        if found is None:
+            raise ValueError(f"no API and no message is called {name!r}")
+        answers = []
+        for messages in found.messages(known):
+            at = by_version(messages, known)
+            if version is not None and version not in at:
+                raise ValueError(f"{name} has versions {min(at)} to {max(at)}, not {version}")
+            answers.append(message_json(at, version, known))
+        return _bounded({"messages": answers})
+
+    @contextmanager
+    def _capture(self, where: str = "") -> Iterator[tuple[Capture, Object]]:
+        """The captures with a filter, and an answer to fill."""
+        with self._open() as capture:
+            yield capture.where(where), {}
+
+
+@contextmanager
+def _to_the_end(answer: Object) -> Iterator[None]:
+    """Notes in the answer that the captures could not be read to their end; what came before is kept."""
+    try:
+        yield
+    except CaptureError as error:
+        answer["capture_error"] = str(error)
+
+
+def _time(exchange: Exchange | None) -> str | None:
+    return None if exchange is None else exchange.time.isoformat()
+
+
+def _line(one: Exchange) -> Object:
+    line: Object = {
+        "exchange": one.number,
+        "time": one.time.isoformat(),
+        "connection": one.connection,
+        "api": one.api,
+        "version": one.api_version,
+        "client_id": one.client_id,
+        "client": one.client,
+        "broker": one.broker,
+        "latency_ms": one.latency_ms,
+        "status": one.status,
+    }
+    for name, values in (("errors", one.errors), ("topics", one.topics), ("groups", one.groups)):
+        if values:
+            line[name] = list(values[:FEW])
+    return line
+
+
+def _limit(limit: int) -> int:
+    return max(1, min(limit, MOST))
+
+
+def _page(answer: Object, name: str, found: list[Object], cursor: int, limit: int, skipped: int = 0) -> Object:
+    """Adds a page of elements to an answer; `skipped` of them are not in `found`."""
+    begin = cursor - skipped
+    page: list[Object] = []
+    size = len(json.dumps(answer))
+    for one in found[begin : begin + limit]:
+        shown = one if len(json.dumps(one)) <= LONGEST // 2 else _cut(one)
+        size += len(json.dumps(shown)) + 2
+        if page and size > LONGEST:
+            break
+        page.append(shown)
+    reached = cursor + len(page)
+    answer[name] = page
+    answer["next"] = reached if len(found) + skipped > reached else None
+    return answer
+
+
+def _bounded(answer: Object) -> Object:
+    return answer if len(json.dumps(answer)) <= LONGEST else _cut(answer)
+
+
+def _cut(value: Any) -> Any:
+    """A value with the beginnings of long lists and texts, and the numbers of elements and characters left out."""
+    if isinstance(value, Mapping):
+        return {name: _cut(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [*map(_cut, value[:FEW]), *_left_out(value)]
+    if isinstance(value, str) and len(value) > LONGEST_TEXT:
+        return f"{value[:LONGEST_TEXT]}… ({len(value) - LONGEST_TEXT} characters left out)"
+    return value
+
+
+def _left_out(value: list[Any]) -> Iterable[str]:
+    return [f"({len(value) - FEW} more elements left out)"] if len(value) > FEW else []

@@ -1,0 +1,109 @@
+"""`kproxy mcp`: answers an agent's questions about captures."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kproxy.cli import settings
+from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.options.reading import decrypting, defining, porting, releasing
+from kproxy.cli.options.types import Parsed
+
+if TYPE_CHECKING:
+    from kproxy.captures.ports import Ports
+
+TOKEN = "KPROXY_MCP_TOKEN"  # noqa: S105 (the name of an environment variable)
+
+
+@click.command()
+@click.argument("captures", nargs=-1, metavar="[CAPTURE...]", type=click.Path(path_type=Path))
+@click.option("--attach", is_flag=False, flag_value="", metavar="[PID|NAME]", help="Read the recording of a proxy.")
+@click.option(
+    "--http",
+    type=Parsed("address", "listen"),
+    metavar="[HOST:]PORT",
+    help="Serve HTTP here instead of standard input and output (default host: 127.0.0.1; port 0 takes a free one).",
+)
+@porting
+@releasing
+@defining
+@decrypting
+def command(
+    captures: tuple[Path, ...],
+    attach: str | None,
+    http: tuple[str, int] | None,
+    ports: Ports | None,
+    release: str | None,
+    user_definitions: tuple[str, ...],
+    keylog: Path | None,
+) -> None:
+    """Answer an agent's questions about captures, or about a running proxy, by the Model Context Protocol.
+
+    An agent starts the command and talks to it on standard input and output; with --http it connects, with the header
+    `Authorization: Bearer TOKEN`. TOKEN is $KPROXY_MCP_TOKEN, or a new one, which is printed. The tools are summary,
+    findings, exchanges, exchange, records, stats, view and schema; each answer has a bounded size, lists come in pages.
+    Secrets are withheld, and no tool changes anything. The captures are read again for each question.
+
+    \b
+    kproxy mcp capture.pcap
+    kproxy mcp --attach orders
+    kproxy mcp capture.pcap --http 8765
+    """  # noqa: D301 (\b keeps click from joining the lines)
+    if importlib.util.find_spec("mcp") is None:
+        raise Failure("kproxy mcp needs the SDK of the protocol: pip install 'kafka-kproxy[mcp]'", Exit.USAGE)
+    if (attach is None) == (not captures):
+        raise click.UsageError("name captures, or --attach a running proxy")
+    if any(str(path) == "-" for path in captures):
+        raise click.UsageError("captures are read again for each question, but standard input only once: name a file")
+    from kproxy.agents.answers import Answers
+    from kproxy.agents.server import serve_http, serve_stdio
+    from kproxy.library.capture import open as open_capture
+
+    opened = partial(
+        open_capture,
+        captures if attach is None else [_recording(attach)],
+        ports=None if ports is None else str(ports),
+        release=release,
+        definitions=user_definitions,
+        keylog=keylog,
+    )
+    opened().close()  # says at once what is wrong with the captures
+    if http is None:
+        serve_stdio(Answers(opened))
+        return
+    import secrets
+
+    from kproxy.relay import ports as listening
+    from kproxy.runs.settings import is_local
+
+    host, port = http
+    try:
+        sockets = listening.bind(host, port)
+    except OSError as error:
+        raise Failure(f"cannot listen on {host}:{port}: {error.strerror or error}", Exit.CONNECT) from None
+    if not is_local(host):
+        settings.warn(f"--http: {host} may be reached from other machines, over unencrypted HTTP")
+    token = os.environ.get(TOKEN) or secrets.token_urlsafe(24)
+    click.echo(f"http://{host}:{sockets[0].getsockname()[1]}/mcp")
+    if not os.environ.get(TOKEN):
+        click.echo(f"token: {token}")
+    serve_http(Answers(opened), sockets, token)
+
+
+def _recording(name: str) -> Path:
+    """The recording of a running proxy. Raises Failure if there is none."""
+    from kproxy.runs.registry import NoRunError, find
+
+    try:
+        run = find(name or None)
+    except NoRunError as error:
+        raise Failure(str(error), Exit.USAGE) from None
+    if run.recording is None:
+        raise Failure(f"process {run.pid} records nothing, so there is nothing to ask", Exit.USAGE)
+    return run.recording
