@@ -177,12 +177,16 @@ def _where_to_report() -> str:
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
-@click.group("kproxy", cls=LazyGroup, context_settings=CONTEXT)
+@click.group("kproxy", cls=LazyGroup, context_settings=CONTEXT, invoke_without_command=True)
 @click.version_option(__version__, prog_name="kproxy")
 @click.pass_context
 def main(ctx: click.Context) -> None:
     """See every Kafka message that passes: live through a proxy, or in a capture."""
     settings.prepare(ctx)
+    if ctx.invoked_subcommand is None:
+        from kproxy.cli.choosing import choose
+
+        ctx.exit(choose())
 
 
 settings.with_globals(main)

@@ -108,10 +108,12 @@ def test_a_wrong_command_line(args: list[str], message: str) -> None:
     assert not result.stdout
 
 
-def test_without_a_command_the_help() -> None:
+def test_without_a_command_it_says_what_can_be_done_here() -> None:
     result = run()
     assert result.exit_code == Exit.USAGE
-    assert "Commands:" in result.stderr
+    assert "kproxy demo" in result.stderr
+    assert "kproxy --help lists all commands" in result.stderr
+    assert not result.stdout
 
 
 def test_config_show_says_that_nothing_is_set() -> None:
