@@ -60,7 +60,7 @@ unit: $(VENV)/.dev
 coverage: $(VENV)/.dev
 	$(PYTEST) -m "not system" --cov --cov-report=term
 
-# Half a minute of fuzz for each target, then what needs Java, Maven, tshark or network namespaces.
+# Fuzz (FUZZ_SECONDS for each target), then what needs Java, Maven, tshark or network namespaces.
 # Those in tests/system start clusters and need the machine for themselves; the others share its cores.
 test-system: fuzz
 	$(PYTEST) -m system --timeout 1500 $(or $(TESTS),tests/system)
