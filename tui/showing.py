@@ -85,6 +85,6 @@ class Showing:
         return AnalysisScreen(name, self._cells, self.captions, self.analysis)
 
     def close(self) -> None:
-        """Stop the analysis process, then call `close`. The screens must be gone. May take seconds."""
+        """Stop the analysis process, then call `close`; call this after the screens have ended. May take seconds."""
         self.analysis.stop()
         self._close()

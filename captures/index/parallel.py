@@ -312,9 +312,7 @@ class _Made:
         self.opened = opened
         """(number of a new connection, position of its first exchange in `addresses`)."""
         self.began, self.done = began, done
-        """Number of rows of exchanges that began, and number of rows of complete exchanges, which follow them in the
-        block.
-        """
+        """Numbers of rows: for exchanges that began, and for complete ones, which follow them in the block."""
         self.block = Block.unpack(block)
         self.numbers = self.block.numbers
         self.learnt = learnt

@@ -47,7 +47,7 @@ Same: TypeAlias = Callable[[int, int, int], bool]
 _Offsets: TypeAlias = "array[int]"
 _none: Callable[[], _Offsets] = partial(array, "q")
 _NONE_ANY_MORE = _none()
-"""Stands for the remembered segments of all directions that take no more segments; thousands of these are kept."""
+"""Stands for the remembered segments of a direction that takes no more segments; one object serves all of them."""
 
 
 @dataclass(slots=True)

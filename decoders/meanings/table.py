@@ -76,9 +76,9 @@ def node_help(node: Node, version: int) -> str | None:
 
 
 def _place(node: Node) -> tuple[str, str]:
-    """(message, path in the message) of a node.
+    """(message, path) of a node: the frame's message, or the batch or message inside a bytes field that holds the node.
 
-    The message is the frame's, or a batch or message inside a bytes field.
+    The path is that of the node inside this message.
     """
     names: list[str] = []
     above = node
@@ -90,7 +90,7 @@ def _place(node: Node) -> tuple[str, str]:
 
 @cache
 def _inside() -> frozenset[str]:
-    """Types of the nodes with which a batch or message inside a frame's body begins."""
+    """Names of the node types at which a batch or a message inside a frame's body begins."""
     names = {message for row in ROWS for message in row.messages.split()} - {EVERY_MESSAGE}
     return frozenset(name for name in names if not name.endswith(("Request", "Response", "Header")))
 

@@ -1,4 +1,4 @@
-"""What `kproxy` without a command offers: what can be looked at on this machine, to choose from in a terminal."""
+"""Suggests commands where `kproxy` was started without one; in a terminal, the user chooses one by its number."""
 
 from __future__ import annotations
 

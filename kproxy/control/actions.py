@@ -74,7 +74,7 @@ class Rules:
         return [relay.engine for relay in self._relays if relay.engine is not None]
 
     def _each(self, name: str | None) -> list[tuple[Engine, Active]]:
-        """The rule of this name in each relay."""
+        """(engine, rule with this name) for each relay. Raises RefusedError if there is no such rule."""
         engines = self._engines()
         if not any(engine.active for engine in engines):
             raise RefusedError(Reason.MISSING, f"there is no rule {name!r}: this proxy has no rules")

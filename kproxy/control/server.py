@@ -115,7 +115,7 @@ def _response(reply: Reply) -> web.Response:
 
 
 class _Handler(web.RequestHandler):
-    """aiohttp's side of a connection; answers what is not HTTP in the form of all errors."""
+    """A connection as aiohttp handles it; bytes that are not HTTP get an error in the same form as all other errors."""
 
     __slots__ = ()
 

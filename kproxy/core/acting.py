@@ -43,7 +43,7 @@ _TO_ACKS = 1 << 10
 
 
 _Lines = tuple[Sequence[str], Sequence[str]]
-"""Lines of a packet comment before and after those of a verdict."""
+"""Two groups of lines of a packet comment: those before and those after a verdict's own lines."""
 
 
 class Actors(Protocol):
@@ -92,11 +92,11 @@ class ActedConnection(Connection):
         self._swapped: list[tuple[list[Command], Wait]] = []
         """Responses that are sent after the next one."""
         self._over_now = False
+        """Whether an actor has ended the connection."""
         self.vanished = False
         """Whether neither side hears anything of the other any more, not even its end."""
         self._severed = False
         """Whether the next `tick` ends the connection by RST."""
-        """Whether an actor has ended the connection."""
         self._up = Cutter(_REQUEST.size, self._request_wanted, self._request_passed, shared)
         self._down = Cutter(_RESPONSE.size, self._response_wanted, self._response_passed, shared)
         self._to_broker = Lane(shared.budget, clock)

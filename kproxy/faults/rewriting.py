@@ -1,4 +1,4 @@
-"""Frames with other values: written, and read back before they may leave."""
+"""Encodes frames with changed values, and decodes each one again before it may leave."""
 
 from __future__ import annotations
 

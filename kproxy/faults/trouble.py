@@ -1,4 +1,4 @@
-"""The errors about rules: what is wrong, and where in the text."""
+"""Errors about rules; each says what is wrong and where in the rule's text it is."""
 
 from __future__ import annotations
 

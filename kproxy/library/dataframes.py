@@ -1,4 +1,4 @@
-"""Tables of a capture in memory, as pyarrow knows them."""
+"""Collects one table of a capture in memory, as a pyarrow.Table."""
 
 from __future__ import annotations
 

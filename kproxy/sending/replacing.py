@@ -38,7 +38,7 @@ class Replacements:
         """For each counter, its present value minus its recorded one: clients count on by themselves."""
 
     def topic_id(self, recorded: str, given: str) -> None:
-        """Replace a topic id, both in the form of Kafka's JSON."""
+        """Let `given` replace the topic id `recorded`; both are written as in the exchange JSON."""
         self._ids["topic-id", recorded] = given
 
     def learn(self, recorded: Any, given: Any) -> None:

@@ -218,7 +218,7 @@ class Bench:
 
 
 def _told(lines: Iterable[Mapping[str, Any]], rules: AbstractSet[str]) -> Iterator[str]:
-    """A few words on each exchange from the first on which one of these rules acted; like ones in a row once."""
+    """Yields a few words on each exchange from the first on which a rule acted; equal neighbours appear once."""
     begun = False
     last = ""
     for line in lines:

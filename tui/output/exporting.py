@@ -287,7 +287,7 @@ def _bytes(path: Path) -> int:
 
 
 def of_line(text: str, default: Wanted) -> Wanted:
-    """The export that "FORMAT FILE" asks for, the rest as in `default`. Raises ValueError on any other text."""
+    """The export `default` with the format and the file of a text "FORMAT FILE". Raises ValueError for other texts."""
     words = shlex.split(text)
     form = words[0] if words else default.form
     if form not in OUTPUT_FORMATS:

@@ -19,7 +19,7 @@ class HeldFrames(Protocol):
         """Each frame in the form "kproxy.held/1", and the time.monotonic() at which it is sent by itself."""
 
     def look(self) -> None:
-        """Start to look for frames."""
+        """Start a thread that asks the relay for held frames."""
 
     def decide(self, number: int, decision: dict[str, Any]) -> str:
         """Carry out a decision about a frame; returns why that failed, "" if it did not."""

@@ -30,7 +30,7 @@ FOUND: Final = pa.schema([
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A source without bytes, because frames hold their own. `decrypted`: whether the capture was TLS."""
+    """A source without bytes, for frames that hold their own bytes; `decrypted` says whether the capture was TLS."""
 
     decrypted: bool
 
