@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any, Final
 
 from kproxy.captures.definitions import definitions
-from kproxy.captures.errors import CaptureError
+from kproxy.decoders.exchange_json import timestamp
 from kproxy.decoders.schema.described import message_json
 from kproxy.decoders.schema.naming import by_version, named
 from kproxy.library.capture import Capture
@@ -32,7 +32,10 @@ Object = dict[str, Any]
 
 
 class Answers:
-    """Answers questions about captures, which `open_capture` opens again for each question: they may grow."""
+    """Answers questions about captures, which `open_capture` opens for each question, because they may grow.
+
+    It opens them with `strict` false: an answer covers what could be read, and "capture_errors" says what could not.
+    """
 
     def __init__(self, open_capture: Callable[[], Capture]) -> None:
         self._open = open_capture
@@ -48,14 +51,13 @@ class Answers:
             clients: Counter[str] = Counter()
             brokers: Counter[str] = Counter()
             begin = end = None
-            with _to_the_end(answer):
-                for one in capture:
-                    if first is None or one.time_ns < first:
-                        first, begin = one.time_ns, one
-                    if one.time_ns >= last:
-                        last, end = one.time_ns, one
-                    clients[one.client_id or "(no client id)"] += 1
-                    brokers[one.broker] += 1
+            for one in capture:
+                if first is None or one.time_ns < first:
+                    first, begin = one.time_ns, one
+                if one.time_ns >= last:
+                    last, end = one.time_ns, one
+                clients[one.client_id or "(no client id)"] += 1
+                brokers[one.broker] += 1
             answer |= {
                 "first_time": _time(begin),
                 "last_time": _time(end),
@@ -64,14 +66,12 @@ class Answers:
                 "brokers": dict(brokers.most_common(MOST)),
                 "health": capture.health,
             }
-            with _to_the_end(answer):
-                answer["apis"] = [
-                    {name: line[name] for name in ("api", "long_poll", "count", "errors", "p50_ms", "p99_ms", "max_ms")}
-                    for line in capture.stats()
-                ]
-            with _to_the_end(answer):
-                found = Counter(one["severity"] for one in capture.findings("info"))
-                answer["findings"] = {name: found[name] for name in ("error", "warn", "note", "info")}
+            answer["apis"] = [
+                {name: line[name] for name in ("api", "long_poll", "count", "errors", "p50_ms", "p99_ms", "max_ms")}
+                for line in capture.stats()
+            ]
+            found = Counter(one["severity"] for one in capture.findings("info"))
+            answer["findings"] = {name: found[name] for name in ("error", "warn", "note", "info")}
             return _bounded(answer)
 
     def findings(self, severity: str = "note", cursor: int = 0) -> Object:
@@ -80,10 +80,7 @@ class Answers:
         `severity` is the least one: error, warn, note or info.
         """
         with self._capture() as (capture, answer):
-            found: list[Object] = []
-            with _to_the_end(answer):
-                found = capture.findings(severity)
-            return _page(answer, "findings", found, cursor, MOST)
+            return _page(answer, "findings", capture.findings(severity), cursor, MOST)
 
     def exchanges(self, where: str = "", limit: int = 50, cursor: int = 0) -> Object:
         """Requests with their responses, a line each: number, time, API, client, latency, errors, topics, groups.
@@ -91,9 +88,7 @@ class Answers:
         `where` is a display filter, such as `api == JoinGroup and group == billing`, `error`, `latency > 1s`.
         """
         with self._capture(where) as (capture, answer):
-            found: list[Object] = []
-            with _to_the_end(answer):
-                found.extend(_line(one) for one in islice(capture, cursor, cursor + _limit(limit) + 1))
+            found = [_line(one) for one in islice(capture, cursor, cursor + _limit(limit) + 1)]
             if capture.undecided:
                 answer["undecided"] = capture.undecided
             return _page(answer, "exchanges", found, cursor, _limit(limit), skipped=cursor)
@@ -101,9 +96,9 @@ class Answers:
     def exchange(self, number: int) -> Object:
         """One exchange with all fields of its request and response; long lists and texts are cut if it is too long."""
         with self._capture(f"exchange == {number}") as (capture, answer):
-            with _to_the_end(answer):
-                for one in capture:
-                    return _bounded(answer | {"exchange": dict(one)})
+            for one in capture:
+                answer["exchange"] = dict(one)
+                return _bounded(answer)
             raise ValueError(f"there is no exchange {number}")
 
     def records(self, where: str = "", limit: int = 50, cursor: int = 0) -> Object:
@@ -112,29 +107,21 @@ class Answers:
         `where` is a display filter, such as `api == Produce and topic == orders`.
         """
         with self._capture(where) as (capture, answer):
-            found: list[Object] = []
-            with _to_the_end(answer):
-                page = islice(capture.records(), cursor, cursor + _limit(limit) + 1)
-                found.extend({name: value for name, value in one.items() if name != "batch"} for one in page)
+            page = islice(capture.records(), cursor, cursor + _limit(limit) + 1)
+            found = [{name: value for name, value in one.items() if name != "batch"} for one in page]
             return _page(answer, "records", found, cursor, _limit(limit), skipped=cursor)
 
     def stats(self, by: str = "api", where: str = "", cursor: int = 0) -> Object:
         """Counts, errors, latency percentiles, bytes and throttling by api, client, broker or topic."""
         with self._capture(where) as (capture, answer):
-            found: list[Object] = []
-            with _to_the_end(answer):
-                found = capture.stats(by)
-            return _page(answer, "stats", found, cursor, MOST)
+            return _page(answer, "stats", capture.stats(by), cursor, MOST)
 
     def view(self, name: str, where: str = "", cursor: int = 0) -> Object:
         """What happened across exchanges: groups (members, generations, why each rebalance happened), topics (who
         produces and consumes), transactions, connections (how far each client came), or cluster (leaders, ISRs).
         """
         with self._capture(where) as (capture, answer):
-            found: list[Object] = []
-            with _to_the_end(answer):
-                found = capture.view(name)
-            return _page(answer, name, found, cursor, MOST)
+            return _page(answer, name, capture.view(name), cursor, MOST)
 
     @staticmethod
     def schema(name: str, version: int | None = None) -> Object:
@@ -153,28 +140,23 @@ class Answers:
 
     @contextmanager
     def _capture(self, where: str = "") -> Iterator[tuple[Capture, Object]]:
-        """The captures with a filter, and an answer to fill."""
-        with self._open() as capture:
-            yield capture.where(where), {}
-
-
-@contextmanager
-def _to_the_end(answer: Object) -> Iterator[None]:
-    """Notes in the answer that the captures could not be read to their end; what came before is kept."""
-    try:
-        yield
-    except CaptureError as error:
-        answer["capture_error"] = str(error)
+        """The captures with a filter, and an answer to fill, which in the end says what could not be read."""
+        answer: Object = {}
+        with self._open() as opened:
+            capture = opened.where(where) if where.strip() else opened
+            yield capture, answer
+            if capture.errors:
+                answer["capture_errors"] = [str(error) for error in capture.errors[:FEW]]
 
 
 def _time(exchange: Exchange | None) -> str | None:
-    return None if exchange is None else exchange.time.isoformat()
+    return None if exchange is None else timestamp(exchange.time_ns)
 
 
 def _line(one: Exchange) -> Object:
     line: Object = {
         "exchange": one.number,
-        "time": one.time.isoformat(),
+        "time": timestamp(one.time_ns),
         "connection": one.connection,
         "api": one.api,
         "version": one.api_version,
@@ -200,7 +182,7 @@ def _page(answer: Object, name: str, found: list[Object], cursor: int, limit: in
     page: list[Object] = []
     size = len(json.dumps(answer))
     for one in found[begin : begin + limit]:
-        shown = one if len(json.dumps(one)) <= LONGEST // 2 else _cut(one)
+        shown = _shortened(one, LONGEST // 2)
         size += len(json.dumps(shown)) + 2
         if page and size > LONGEST:
             break
@@ -212,19 +194,29 @@ def _page(answer: Object, name: str, found: list[Object], cursor: int, limit: in
 
 
 def _bounded(answer: Object) -> Object:
-    return answer if len(json.dumps(answer)) <= LONGEST else _cut(answer)
+    """The same answer, shortened if it is too long."""
+    shortened = dict(_shortened(answer, LONGEST))
+    answer.clear()
+    answer.update(shortened)
+    return answer
 
 
-def _cut(value: Any) -> Any:
-    """A value with the beginnings of long lists and texts, and the numbers of elements and characters left out."""
+def _shortened(value: Object, longest: int) -> Object:
+    """An object whose JSON has at most `longest` characters: lists and texts in it lose their ends as far as needed."""
+    few = FEW
+    while len(json.dumps(value)) > longest and few:
+        value = _cut(value, few)
+        few //= 3
+    return value if len(json.dumps(value)) <= longest else {"left_out": "this is too long to be shown"}
+
+
+def _cut(value: Any, few: int) -> Any:
+    """A value with the first `few` elements of lists, the beginnings of texts, and how much is left out of each."""
     if isinstance(value, Mapping):
-        return {name: _cut(one) for name, one in value.items()}
+        return {name: _cut(one, few) for name, one in value.items()}
     if isinstance(value, list):
-        return [*map(_cut, value[:FEW]), *_left_out(value)]
+        left_out = len(value) - few
+        return [_cut(one, few) for one in value[:few]] + ([f"({left_out} more left out)"] if left_out > 0 else [])
     if isinstance(value, str) and len(value) > LONGEST_TEXT:
         return f"{value[:LONGEST_TEXT]}… ({len(value) - LONGEST_TEXT} characters left out)"
     return value
-
-
-def _left_out(value: list[Any]) -> Iterable[str]:
-    return [f"({len(value) - FEW} more elements left out)"] if len(value) > FEW else []

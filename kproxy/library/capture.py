@@ -41,6 +41,7 @@ def open(  # noqa: A001 (kproxy.open is the name that users expect)
     keylog: str | os.PathLike[str] | None = None,
     show_secrets: bool = False,
     batch_limit: int = DEFAULT_LIMIT,
+    strict: bool = True,
 ) -> Capture:
     """Opens captures: pcap or pcapng files, compressed or not, a folder of kproxy's recording, "-" for standard input.
 
@@ -48,7 +49,9 @@ def open(  # noqa: A001 (kproxy.open is the name that users expect)
     records but no exchanges. `ports` are the brokers' ports ("9092-9094,19092"; without it every connection that
     speaks Kafka is read), `release` is a Kafka release whose message definitions are used ("3.9"), `definitions` are
     files or folders with further definitions, `keylog` is a file of TLS secrets. Secrets in messages are withheld
-    unless `show_secrets` is true. Record batches that decompress to more than `batch_limit` bytes stay closed.
+    unless `show_secrets` is true. Record batches that decompress to more than `batch_limit` bytes stay closed. A
+    capture that is damaged gives everything before the damage, and then raises CaptureError; with `strict` false it
+    raises none, and `Capture.errors` says what could not be read.
 
     Raises CaptureError if a file cannot be opened, ValueError if an argument is wrong.
     """
@@ -64,6 +67,7 @@ def open(  # noqa: A001 (kproxy.open is the name that users expect)
         None if keylog is None else Path(keylog),
         show_secrets,
         batch_limit,
+        strict,
     )
     options.known()
     return Capture(options, first=options.source())
@@ -94,8 +98,8 @@ class Capture:
     def __iter__(self) -> Iterator[Exchange]:
         """The exchanges in the order in which they become complete.
 
-        Raises CaptureError after the last one if the capture could not be read to its end, and ValueError for log
-        segments, which have no exchanges.
+        Raises CaptureError after the last one if the capture could not be read to its end (see `open`), and ValueError
+        for log segments, which have no exchanges.
         """
         return self._exchanges(self._source())
 
@@ -121,7 +125,7 @@ class Capture:
         for item in stored:
             if isinstance(item, StoredBatch):
                 yield from map(Record, records.records(item))
-        if stored.error is not None:
+        if self._options.strict and stored.error is not None:
             raise stored.error
 
     def findings(self, severity: str = "note") -> list[dict[str, Any]]:
@@ -140,8 +144,7 @@ class Capture:
         select = reading.selection(self._expression, self._unknown)
         for batch in reader.batches():
             found.add(select(batch), reader.closings)
-        if reader.error is not None:
-            raise reader.error
+        reading.check()
         return [finding_json(one) for one in found.finish() if one.severity >= Severity[severity.upper()]]
 
     def stats(self, by: str = "api") -> list[dict[str, Any]]:
@@ -207,6 +210,11 @@ class Capture:
         return health_json(self._last.reader.health)
 
     @property
+    def errors(self) -> list[CaptureError]:
+        """Why the newest iteration could not read the captures to their ends; one error for each such file."""
+        return [] if self._last is None else list(self._last.reader.errors)
+
+    @property
     def undecided(self) -> dict[str, int]:
         """By reason, how many exchanges the newest iteration left out because the filter could not decide."""
         return {why.value: count for why, count in self._unknown.items() if count}
@@ -226,7 +234,9 @@ class Capture:
         collected = Collected(source, table)
         reading = self._read(source, **collected.watching)
         select = reading.selection(self._expression, self._unknown)
-        return collected.table(reading.reader, self._options.view(), select)
+        made = collected.table(reading.reader, self._options.view(), select)
+        reading.check()
+        return made
 
     def to_pandas(self, table: str = "exchanges") -> pd.DataFrame:
         """As `to_arrow`, a pandas.DataFrame. Raises ImportError without pyarrow or pandas."""
@@ -280,7 +290,7 @@ class Capture:
             source.close()
             raise ValueError("log segments have no exchanges: use records()")
         reader = Reader(source, self._options.known(), ports=self._options.ports, **watching)
-        reading = self._last = Reading(reader, view)
+        reading = self._last = Reading(reader, view, strict=self._options.strict)
         self._readings.add(reading)
         self._unknown = Counter()
         return reading

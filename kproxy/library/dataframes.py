@@ -30,13 +30,11 @@ class Collected:
         self.watching: dict[str, Any] = {"watch": self._export.packets, "began": self._export.began}
 
     def table(self, reader: Reader, view: View, select: Callable[[Iterable[Item]], Iterable[Item]]) -> pa.Table:
-        """The table of the items that `select` passes. Raises CaptureError if the capture cannot be read to its end."""
+        """The table of the items that `select` passes, up to the end of the captures or to what cannot be read."""
         import pyarrow as pa
 
         name = self._table.name
         findings = FindingsTable(reader.source, reader.definitions) if name == FINDINGS.name else None
         parts = self._export.made(reader, [name], view, select, reader.batches(), findings=findings)
         batches = [arrow.batch(self._table, rows) for part in parts if (rows := part.get(name))]
-        if reader.error is not None:
-            raise reader.error
         return pa.Table.from_batches(batches, arrow.schema(self._table))

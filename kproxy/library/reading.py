@@ -43,6 +43,7 @@ class Options:
     keylog: Path | None = None
     show_secrets: bool = False
     batch_limit: int = DEFAULT_LIMIT
+    strict: bool = True
 
     def view(self) -> View:
         return View(show_secrets=self.show_secrets, batch_limit=self.batch_limit)
@@ -72,8 +73,10 @@ class Reading:
     `knowledge` grows as exchanges are read: later ones are shown with the topic names that earlier ones told.
     """
 
-    def __init__(self, reader: Reader, view: View) -> None:
+    def __init__(self, reader: Reader, view: View, *, strict: bool = True) -> None:
+        """Unless `strict`, captures that cannot be read to their ends raise no error: see `Reader.errors`."""
         self.reader = reader
+        self._strict = strict
         self.closed = False
         self._view = view
         self._learnt = Learnt(view.knowledge)
@@ -84,7 +87,7 @@ class Reading:
         """The exchanges that match, in the order in which they become complete.
 
         `unknown` counts, by reason, the exchanges for which the filter had no result; these are left out. Raises
-        CaptureError after the last exchange if the captures could not be read to their end.
+        CaptureError after the last exchange, as `check`.
         """
         from kproxy.decoders.exchange import Exchange
 
@@ -98,8 +101,12 @@ class Reading:
         select = self.selection(expression, unknown)
         for batch in reader.batches():
             yield from select(batch)
-        if reader.error is not None:
-            raise reader.error
+        self.check()
+
+    def check(self) -> None:
+        """Raises CaptureError if the captures could not be read to their ends, and that is an error (`strict`)."""
+        if self._strict and self.reader.error is not None:
+            raise self.reader.error
 
     def selection(self, expression: Expression | None, unknown: Counter[Why]) -> Any:
         """A function that yields the items of a batch without the exchanges that do not match; it learns from all."""

@@ -72,6 +72,7 @@ def command(
         release=release,
         definitions=user_definitions,
         keylog=keylog,
+        strict=False,
     )
     opened().close()  # says at once what is wrong with the captures
     if http is None:

@@ -159,6 +159,25 @@ def test_a_damaged_capture_gives_what_is_before_the_damage(tmp_path: Path) -> No
     assert found[0].api is not None
 
 
+def test_a_damaged_capture_that_is_not_read_strictly(tmp_path: Path) -> None:
+    path = tmp_path / "cut.pcap"
+    path.write_bytes(MODERN.read_bytes()[:100_000] + b"\xff" * 1000)
+    with kproxy.open(path, strict=False) as capture:
+        assert not capture.errors
+        count = sum(1 for _ in capture)
+        assert count > 10
+        assert [str(path) in str(error) for error in capture.errors] == [True]
+        assert capture.to_arrow().num_rows == count
+        assert sum(line["count"] for line in capture.stats()) == count
+        assert capture.findings("info") == list(
+            map(json.loads, printed("findings", "--json", "--severity", "info", path)[:-1])
+        )
+        assert list(capture.records())
+        assert capture.view("topics")
+        with pytest.raises(ValueError, match="there are topics, groups"):
+            capture.view("topic")
+
+
 def test_problems_of_connections(tmp_path: Path) -> None:
     path = tmp_path / "odd.pcap"
     data = bytearray(MODERN.read_bytes())
