@@ -19,6 +19,7 @@ from kproxy.core.connection import ToBroker
 from kproxy.core.frames import LENGTH, Frames
 from kproxy.core.login import Ask, Granted, LoginError, Steps
 from kproxy.core.protocols import other_protocol
+from kproxy.decoders.framing import request_frame
 from kproxy.decoders.message import decode_response
 from kproxy.decoders.plurals import counted
 from kproxy.decoders.sasl.tokens import masked
@@ -278,18 +279,9 @@ class Gate:
 
     def _request(self, asked: Ask) -> bytes:
         definitions, key, version = self._definitions, asked.api_key, asked.version
-        number = definitions.request_header_version(key, version)
-        header, message = definitions.message("RequestHeader", number), definitions.request(key, version)
-        assert header is not None  # noqa: S101 (part of the shipped definitions)
+        message = definitions.request(key, version)
         assert message is not None  # noqa: S101 (part of the shipped definitions)
-        values = {
-            "requestApiKey": key,
-            "requestApiVersion": version,
-            "correlationId": self._own_id,
-            "clientId": CLIENT_ID,
-        }
-        frame = write(header, number, values) + write(message, version, asked.body)
-        return len(frame).to_bytes(4, "big") + frame
+        return request_frame(definitions, (key, version), self._own_id, CLIENT_ID, write(message, version, asked.body))
 
 
 def _masked(frame: bytes, auth: bytes) -> bytes:

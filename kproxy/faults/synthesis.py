@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from kproxy.decoders.errorcodes import is_error_code
+from kproxy.decoders.framing import response_frame
 from kproxy.decoders.message import Decoded
 from kproxy.decoders.schema import Definitions, Message, api_keys, errors, irregular
 from kproxy.decoders.schema.layout import Layout, Shape, Slot, per_version
@@ -117,11 +118,7 @@ def frame(
     api_key: int, api_version: int, correlation_id: int, made: tuple[Message, int, dict[str, Any]], known: Definitions
 ) -> bytes:
     """A response as bytes, its length field included."""
-    header_version = known.response_header_version(api_key, api_version)
-    header = known.message("ResponseHeader", header_version)
-    assert header is not None  # noqa: S101 (Kafka defines every header)
-    content = write(header, header_version, {"correlationId": correlation_id}) + write(*made)
-    return len(content).to_bytes(SIZE, "big") + content
+    return response_frame(known, (api_key, api_version), correlation_id, write(*made))
 
 
 class _Made:

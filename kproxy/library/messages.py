@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kproxy.captures.definitions import definitions as definitions_of
 from kproxy.decoders.batches.codecs import DEFAULT_LIMIT
 from kproxy.decoders.byhand import Asked, Opened, Opener
+from kproxy.decoders.framing import request_frame, response_frame
 from kproxy.decoders.from_json import JsonError, body_values
 from kproxy.decoders.problems import Code
 from kproxy.decoders.schema.naming import KINDS, Named, by_version, named
@@ -201,24 +202,11 @@ def encode(
         raise EncodeError(str(error)) from None
     if body or found.api_key is None:
         return content
-    header = _header(side, found.api_key, version, correlation_id, client_id, known)
-    return (len(header) + len(content)).to_bytes(4, "big") + header + content
-
-
-def _header(side: str, key: int, version: int, correlation_id: int, client_id: str | None, known: Definitions) -> bytes:
-    """The header of a request or response. Raises EncodeError if the correlation id or client id does not fit."""
-    values: dict[str, Any] = {"correlationId": correlation_id}
-    if side == "request":
-        name, header_version = "RequestHeader", known.request_header_version(key, version)
-        values |= {"requestApiKey": key, "requestApiVersion": version}
-        if header_version:
-            values["clientId"] = client_id
-    else:
-        name, header_version = "ResponseHeader", known.response_header_version(key, version)
-    header = known.message(name, header_version)
-    assert header is not None  # noqa: S101 (Kafka defines every header)
+    api_version = found.api_key, version
     try:
-        return write(header, header_version, values)
+        if side == "request":
+            return request_frame(known, api_version, correlation_id, client_id, content)
+        return response_frame(known, api_version, correlation_id, content)
     except WriteError as error:
         raise EncodeError(str(error)) from None
 

@@ -10,8 +10,8 @@ import contextlib
 import ssl
 
 from kproxy.core.protocols import other_protocol
+from kproxy.decoders.framing import request_frame
 from kproxy.decoders.schema import api_keys, definitions
-from kproxy.decoders.writer import write
 from kproxy.relay.dialling import connected, log_in
 from kproxy.relay.tunnel import Tunnel
 from kproxy.runs.settings import SaslSettings
@@ -25,16 +25,7 @@ _HTTP_GREETING = b"HEAD / HTTP/1.0\r\n\r\n"
 
 
 def _request(api_key: int, body: bytes) -> bytes:
-    header = definitions().message("RequestHeader", 1)
-    assert header is not None  # noqa: S101 (part of the shipped definitions)
-    values = {
-        "requestApiKey": api_key,
-        "requestApiVersion": 0,
-        "correlationId": _CORRELATION_ID,
-        "clientId": "kproxy-check",
-    }
-    frame = write(header, 1, values) + body
-    return len(frame).to_bytes(4, "big") + frame
+    return request_frame(definitions(), (api_key, 0), _CORRELATION_ID, "kproxy-check", body)
 
 
 async def problem(

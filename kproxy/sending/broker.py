@@ -8,8 +8,6 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kproxy.decoders.schema import Definitions
-from kproxy.decoders.writer import write
 from kproxy.relay.dialling import connected, log_in
 from kproxy.relay.probe import reason
 from kproxy.runs.settings import SaslSettings
@@ -41,21 +39,6 @@ class Answer:
     frame: bytes | None
     sent: int
     received: int
-
-
-def request_frame(
-    definitions: Definitions, api: tuple[int, int], correlation_id: int, client_id: str | None, body: bytes
-) -> bytes:
-    """A request with its length field; `api` is (API key, version)."""
-    key, version = api
-    header_version = definitions.request_header_version(key, version)
-    header = definitions.message("RequestHeader", header_version)
-    assert header is not None  # noqa: S101 (Kafka defines every header)
-    values: dict[str, Any] = {"requestApiKey": key, "requestApiVersion": version, "correlationId": correlation_id}
-    if header_version:
-        values["clientId"] = client_id
-    content = write(header, header_version, values) + body
-    return len(content).to_bytes(_SIZE, "big") + content
 
 
 class Broker:

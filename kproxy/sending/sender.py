@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from kproxy.decoders.framing import request_frame
 from kproxy.decoders.from_json import body_values
 from kproxy.decoders.message import decode_response
 from kproxy.decoders.schema import Definitions, api_keys
 from kproxy.decoders.view import View
 from kproxy.decoders.writer import write
-from kproxy.sending.broker import Access, Answer, Broker, SendError, request_frame
+from kproxy.sending.broker import Access, Answer, Broker, SendError
 from kproxy.sending.exchanges import line
 
 CLIENT_ID: Final = "kproxy-send"

@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from kproxy.decoders.framing import request_frame
 from kproxy.decoders.schema import definitions
-from kproxy.sending.broker import LONGEST, Access, Broker, SendError, request_frame
+from kproxy.sending.broker import LONGEST, Access, Broker, SendError
 
 FRAME = request_frame(definitions(), (18, 0), 7, "test", b"")
 Play = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from kproxy.captures.reader import read
+from kproxy.decoders.framing import request_frame
 from kproxy.decoders.message import decode_response
 from kproxy.decoders.schema import api_keys, definitions
 from kproxy.decoders.writer import write
-from kproxy.sending.broker import Access, Broker, SendError, request_frame
+from kproxy.sending.broker import Access, Broker, SendError
 from kproxy.serving.server import LONGEST, Server
 from tests.kproxy.sending.test_round_trip import FINDINGS, taken
 
