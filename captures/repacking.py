@@ -29,9 +29,6 @@ _BATCH: Final = 8192
 _OPEN: Final = 64
 """Maximum number of files that are open at a time."""
 APPLICATION: Final = "kproxy"
-COMPRESSED: Final = frozenset({".gz", ".zst", ".lz4", ".xz"})
-CAPTURES: Final = frozenset({".pcap", ".pcapng", ".cap", ".dmp"})
-"""Suffixes of the names of capture files."""
 
 
 @dataclass(slots=True)
@@ -226,15 +223,6 @@ def by_connection(stem: str) -> Choose:
         return name
 
     return choose
-
-
-def stem_of(name: str) -> str:
-    """A capture's file name without its suffixes: "kafka-3.9.2" for "kafka-3.9.2.pcap.gz"."""
-    for suffixes in (COMPRESSED, CAPTURES):
-        suffix = Path(name).suffix
-        if suffix.lower() in suffixes:
-            name = name.removesuffix(suffix)
-    return name.lstrip(".") or "part"
 
 
 def split(packets: Iterable[Packet], directory: Path, choose: Choose, *, overwrite: bool = False) -> dict[str, int]:

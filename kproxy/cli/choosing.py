@@ -13,11 +13,10 @@ from typing import Final
 
 import click
 
+from kproxy.captures.names import is_capture_name
 from kproxy.cli.exits import Exit
 from kproxy.decoders.escaping import escape
 
-SUFFIXES: Final = (".pcap", ".pcapng", ".cap")
-PACKED: Final = (".gz", ".xz", ".zst", ".bz2", ".lz4")
 MOST_FILES: Final = 10_000
 """Maximum number of files of the present folder that are examined."""
 CAPTURES: Final = 3
@@ -59,15 +58,13 @@ def _running() -> Iterator[Choice]:
 
 def _captures(folder: Path) -> list[str]:
     """Names of the newest captures in a folder; [] if it cannot be read."""
-    found: list[tuple[float, str]] = []
     try:
         with os.scandir(folder) as entries:
-            for entry in islice(entries, MOST_FILES):
-                stem = entry.name
-                for packed in PACKED:
-                    stem = stem.removesuffix(packed)
-                if stem.endswith(SUFFIXES) and not entry.name.startswith("-") and entry.is_file():
-                    found.append((entry.stat().st_mtime, entry.name))
+            found = [
+                (entry.stat().st_mtime, entry.name)
+                for entry in islice(entries, MOST_FILES)
+                if is_capture_name(entry.name) and not entry.name.startswith("-") and entry.is_file()
+            ]
     except OSError:
         return []
     return [name for _, name in sorted(found, reverse=True)[:CAPTURES]]

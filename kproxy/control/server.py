@@ -21,7 +21,6 @@ from kproxy.control import bodies
 from kproxy.control.actions import Rules
 from kproxy.control.api import Api, Call, Commands, Reply, TooLongError
 from kproxy.relay import ports
-from kproxy.runs.settings import LISTEN_HOST, shown
 
 MOST_CONNECTIONS: Final = 32
 BODY_SECONDS: Final = 5.0
@@ -47,8 +46,7 @@ class ControlServer:
     def __init__(self, host: str, port: int, token: str, rules: Rules, commands: Commands, warn: Warn) -> None:
         """Binds the port; `start` serves it. Raises OSError."""
         self._sockets = ports.bind(host, port)
-        reached = LISTEN_HOST if host in ports.ANYWHERE else host
-        self.url = f"http://{shown(reached, self._sockets[0].getsockname()[1])}"
+        self.url = f"http://{ports.reached(host, self._sockets)}"
         local = all(_is_loopback(one) for one in self._sockets)
         named = f"[{host}]" if ":" in host else host
         self._api = Api(rules, commands, token, _LOOPBACK | {named.lower()} if local else None)

@@ -22,14 +22,14 @@ class TokenError(Exception):
     """There is no token that can be used; the text says why."""
 
 
-def given(path: Path | None) -> str | None:
-    """The token in a file, else the one in the environment; None if there is neither. Raises TokenError.
+def given(path: Path | None, variable: str = VARIABLE) -> str | None:
+    """The token in a file, else the one in an environment variable; None if there is neither. Raises TokenError.
 
     If the file does not exist, it is made, with a new token in it, and with no access for other users.
     """
     if path is None:
-        found = os.environ.get(VARIABLE)
-        return None if found is None else _checked(found, VARIABLE)
+        found = os.environ.get(variable)
+        return None if found is None else _checked(found, variable)
     try:
         if not path.exists():
             private.replace(path, f"{new()}\n")

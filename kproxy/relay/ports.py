@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import errno
 import socket
+from collections.abc import Sequence
 from itertools import chain
+
+from kproxy.runs.settings import LISTEN_HOST, shown
 
 ANY = "*"
 ANYWHERE = {ANY, "0.0.0.0", "::"}  # noqa: S104 (for comparison)
@@ -37,6 +40,11 @@ def bind(host: str, port: int, *, listen: bool = True) -> list[socket.socket]:
     if not sockets:
         raise missing or OSError(errno.EADDRNOTAVAIL, f"{host} has no address")
     return sockets
+
+
+def reached(host: str, sockets: Sequence[socket.socket]) -> str:
+    """The address "host:port" at which programs on this machine reach the sockets that `bind` made for `host`."""
+    return shown(LISTEN_HOST if host in ANYWHERE else host, sockets[0].getsockname()[1])
 
 
 def _bound(family: int, kind: int, protocol: int, address: tuple[object, ...], listen: bool) -> socket.socket:

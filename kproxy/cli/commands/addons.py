@@ -6,6 +6,7 @@ import click
 
 from kproxy.cli import settings as cli
 from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.running import running
 
 
 @click.group()
@@ -26,12 +27,9 @@ def reload(name: str | None, wanted: str | None) -> None:
     kproxy addons reload
     kproxy addons reload throttle --run orders
     """  # noqa: D301 (\b keeps click from joining the lines)
-    from kproxy.runs.registry import NoRunError, ask, find
+    from kproxy.runs.registry import ask
 
-    try:
-        run = find(wanted)
-    except NoRunError as error:
-        raise Failure(str(error), Exit.USAGE) from None
+    run = running(wanted)
     try:
         answer = ask(run.run_dir, "reload", name=name)
     except (OSError, ValueError) as error:

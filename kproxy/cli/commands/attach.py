@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import click
 
 from kproxy.cli import settings as cli
-from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.exporting import exporter
 from kproxy.cli.interface import painting, preferences
 from kproxy.cli.opening import opener
@@ -17,6 +16,7 @@ from kproxy.cli.options.findings import telling_findings
 from kproxy.cli.options.reading import defining, headless, releasing, revealing
 from kproxy.cli.options.types import FILTER
 from kproxy.cli.options.viewing import Viewing, viewing
+from kproxy.cli.running import recording_of, running
 from kproxy.cli.terminal import can_paint, end_with_terminal
 
 if TYPE_CHECKING:
@@ -55,14 +55,9 @@ def command(
     kproxy attach orders --headless --json
     """  # noqa: D301 (\b keeps click from joining the lines)
     from kproxy.decoders.view import View
-    from kproxy.runs.registry import NoRunError, find
 
-    try:
-        run = find(wanted)
-    except NoRunError as error:
-        raise Failure(str(error), Exit.USAGE) from None
-    if run.recording is None:
-        raise Failure(f"process {run.pid} records nothing, so there is nothing to see", Exit.USAGE)
+    run = running(wanted)
+    recording_of(run)  # refuses a run without one
     as_json = cli.current().json
     if headless or as_json or not can_paint():
         view = View(show_secrets=show_secrets, payloads=viewing.payloads() if as_json else None)

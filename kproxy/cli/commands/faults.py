@@ -9,6 +9,7 @@ import click
 
 from kproxy.cli import settings as cli
 from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.running import running
 
 RUN = click.option("--run", "wanted", metavar="PID|NAME", help="The proxy; may be left out if only one runs.")
 
@@ -172,12 +173,9 @@ def reload(wanted: str | None) -> None:
 
 def _ask(wanted: str | None, op: str, **more: Any) -> dict[str, Any]:
     """Sends a command about rules to a running proxy. Raises UsageError if refused, Failure without an answer."""
-    from kproxy.runs.registry import NoRunError, ask, find
+    from kproxy.runs.registry import ask
 
-    try:
-        run = find(wanted)
-    except NoRunError as error:
-        raise Failure(str(error), Exit.USAGE) from None
+    run = running(wanted)
     try:
         answer = ask(run.run_dir, "faults", op=op, **more)
     except (OSError, ValueError) as error:

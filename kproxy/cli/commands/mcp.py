@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.options.reading import decrypting, defining, porting, releasing
 from kproxy.cli.options.types import Parsed
+from kproxy.cli.running import recording_of, running
 
 if TYPE_CHECKING:
     from kproxy.captures.ports import Ports
@@ -67,7 +67,7 @@ def command(
 
     opened = partial(
         open_capture,
-        captures if attach is None else [_recording(attach)],
+        captures if attach is None else [recording_of(running(attach or None))],
         ports=None if ports is None else str(ports),
         release=release,
         definitions=user_definitions,
@@ -78,33 +78,23 @@ def command(
     if http is None:
         serve_stdio(Answers(opened))
         return
-    import secrets
-
+    from kproxy.control import token
     from kproxy.relay import ports as listening
     from kproxy.runs.settings import is_local
 
     host, port = http
+    try:
+        given = token.given(None, TOKEN)
+    except token.TokenError as error:
+        raise click.UsageError(str(error)) from None
     try:
         sockets = listening.bind(host, port)
     except OSError as error:
         raise Failure(f"cannot listen on {host}:{port}: {error.strerror or error}", Exit.CONNECT) from None
     if not is_local(host):
         settings.warn(f"--http: {host} may be reached from other machines, over unencrypted HTTP")
-    token = os.environ.get(TOKEN) or secrets.token_urlsafe(24)
-    click.echo(f"http://{host}:{sockets[0].getsockname()[1]}/mcp")
-    if not os.environ.get(TOKEN):
-        click.echo(f"token: {token}")
-    serve_http(Answers(opened), sockets, token)
-
-
-def _recording(name: str) -> Path:
-    """The recording of a running proxy. Raises Failure if there is none."""
-    from kproxy.runs.registry import NoRunError, find
-
-    try:
-        run = find(name or None)
-    except NoRunError as error:
-        raise Failure(str(error), Exit.USAGE) from None
-    if run.recording is None:
-        raise Failure(f"process {run.pid} records nothing, so there is nothing to ask", Exit.USAGE)
-    return run.recording
+    wanted = given or token.new()
+    click.echo(f"http://{listening.reached(host, sockets)}/mcp")
+    if given is None:
+        click.echo(f"token: {wanted}")
+    serve_http(Answers(opened), sockets, wanted)

@@ -108,7 +108,8 @@ def split(captures: tuple[Path, ...], size: int | None, span: int | None, connec
 
 
 def _choice(first: Path, size: int | None, span: int | None, *, connections: bool) -> Choose:
-    from kproxy.captures.repacking import by_connection, by_size, by_time, stem_of
+    from kproxy.captures.names import stem_of
+    from kproxy.captures.repacking import by_connection, by_size, by_time
 
     if (size is not None) + (span is not None) + connections != 1:
         raise Failure("give one of --size, --time and --connection", Exit.USAGE)

@@ -6,6 +6,7 @@ import click
 
 from kproxy.cli import settings as cli
 from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.running import running
 
 SECONDS = 20.0
 """Deadline for responses to requests in flight, and for writing the recording to a slow disk."""
@@ -25,14 +26,11 @@ def command(wanted: str | None, every: bool) -> None:
     kproxy stop orders
     kproxy stop --all
     """  # noqa: D301 (\b keeps click from joining the lines)
-    from kproxy.runs.registry import NoRunError, find, runs
+    from kproxy.runs.registry import runs
 
     if every and wanted is not None:
         raise Failure("--all and a proxy's name exclude each other", Exit.USAGE)
-    try:
-        meant = list(runs()) if every else [find(wanted)]
-    except NoRunError as error:
-        raise Failure(str(error), Exit.USAGE) from None
+    meant = list(runs()) if every else [running(wanted)]
     wrong = []
     for run in meant:
         label = f"{run.pid} {run.name}".rstrip()

@@ -11,9 +11,9 @@ import click
 
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.running import recording_of, running
 
 LOCAL = "127.0.0.1"
-ALL = {"*", "0.0.0.0", "::"}  # noqa: S104 (compared with --host, not bound)
 
 
 @click.command()
@@ -52,8 +52,7 @@ def command(ctx: click.Context, arguments: tuple[str, ...], attach: str | None, 
     token = secrets.token_urlsafe(TOKEN_BYTES)
     if host != LOCAL:
         settings.warn(f"{host} may be reached from other machines, over unencrypted HTTP")
-    shown_host = LOCAL if host in ALL else f"[{host.strip('[]')}]" if ":" in host else host
-    click.echo(f"http://{shown_host}:{sockets[0].getsockname()[1]}/?token={token}")
+    click.echo(f"http://{ports.reached(host.strip('[]'), sockets)}/?token={token}")
     sys.stdout.flush()
     kproxy = [sys.executable, "-P", "-c", "from kproxy.cli.main import main; main()"]
     serve([*kproxy, *shown], f"kproxy {name}", token, sockets)
@@ -83,14 +82,8 @@ def _attach(ctx: click.Context, wanted: str, arguments: tuple[str, ...]) -> tupl
 
     Raises Failure if there is no such proxy or it does not record.
     """
-    from kproxy.runs.registry import NoRunError, find
-
-    try:
-        run = find(wanted or None)
-    except NoRunError as error:
-        raise Failure(str(error), Exit.USAGE) from None
-    if run.recording is None:
-        raise Failure(f"process {run.pid} records nothing, so there is nothing to see", Exit.USAGE)
+    run = running(wanted or None)
+    recording_of(run)  # refuses a run without one
     shown = ["attach", str(run.pid), *arguments]
     _parsed(ctx, shown)
     return shown, wanted or str(run.pid)
