@@ -487,7 +487,7 @@ def _described(name: str, value: object) -> Iterator[str]:
     yield from (inspect.getdoc(value) or "", "")
 
 
-def _members(of: type) -> dict[str, object]:
+def members(of: type) -> dict[str, object]:
     """The public attributes of a class that have a docstring, its bases' before its own."""
     found: dict[str, object] = {}
     for one in reversed(of.__mro__):
@@ -505,7 +505,7 @@ def api() -> str:
         value = getattr(kproxy, name)
         lines += [f"## kproxy.{name}", "", *_described(name, value)]
         if inspect.isclass(value) and not issubclass(value, Exception):
-            for member, of in _members(value).items():
+            for member, of in members(value).items():
                 lines += [f"### {name}.{member}", "", *_described(member, of)]
     return API_PAGE.format(made=MADE, names=_lines(lines).rstrip() + "\n")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from kproxy.decoders.escaping import escape
 from kproxy.decoders.jsonform import uuid_json
@@ -17,6 +17,9 @@ from kproxy.decoders.records.nodes import BITS
 from kproxy.decoders.schema import errors
 from kproxy.decoders.schema.layout import UNKNOWN_TAGS
 from kproxy.decoders.tree import Node
+
+if TYPE_CHECKING:
+    from kproxy.decoders.byhand import Opened
 
 READ_ON: Final = frozenset({Code.BAD_UTF8, Code.UNKNOWN_API, Code.UNKNOWN_VERSION, Code.TRAILING_BYTES})
 """Codes of problems after which decoding went on."""
@@ -53,6 +56,20 @@ class Style:
     skip: frozenset[str] = frozenset()
     api: tuple[int, int] | None = None
     version: int | None = None
+
+    @classmethod
+    def of(cls, opened: Opened, *, show_secrets: bool, width: int, **more: Any) -> Self:
+        """The style for bytes that were given by hand; `more` are further attributes."""
+        return cls(
+            show_secrets=show_secrets,
+            may_hold_secrets=opened.may_hold_secrets,
+            width=width,
+            shift=opened.shift,
+            skip=frozenset({"size"}) if opened.shift else frozenset(),
+            api=None if opened.api_key is None or opened.version is None else (opened.api_key, opened.version),
+            version=opened.version,
+            **more,
+        )
 
     @property
     def cross(self) -> str:

@@ -131,7 +131,7 @@ class Analysis(NamedTuple):
 
     Five fields save work on ordinary traffic:
 
-    - `errors`: an analyzer is made for a key only when a fact with one of these errors comes.
+    - `errors`: an analyzer is made for a key only once a fact with one of these errors arrives.
     - `begins`: an analyzer is made for a key only when a fact of one of these types comes, or a Member fact whose
       `what` is one of these values.
     - `partition_api`: the analyzer receives PartitionIO facts of this API only (Produce or Fetch).

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from kproxy.decoders import embedded, secrets
 from kproxy.decoders.byhand.frames import Frame, frames, is_records, is_request, prefixed
@@ -25,11 +25,13 @@ from kproxy.decoders.records.form import RecordsForm
 from kproxy.decoders.records.places import places
 from kproxy.decoders.schema.lookup import Definitions
 from kproxy.decoders.schema.model import Message
+from kproxy.decoders.schema.naming import KINDS, Named
 from kproxy.decoders.stream import Side
 from kproxy.decoders.tree import Node, tree
 from kproxy.decoders.view import View
 
 SCHEMA: Final = "kproxy.message/1"
+_SIDES: Final = {None: None, "request": Side.CLIENT, "response": Side.BROKER}
 
 
 class Kind(StrEnum):
@@ -53,6 +55,20 @@ class Asked:
     side: Side | None = None
     names: frozenset[str] = frozenset()
     records: bool = False
+
+    @classmethod
+    def of(cls, found: Named | None, version: int | None, kind: str | None, known: Definitions, *, body: bool) -> Self:
+        """The statements of a user who names an API or message, its version, and "request" or "response".
+
+        With `body`, the bytes are a body alone; so they are for a message that is no request or response.
+        """
+        if found is not None and (body or found.message is not None):
+            names = frozenset(one.name for messages in found.messages(known, kind) for one in messages)
+            return cls(version=version, names=names)
+        if body:
+            kinds = KINDS if kind is None else (kind,)
+            return cls(version=version, names=frozenset(one.name for one in known.messages() if one.kind in kinds))
+        return cls(None if found is None else found.api_key, version, _SIDES[kind])
 
     @property
     def nothing(self) -> bool:

@@ -134,10 +134,8 @@ class Actors:
                 raise ValueError("no definition of this version's response")
             made = message, version, act.body
             note = f"{name}: answer"
-        verdict.answer = synthesis.frame(key, version, turn.correlation_id, made, self._definitions)
-        verdict.frame = None
-        verdict.notes.append(note)
-        verdict.reasons.append(note)
+        answer = synthesis.frame(key, version, turn.correlation_id, made, self._definitions)
+        verdict.answer_instead(note, answer)
 
     def passed(self, side: Side, api_key: int, api_version: int, reason: str) -> None:
         """Warns the user that a frame was forwarded without passing the actors; `reason` says why."""

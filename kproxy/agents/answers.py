@@ -6,7 +6,6 @@ Lists come in pages: `next` is the cursor for the next page, null at the end. Se
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
@@ -28,6 +27,9 @@ FEW: Final = 10
 LONGEST_TEXT: Final = 200
 """Number of characters that a text inside of an exchange keeps if the exchange is too long."""
 
+FIGURES: Final = ("api", "long_poll", "count", "errors", "p50_ms", "p99_ms", "max_ms")
+"""The members of an API's figures that a summary shows."""
+
 Object = dict[str, Any]
 
 
@@ -46,32 +48,10 @@ class Answers:
         Ask this first.
         """
         with self._capture() as (capture, answer):
-            first: int | None = None
-            last = 0
-            clients: Counter[str] = Counter()
-            brokers: Counter[str] = Counter()
-            begin = end = None
-            for one in capture:
-                if first is None or one.time_ns < first:
-                    first, begin = one.time_ns, one
-                if one.time_ns >= last:
-                    last, end = one.time_ns, one
-                clients[one.client_id or "(no client id)"] += 1
-                brokers[one.broker] += 1
-            answer |= {
-                "first_time": _time(begin),
-                "last_time": _time(end),
-                "exchanges": sum(brokers.values()),
-                "clients": dict(clients.most_common(MOST)),
-                "brokers": dict(brokers.most_common(MOST)),
-                "health": capture.health,
-            }
-            answer["apis"] = [
-                {name: line[name] for name in ("api", "long_poll", "count", "errors", "p50_ms", "p99_ms", "max_ms")}
-                for line in capture.stats()
-            ]
-            found = Counter(one["severity"] for one in capture.findings("info"))
-            answer["findings"] = {name: found[name] for name in ("error", "warn", "note", "info")}
+            answer.update(capture.summary())
+            for name in ("clients", "brokers"):
+                answer[name] = dict(islice(answer[name].items(), MOST))
+            answer["apis"] = [{name: line[name] for name in FIGURES} for line in answer["apis"]]
             return _bounded(answer)
 
     def findings(self, severity: str = "note", cursor: int = 0) -> Object:
@@ -147,10 +127,6 @@ class Answers:
             yield capture, answer
             if capture.errors:
                 answer["capture_errors"] = [str(error) for error in capture.errors[:FEW]]
-
-
-def _time(exchange: Exchange | None) -> str | None:
-    return None if exchange is None else timestamp(exchange.time_ns)
 
 
 def _line(one: Exchange) -> Object:

@@ -44,9 +44,7 @@ class Lane:
         return self._put([(commands, wait)])
 
     def _put(self, entries: Sequence[tuple[Sequence[Command], Wait | None]]) -> list[Command]:
-        sizes = [
-            sum(len(one.data) for one in commands if isinstance(one, ToBroker | ToClient)) for commands, _ in entries
-        ]
+        sizes = [_size(commands) for commands, _ in entries]
         if not self._budget.take(sum(sizes)):
             waits = [wait for _, wait in entries if wait is not None]
             names = [one.by for _, _, one in self._queue if one is not None] + [wait.by for wait in waits]

@@ -153,6 +153,13 @@ class Verdict:
         """Whether nobody else needs to decide on this frame."""
         return self.frame is None or self.ending is not None or self.vanishes
 
+    def answer_instead(self, note: str, answer: bytes) -> None:
+        """Answer a request instead of the broker; `note` says why, for the packet comments of both frames."""
+        self.frame = None
+        self.answer = answer
+        self.notes.append(note)
+        self.reasons.append(note)
+
     def shaped(self, data: bytes) -> bytes:
         for shape in self.shapes:
             data = shape(data)

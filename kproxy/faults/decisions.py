@@ -177,15 +177,14 @@ def _error(held: Asking, decision: Mapping[str, Any], definitions: Definitions, 
     try:
         if held.side is Side.CLIENT:
             made = synthesis.answer(read, turn.api_key, turn.api_version, fault, definitions)
-            verdict.answer = synthesis.frame(turn.api_key, turn.api_version, turn.correlation_id, made, definitions)
-            verdict.frame = None
-            verdict.reasons.append(note)
+            answer = synthesis.frame(turn.api_key, turn.api_version, turn.correlation_id, made, definitions)
+            verdict.answer_instead(note, answer)
         else:
             values = synthesis.stamped(read.message, read.version, read.body, turn.api_key, fault)
             _write(held, read, values, definitions, verdict)
+            verdict.notes.append(note)
     except synthesis.NoPlaceError as error:
         raise DecisionError(str(error)) from None
-    verdict.notes.append(note)
 
 
 _Make = Callable[[Asking, Mapping[str, Any], Definitions, Verdict], None]

@@ -473,11 +473,7 @@ class Engine:
             raise CannotError(str(error)) from None
         made = message, turn.api_version, values
         answer = synthesis.frame(turn.api_key, turn.api_version, turn.correlation_id, made, self._definitions)
-        note = f"{rule.name}: answer"
-        verdict.frame = None
-        verdict.notes.append(note)
-        verdict.reasons.append(note)
-        verdict.answer = answer
+        verdict.answer_instead(f"{rule.name}: answer", answer)
 
     # --- errors ------------------------------------------------------------------------------------------------------
 
@@ -497,14 +493,9 @@ class Engine:
         stays, goes = self._split(action, asked) if action.at else (None, asked.body)
         selected = Decoded(asked.message, asked.version, asked.header, goes)
         made = synthesis.answer(selected, turn.api_key, turn.api_version, self._fault(action), self._definitions)
-        note = f"{rule.name}: {action}"
         if stays is None or not turn.replies:
-            verdict.frame = None
-            verdict.notes.append(note)
-            verdict.reasons.append(note)
-            verdict.answer = synthesis.frame(
-                turn.api_key, turn.api_version, turn.correlation_id, made, self._definitions
-            )
+            answer = synthesis.frame(turn.api_key, turn.api_version, turn.correlation_id, made, self._definitions)
+            verdict.answer_instead(f"{rule.name}: {action}", answer)
             return
         if verdict.frame is None:
             return

@@ -8,19 +8,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from kproxy.captures.errors import CaptureError
 from kproxy.captures.ports import Ports
 from kproxy.captures.reader import Reader
+from kproxy.captures.segments import SegmentReader, StoredBatch, holds_segments
 from kproxy.captures.source import STANDARD_INPUT
 from kproxy.decoders.batches.codecs import DEFAULT_LIMIT
-from kproxy.decoders.exchange_json import health_json
+from kproxy.decoders.exchange_json import health_json, timestamp
 from kproxy.decoders.exchange_row import Why
+from kproxy.library.closing import Closing
 from kproxy.library.exchange import Exchange, Record
-from kproxy.library.reading import Options, Reading, expression_of, segment_reader
+from kproxy.library.reading import Options, Reading, expression_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,12 +74,12 @@ def open(  # noqa: A001 (kproxy.open is the name that users expect)
     return Capture(options, first=options.source())
 
 
-class Capture:
+class Capture(Closing):
     """Captures that are read as one. Iterate over it for its exchanges: each iteration reads it from the start.
 
-    A context manager that closes its files; they are also closed once neither the capture nor an exchange of it is
-    used. Bodies are decoded when they are asked for, so memory does not grow with the capture. `open` and `where` make
-    captures.
+    A context manager that closes its files at the end; they are also closed once neither the capture nor an exchange of
+    it is used. Bodies are decoded when they are asked for, so memory does not grow with the capture. `open` and `where`
+    make captures.
     """
 
     def __init__(self, options: Options, filters: tuple[str, ...] = (), first: FileSource | None = None) -> None:
@@ -113,15 +114,13 @@ class Capture:
     def records(self) -> Iterator[Record]:
         """The records of all exchanges, or of log segments."""
         source = self._source()
-        stored = segment_reader(source, self._options.view())
-        if stored is None:
+        if not holds_segments(source):
             for exchange in self._exchanges(source):
                 yield from exchange.records()
             return
         from kproxy.captures.export.segments import StoredRecords
-        from kproxy.captures.segments import StoredBatch
 
-        records = StoredRecords()
+        stored, records = SegmentReader(source, self._options.view()), StoredRecords()
         for item in stored:
             if isinstance(item, StoredBatch):
                 yield from map(Record, records.records(item))
@@ -157,6 +156,48 @@ class Capture:
         for found in reading.exchanges(self._expression, self._unknown):
             stats.add(found, reader.source)
         return [line.to_json(by) for line in stats.lines()]
+
+    def summary(self) -> dict[str, Any]:
+        """What the capture holds, of one reading: first and last time, and the number of exchanges.
+
+        "clients" and "brokers" are numbers of exchanges by client id and by address, "apis" are those of `stats`,
+        "findings" are numbers by severity, "health" is as in `health`. Times are RFC 3339 text, or None.
+        """
+        from kproxy.captures.analysis.stats import Stats
+        from kproxy.captures.findings.model import Severity
+        from kproxy.captures.findings.reading import Findings
+        from kproxy.decoders.exchange import Exchange as Found
+
+        reading = self._read()
+        reader = reading.reader
+        stats, findings = Stats(reader.definitions), Findings(reader.source, reader.definitions)
+        clients: Counter[str] = Counter()
+        brokers: Counter[str] = Counter()
+        times: list[int] = []
+        select = reading.selection(self._expression, self._unknown)
+        for batch in reader.batches():
+            items = list(select(batch))
+            findings.add(items, reader.closings)
+            for found in items:
+                if isinstance(found, Found):
+                    stats.add(found, reader.source)
+                    clients[found.client_id or "(no client id)"] += 1
+                    brokers[found.connection.broker] += 1
+                    time = Exchange(found, reading).time_ns
+                    times = [min([time, *times]), max([time, *times])]
+        reading.check()
+        severities = Counter(one.severity for one in findings.finish())
+        first, last = map(timestamp, times) if times else (None, None)
+        return {
+            "first_time": first,
+            "last_time": last,
+            "exchanges": brokers.total(),
+            "clients": dict(clients.most_common()),
+            "brokers": dict(brokers.most_common()),
+            "apis": [line.to_json("api") for line in stats.lines()],
+            "findings": {one.name.lower(): severities[one] for one in reversed(Severity)},
+            "health": self.health,
+        }
 
     def view(self, name: str) -> list[dict[str, Any]]:
         """The JSON objects of a view across exchanges: "topics", "groups", "transactions", "connections" or "cluster".
@@ -263,14 +304,6 @@ class Capture:
         for narrowed in self._narrowed:
             narrowed.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def _source(self) -> FileSource:
         """The opened captures, to be read from the start. Raises CaptureError."""
         if self._closed:
@@ -285,12 +318,11 @@ class Capture:
     def _read(self, source: FileSource | None = None, **watching: Any) -> Reading:
         """Begins a reading; `watching` are arguments of `Reader`. Raises CaptureError, and ValueError for segments."""
         source = self._source() if source is None else source
-        view = self._options.view()
-        if segment_reader(source, view) is not None:
+        if holds_segments(source):
             source.close()
             raise ValueError("log segments have no exchanges: use records()")
         reader = Reader(source, self._options.known(), ports=self._options.ports, **watching)
-        reading = self._last = Reading(reader, view, strict=self._options.strict)
+        reading = self._last = Reading(reader, self._options.view(), strict=self._options.strict)
         self._readings.add(reading)
         self._unknown = Counter()
         return reading

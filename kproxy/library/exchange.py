@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from kproxy.decoders.exchange_json import SASL_TOKEN
-from kproxy.decoders.exchange_row import Unavailable
+from kproxy.decoders.exchange_row import ExchangeRow, Unavailable
 from kproxy.decoders.tree import Node
 from kproxy.library.json_object import JsonObject
 
@@ -29,12 +29,13 @@ class Exchange(JsonObject):
     first used, and the capture must then still be open.
     """
 
-    __slots__ = ("_found", "_json", "_reading")
+    __slots__ = ("_attributes", "_found", "_json", "_reading")
 
     def __init__(self, found: Found, reading: Reading) -> None:
         self._found = found
         self._reading = reading
         self._json: dict[str, Any] | None = None
+        self._attributes: ExchangeRow | None = None
 
     # --- from the headers ---
 
@@ -160,18 +161,18 @@ class Exchange(JsonObject):
     @property
     def topics(self) -> tuple[str, ...]:
         """Names of the topics in the exchange; topic ids without a known name are left out."""
-        return _known(self._reading.row(self._found).topics)
+        return _known(self._row().topics)
 
     @property
     def groups(self) -> tuple[str, ...]:
         """Ids of the consumer, share and streams groups in the exchange."""
-        return _known(self._reading.row(self._found).groups)
+        return _known(self._row().groups)
 
     @property
     def throttle_ms(self) -> int:
         """How long the broker asked the client to wait, in milliseconds; 0 if it did not, or if that is unknown."""
         try:
-            throttle = self._reading.row(self._found).throttle
+            throttle = self._row().throttle
         except Unavailable:
             return 0
         return 0 if throttle is None else throttle // 1_000_000
@@ -196,6 +197,13 @@ class Exchange(JsonObject):
     def tree(self) -> Tree:
         """Request and response field by field, each with its bytes; `print(exchange.tree)` shows them."""
         return Tree(self._found, self._reading)
+
+    def _row(self) -> ExchangeRow:
+        """The attributes that filters use; the row decodes each body once."""
+        self._reading.check_open()
+        if self._attributes is None:
+            self._attributes = self._reading.row(self._found)
+        return self._attributes
 
     def _body(self, side: str) -> dict[str, Any] | None:
         shown = self.json[side]

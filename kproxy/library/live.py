@@ -6,9 +6,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
+from kproxy.library.closing import Closing
 from kproxy.library.proxy import Proxy
 from kproxy.library.rules import WAIT_SECONDS, Fault, Match, Value, match_text
 
@@ -111,7 +111,7 @@ class Live:
         return Path(path)
 
 
-class Running(Live):
+class Running(Live, Closing):
     """A proxy of a program's own, which stops at the end of the `with` block: see `proxy`."""
 
     def __init__(self, upstream: str) -> None:
@@ -129,14 +129,6 @@ class Running(Live):
             self._session.close()
         finally:
             self._folder.cleanup()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<proxy at {self.bootstrap_servers}>"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from kproxy.captures.definitions import definitions as definitions_of
@@ -11,7 +12,7 @@ from kproxy.decoders.batches.codecs import DEFAULT_LIMIT
 from kproxy.decoders.byhand import Asked, Opened, Opener
 from kproxy.decoders.framing import request_frame, response_frame
 from kproxy.decoders.from_json import JsonError, body_values
-from kproxy.decoders.problems import Code
+from kproxy.decoders.problems import Code, Problem
 from kproxy.decoders.schema.naming import KINDS, Named, by_version, named
 from kproxy.decoders.stream import Side
 from kproxy.decoders.tree import Node
@@ -19,12 +20,11 @@ from kproxy.decoders.view import View
 from kproxy.decoders.writer import WriteError, write
 from kproxy.library.errors import EncodeError
 from kproxy.library.json_object import JsonObject
+from kproxy.library.reading import TREE_WIDTH
 
 if TYPE_CHECKING:
     from kproxy.decoders.schema import Definitions
     from kproxy.decoders.schema import Message as Definition
-
-_SIDES = {None: None, "request": Side.CLIENT, "response": Side.BROKER}
 
 
 class Message(JsonObject):
@@ -99,18 +99,8 @@ class Message(JsonObject):
     def __str__(self) -> str:
         from kproxy.captures.export.nodes import Style, tree_lines
 
-        opened = self._opened
-        key, version = opened.api_key, opened.version
-        style = Style(
-            show_secrets=self._show_secrets,
-            may_hold_secrets=opened.may_hold_secrets,
-            width=100,
-            shift=opened.shift,
-            skip=frozenset({"size"}) if opened.shift else frozenset(),
-            api=None if key is None or version is None else (key, version),
-            version=version,
-        )
-        return "\n".join(tree_lines(opened.root, opened.data, style))
+        style = Style.of(self._opened, show_secrets=self._show_secrets, width=TREE_WIDTH)
+        return "\n".join(tree_lines(self._opened.root, self._opened.data, style))
 
     def __repr__(self) -> str:
         version = "" if self.version is None else f" v{self.version}"
@@ -141,17 +131,15 @@ def decode(
 
     Raises ValueError if the arguments name no API, message, or version of it.
     """
-    made = _opener(api, version, kind, body, release, definitions, show_secrets, batch_limit)
+    opener = _opener(api, version, kind, body, release, definitions, show_secrets, batch_limit)
     if request is not None:
-        asked = made.opener.remember(bytes(request))
-        made.opener.asked = Asked(asked.api_key, asked.version, Side.BROKER)
-    found = made.messages(bytes(data))
-    first = next(found)
-    if next(found, None) is not None:
-        end = first._opened.start + first.size  # noqa: SLF001 (the same module)
-        problem = {"where": first.kind, "offset": end, "path": "", "message": "bytes follow the message"}
-        first._json["problems"] = [*first._json["problems"], {**problem, "code": Code.TRAILING_BYTES.value}]  # noqa: SLF001
-    return first
+        asked = opener.remember(bytes(request))
+        opener.asked = Asked(asked.api_key, asked.version, Side.BROKER)
+    first, *more = islice(opener.open(bytes(data)), 2)
+    if more:
+        problem = Problem(first.kind.value, more[0].start, "", "bytes follow the message", Code.TRAILING_BYTES)
+        first.problems.append(problem)
+    return _message(first, opener)
 
 
 def decode_all(
@@ -169,8 +157,8 @@ def decode_all(
 
     A response is decoded by the request with its correlation id, if that came before it.
     """
-    made = _opener(api, version, kind, False, release, definitions, show_secrets, batch_limit)
-    return list(made.messages(bytes(data)))
+    opener = _opener(api, version, kind, False, release, definitions, show_secrets, batch_limit)
+    return [_message(opened, opener) for opened in opener.open(bytes(data))]
 
 
 def encode(
@@ -211,17 +199,9 @@ def encode(
         raise EncodeError(str(error)) from None
 
 
-class _Opening:
-    """An `Opener` whose results become Messages."""
-
-    def __init__(self, opener: Opener, *, show_secrets: bool) -> None:
-        self.opener = opener
-        self._show_secrets = show_secrets
-
-    def messages(self, data: bytes) -> Iterator[Message]:
-        for opened in self.opener.open(data):
-            api = None if opened.api_key is None else self.opener.definitions.api(opened.api_key)
-            yield Message(opened, None if api is None else api.name, show_secrets=self._show_secrets)
+def _message(opened: Opened, opener: Opener) -> Message:
+    api = None if opened.api_key is None else opener.definitions.api(opened.api_key)
+    return Message(opened, None if api is None else api.name, show_secrets=opener.view.show_secrets)
 
 
 def _opener(
@@ -233,10 +213,10 @@ def _opener(
     definitions: Sequence[str | os.PathLike[str]],
     show_secrets: bool,
     batch_limit: int,
-) -> _Opening:
+) -> Opener:
     known = definitions_of(release, tuple(os.fspath(one) for one in definitions))
     view = View(show_secrets=show_secrets, batch_limit=batch_limit)
-    return _Opening(Opener(known, _asked(api, version, kind, known, body=body), view), show_secrets=show_secrets)
+    return Opener(known, _asked(api, version, kind, known, body=body), view)
 
 
 def _asked(api: str | int | None, version: int | None, kind: str | None, known: Definitions, *, body: bool) -> Asked:
@@ -245,13 +225,7 @@ def _asked(api: str | int | None, version: int | None, kind: str | None, known: 
     if found is not None and version is not None:
         for one in (side,) if side is not None else KINDS:
             _definition(found, one, version, known)
-    if found is not None and (body or found.message is not None):
-        names = frozenset(one.name for messages in found.messages(known, side) for one in messages)
-        return Asked(version=version, names=names)
-    if body:
-        kinds = KINDS if side is None else (side,)
-        return Asked(version=version, names=frozenset(one.name for one in known.messages() if one.kind in kinds))
-    return Asked(None if found is None else found.api_key, version, _SIDES[side])
+    return Asked.of(found, version, side, known, body=body)
 
 
 def _named(api: str | int, known: Definitions) -> Named:

@@ -14,7 +14,7 @@ from kproxy.captures.export.jsonl import JsonLines
 from kproxy.captures.export.records import RecordLines
 from kproxy.captures.ports import Ports
 from kproxy.captures.reader import Reader
-from kproxy.captures.segments import SegmentReader, holds_segments, partition_files
+from kproxy.captures.segments import partition_files
 from kproxy.decoders.batches.codecs import DEFAULT_LIMIT
 from kproxy.decoders.exchange_row import ExchangeRow, Learnt, Why
 from kproxy.decoders.filters import Expression, Matcher, parse
@@ -131,41 +131,37 @@ class Reading:
 
     def json(self, exchange: Exchange) -> dict[str, Any]:
         """The JSON object "kproxy.exchange/1"."""
-        self._check_open()
+        self.check_open()
         return self._lines.line(exchange)
 
     def row(self, exchange: Exchange) -> ExchangeRow:
         """The exchange with the attributes that filters use."""
-        self._check_open()
+        self.check_open()
         return ExchangeRow(exchange, self.reader.source, self.reader.definitions, self._learnt)
 
     def records(self, exchange: Exchange) -> Iterator[dict[str, Any]]:
         """The JSON objects "kproxy.record/1" of an exchange's records."""
-        self._check_open()
+        self.check_open()
         return self._records.records(exchange)
 
     def data(self, frame: Frame) -> bytes:
         """A frame's bytes, length field included."""
-        self._check_open()
+        self.check_open()
         return bytes(frame.data(self.reader.source))
 
     def fields(self, exchange: Exchange, frame: Frame) -> FrameFields:
         """A frame's fields as a tree."""
         from kproxy.captures.export.frame_fields import frame_fields
 
-        self._check_open()
+        self.check_open()
         reader = self.reader
         return frame_fields(exchange, frame, reader.source, reader.definitions, self._view, width=TREE_WIDTH)
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Raises ValueError if the capture is closed, so that nothing more of it can be decoded."""
         if self.closed:
             raise ValueError("the capture is closed: read what you need of an exchange before")
 
     def close(self) -> None:
         self.closed = True
         self.reader.close()
-
-
-def segment_reader(source: FileSource, view: View) -> SegmentReader | None:
-    """The reader of log segments, if the source's files are such; None for captures."""
-    return SegmentReader(source, view) if holds_segments(source) else None

@@ -131,7 +131,6 @@ def _asked(
     """The message that the options describe. Raises Failure if they contradict each other or name an absent version."""
     from kproxy.decoders.byhand import Asked
     from kproxy.decoders.schema.naming import by_version
-    from kproxy.decoders.stream import Side
 
     if records:
         if api is not None or version is not None or side is not None or body:
@@ -144,14 +143,7 @@ def _asked(
         if version not in there:
             name = api.message or known.apis[api.api_key or 0].name
             raise Failure(f"--version {version}: {name} has versions {min(there)} to {max(there)}", Exit.USAGE)
-    sides = {"request": Side.CLIENT, "response": Side.BROKER, None: None}
-    if api is not None and (body or api.message is not None):
-        names = frozenset(one.name for messages in api.messages(known, side) for one in messages)
-        return Asked(version=version, names=names)
-    if body:
-        kinds = {"request", "response"} if side is None else {side}
-        return Asked(version=version, names=frozenset(one.name for one in known.messages() if one.kind in kinds))
-    return Asked(None if api is None else api.api_key, version, sides[side])
+    return Asked.of(api, version, side, known, body=body)
 
 
 def _pieces(words: tuple[str, ...], *, base64: bool) -> list[bytes]:
@@ -221,19 +213,14 @@ def _looks_like_a_dump(text: str) -> bool:
 def _style(opened: Opened, depth: int | None, *, show_secrets: bool) -> Style:
     from kproxy.captures.export.nodes import Style
 
-    api = None if opened.api_key is None or opened.version is None else (opened.api_key, opened.version)
     encoding = (sys.stdout.encoding or "").lower().replace("-", "")
-    return Style(
+    return Style.of(
+        opened,
         show_secrets=show_secrets,
-        may_hold_secrets=opened.may_hold_secrets,
-        ascii_only=encoding != "utf8",
         width=shutil.get_terminal_size().columns,
+        ascii_only=encoding != "utf8",
         cut=sys.stdout.isatty(),
         depth=depth,
-        shift=opened.shift,
-        skip=frozenset({"size"}) if opened.shift else frozenset(),
-        api=api,
-        version=opened.version,
     )
 
 

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,25 @@ def test_findings_and_stats_are_those_of_the_commands() -> None:
         assert (
             some.findings() == list(map(json.loads, printed("findings", "--json", path, "-Y", "api == Metadata")))[:-1]
         )
+
+
+def test_a_summary_agrees_with_what_it_sums_up() -> None:
+    with kproxy.open(MODERN) as capture:
+        summary = capture.summary()
+        exchanges = list(capture)
+        times = sorted(one.time for one in exchanges)
+        assert summary["exchanges"] == len(exchanges)
+        assert [summary[name][:26] for name in ("first_time", "last_time")] == [
+            time.isoformat(timespec="microseconds")[:26] for time in (times[0], times[-1])
+        ]
+        for name, attribute in (("clients", "client_id"), ("brokers", "broker")):
+            assert summary[name] == Counter(getattr(one, attribute) or "(no client id)" for one in exchanges)
+        assert summary["apis"] == capture.stats()
+        found = Counter(one["severity"] for one in capture.findings("info"))
+        assert summary["findings"] == {name: found[name] for name in ("error", "warn", "note", "info")}
+        assert summary["health"] == capture.health
+        nothing = capture.where("api == Envelope").summary()
+        assert (nothing["exchanges"], nothing["first_time"], nothing["apis"]) == (0, None, [])
 
 
 def test_health_reads_the_capture_if_nobody_has() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import kproxy
 from tests.kproxy.library.programs import ROOT, printed_by, programs
-from tools.docs import _members as members
+from tools.docs import members
 
 PROGRAMS = programs()
 
