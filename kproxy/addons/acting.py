@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from kproxy.addons.api import SIZE, Act, Actor, Frame, name_of
 from kproxy.core.differences import by, differences
@@ -39,6 +40,7 @@ class Actors:
         self._definitions = definitions
         self._clock = clock
         self._warn = warn
+        self.plans: dict[int, Any] = {}
         self._working = list(actors)
         """The actors that have not failed yet."""
         self._by_key: dict[Side, dict[int, list[Actor]]] = {Side.CLIENT: {}, Side.BROKER: {}}
@@ -213,6 +215,7 @@ class Actors:
             raise LookupError(f"there is no actor {name!r}")
         fresh = Actors(actors, self._definitions, self._warn, self._clock)
         self._working, self._by_key = fresh._working, fresh._by_key
+        self.plans.clear()
         return renewed
 
     def _shut_out(self, actor: Actor, frame: Frame, error: Exception) -> None:

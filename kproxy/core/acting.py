@@ -1,6 +1,7 @@
 """A connection whose frames are offered to actors: addons and rules that change, hold, answer or drop them.
 
-Frames of the APIs that an actor names are held until they are whole and then offered; all other bytes pass at once.
+Frames of the APIs that an actor names are held until they are whole and then offered; all other bytes pass at once, by
+the fast path (`kproxy.core.passing`) while nothing waits and no actor wants a response in flight.
 Bytes go through the actors first and then through `Connection`, so that addresses are rewritten after the actors'
 changes. `Verdict.shapes`, which may make a frame invalid, are applied last.
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from kproxy.core.connection import (
     Changed,
@@ -26,10 +27,11 @@ from kproxy.core.connection import (
     Shared,
     ToBroker,
     ToClient,
+    plan_key,
 )
 from kproxy.core.cutting import SIZE, Cutter, Piece
 from kproxy.core.lane import Lane
-from kproxy.core.passing import MAX_NOTED
+from kproxy.core.passing import MAX_NOTED, TO_ACKS
 from kproxy.core.verdict import HOLD_SECONDS, Asking, Ending, Parties, Turn, Verdict, Wait, made_comment
 from kproxy.decoders.conversation.acks import way
 from kproxy.decoders.conversation.compiled import wants_no_reply
@@ -38,16 +40,21 @@ from kproxy.decoders.stream import Side
 
 _REQUEST = struct.Struct(">hhi")
 _RESPONSE = struct.Struct(">i")
-_TO_ACKS = 1 << 10
-"""Number of bytes of a Produce request that are enough to find its `acks`, in nearly all cases."""
-
+_FEW = 64
+"""Number of requests in flight up to which the fast path may resume: each slow read looks at all of them."""
+_MOST_PLANS = 10_000
 
 _Lines = tuple[Sequence[str], Sequence[str]]
 """Two groups of lines of a packet comment: those before and those after a verdict's own lines."""
 
 
 class Actors(Protocol):
-    """The interface to a relay's actors and rules that `ActedConnection` needs."""
+    """The interface to a relay's actors and rules that `ActedConnection` needs.
+
+    `plans` is `Passing.plans` of all connections. Whenever answers of `act_on` change, its owner empties it.
+    """
+
+    plans: dict[int, Any]
 
     @property
     def definitions(self) -> Definitions: ...
@@ -68,7 +75,6 @@ class ActedConnection(Connection):
     Its `Record` commands say what is recorded. `wake`, once set, is called if `tick` should be called at once.
     """
 
-    as_it_comes = False
     records = True
 
     def __init__(
@@ -76,6 +82,8 @@ class ActedConnection(Connection):
     ) -> None:
         super().__init__(shared, own_host)
         self._actors = actors
+        self.passing.plans = actors.plans
+        self.passing.stopped = True
         self._parties = parties
         self._clock = clock
         self._asked: dict[int, list[Turn]] = {}
@@ -131,22 +139,75 @@ class ActedConnection(Connection):
 
     def vanish(self) -> None:
         """Let neither side hear of the other any more."""
+        self._leave_fast_path()
         self._end_waits()
         self.vanished = True
 
     def sever(self) -> None:
         """End the connection by RST at the next `tick`."""
+        self._leave_fast_path()
         self._end_waits()
         self._over_now = self._severed = True
         self._woken()
+
+    # --- the fast path -----------------------------------------------------------------------------------------------
+
+    def _take_fast_path(self) -> None:
+        """Let further bytes take the fast path, if nothing waits and no actor wants a response in flight."""
+        ended = self._over_now or self.vanished
+        if ended or self._answers or self._swapped or not (self._to_broker.empty and self._to_client.empty):
+            return
+        alike = len(self._asked) == len(self._order) == self._open <= _FEW
+        known = self.passing.requests_known and self.passing.responses_known
+        if not (alike and known and self._up.passes and self._down.passes):
+            return
+        plans = self._actors.plans
+        keys = [plan_key(turn.api_key, turn.api_version) for turn in self._order.values() if not turn.wanted]
+        if len(keys) < self._open or any(key not in plans for key in keys):
+            return
+        self.passing.in_flight = {
+            turn.correlation_id: (key, b"") for turn, key in zip(self._order.values(), keys, strict=True)
+        }
+        self.passing.stopped = False
+        self._order.clear()
+        self._asked.clear()
+        self._open = 0
+        self._up.resume(0)
+        self._down.resume(0)
+
+    def _leave_fast_path(self) -> None:
+        """Take over what passed by the fast path: the requests in flight, and how much of a frame is still to come."""
+        passing = self.passing
+        in_flight = passing.in_flight
+        if in_flight is None:
+            return
+        passing.in_flight, passing.stopped = None, True
+        self._up.resume(passing.request_rest)
+        self._down.resume(passing.response_rest)
+        definitions = self._actors.definitions
+        for correlation_id, (key, start) in in_flight.items():
+            api_key, version = divmod(key, 1 << 16)
+            replies = not start or not wants_no_reply(start, way(definitions, api_key, version))
+            self._expect(Turn(api_key, version, correlation_id, self._parties, replies))
+
+    def _allow(self, api_key: int, version: int) -> None:
+        """Let frames of an API that no actor wants take the fast path."""
+        plans, key = self._actors.plans, plan_key(api_key, version)
+        if key in plans or version not in self._actors.definitions.versions(api_key):
+            return
+        if not self._actors.act_on(Side.BROKER, api_key):
+            if len(plans) >= _MOST_PLANS:
+                plans.clear()
+            plans[key] = self._shared.plans.get(api_key, version)
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
     def from_client(self, data: bytes) -> list[Command]:
         if self.vanished:
             return []
-        if self._request_passes(data):
-            return super().from_client(data)
+        if self.passing.in_flight is not None and self.passing.from_client_passes(data):
+            return [ToBroker(data)]
+        self._leave_fast_path()
         commands: list[Command] = []
         for piece in self._up.feed(data):
             if self._over_now or self.vanished:
@@ -155,18 +216,8 @@ class ActedConnection(Connection):
                 commands += self._to_broker.put(super().from_client(piece.data))
             else:
                 commands += self._decide_request(piece.turn, piece.data)
+        self._take_fast_path()
         return commands
-
-    def _request_passes(self, data: bytes) -> bool:
-        """Whether these bytes, like most reads, begin exactly one request that no actor wants; notes such a request."""
-        size = SIZE + int.from_bytes(data[:SIZE], "big", signed=True)
-        if size < max(len(data), SIZE + _REQUEST.size) or len(data) < min(size, _TO_ACKS) or self._over_now:
-            return False
-        if not (self._up.between and self._to_broker.empty) or self._actors.act_on(Side.CLIENT, data[4] << 8 | data[5]):
-            return False
-        self._request_wanted(data[:_TO_ACKS], size)
-        self._up.begin(size - len(data))
-        return True
 
     def _decide_request(self, turn: Turn, frame: bytes) -> list[Command]:
         verdict = Verdict(frame)
@@ -182,18 +233,7 @@ class ActedConnection(Connection):
             record = Record(0, frame, verdict.comment("broker"))
             return [*self._to_broker.end(), record, Cut(verdict.ending.reset)]
         if verdict.frame is None:
-            commands: list[Command] = [Record(0, frame, verdict.comment("broker"))]
-            self._forget(turn)
-            if verdict.answer is None or not turn.replies:
-                self._drop_out(turn)
-                return commands
-            turn.answer = verdict.answer, tuple(verdict.reasons)
-            self._answers += 1
-            if self._answers > MAX_NOTED:
-                self._over_now = True
-                text = f"left an earlier request unanswered while {MAX_NOTED} answers of rules or actors waited for it"
-                return [*commands, End("unanswered", f"{text}; kproxy ends the connection")]
-            return commands + self._answer()
+            return [Record(0, frame, verdict.comment("broker")), *self._answer_instead(turn, verdict)]
         copies = [turn, *(self._another(turn) for _ in range(verdict.copies - 1))]
         comment = verdict.comment("broker")
         found: list[Command] = []
@@ -217,15 +257,26 @@ class ActedConnection(Connection):
             self._over_now = True
             return [record, Cut(decided.ending.reset)]
         if decided.frame is None:
-            self._forget(turn)
-            if decided.answer is None or not turn.replies:
-                self._drop_out(turn)
-                return [record]
-            turn.answer = decided.answer, tuple(decided.reasons)
-            self._answers += 1
-            return [record, *self._answer()]
+            return [record, *self._answer_instead(turn, decided)]
         changed = ToBroker(decided.frame, decided.comment("broker"))
         return [changed if isinstance(one, ToBroker) else one for one in found]
+
+    def _answer_instead(self, turn: Turn, verdict: Verdict) -> list[Command]:
+        """Commands for a request that the broker never sees: its verdict's answer, once earlier responses have left.
+
+        A request that a broker has answered before it was whole gets no second answer.
+        """
+        self._forget(turn)
+        if verdict.answer is None or turn.number not in self._order:
+            self._drop_out(turn)
+            return []
+        turn.answer = verdict.answer, tuple(verdict.reasons)
+        self._answers += 1
+        if self._answers > MAX_NOTED:
+            self._over_now = True
+            text = f"left an earlier request unanswered while {MAX_NOTED} answers of rules or actors waited for it"
+            return [End("unanswered", f"{text}; kproxy ends the connection")]
+        return self._answer()
 
     def _another(self, turn: Turn) -> Turn:
         """The turn of a further copy of a request."""
@@ -267,21 +318,25 @@ class ActedConnection(Connection):
             return None  # a SASL token without a header, or an API that Kafka does not have
         replies = True
         if api_key == api_keys.PRODUCE:
-            enough = min(size, _TO_ACKS)
+            enough = min(size, TO_ACKS)
             if len(start) < enough:
                 return enough
             replies = not wants_no_reply(start, way(definitions, api_key, version))
         turn = Turn(api_key, version, correlation_id, self._parties, replies)
         self._expect(turn)
-        return turn if self._actors.act_on(Side.CLIENT, api_key) else None
+        if self._actors.act_on(Side.CLIENT, api_key):
+            return turn
+        self._allow(api_key, version)
+        return None
 
     # --- responses ---------------------------------------------------------------------------------------------------
 
     def from_broker(self, data: bytes) -> list[Command]:
         if self.vanished:
             return []
-        if self._response_passes(data):
-            return self._passing(Piece(data, 0))
+        if self.passing.in_flight is not None and self.passing.from_broker_passes(data):
+            return [Record(1, data), ToClient(data)]
+        self._leave_fast_path()
         commands: list[Command] = []
         self._down.split = bool(self._answers or self._swapped)
         for piece in self._down.feed(data):
@@ -293,21 +348,8 @@ class ActedConnection(Connection):
             commands += self._passing(piece) if piece.turn is None else self._decide_response(piece.turn, piece.data)
             if self._answers:
                 commands += self._answer()
+        self._take_fast_path()
         return commands
-
-    def _response_passes(self, data: bytes) -> bool:
-        """Whether these bytes begin exactly one response that no actor wants, and nothing waits to be sent before."""
-        size = SIZE + int.from_bytes(data[:SIZE], "big", signed=True)
-        if size < max(len(data), SIZE + _RESPONSE.size) or len(data) < SIZE + _RESPONSE.size or self._over_now:
-            return False
-        if not self._down.between or self._answers or self._swapped:
-            return False
-        turn = next(iter(self._asked.get(int.from_bytes(data[4:8], "big", signed=True), ())), None)
-        if turn is not None and (turn.wanted or self._actors.act_on(Side.BROKER, turn.api_key)):
-            return False
-        self._response_wanted(data[:8], size)
-        self._down.begin(size - len(data))
-        return True
 
     def _passing(self, piece: Piece) -> list[Command]:
         """Commands for bytes of the broker that are not offered to actors."""
@@ -436,6 +478,7 @@ class ActedConnection(Connection):
     def client_ended(self) -> list[Command]:
         if self.vanished:
             return []
+        self._leave_fast_path()
         waiting = self._up.release()
         commands = self._to_broker.end()
         return commands + (super().from_client(waiting) if waiting else [])
@@ -443,6 +486,7 @@ class ActedConnection(Connection):
     def broker_ended(self) -> list[Command]:
         if self.vanished:
             return []
+        self._leave_fast_path()
         waiting = self._down.release()
         commands = self._to_client.end()
         if waiting:
@@ -453,6 +497,7 @@ class ActedConnection(Connection):
         return [*commands, *super().broker_ended()]
 
     def dropped(self) -> None:
+        self._leave_fast_path()
         self._end_waits()
         super().dropped()
 

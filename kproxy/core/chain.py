@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from kproxy.core.acting import Actors
 from kproxy.core.verdict import Turn, Verdict
@@ -15,6 +16,9 @@ class Chain:
 
     def __init__(self, actors: Sequence[Actors]) -> None:
         self.actors = actors
+        self.plans: dict[int, Any] = {}
+        for one in actors:
+            one.plans = self.plans
 
     @property
     def definitions(self) -> Definitions:

@@ -243,7 +243,7 @@ class Plans:
         """The plans made so far, by API key << 16 | version."""
 
     def get(self, api_key: int, version: int) -> Plan | Watch | None:
-        key = api_key << 16 | version & 0xFFFF
+        key = plan_key(api_key, version)
         try:
             return self.made[key]
         except KeyError:
@@ -276,6 +276,11 @@ def _unknown(definitions: Definitions, api_key: int, version: int) -> Watch | No
     api = definitions.api(api_key)
     name = f"API {api_key} v{version}" if api is None else f"{api.name} v{version} (known: {known})"
     return Watch(name, *_unread(name, UNKNOWN_VERSION) if api_key in API_KEYS else ())
+
+
+def plan_key(api_key: int, version: int) -> int:
+    """The key of an API version in `Plans.made` and `Passing.plans`."""
+    return api_key << 16 | version & 0xFFFF
 
 
 @dataclass(slots=True)
@@ -326,8 +331,6 @@ class _Frame:
 class Connection:
     """The state of a client's connection to a broker. `own_host` is the proxy's host that the client connected to."""
 
-    as_it_comes: ClassVar[bool] = True
-    """Whether the relay may forward bytes that `Passing` accepts without calling this object."""
     records: ClassVar[bool] = False
     """Whether `Record` commands say which of the broker's bytes are recorded; if False, all of them are."""
 

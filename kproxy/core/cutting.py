@@ -66,12 +66,12 @@ class Cutter:
         return not self._waiting and not self._passing
 
     @property
-    def between(self) -> bool:
-        """Whether the next byte begins a frame, and the stream is known to consist of frames."""
-        return not (self._waiting or self._passing or self._first or self._opaque)
+    def passes(self) -> bool:
+        """Whether no bytes are held back, and the stream is known to consist of frames."""
+        return not (self._waiting or self._first or self._opaque)
 
-    def begin(self, rest: int) -> None:
-        """Note that the current frame passes unchanged and that `rest` of its bytes are still to arrive."""
+    def resume(self, rest: int) -> None:
+        """Continue after bytes that this object has not seen; `rest` bytes of their last frame are still to arrive."""
         self._passing = rest
 
     def feed(self, data: bytes) -> Iterator[Piece]:

@@ -4,16 +4,18 @@ import cython
 
 @cython.final
 cdef class Passing:
-    cdef public dict plans, noted
+    cdef public dict plans, noted, in_flight
     cdef object unchanged
     cdef public Py_ssize_t request_rest, response_rest, requests, responses, waiting
-    cdef public bint requests_known, responses_known
+    cdef public bint requests_known, responses_known, stopped
 
-    @cython.locals(size=Py_ssize_t, length="long long", correlation_id="long long")
+    @cython.locals(size=Py_ssize_t, length="long long", key="long long", correlation_id="long long", in_flight=dict)
     cpdef bint from_client_passes(self, bytes data) except -1
 
-    @cython.locals(size=Py_ssize_t, length="long long", correlation_id="long long", waiting=list)
+    @cython.locals(size=Py_ssize_t, length="long long", correlation_id="long long", in_flight=dict, waiting=list)
     cpdef bint from_broker_passes(self, bytes data) except -1
+
+    cdef bint is_next(self, long long correlation_id) except -1
 
 @cython.locals(first="long long")
 cdef long long _number(bytes data, Py_ssize_t at) noexcept

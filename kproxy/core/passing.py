@@ -12,8 +12,12 @@ from collections.abc import Callable, Mapping
 from time import time_ns
 from typing import Any
 
+from kproxy.decoders.schema.api_keys import PRODUCE
+
 MAX_NOTED = 4096
 """Maximum number of noted requests that wait for their responses on one connection."""
+TO_ACKS = 1 << 10
+"""Number of bytes of a Produce request that are enough to find its `acks`, in nearly all cases."""
 SHORTEST_REQUEST = 8
 """Shortest length of a Kafka request in bytes, without the length field; a shorter frame is a bare SASL token."""
 SOME_NOTES, MOST_NOTES = 8, 64
@@ -35,6 +39,8 @@ class Passing:
 
     `plans` maps API key << 16 | version to the treatment of its responses; None lets them pass unchanged.
     `unchanged(plan, frame)` returns whether a whole response may pass unchanged although it has a plan.
+
+    With actors, `plans` has no entry for an API that an actor wants, so that its frames take the slow path.
     """
 
     def __init__(self, plans: Mapping[int, object], unchanged: Callable[[Any, bytes], bool]) -> None:
@@ -54,6 +60,13 @@ class Passing:
         """Whether the next byte after the current response begins a frame; if False, only the slow path may decide."""
         self.requests = 0
         self.responses = 0
+        self.in_flight: dict[int, tuple[int, bytes]] | None = None
+        """The requests without a response that passed by the fast path, by correlation id, oldest first.
+
+        Each is (API key << 16 | version, the first TO_ACKS bytes if it is a Produce request). None: they are not noted.
+        """
+        self.stopped = False
+        """Whether all bytes take the slow path."""
 
     def from_client_passes(self, data: bytes) -> bool:
         """Whether these bytes from the client may be forwarded at once.
@@ -69,14 +82,24 @@ class Passing:
         length = _number(data, 0)
         if length < SHORTEST_REQUEST or length + 4 < size:
             return False
-        plan = self.plans.get(_number(data, 4), self)
+        key = _number(data, 4)
+        plan = self.plans.get(key, self)
         if plan is self:
             return False
         correlation_id = _number(data, 8)
+        in_flight = self.in_flight
+        if in_flight is not None and (
+            correlation_id in in_flight
+            or len(in_flight) >= MAX_NOTED
+            or (key >> 16 == PRODUCE and size < TO_ACKS and size < length + 4)
+        ):
+            return False
         if plan is not None or (self.noted and correlation_id in self.noted):
             if self.waiting >= MAX_NOTED:
                 return False
             self.note(correlation_id, plan)
+        if in_flight is not None:
+            in_flight[correlation_id] = (key, data[:TO_ACKS] if key >> 16 == PRODUCE else b"")
         self.requests += 1
         self.request_rest = length + 4 - size
         return True
@@ -95,17 +118,30 @@ class Passing:
         length = _number(data, 0)
         if length < 4 or length + 4 < size:
             return False
+        correlation_id = _number(data, 4)
+        in_flight = self.in_flight
+        if in_flight is not None and not self.is_next(correlation_id):
+            return False
         if self.noted:
-            correlation_id = _number(data, 4)
             waiting = self.noted.get(correlation_id)
             if waiting is not None:
                 if length + 4 > size or len(waiting) > 1 or not self.unchanged(waiting[0], data):
                     return False
                 del self.noted[correlation_id]
                 self.waiting -= 1
+        if in_flight is not None:
+            del in_flight[correlation_id]
         self.responses += 1
         self.response_rest = length + 4 - size
         return True
+
+    def is_next(self, correlation_id: int) -> bool:
+        """Whether this is the oldest request in `in_flight`, and no actor has begun to want its API since it passed."""
+        if self.in_flight is None:
+            return False
+        for oldest, (key, _) in self.in_flight.items():
+            return oldest == correlation_id and key in self.plans
+        return False
 
     def note(self, correlation_id: int, plan: object) -> None:
         """Notes a request: its response needs the slow path, or shares its correlation id with such a response."""
@@ -258,6 +294,7 @@ class Side:
         passing, other = self.passing, self.other
         if (
             passing is None
+            or passing.stopped
             or other is None
             or other.transport is None
             or not (passing.from_broker_passes(data) if self.side else passing.from_client_passes(data))

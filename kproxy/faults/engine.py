@@ -142,6 +142,7 @@ class Engine:
         self.seed = seed
         self._active: dict[str, Active] = {}
         self._by_api: dict[int, list[Active]] = {}
+        self.plans: dict[int, Any] = {}
         self._learns = False
         self._learnt = Learnt()
         self._sessions = Sessions()
@@ -241,6 +242,7 @@ class Engine:
 
     def _sort(self) -> None:
         self._by_api = {}
+        self.plans.clear()
         self._learns = False
         for active in self._active.values():
             for key in active.rule.apis:

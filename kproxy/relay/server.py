@@ -660,7 +660,7 @@ class Link:
         if self._ended[0]:
             self._ended[0] = False
             self.ended(0)
-        if self._core.as_it_comes and self._login is None:
+        if self._login is None:
             for side, other in ((client, broker), (broker, client)):
                 side.other, side.passing = other, self._core.passing
                 if self._flow is not None and self._relay.recorder is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,6 +39,7 @@ class Table:
     def __init__(self, *wanted: tuple[Side, int], leave: bool = False) -> None:
         self._wanted = set(wanted)
         self._leave = leave
+        self.plans: dict[int, Any] = {}
         self.offers: list[Offer] = []
         self.reasons: list[str] = []
         self.changes: tuple[Change, ...] = ()

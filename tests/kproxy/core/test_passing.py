@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kproxy.captures.formats.pcapng_writer import Direction
 from kproxy.core import connection, passing
-from kproxy.core.connection import Connection, Plans
+from kproxy.core.connection import Plans
 from tests.kproxy.core.frames import DEFINITIONS, framed, request, response
 from tests.support.playbook import ANYTHING, PASSES, Playbook
 from tests.support.variants import each_variant_of
@@ -263,10 +263,3 @@ def test_a_pair_makes_plain_packets_and_leaves_all_others(variant: ModuleType) -
     flow.ended = [True, False]
     flow.add_data(8, 0, b"late")
     assert packets.take() == ([], 0, 0)
-
-
-def test_connections_with_actors_take_the_slow_path() -> None:
-    from kproxy.core.acting import ActedConnection
-
-    assert Connection.as_it_comes
-    assert not ActedConnection.as_it_comes
