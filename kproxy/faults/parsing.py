@@ -20,7 +20,7 @@ from kproxy.decoders.filters.bodies import read as read_path
 from kproxy.decoders.filters.lexer import Kind, Token, tokens
 from kproxy.decoders.filters.values import LITERALS, BadLiteral, nearest
 from kproxy.decoders.jsonform import uuid_bytes
-from kproxy.decoders.schema import Definitions, apis, definitions
+from kproxy.decoders.schema import Definitions, api_keys, apis, definitions
 from kproxy.decoders.stream import Side
 from kproxy.faults.matching import needs_response, possible_apis, unknown_field
 from kproxy.faults.reads import changes_state
@@ -578,7 +578,7 @@ def _checked(rule: Rule, text: str, action: tuple[int, int], match: tuple[int, i
                 text, start, action[1],
             )  # fmt: skip
         if made.applied is None:
-            made = Error(made.code, made.at, applied=late)
+            made = Error(made.code, made.at, applied=late or api_keys.METADATA in keys)
     if late and made.side is Side.CLIENT:
         raise RuleError(
             "the match needs the response, but the action acts on the request, which is sent earlier",

@@ -170,25 +170,24 @@ class _Made:
         self, slot: Slot, question: Layout | None, asked: Mapping[str, Any], at: Sequence[At]
     ) -> list[dict[str, Any]]:
         inner = slot.struct
-        source = None if question is None else _counterpart(slot, question)
         if not _carries(inner):
             same = next((one for one in question.every() if one.name == slot.name), None) if question else None
             if same is None or same.layout is None or not asked.get(slot.name):
                 return []
             return [_shared(inner, one) for one in asked[slot.name]]
-        if source is None or not asked.get(source.name):
+        source = None if question is None else _counterpart(slot, question)
+        if source is None or not (mirrored := source.elements(asked)):
             if self.alone and not self.placed:
                 return [self.struct(inner, None, {}, at)]
             return []
         found = []
-        for element in asked[source.name]:
-            given: Mapping[str, Any] = element if source.layout is not None else {source.name: element}
-            named = _identity(inner, source, given)
+        for given in mirrored:
+            named = _identity(inner, source.slot, given)
             remaining = left_open(at, inner, named, self.fault.name_of)
             if remaining is None:
                 continue
             before = self.placed
-            made = self.struct(inner, source.layout, given, remaining)
+            made = self.struct(inner, source.slot.layout, given, remaining)
             made.update({name: value for name, value in named.items() if name in made or value is not None})
             if self.placed > before:
                 found.append(made)
@@ -230,6 +229,8 @@ def _plain(slot: Slot, question: Layout | None, asked: Mapping[str, Any], *, top
         return _NOTHING
     if slot.type == "records":
         return b""
+    if slot.nullable and slot.shape is Shape.STRING and "essage" in slot.name:
+        return None  # clients then show the error's own text
     if slot.field.default is None and slot.shape is Shape.FIXED and _UNKNOWN.search(slot.name):
         return -1
     if question is not None and _copies(slot, top=top):
@@ -238,7 +239,7 @@ def _plain(slot: Slot, question: Layout | None, asked: Mapping[str, Any], *, top
                 value = asked.get(one.name, _NOTHING)
                 if value is not None or slot.nullable:
                     return value
-    return None if slot.nullable and default(slot) is None else _NOTHING
+    return _NOTHING
 
 
 def _copies(slot: Slot, *, top: bool) -> bool:
@@ -295,16 +296,35 @@ def _same_scalar(slot: Slot, source: Slot) -> bool:
     return slot.type in {"string", "uuid"} or canonical(slot) == canonical(source)
 
 
-def _counterpart(slot: Slot, question: Layout) -> Slot | None:
-    """The array of a request whose elements an array of its answer mirrors; None if there is none."""
-    best, most = None, 0
-    for one in question.every():
-        if one.shape is not Shape.ARRAY:
-            continue
-        score = _likeness(slot, one)
-        if score > most:
-            best, most = one, score
-    return best
+class _Source(NamedTuple):
+    """An array of a request, and the array around it if there is one."""
+
+    slot: Slot
+    around: Slot | None = None
+
+    def elements(self, asked: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        """The array's elements; a plain value is a struct with one field of the array's name."""
+        structs = [asked] if self.around is None else asked.get(self.around.name) or ()
+        found = [one for struct in structs for one in struct.get(self.slot.name) or ()]
+        return found if self.slot.layout is not None else [{self.slot.name: one} for one in found]
+
+
+def _counterpart(slot: Slot, question: Layout) -> _Source | None:
+    """The array of a request whose elements an array of its answer mirrors; None if there is none.
+
+    Results without fields of their own mirror the request's only array in its order, as those of CreateAcls do. Some
+    lie one array deeper in the request: AlterReplicaLogDirs asks by directory and topic, and is answered by topic.
+    """
+    arrays = [one for one in question.every() if one.shape is Shape.ARRAY]
+    found = max(arrays, key=lambda one: _likeness(slot, one), default=None)
+    if found is not None and _likeness(slot, found):
+        return _Source(found)
+    if len(arrays) != 1 or found is None or found.layout is None:
+        return None
+    if all(is_error_code(one) or one.shape is Shape.ARRAY or "essage" in one.name for one in slot.struct.every()):
+        return _Source(found)
+    deeper = _counterpart(slot, found.layout)
+    return None if deeper is None else _Source(deeper.slot, found)
 
 
 def _likeness(slot: Slot, source: Slot) -> int:

@@ -46,6 +46,14 @@ def judge(release: str, asked: list[tuple[str, int, bytes]]) -> list[Any]:
     return _answers(release, "Judge", [f"{name}\t{version}\t{_base64(data)}" for name, version, data in asked])
 
 
+def judge_errors(release: str, asked: list[tuple[int, int, bytes]]) -> list[Any]:
+    """The errors that the Java client finds in each response (api key, version, bytes of the body): {name: count}.
+
+    A string with Kafka's error where the client cannot read it.
+    """
+    return _answers(release, "ErrorJudge", [f"{api}\t{version}\t{_base64(data)}" for api, version, data in asked])
+
+
 def judge_records(asked: list[tuple[str, bytes | None, bytes | None]]) -> list[Any]:
     """Kafka's reading of records of internal topics, each given as (topic, key, value), or a string with its error.
 

@@ -35,7 +35,7 @@ _ANSWERS = {error.name for error in all_errors().values() if error.retriable} - 
 _ANSWERS |= {"FENCED_MEMBER_EPOCH", "ILLEGAL_GENERATION", "STALE_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID"}
 _ANSWERS |= {"OUT_OF_ORDER_SEQUENCE", "UNKNOWN_TOPIC_OR_PART"}  # as clients shorten them
 _CHANCE = re.compile(
-    "brokerhandledestroyed|coordinatordead(?!.*connection)|coordinatorload|newleader.*notfoundincache"
+    "brokerhandledestroyed|coordinatordead(?!.*connection)|coordinatorload|metadataupdate.*notfoundincache"
     "|nopartitionmetadata|notfoundinclustermetadata|notleader|notstartedornotvalid|ranfor.*blockingtheeventloop|rebalanc"
     f"|{'|'.join(sorted(answer.lower().replace('_', '') for answer in _ANSWERS))}"
 )

@@ -1,4 +1,4 @@
-"""Kafka's own classes read every answer with an error that rules make, without a byte left, with the code in it."""
+"""Kafka's own classes and its Java client find the error in every answer that rules make, without a byte left."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.decoders.message import decode_response
-from kproxy.decoders.schema import definitions
+from kproxy.decoders.schema import Message, definitions, errors
 from kproxy.decoders.schema.layout import layout
 from kproxy.faults.synthesis import Fault, answer, frame, stamped
 from tests.kproxy.faults.support import asked, asking
@@ -17,17 +17,22 @@ from tests.kproxy.faults.test_live import log, produced
 from tests.kproxy.faults.test_synthesis import SOME, sample
 from tests.kproxy.support import places, relay
 from tests.support.brokers import Cluster, cluster
-from tests.support.judge import DEFINITIONS, judge
+from tests.support.judge import DEFINITIONS, judge, judge_errors
 from tests.support.require import require
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
 
-@pytest.mark.parametrize("release", list(DEFINITIONS))
-def test_kafka_reads_every_answer(release: str) -> None:
+APART = {"FetchResponse", "ShareFetchResponse", "ShareAcknowledgeResponse"}
+"""Answers whose top-level code is about the session and keeps its value."""
+LATER = {"DescribeLogDirsResponse": 3, "ElectLeadersResponse": 1}
+"""The first version with a top-level code; the client's class reads NONE in earlier ones."""
+
+
+def answers(release: str) -> Iterator[tuple[int, Message, int, bytes, bool]]:
+    """(api key, definition, version, body, whether kproxy made all of it) of answers with the error SOME."""
     known = definitions(DEFINITIONS[release])
     fault = Fault(SOME, (), lambda _: None)
-    given: list[tuple[str, int, bytes]] = []
     for api_key, version in known.pairs(release.rpartition(".")[0]):
         message, wanted = known.response(api_key, version), known.request(api_key, version)
         if message is None or wanted is None:
@@ -38,12 +43,30 @@ def test_kafka_reads_every_answer(release: str) -> None:
         for one in (made, changed):
             data = frame(api_key, version, 7, one, known)
             start = decode_response(data, api_key, version, known).body_start
-            given.append((one[0].name, one[1], data[start:]))
-    said = judge(release, given)
+            yield api_key, one[0], one[1], data[start:], one is made
+
+
+@pytest.mark.parametrize("release", list(DEFINITIONS))
+def test_kafka_reads_every_answer(release: str) -> None:
+    given = list(answers(release))
+    said = judge(release, [(message.name, version, body) for _, message, version, body, _ in given])
     assert len(said) > 500
-    for (name, version, _), body in zip(given, said, strict=True):
-        assert isinstance(body, dict), f"{name} v{version}: {body}"
-        assert f'rrorCode": {SOME}' in json.dumps(body), f"{name} v{version}: {body}"
+    for (_, message, version, *_), body in zip(given, said, strict=True):
+        assert isinstance(body, dict), f"{message.name} v{version}: {body}"
+        assert f'rrorCode": {SOME}' in json.dumps(body), f"{message.name} v{version}: {body}"
+
+
+@pytest.mark.parametrize("release", list(DEFINITIONS))
+def test_the_java_client_finds_the_error(release: str) -> None:
+    given = list(answers(release))
+    found = judge_errors(release, [(api_key, version, body) for api_key, _, version, body, _ in given])
+    for (_, message, version, _, made), counts in zip(given, found, strict=True):
+        where = f"{message.name} v{version}: {counts}"
+        assert isinstance(counts, dict), where
+        assert counts.pop(errors.name(SOME)) > 0, where
+        if made or message.name not in APART:
+            apart = message.name in APART or version < LATER.get(message.name, 0)
+            assert counts == {} or (apart and counts == {"NONE": 1}), where
 
 
 @pytest.fixture(scope="module")

@@ -102,6 +102,20 @@ def test_elements_mirror_what_the_request_names() -> None:
     assert body(27, 1, {"markers": [marker]})["markers"][0]["producerId"] == 5
 
 
+def test_elements_mirror_the_request_by_place_or_from_one_array_deeper() -> None:
+    one = {"resourceType": 2, "resourceName": "t", "principal": "p", "host": "*", "operation": 3, "permissionType": 3}
+    assert body(30, 3, {"creations": [one, one]})["results"] == [{"errorCode": SOME, "errorMessage": None}] * 2
+    (found,) = body(31, 3, {"filters": [{}]})["filterResults"]
+    assert (found["errorCode"], found["matchingAcls"]) == (SOME, [])
+    topics = [{"name": "t", "partitions": [3, 4]}]
+    dirs = [{"path": "/a", "topics": topics}, {"path": "/b", "topics": [{"name": "u", "partitions": [5]}]}]
+    made = body(34, 2, {"dirs": dirs})["results"]
+    assert [(one["topicName"], [each["partitionIndex"] for each in one["partitions"]]) for one in made] == [
+        ("t", [3, 4]),
+        ("u", [5]),
+    ]
+
+
 def test_errors_of_partitions_do_not_stand_where_fetch_has_those_of_its_session() -> None:
     topics = [{"topic": "t", "partitions": [{"partition": 1}]}]
     found = body(1, 11, {"topics": topics}, code=6)
