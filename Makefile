@@ -72,9 +72,11 @@ fuzz: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench
 
-# Whether relay and indexer keep their memory at the rate that two cores give; prints the curve.
+# Whether relay and indexer keep their memory at the rate that two cores give, and the relay with twenty rules while
+# clients and brokers leave at any moment; prints the curves.
 soak: $(VENV)/.dev
 	$(BIN)/python -m bench.soak --minutes $(SOAK_MINUTES)
+	$(BIN)/python -m bench.soak_rules
 
 # What five clients do in the scenarios of kproxy torture, against a real cluster; writes docs/torture.md. By hand: minutes.
 torture: $(VENV)/.dev

@@ -434,6 +434,8 @@ class ActedConnection(Connection):
         if verdict.mute is not None:
             commands += self._to_broker.put([], verdict.mute)
         if verdict.behind and verdict.ending is None:
+            for wait in filter(None, (verdict.wait, verdict.pace)):
+                wait.done()  # the next answer says when this one leaves
             until = Wait("swap", self._clock() + HOLD_SECONDS)
             self._swapped.append((batch, until))
             self._down.split = True

@@ -49,7 +49,7 @@ class Lane:
             waits = [wait for _, wait in entries if wait is not None]
             names = [one.by for _, _, one in self._queue if one is not None] + [wait.by for wait in waits]
             for wait in waits:
-                wait.over = True
+                wait.done()
             text = f"cannot hold more frames for {names[0]}: --memory is used up; all held frames are sent at once"
             commands = [one for some, _ in entries for one in some]
             return [*self.end(), *commands, Notice(f"lane-{names[0]}", text, once=True)]
@@ -74,6 +74,8 @@ class Lane:
             self._queue.popleft()
             self._budget.give(size)
             found += _decided(commands, wait)
+            if wait is not None and wait.over:
+                wait.done()
             if any(isinstance(one, Cut) for one in found):
                 self._drop()
         return found
@@ -84,7 +86,7 @@ class Lane:
             _, size, wait = self._queue.popleft()
             self._budget.give(size)
             if wait is not None:
-                wait.over = True
+                wait.done()
 
     def end(self) -> list[Command]:
         """End all waits; returns all commands."""
@@ -93,7 +95,7 @@ class Lane:
             commands, size, wait = self._queue.popleft()
             self._budget.give(size)
             if wait is not None:
-                wait.over = True
+                wait.done()
             found += commands
         return found
 

@@ -17,9 +17,9 @@ HOLD_SECONDS = 30.0
 """Seconds after which a held frame leaves although nobody has released it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Parties:
-    """The two ends of a connection, "host:port" each.
+    """The two ends of a connection, "host:port" each. It lives as long as the connection.
 
     `node` is the broker's node id, None if it is not known; `number` counts the relay's connections from 1.
     """
@@ -70,6 +70,11 @@ class Wait:
             if self.wake is not None:
                 self.wake()
 
+    def done(self) -> None:
+        """The frame has left, or never will: forgets the connection, which may have ended."""
+        self.over = True
+        self.wake = None
+
 
 @dataclass(slots=True, eq=False)
 class Pace(Wait):
@@ -108,6 +113,11 @@ class Asking(Wait):
         """Ends the wait by a verdict; its `frame` is sent as it is."""
         self.decided = verdict
         self.release()
+
+    def done(self) -> None:
+        Wait.done(self)  # super() does not work in a dataclass with slots
+        self.turn = self.carry_out = None
+        self.frame = b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,7 +146,6 @@ class Engine:
         self._learns = False
         self._learnt = Learnt()
         self._sessions = Sessions()
-        self._intercepted: dict[int, Asking] = {}
         self._outages: Outages[Active] = Outages(self._lasts)
         self.add(rules)
 
@@ -227,8 +226,9 @@ class Engine:
     @property
     def intercepted(self) -> Sequence[Asking]:
         """The frames that wait for a decision, oldest first."""
-        self._intercepted = {number: one for number, one in self._intercepted.items() if not one.over}
-        return tuple(self._intercepted.values())
+        waits = (wait for active in self._active.values() for wait in active.waits)
+        found = [wait for wait in waits if isinstance(wait, Asking) and not wait.over]
+        return sorted(found, key=lambda wait: wait.number)
 
     def decide(self, number: int, decision: Mapping[str, Any]) -> None:
         """Carry out a decision about an intercepted frame (`kproxy.faults.decisions`).
@@ -350,7 +350,7 @@ class Engine:
         """The decoded request; a Fetch request is completed by the partitions of its fetch session."""
         decoded = decode_request(frame, self._definitions)
         if turn.api_key == api_keys.FETCH and decoded.body is not None and not decoded.problems:
-            decoded.body = self._sessions.whole(turn.parties.number, decoded.body)
+            decoded.body = self._sessions.whole(turn.parties, decoded.body)
         return decoded
 
     def _matches(self, active: Active, row: FrameRow) -> bool:
@@ -422,8 +422,6 @@ class Engine:
             case Intercept():
                 wait = Asking(rule.name, now + action.most, True, number=next(_NUMBERS), side=action.side, turn=turn)
                 self._wait(active, verdict, wait)
-                if verdict.wait is wait:
-                    self._intercepted[wait.number] = wait
             case Disconnect():
                 verdict.ending = Ending(action.reset, action.sent)
             case Blackhole():
@@ -456,11 +454,15 @@ class Engine:
     def _wait(self, active: Active, verdict: Verdict, wait: Wait) -> None:
         """Make a frame wait; if several rules delay it, the longest delay counts."""
         if verdict.wait is None or verdict.wait.until < wait.until:
+            if verdict.wait is not None:
+                verdict.wait.done()
             verdict.wait = wait
             active.add_wait(wait)
 
     def _pace(self, active: Active, verdict: Verdict, pace: Pace) -> None:
         """Make a frame leave piece by piece; if several rules say how, the last one counts."""
+        if verdict.pace is not None:
+            verdict.pace.done()
         verdict.pace = pace
         active.add_wait(pace)
 

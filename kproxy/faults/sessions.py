@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from kproxy.core.verdict import Parties
 
 MOST: Final = 1000
 """Maximum number of connections whose sessions are kept."""
@@ -14,13 +17,14 @@ _Partitions = dict[tuple[object, int], tuple[dict[str, Any], dict[str, Any]]]
 
 
 class Sessions:
-    """The partitions of the Fetch session of each connection, by the connection's number."""
+    """The partitions of the Fetch session of each open connection."""
 
     def __init__(self) -> None:
-        self._known: dict[int, _Partitions] = {}
+        self._known: WeakKeyDictionary[Parties, _Partitions] = WeakKeyDictionary()
         self._size = 0
+        """Number of partitions that are kept, those of connections that have ended since the last count included."""
 
-    def whole(self, connection: int, body: dict[str, Any]) -> dict[str, Any]:
+    def whole(self, connection: Parties, body: dict[str, Any]) -> dict[str, Any]:
         """The body of a Fetch request, completed by the partitions of its session; `body` itself without one."""
         epoch = body.get("sessionEpoch", -1)
         before = self._known.pop(connection, {})
@@ -42,9 +46,11 @@ class Sessions:
             topics.setdefault(name, {**topic, "partitions": []})["partitions"].append(partition)
         return {**body, "topics": list(topics.values())}
 
-    def _keep(self, connection: int, partitions: _Partitions) -> None:
+    def _keep(self, connection: Parties, partitions: _Partitions) -> None:
         self._known[connection] = partitions
         self._size += len(partitions)
+        if self._size > MOST_PARTITIONS:
+            self._size = sum(map(len, self._known.values()))
         while len(self._known) > MOST or self._size > MOST_PARTITIONS:
             self._size -= len(self._known.pop(next(iter(self._known))))
 

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.core.passing import MAX_NOTED
+from kproxy.core.verdict import Parties
 from kproxy.faults import sessions
 from kproxy.faults.sessions import Sessions
 from tests.kproxy.faults.support import FETCH, Tale, asking, beaten, beating, produced, producing
@@ -31,6 +32,8 @@ MORE = [
     "version >= 0 => duplicate response",
     "version >= 0 => drop request, p 0.3",
     "version >= 0 => delay 1s",
+    "version >= 0 => intercept 2s",
+    "version >= 0 => slice 5",
 ]
 
 
@@ -49,7 +52,17 @@ def test_rules_bear_any_bytes(rules: list[str], steps: list[tuple[str, bytes | f
     story.client_ended(ANYTHING).broker_ended(ANYTHING)
     story.connection.dropped()
     assert story.shared.budget.held == 0
+    waits = [wait for active in tale.engine.active for wait in active.waits]
+    assert all(wait.over and wait.wake is None for wait in waits), "the engine keeps a connection that has ended"
+    assert not tale.engine.intercepted
     assert [said for said in tale.said if "could not decide" in said] == []
+
+
+def test_a_response_that_leaves_behind_the_next_one_is_not_held_too() -> None:
+    tale = Tale("api == Heartbeat => hold", "api == Heartbeat => swap")
+    tale.story.client(beating(0), ANYTHING).broker(beaten(0, 0), ANYTHING)
+    hold, _ = tale.engine.active
+    assert (hold.counter.hits, hold.to_json()["held"]) == (1, 0)
 
 
 def test_own_answers_that_wait_for_ever_are_bounded() -> None:
@@ -74,14 +87,23 @@ def test_sessions_are_bounded() -> None:
     known = Sessions()
     partitions = [{"partition": number} for number in range(1000)]
     body = {"sessionEpoch": 0, "topics": [{"topic": "t", "partitions": partitions}]}
-    for connection in range(300):
+    connections = [Parties("client:1", "broker:1", None, number) for number in range(300)]
+    for connection in connections:
         known.whole(connection, body)
     assert known._size <= sessions.MOST_PARTITIONS
     empty = {"sessionEpoch": 1, "topics": [], "forgottenTopicsData": [{"topic": "t", "partitions": [0]}]}
-    (topic,) = known.whole(299, empty)["topics"]
+    (topic,) = known.whole(connections[299], empty)["topics"]
     assert len(topic["partitions"]) == 999
-    assert known.whole(0, {"sessionEpoch": 1, "topics": []})["topics"] == []
-    for connection in range(300):
+    assert known.whole(connections[0], {"sessionEpoch": 1, "topics": []})["topics"] == []
+    for connection in connections:
         known.whole(connection, {"sessionEpoch": -1, "topics": []})
     assert known._size == 0
     assert asking(FETCH, 11, 1, body)
+
+
+def test_sessions_end_with_their_connections() -> None:
+    known = Sessions()
+    body = {"sessionEpoch": 0, "topics": [{"topic": "t", "partitions": [{"partition": 1}]}]}
+    for number in range(10):
+        known.whole(Parties("client:1", "broker:1", None, number), body)
+    assert len(known._known) == 0
