@@ -231,7 +231,7 @@ class ActedConnection(Connection):
             verdict.frame = None
             self._over_now = True
             record = Record(0, frame, verdict.comment("broker"))
-            return [*self._to_broker.end(), record, Cut(verdict.ending.reset)]
+            return [*self._to_broker.end(), record, Cut(verdict.ending.reset, verdict.ending.unclean)]
         if verdict.frame is None:
             return [Record(0, frame, verdict.comment("broker")), *self._answer_instead(turn, verdict)]
         copies = [turn, *(self._another(turn) for _ in range(verdict.copies - 1))]
@@ -255,7 +255,7 @@ class ActedConnection(Connection):
         record = Record(0, frame, decided.comment("broker"))
         if decided.ending is not None:
             self._over_now = True
-            return [record, Cut(decided.ending.reset)]
+            return [record, Cut(decided.ending.reset, decided.ending.unclean)]
         if decided.frame is None:
             return [record, *self._answer_instead(turn, decided)]
         changed = ToBroker(decided.frame, decided.comment("broker"))
@@ -526,7 +526,7 @@ def _record(frame: bytes, verdict: Verdict, lines: _Lines) -> Record:
 
 
 def _ended(ending: Ending, data: bytes) -> list[Command]:
-    return [*([ToClient(data[: ending.sent])] if ending.sent else ()), Cut(ending.reset)]
+    return [*([ToClient(data[: ending.sent])] if ending.sent else ()), Cut(ending.reset, ending.unclean)]
 
 
 def _records(data: bytes, changed: Sequence[Changed]) -> Iterator[Record]:

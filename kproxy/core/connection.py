@@ -151,9 +151,13 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Command: end the connection, because an actor wants it; with `reset` by RST, else by FIN."""
+    """Command: end the connection, because an actor wants it; with `reset` by RST, else by FIN.
+
+    With `unclean`, a client over TLS gets no close_notify before the FIN.
+    """
 
     reset: bool
+    unclean: bool = False
 
 
 Command = ToBroker | ToClient | Changed | Notice | End | Record | Cut

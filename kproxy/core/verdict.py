@@ -122,10 +122,14 @@ class Asking(Wait):
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The connection ends at this frame, after its first `sent` bytes; with `reset` by RST, else by FIN."""
+    """The connection ends at this frame, after its first `sent` bytes; with `reset` by RST, else by FIN.
+
+    With `unclean`, a client over TLS gets no close_notify before the FIN.
+    """
 
     reset: bool = False
     sent: int = 0
+    unclean: bool = False
 
 
 Shape = Callable[[bytes], bytes]

@@ -423,7 +423,7 @@ class Engine:
                 wait = Asking(rule.name, now + action.most, True, number=next(_NUMBERS), side=action.side, turn=turn)
                 self._wait(active, verdict, wait)
             case Disconnect():
-                verdict.ending = Ending(action.reset, action.sent)
+                verdict.ending = Ending(action.reset, action.sent, action.unclean)
             case Blackhole():
                 verdict.vanishes = True
                 if action.broker:

@@ -313,17 +313,18 @@ def _throttle(words: _Words) -> Throttle:
 
 
 def _disconnect(words: _Words) -> Disconnect:
-    when, sent, reset = "before", 0, False
+    when, sent = "before", 0
     found = words.take("before", "after", "mid")
     if found is not None:
         when = found
     if found == "mid":
         sent = words.number("the number of bytes of the answer that the client gets", 1)
-    if words.take("rst"):
-        reset = True
-    else:
-        words.take("fin")
-    return Disconnect(when, sent, reset)
+    how = words.take("fin", "rst")
+    if how != "fin" or not words.take("without"):
+        return Disconnect(when, sent, how == "rst")
+    if not words.take("close_notify"):
+        raise words.error("expected close_notify after without")
+    return Disconnect(when, sent, unclean=True)
 
 
 def _blackhole(words: _Words) -> Blackhole:

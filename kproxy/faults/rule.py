@@ -192,13 +192,15 @@ class Throttle(Action):
 class Disconnect(Action):
     """Ends the connection: before the request is forwarded, after the broker has answered, or `mid` answer.
 
-    With `mid`, the client still gets the first `sent` bytes of the answer.
+    With `mid`, the client still gets the first `sent` bytes of the answer. With `unclean`, a client over TLS gets no
+    close_notify, so that it cannot tell the end from a cut.
     """
 
     verb: ClassVar[str] = "disconnect"
     when: str = "before"
     sent: int = 0
     reset: bool = False
+    unclean: bool = False
 
     @property
     def side(self) -> Side:
@@ -206,7 +208,8 @@ class Disconnect(Action):
 
     def __str__(self) -> str:
         when = f"mid {self.sent}" if self.when == "mid" else self.when
-        return f"disconnect {when} {'rst' if self.reset else 'fin'}"
+        how = "rst" if self.reset else "fin without close_notify" if self.unclean else "fin"
+        return f"disconnect {when} {how}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,6 +107,7 @@ def _does(action: Action) -> str:
             return f"the answer tells the client to wait for {seconds(action.time)}{mute}"
         case Disconnect():
             how = "by RST" if action.reset else "by FIN"
+            how += ", without TLS's close_notify," if action.unclean else ""
             when = {
                 "before": "before the request is forwarded",
                 "after": "after the broker has answered, and the client does not get the answer",

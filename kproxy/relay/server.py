@@ -715,7 +715,7 @@ class Link:
                 if self._flow is not None:
                     self._flow.data(command.side, command.data, command.comment)
             elif isinstance(command, Cut):
-                self._cut(command.reset)
+                self._cut(command.reset, command.unclean)
             elif isinstance(command, Changed):
                 changed = [*(changed or ()), command]
             elif isinstance(command, Notice):
@@ -761,7 +761,7 @@ class Link:
         if at is not None:
             self._alarm = asyncio.get_running_loop().call_at(at, self._tick)
 
-    def _cut(self, reset: bool) -> None:
+    def _cut(self, reset: bool, unclean: bool) -> None:
         """Ends the connection because an actor or rule demands it; in the recording, the broker ends it."""
         if self._flow is not None:
             if reset:
@@ -771,6 +771,8 @@ class Link:
         self.broker.close()
         if reset:
             asyncio.get_running_loop().call_soon(self.client.reset)  # later, so that the bytes just written are sent
+        elif unclean:
+            self.client.cut()
         else:
             self.client.close()
 
@@ -942,6 +944,13 @@ class _Side(Side, asyncio.Protocol):
     def close(self) -> None:
         if self.transport is not None:
             self.transport.close()
+
+    def cut(self) -> None:
+        """Ends the connection with FIN, without a close_notify of TLS."""
+        if isinstance(self.transport, Layer):
+            self.transport.cut()
+        else:
+            self.close()
 
     def reset(self) -> None:
         """Ends the connection with RST."""

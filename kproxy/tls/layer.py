@@ -221,6 +221,11 @@ class Layer(asyncio.Protocol):
                 self._session.unwrap()
             self._flush()
 
+    def cut(self) -> None:
+        """Closes the transport by FIN without a close_notify, as somebody who truncates the stream would."""
+        self._ended = True
+        self.close()
+
     def close(self) -> None:
         self._notify()
         self._stop_timer()

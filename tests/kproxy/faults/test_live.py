@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import ssl
 import subprocess
 import time
 from collections.abc import Iterator
@@ -123,9 +124,9 @@ def test_a_lost_answer_makes_a_producer_write_twice(cluster: str) -> None:
     assert log(cluster, "twice") == ["a", "a"]
 
 
-@pytest.mark.parametrize("end", ["fin", "rst"])
+@pytest.mark.parametrize("end", ["fin", "fin without close_notify", "rst"])
 def test_rules_see_what_is_inside_tls(cluster: str, end: str) -> None:
-    topic = f"tls-{end}"
+    topic = f"tls-{end.replace(' ', '-')}"
     rules = (
         f"api == Produce and topic == {topic} => disconnect after {end}, nth 1",
         f"api == Produce and topic == {topic} => error INVALID_RECORD not applied, nth 3",
@@ -134,6 +135,27 @@ def test_rules_see_what_is_inside_tls(cluster: str, end: str) -> None:
     with relay(cluster, record=False, faults=rules, tls=TlsSettings(in_certificate=TlsSettings.AUTO)) as process:
         assert produced(process.bootstrap, topic, ["a", "b"], **secure) == [None, "INVALID_RECORD"]
     assert log(cluster, topic) == ["a", "a"]
+
+
+@pytest.mark.parametrize(("end", "clean"), [("fin", True), ("fin without close_notify", False)])
+def test_a_tls_client_sees_whether_close_notify_came(end: str, clean: bool) -> None:
+    broker = LiveBroker(lifetime_ms=1)
+    rules = (f"api == Heartbeat => disconnect before {end}",)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    automatic = TlsSettings(in_certificate=TlsSettings.AUTO)
+    with (
+        relay(broker.address, record=False, faults=rules, tls=automatic) as it,
+        connect(it.bootstrap) as raw,
+        context.wrap_socket(raw, suppress_ragged_eofs=False) as client,
+    ):
+        client.sendall(beating(1))
+        if clean:
+            assert client.recv(1) == b""
+        else:
+            with pytest.raises(ssl.SSLEOFError):
+                client.recv(1)
+    broker.close()
 
 
 def test_rules_act_behind_authentication_on_the_client_s_behalf(tmp_path: Path) -> None:

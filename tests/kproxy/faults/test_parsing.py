@@ -33,6 +33,7 @@ RULES = [
     "api == Heartbeat => throttle 5s mute",
     "api == Fetch => disconnect mid 100 rst",
     "broker == 2 => disconnect before fin",
+    "api == Fetch => disconnect after fin without close_notify, nth 2",
     'api == Metadata => set response.body.brokers = [{"nodeId": 1, "host": "a, b", "port": 3}]',
     "api == Metadata => remove response.body.topics[0]",
     "api == ApiVersions => versions Fetch 4-12",
