@@ -1,32 +1,31 @@
 """The demo's cluster and clients, in a process of their own: librdkafka's mock cluster and real librdkafka clients.
 
-    python -m kproxy.runs.demo
+    python -m kproxy.runs.demo [TOPIC]
 
-The process prints one line of JSON, {"bootstrap": "host:port,…"}, when the cluster listens. Then it reads a line with
-the bootstrap servers for the clients, which produce and consume until standard input ends.
+The process prints one line of JSON, {"bootstrap": "host:port,…"}, when the cluster listens; with a topic, which it
+creates, also {"leader": NODE}, the leader of the topic's partition 0. Then it reads a line with the bootstrap servers
+for the clients, which produce and consume until standard input ends.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import random
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
+
+from kproxy.runs.demo_clients import START_SECONDS, run_all
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from confluent_kafka import Consumer, Producer
+    from confluent_kafka import Producer
 
 BROKERS = 3
-START_SECONDS = 30.0
 STOP_SECONDS = 5.0
 GOODBYE_SECONDS = 2.0
 
@@ -43,15 +42,21 @@ class DemoError(Exception):
 
 
 class Traffic:
-    """The demo's process, which ends with the `with` block; `bootstrap` has the addresses of the mock cluster."""
+    """The demo's process, which ends with the `with` block.
 
-    def __init__(self) -> None:
+    `bootstrap` has the addresses of the mock cluster, `leader` the node that leads partition 0 of `topic`, if one is
+    given.
+    """
+
+    def __init__(self, topic: str | None = None) -> None:
         self.bootstrap = ""
+        self.leader = 0
+        self._arguments = [] if topic is None else [topic]
 
     def __enter__(self) -> Self:
         """Starts the cluster. Raises DemoError if it does not start."""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "kproxy.runs.demo"],
+            [sys.executable, "-m", "kproxy.runs.demo", *self._arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -65,6 +70,7 @@ class Traffic:
             self._end()
             raise DemoError(answer["error"], missing=answer.get("missing", False))
         self.bootstrap = answer["bootstrap"]
+        self.leader = answer.get("leader", 0)
         return self
 
     def start_clients(self, bootstrap: str) -> None:
@@ -102,20 +108,17 @@ def main() -> None:
     """Runs the cluster, then the clients with the bootstrap servers from standard input, until that ends."""
     try:
         cluster, bootstrap = start_cluster()
+        leaders = {"leader": leader_of(cluster, sys.argv[1])} if sys.argv[1:] else {}
     except (ImportError, DemoError) as error:
         missing = isinstance(error, ImportError)
         reason = "the demo needs librdkafka: pip install 'kafka-kproxy[demo]'" if missing else str(error)
         print(json.dumps({"error": reason, "missing": missing}), flush=True)
         return
-    print(json.dumps({"bootstrap": bootstrap}), flush=True)
+    print(json.dumps({"bootstrap": bootstrap, **leaders}), flush=True)
     servers = sys.stdin.readline().strip()
     if servers:
         stop = threading.Event()
-        threads = [
-            threading.Thread(target=_kept_going, args=(client, servers, stop), daemon=True) for client in CLIENTS
-        ]
-        for thread in threads:
-            thread.start()
+        threads = run_all(servers, stop)
         sys.stdin.read()
         stop.set()
         deadline = time.monotonic() + GOODBYE_SECONDS
@@ -140,136 +143,21 @@ def start_cluster() -> tuple[Producer, str]:
     return cluster, ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
 
 
-def _kept_going(client: Client, servers: str, stop: threading.Event) -> None:
-    """Runs a client, and starts it again when librdkafka gives up, as happens while the proxy is restarted."""
+def leader_of(cluster: Producer, topic: str) -> int:
+    """The node id of the leader of a topic's partition 0; the topic is created. Raises DemoError."""
     from confluent_kafka import KafkaException
 
-    while not stop.is_set():
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
         try:
-            client.run(servers, stop)
-        except (KafkaException, BufferError):
-            stop.wait(1)
+            partitions = cluster.list_topics(topic, timeout=START_SECONDS).topics[topic].partitions
+        except KafkaException as error:
+            raise DemoError(f"the mock cluster does not answer: {error}") from error
+        if 0 in partitions and partitions[0].leader > 0:
+            return int(partitions[0].leader)
+        time.sleep(0.05)
+    raise DemoError(f"the mock cluster has no leader for {topic}")
 
-
-@dataclass(frozen=True, slots=True)
-class Client:
-    """A client application; `run` works until the event passed to it is set."""
-
-    name: str
-    run: Callable[[str, threading.Event], None]
-
-
-def _config(servers: str, name: str, **more: Any) -> dict[str, Any]:
-    options = {key.replace("_", "."): value for key, value in more.items()}
-    return {"bootstrap.servers": servers, "client.id": name, "log_level": 0, **options}
-
-
-def _producing(name: str, topic: str, codec: str, size: int, pause: float) -> Client:
-    """A client that produces batches of text with the given compression."""
-
-    def run(servers: str, stop: threading.Event) -> None:
-        from confluent_kafka import Producer
-
-        dice = random.Random(name)  # noqa: S311 (a demo's data)
-        producer = Producer(_config(servers, name, compression_codec=codec, linger_ms=20))
-        words = ("ordered", "paid", "shipped", "returned", "viewed", "cart", "wish list", "grüße", "注文")
-        while not stop.wait(pause * dice.uniform(0.5, 1.5)):
-            for _ in range(dice.randint(1, 12)):
-                key = f"customer-{dice.randint(1, 40)}"
-                value = {
-                    "event": dice.choice(words),
-                    "amount": dice.randint(1, 900),
-                    "note": "x" * dice.randint(0, size),
-                }
-                producer.produce(topic, json.dumps(value), key, headers={"source": name})
-            producer.poll(0)
-        producer.flush(1)
-
-    return Client(name, run)
-
-
-def _transacting(name: str, topics: tuple[str, str]) -> Client:
-    """A client that produces in transactions and aborts every fourth one."""
-
-    def run(servers: str, stop: threading.Event) -> None:
-        from confluent_kafka import Producer
-
-        producer = Producer(_config(servers, name, transactional_id="pay-7", compression_codec="zstd"))
-        producer.init_transactions(START_SECONDS)
-        number = 0
-        while not stop.wait(0.7):
-            number += 1
-            producer.begin_transaction()
-            for topic in topics:
-                producer.produce(topic, json.dumps({"payment": number}), f"payment-{number}")
-            if number % 4:
-                producer.commit_transaction(10)
-            else:
-                producer.flush(5)
-                producer.abort_transaction(10)
-
-    return Client(name, run)
-
-
-def _consuming(name: str, group: str, topics: list[str], strategy: str, stay: float | None = None) -> Client:
-    """A member of a consumer group.
-
-    With `stay` it leaves every `stay` seconds and rejoins, so that the group rebalances.
-    """
-
-    def consume(consumer: Consumer, seconds: float | None, stop: threading.Event) -> None:
-        until = None if seconds is None else time.monotonic() + seconds
-        while not stop.is_set() and (until is None or time.monotonic() < until):
-            consumer.poll(0.1)
-
-    def run(servers: str, stop: threading.Event) -> None:
-        from confluent_kafka import Consumer
-
-        settings = _config(
-            servers, name, group_id=group, auto_offset_reset="earliest", auto_commit_interval_ms=2000,
-            partition_assignment_strategy=strategy, session_timeout_ms=6000, heartbeat_interval_ms=1500,
-        )  # fmt: skip
-        while not stop.is_set():
-            consumer = Consumer(settings)
-            consumer.subscribe(topics)
-            try:
-                consume(consumer, stay, stop)
-            finally:
-                consumer.close()
-            if stay is not None:
-                stop.wait(stay / 2)
-
-    return Client(name, run)
-
-
-def _looking(name: str) -> Client:
-    """A client that lists topics and groups, like an operator's tool."""
-
-    def run(servers: str, stop: threading.Event) -> None:
-        from confluent_kafka import KafkaException
-        from confluent_kafka.admin import AdminClient
-
-        admin = AdminClient(_config(servers, name))
-        while not stop.wait(3):
-            with suppress(KafkaException):
-                admin.list_topics(timeout=5)
-                admin.list_groups(timeout=5)
-
-    return Client(name, run)
-
-
-CLIENTS = (
-    _producing("orders-svc", "orders", "lz4", 200, 0.25),
-    _producing("web-clicks", "clicks", "snappy", 40, 0.15),
-    _producing("audit-log", "audit", "gzip", 800, 1.0),
-    _transacting("payments", ("payments", "ledger")),
-    _consuming("billing-1", "billing", ["orders", "payments"], "cooperative-sticky"),
-    _consuming("billing-2", "billing", ["orders", "payments"], "cooperative-sticky"),
-    _consuming("billing-3", "billing", ["orders", "payments"], "cooperative-sticky", stay=9.0),
-    _consuming("analytics-1", "analytics", ["clicks", "audit"], "range,roundrobin"),
-    _consuming("analytics-2", "analytics", ["clicks", "audit"], "range,roundrobin", stay=6.0),
-    _looking("admin-ui"),
-)
 
 if __name__ == "__main__":
     main()

@@ -17,6 +17,7 @@ from kproxy.decoders.view import View
 
 if TYPE_CHECKING:
     from kproxy.captures.findings.live import News
+    from kproxy.captures.findings.model import Finding
     from kproxy.captures.ports import Ports
     from kproxy.captures.reader import Reader
     from kproxy.decoders.filters import Expression
@@ -177,6 +178,11 @@ class Follower:
             raise error
 
     @property
+    def findings(self) -> list[Finding]:
+        """The findings so far, of any severity; empty if `least` is "off"."""
+        return [] if self._findings is None else self._findings.result()
+
+    @property
     def health(self) -> Health:
         return self.reader.health
 
@@ -226,6 +232,9 @@ class _Findings:
     def finish(self) -> Iterator[str]:
         """A line for each finding that changed because the recording has ended."""
         return self._lines(self._live.finish())
+
+    def result(self) -> list[Finding]:
+        return self._live.result()
 
     def _lines(self, news: Sequence[News]) -> Iterator[str]:
         from kproxy.captures.findings.text import news_line

@@ -14,12 +14,15 @@ import pytest
 from kproxy.cli.commands.demo import _relay
 from kproxy.cli.exits import Exit, Failure
 from kproxy.runs.demo import Traffic
+from kproxy.runs.demo_problems import PROBLEMS
 from tests.support.patience import SECONDS
 
 APIS = {"Produce", "Fetch", "Metadata", "JoinGroup", "InitProducerId", "AddPartitionsToTxn", "EndTxn"}
-CLIENTS = {"orders-svc", "web-clicks", "audit-log", "payments", "billing-1", "analytics-1"}
+CLIENTS = {"orders-svc", "web-clicks", "audit-log", "payments", "billing-1", "analytics-1", "inventory", "mailer-2"}
 LENGTHS = (10, 90)
 """Seconds that the demo runs: long enough on most machines, then long enough on a loaded one."""
+STORY_LENGTHS = (30, 120)
+"""Seconds that the demo runs until all planted problems are found."""
 MOCK_QUIRKS = {
     ("ApiVersions", "trailing_bytes"),
     ("Metadata", "trailing_bytes"),
@@ -30,9 +33,11 @@ MOCK_QUIRKS = {
 SyncGroup with a null assignment, which Kafka's definition does not allow."""
 
 
-def demo(*args: str, home: Path, words: set[str]) -> subprocess.CompletedProcess[str]:
+def demo(
+    *args: str, home: Path, words: set[str], lengths: tuple[int, ...] = LENGTHS
+) -> subprocess.CompletedProcess[str]:
     """The demo's end; it runs once more, for longer, where its output lacks some of the words."""
-    for seconds in LENGTHS:
+    for seconds in lengths:
         done = subprocess.run(
             [sys.executable, "-m", "kproxy", "demo", "--seconds", str(seconds), *args],
             capture_output=True,
@@ -50,12 +55,31 @@ def test_headless_prints_exchanges_and_a_table_per_api(tmp_path: Path) -> None:
     result = demo("--headless", home=tmp_path, words=APIS)
     assert result.returncode == Exit.OK, result.stderr
     assert "bootstrap.servers=127.0.0.1:" in result.stderr
-    exchanges, _, closing = result.stdout.rpartition("\n\n")
+    passed, closing, story = result.stdout.split("\n\n")
+    exchanges = [line for line in passed.splitlines() if not line.startswith("FINDING ")]
     rows = [re.split(r" {2,}", row) for row in closing.splitlines()[1:]]
     counts = {name: int(count) for name, count, *_ in rows}
-    assert sum(counts.values()) == len(exchanges.splitlines())
+    assert sum(counts.values()) == len(exchanges)
     assert set(counts) >= APIS
+    assert [one.finding in story for one in PROBLEMS] == [True] * 3
     assert not list(tmp_path.rglob("*.pcapng"))
+
+
+@pytest.mark.system
+def test_the_findings_name_every_planted_problem_and_nothing_else(tmp_path: Path) -> None:
+    recording = tmp_path / "demo.pcapng"
+    wanted = {one.finding for one in PROBLEMS}
+    found = {f"  found         {rule}" for rule in wanted}
+    result = demo("--headless", "-w", str(recording), "--force", home=tmp_path, words=found, lengths=STORY_LENGTHS)
+    assert result.returncode == Exit.OK, result.stderr
+    lines = [line.split() for line in result.stdout.splitlines() if line.startswith("FINDING opened ")]
+    assert {rule for _, _, severity, rule, *_ in lines if severity in {"WARN", "ERROR"}} == wanted
+    again = subprocess.run(
+        [sys.executable, "-m", "kproxy", "findings", "--json", str(recording)],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    rules = {finding["rule"] for finding in map(json.loads, again.stdout.splitlines()) if "rule" in finding}
+    assert rules >= wanted
 
 
 @pytest.mark.system

@@ -57,6 +57,7 @@ TICK = 0.1
 """Seconds between checks for changes of the index."""
 WAITING_TICKS = 5
 """Ticks between updates of the latency shown for requests in flight."""
+WELCOME_SECONDS = 20.0
 
 
 class ExchangesScreen(KproxyScreen):
@@ -159,6 +160,8 @@ class ExchangesScreen(KproxyScreen):
         self._mark_tiny()
         self.panes.apply()
         self.filtering.begin()
+        if self._live is not None and self._live.welcome:
+            self.notify(self._live.welcome, timeout=WELCOME_SECONDS, markup=False)
         self._tick()
         self.set_interval(TICK, self._tick)
 

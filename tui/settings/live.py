@@ -44,6 +44,8 @@ class RunInfo:
     """Whether leaving the interface may stop the proxy; it asks first."""
     notes: tuple[str, ...] = field(default=())
     """Warnings, such as "kafka:9092 refuses connections": shown in Health and, until traffic passes, in the list."""
+    welcome: str = ""
+    """A text that is shown for some seconds when the interface starts."""
     stopped: Callable[[], str] = field(default=str)
     """Returns why the recording has stopped ("No space left on device"), "" while it goes on."""
     since: float | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from kproxy.decoders.exchange import Exchange
     from kproxy.runs.demo import Traffic
     from kproxy.runs.launcher import RelayProcess
+
+WELCOME = "Three problems are planted here. 7 shows what kproxy finds (within a minute), ! the proof."
 
 
 @click.command()
@@ -41,23 +44,25 @@ if TYPE_CHECKING:
 def command(headless: bool, seconds: float | None, record_to: Path | None, listen_port: int | None) -> None:
     """Watch real clients talk to an embedded cluster.
 
-    The cluster is librdkafka's mock with three brokers; producers with several codecs, a transactional one and two
-    consumer groups that rebalance reach it through the proxy. Nothing leaves this machine. Without a terminal, with
-    --headless or with --json the exchanges are printed as they pass.
+    The cluster is librdkafka's mock with three brokers; producers with several codecs, a transactional one and
+    consumer groups that rebalance reach it through the proxy. Three problems are planted: a producer with a wrong
+    leader, a consumer that polls too late, and one over its quota. The findings (7) name each within a minute. Nothing
+    leaves this machine. Without a terminal, with --headless or with --json the exchanges are printed as they pass.
 
     \b
     kproxy demo
     kproxy demo --headless --seconds 10
     """  # noqa: D301 (\b keeps click from joining the lines)
     from kproxy.runs.demo import DemoError, Traffic
+    from kproxy.runs.demo_problems import TOPIC
 
     refuse_existing(record_to)
     try:
-        with Traffic() as traffic, _relay(traffic, record_to, listen_port) as relay:
+        with Traffic(TOPIC) as traffic, _relay(traffic, record_to, listen_port) as relay:
             click.echo(f"bootstrap.servers={relay.bootstrap}", err=True)
             traffic.start_clients(relay.bootstrap)
             if headless or cli.current().json or seconds is not None or not can_paint():
-                _print(relay, traffic, seconds)
+                _print(relay, traffic, seconds, record_to)
             else:
                 _show(relay, traffic, record_to)
     except DemoError as error:
@@ -66,6 +71,7 @@ def command(headless: bool, seconds: float | None, record_to: Path | None, liste
 
 def _relay(traffic: Traffic, record_to: Path | None, listen_port: int | None) -> RelayProcess:
     """Starts the proxy on the default port, or on any free port if that is taken."""
+    from kproxy.runs.demo_problems import faults
     from kproxy.runs.launcher import RelayProcess, StartError
     from kproxy.runs.settings import LISTEN_PORT, Settings, upstream
 
@@ -76,6 +82,7 @@ def _relay(traffic: Traffic, record_to: Path | None, listen_port: int | None) ->
                 listen_port=port,
                 record_to=None if record_to is None else str(record_to),
                 attached=True,
+                faults=faults(traffic.leader),
             )
         )
 
@@ -90,8 +97,8 @@ def _relay(traffic: Traffic, record_to: Path | None, listen_port: int | None) ->
         raise Failure(str(error), Exit(error.exit_code)) from None
 
 
-def _print(relay: RelayProcess, traffic: Traffic, seconds: float | None) -> None:
-    """Prints exchanges as they pass, then statistics per API."""
+def _print(relay: RelayProcess, traffic: Traffic, seconds: float | None, record_to: Path | None) -> None:
+    """Prints exchanges and findings as they come, then statistics per API and what was found of the problems."""
     from kproxy.captures.analysis.stats import Stats
     from kproxy.cli.commands.stats import text
     from kproxy.decoders.schema import definitions
@@ -106,18 +113,33 @@ def _print(relay: RelayProcess, traffic: Traffic, seconds: float | None) -> None
         traffic.stop_clients()
         stopping.event.set()
 
+    as_json = cli.current().json
+    follower = Follower(relay, sys.stdout, as_json=as_json, observe=observe, least="off" if as_json else "warn")
     with Stopping() as stopping:
         timer = threading.Timer(seconds or 0, enough)
         if seconds is not None:
             timer.start()
         try:
-            Follower(relay, sys.stdout, as_json=cli.current().json, observe=observe).run(stopping.event)
+            follower.run(stopping.event)
         finally:
             timer.cancel()
-    if not cli.current().json:
+    if not as_json:
         click.echo()
         for line in text(line.to_json("api") for line in stats.lines()):
             click.echo(line)
+        click.echo()
+        for line in _story({one.rule for one in follower.findings}, record_to):
+            click.echo(line)
+
+
+def _story(found: Container[str], record_to: Path | None) -> Iterator[str]:
+    """Lines about the planted problems; `found` are the rules of which there is a finding."""
+    from kproxy.runs.demo_problems import PROBLEMS
+
+    yield "planted problems:"
+    for one in PROBLEMS:
+        yield f"  {'found' if one.finding in found else 'not yet found':<14}{one.finding:<19}{one.text}"
+    yield f"evidence and fixes: kproxy findings {record_to or 'FILE, after kproxy demo -w FILE'}"
 
 
 def _show(relay: RelayProcess, traffic: Traffic, record_to: Path | None) -> None:
@@ -138,6 +160,7 @@ def _show(relay: RelayProcess, traffic: Traffic, record_to: Path | None) -> None
                     upstream=traffic.bootstrap,
                     listening=(relay.bootstrap,),
                     recording=None if record_to is None else relay.recording,
+                    welcome=WELCOME,
                     ours=False,  # the cluster and the clients end with the demo, so the UI quits without a question
                     indexer_ended=lambda: indexer.ended,
                 ),
