@@ -14,6 +14,9 @@ from kproxy.decoders.escaping import message
 if TYPE_CHECKING:
     from kproxy.runs.launcher import Event
 
+HINT_SECONDS = 15.0
+"""Time without a client after which a hint says how to connect one."""
+
 
 class Messages:
     """Prints the events of a relay or sniffer on standard error; holds them back while the terminal UI is open.
@@ -27,6 +30,7 @@ class Messages:
         self.warnings: list[str] = []
         self.stopped = ""
         """Why the recording has stopped; "" while it goes on."""
+        self._hint: threading.Timer | None = None
 
     def take(self, event: Event) -> None:
         if event["event"] == "warning":
@@ -37,6 +41,9 @@ class Messages:
         elif event["event"] == "broker":
             node = f"{'controller' if event['controller'] else 'broker'} {event['node']}"
             self._say(f"{_cluster(event)}{node} ({event['upstream']}) is served on {event['listener']}")
+        elif event["event"] == "client":
+            self._unhint()
+            self._say(f"{_cluster(event)}first connection from {event['client']}")
         elif event["event"] == "metrics":
             self._say(f"metrics on {event['url']}")
 
@@ -51,11 +58,22 @@ class Messages:
             elif not cli.current().quiet:
                 click.echo(line, err=True)
 
+    def hint(self, text: str) -> None:
+        """Print a hint if no client connects within HINT_SECONDS."""
+        self._hint = threading.Timer(HINT_SECONDS, self._say, [text])
+        self._hint.daemon = True
+        self._hint.start()
+
+    def _unhint(self) -> None:
+        if self._hint is not None:
+            self._hint.cancel()
+
     def hold(self) -> None:
         with self._lock:
             self._held = []
 
     def release(self) -> None:
+        self._unhint()
         with self._lock:
             held, self._held = self._held or [], None
         for line in held:

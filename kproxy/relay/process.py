@@ -1,9 +1,9 @@
 """The relay's process: python -m kproxy.relay.process, with its settings as one line of JSON on standard input.
 
-The process writes events as JSON lines to standard output ("listening", "failed", "broker", "warning", "stopped") while
-somebody reads them, keeps `run.json` in the run's directory up to date, answers "status", "stop", "reload" and "faults"
-on `control.sock` there, and outlives the process that started it. The first SIGTERM drains connections and ends the
-relay, a second one ends it at once. SIGHUP reads the file of --faults again.
+The process writes events as JSON lines to standard output ("listening", "failed", "broker", "client", "warning",
+"stopped") while somebody reads them, keeps `run.json` in the run's directory up to date, answers "status", "stop",
+"reload" and "faults" on `control.sock` there, and outlives the process that started it. The first SIGTERM drains
+connections and ends the relay, a second one ends it at once. SIGHUP reads the file of --faults again.
 """
 
 from __future__ import annotations

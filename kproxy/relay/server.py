@@ -302,6 +302,8 @@ class Relay:
             return False
         self.links.add(link)
         self.connections += 1
+        if self.connections == 1 and link.client.peer is not None:
+            self._tell({"event": "client", "client": shown(*link.client.peer)})
         self._give_time(link, 0)
         return True
 

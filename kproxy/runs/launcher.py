@@ -55,8 +55,8 @@ class RelayProcess:
     `bootstrap` holds the bootstrap servers for clients; `clusters` holds them by cluster name ("" if there is only
     one). `recording` is the pcapng file or the directory of the ring (None without a recording). `control` is
     the URL of the HTTP interface (None without one). `run_dir` holds run.json and control.sock; `index_dir` is an empty
-    directory for the index. The queue `events` receives all events of the relay but "listening": "broker", "warning",
-    "stopped" (see `kproxy.relay.process`).
+    directory for the index. The queue `events` receives all events of the relay but "listening": "broker", "client",
+    "warning", "stopped" (see `kproxy.relay.process`).
     """
 
     module = "kproxy.relay.process"

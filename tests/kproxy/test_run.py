@@ -98,8 +98,9 @@ def test_headless_prints_one_line_an_exchange(tmp_path: Path, number: int) -> No
         assert run.first_line == f"bootstrap.servers=127.0.0.1:{run.port}\n"
         run.exchange(12, 0)
         run.exchange(11, 0)
-        out, _, code = run.end(number)
+        out, err, code = run.end(number)
     (line,) = out.splitlines()
+    assert err.count("first connection from 127.0.0.1:") == 1
     assert "Heartbeat v0" in line
     assert line.endswith("ok")
     assert code == 0

@@ -213,6 +213,8 @@ def command(
                 click.echo(line, err=True)
             if goes_on:
                 return Exit.OK
+            if viewers is None:
+                messages.hint(_how_to_connect(chosen, relay))
             relay.on_event(messages.take)
             if viewers is None and faults.intercepted and not goes_on:
                 until.enter_context(faults.interception(relay.run_dir))
@@ -262,6 +264,14 @@ def command(
                 messages.release()
                 relay.clean_up()
     return Exit.OK
+
+
+def _how_to_connect(chosen: Settings, relay: RelayProcess) -> str:
+    """A line for the user who waits for the first client."""
+    if chosen.transparent is not None:
+        return "no client has connected yet: does the clients' traffic come through this machine? (kproxy doctor)"
+    bootstrap = next(iter(relay.clusters.values()))
+    return f"no client has connected yet: set bootstrap.servers={bootstrap} in one, or try: kcat -b {bootstrap} -L"
 
 
 def _greeting(chosen: Settings, relay: RelayProcess) -> Iterator[str]:
