@@ -20,11 +20,11 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test unit test-system bench soak fuzz mutation torture schema schema-check docs lint types format coverage lock clean
+.PHONY: help demo test unit test-system bench soak fuzz mutation torture schema schema-check docs site lint types format coverage lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
-	@echo "also: unit test-system bench soak fuzz mutation torture schema schema-check docs lint types format coverage lock clean"
+	@echo "also: unit test-system bench soak fuzz mutation torture schema schema-check docs site lint types format coverage lock clean"
 
 # --- the environment ---
 
@@ -109,13 +109,17 @@ docs: $(VENV)/.dev
 	$(BIN)/python -m tools.docs
 	$(BIN)/python -m tools.screens
 
+# The pages as a site, in the folder site; a warning, such as a link that leads nowhere, ends it.
+site: $(VENV)/.dev
+	$(BIN)/zensical build --strict
+
 # Newest versions that pyproject.toml allows, with their hashes.
 LOCK = $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header \
 	--no-emit-index-url --annotation-style line --quiet $(UPGRADE) --extra demo --group build
 
 lock: $(VENV)/.dev
 	@$(INSTALL) uv
-	$(LOCK) --extra otel --extra parquet --extra report --extra spark --extra java --extra web --extra mcp --extra control --group test --group lint --group bench -o requirements/dev.txt
+	$(LOCK) --extra otel --extra parquet --extra report --extra spark --extra java --extra web --extra mcp --extra control --group test --group lint --group site --group bench -o requirements/dev.txt
 	$(LOCK) -c requirements/dev.txt -o requirements/runtime.txt
 
 clean:

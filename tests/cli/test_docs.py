@@ -46,6 +46,6 @@ def test_the_page_of_addons_shows_the_example_it_links_to() -> None:
 
 
 def test_folders_of_tables_are_named_as_they_are() -> None:
-    readme = (docs.DOCS.parent / "README.md").read_text(encoding="utf-8")
-    (named,) = re.findall(r"--format parquet.*# folders: (.*)", readme)
+    page = (docs.DOCS / "uses.md").read_text(encoding="utf-8")
+    (named,) = re.findall(r"--format parquet.*# folders: (.*)", page)
     assert set(named.split(", ")) <= set(TABLES)

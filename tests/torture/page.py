@@ -14,7 +14,7 @@ HEAD = """\
 `python -m tests.torture` runs each scenario of [`kproxy torture`](torturing.md) with each client against Apache Kafka
 {release} (three brokers in KRaft) and writes this page. Each client sends 40 records in four batches with idempotence
 or in transactions, or reads 40 records in a group and commits. Request timeouts are 4 seconds (kafka-python's
-consumer 7 seconds); other settings are in [tests/torture/clients](../tests/torture/clients).
+consumer 7 seconds); other settings are in `tests/torture/clients`.
 
 A cell is one run: what kproxy found, and the time from the first fault to the end of the program, in seconds, which
 contains the work that was left (about 1 to 2 seconds). A single run shows what a client may do, not what it always
