@@ -21,6 +21,7 @@ from kproxy.captures.findings.model import (
     finding_id,
 )
 from kproxy.captures.findings.rule import Rule
+from kproxy.captures.findings.summaries import summary
 from kproxy.decoders.exchange import Status
 from kproxy.decoders.problems import Code
 from kproxy.decoders.schema import api_keys
@@ -139,7 +140,7 @@ class Cell:
         finding.impact = impact
         finding.actors = actors or finding.actors
         finding.cause = cause or row.cause
-        finding.summary = row.text.format_map(numbers)
+        finding.summary = summary(row.text, numbers)
         return finding
 
 

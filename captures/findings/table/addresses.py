@@ -50,7 +50,7 @@ ROWS = (
         vantage="this client's traffic",
         meaning="A Metadata response names topics but no broker. The client forgets all brokers that it knew, and may "
         "not find the cluster again.",
-        text="{broker} answered {client} {count} times with topics but without any broker",
+        text="{broker} answered {client} {count:#time} with topics but without any broker",
         cause="No broker has a listener with the name of the client's listener, or a proxy removed the brokers.",
         guards=(
             "A broker may answer like this while it starts, so the rule waits for `grace_ms`.",

@@ -48,7 +48,7 @@ ROWS = (
         vantage="all connections of this host",
         meaning="A Kafka client needs one or two connections to a broker. Here many with one client id are in use at "
         "once, so batches are smaller and brokers hold more sockets.",
-        text="{client} uses {count} connections to {broker} at once",
+        text="{client} uses {count:#connection} to {broker} at once",
         cause="A pool of producers, or a consumer for each thread, in one process.",
         guards=(
             "Connections that only bootstrap do not count.",
@@ -158,7 +158,7 @@ ROWS = (
         vantage="this client's traffic to its coordinator",
         meaning="The coordinator answers the first JoinGroup of a member with MEMBER_ID_REQUIRED and an id, with which "
         "the client must join again (KIP-394). This client joins without the id, and so never gets into the group.",
-        text="{client} joined group {group} {count} times in a row without the member id that it was given",
+        text="{client} joined group {group} {count:#time} in a row without the member id that it was given",
         cause="The client library does not take the member id from a response with an error.",
         guards=(
             "Joins are counted for each connection separately: a client that lost its connection may begin anew.",

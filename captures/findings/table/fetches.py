@@ -16,7 +16,7 @@ ROWS = (
         meaning="A consumer asks for a fetch session (KIP-227), with which later requests name only what changed. The "
         "broker answers with session id 0, or does not know the session any more, so every request and response names "
         "all partitions.",
-        text="{broker} gave {client} no fetch session {count} times ({answer}); each request names {partitions} "
+        text="{broker} gave {client} no fetch session {count:#time} ({answer}); each request names {partitions} "
         "partitions",
         cause="The broker's cache of fetch sessions is full. A new session takes the place only of a session that was "
         "idle for two minutes or has fewer partitions, and there is none.",

@@ -50,7 +50,7 @@ ROWS = (
         vantage="all members of the group, at their coordinator",
         meaning="JoinGroup is answered once every member of the last generation has sent it, or the rebalance "
         "timeout is over. So one member that rejoins late holds up all.",
-        text="{waiters} members of group {group} waited up to {longest_s:.1f} s for {culprit}",
+        text="{waiters:#member} of group {group} waited up to {longest_s:.1f} s for {culprit}",
         cause="The late member rejoins only when it calls poll(): it was processing.",
         guards=(
             "A group's first generation does not count: it waits for group.initial.rebalance.delay.ms.",

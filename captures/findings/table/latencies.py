@@ -88,7 +88,7 @@ ROWS = (
         vantage="this connection",
         meaning="Since KIP-219 the broker answers a throttled request at once and asks the client to wait. The client "
         "does not wait; the broker reads its requests only later, so they look slow and may time out.",
-        text="{client} sent {count} requests to {broker} on connection {connection} while it was throttled; they "
+        text="{client} sent {count:#request} to {broker} on connection {connection} while it was throttled; they "
         "waited {lost_s:.1f} s in the broker's socket",
         cause="The client library does not implement the client's part of KIP-219; librdkafka is one of these.",
         guards=(

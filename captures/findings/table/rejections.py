@@ -15,7 +15,7 @@ ROWS = (
         vantage="this client's traffic",
         meaning="Metadata keeps answering UNKNOWN_TOPIC_OR_PARTITION or INVALID_TOPIC_EXCEPTION for a topic. Producers "
         "block or fail on it, consumers wait, and the client asks again and again.",
-        text="{client} asked {count} times in {seconds:.0f} s for topic {topic}: {error}",
+        text="{client} asked {count:#time} in {seconds:.0f} s for topic {topic}: {error}",
         cause="The topic was deleted or never created, its name is misspelt, or the client asks the wrong cluster.",
         guards=(
             "A topic that appears within the grace period does not count: it is being created.",
@@ -43,7 +43,7 @@ ROWS = (
         vantage="this producer's traffic",
         meaning="The broker refused a record batch for its content. Sending it again cannot help: the client reports "
         "an error to the application, or drops the records.",
-        text="{client} had {count} batches for topic {topic} rejected: {error}; the largest had {largest_bytes} bytes",
+        text="{client} had {count:#batch} for topic {topic} rejected: {error}; the largest had {largest_bytes} bytes",
         cause="See the error: the batch is too large, corrupt, of a format or timestamp that the topic does not take, "
         "or violates a policy.",
         guards=("Errors after which clients try again (a moved leader, too few replicas) belong to other rules.",),
@@ -66,7 +66,7 @@ ROWS = (
         vantage="this consumer's traffic",
         meaning="The coordinator refused OffsetCommit: the consumer is no member of this generation any more. What it "
         "has processed since its last commit is processed again by the next owner of the partition.",
-        text="{client} had {count} commits of group {group} refused ({error}); {records} records are read again",
+        text="{client} had {count:#commit} of group {group} refused ({error}); {records} records are read again",
         cause="The group rebalanced while the consumer was busy, and its commit came too late.",
         guards=(
             "Errors after which clients commit again do not count: a coordinator that moved, a newer epoch.",
@@ -92,7 +92,7 @@ ROWS = (
         vantage="this consumer's traffic",
         meaning="JoinGroup, or a heartbeat that would join, was refused because of the consumer's settings. It joins "
         "again with the same settings, so it never gets a partition.",
-        text="{client} cannot join group {group}: {error} ({asked}), {count} times",
+        text="{client} cannot join group {group}: {error} ({asked}), {count:#time}",
         cause="A setting lies outside what the broker allows.",
         guards=("A single refusal is a NOTE if the client joins soon after it: its settings were changed.",),
         thresholds=(
@@ -115,7 +115,7 @@ ROWS = (
         vantage="this consumer's traffic",
         meaning="The coordinator answers INCONSISTENT_GROUP_PROTOCOL or UNSUPPORTED_ASSIGNOR: no assignor of this "
         "member is supported by all the others, so it stays outside the group.",
-        text="{client} cannot join group {group}: {error} ({asked}), {count} times",
+        text="{client} cannot join group {group}: {error} ({asked}), {count:#time}",
         cause="Members of one group are configured with different partition.assignment.strategy, as during an upgrade "
         "from eager to cooperative assignors in one step.",
         guards=("A single refusal is a NOTE if the client joins soon after it: deployments go step by step.",),
@@ -139,7 +139,7 @@ ROWS = (
         vantage="this client's traffic",
         meaning="The broker did not accept a client's SASL mechanism or credentials, and closed the connection. The "
         "client tries again with the same ones.",
-        text="{client} failed to authenticate {count} times ({mechanism}, principal {principal}): {error}",
+        text="{client} failed to authenticate {count:#time} ({mechanism}, principal {principal}): {error}",
         cause="Wrong or expired credentials, or a mechanism that the listener does not offer.",
         guards=("A later success of this client ends the count.", "Credentials are never shown."),
         thresholds=(Threshold("often", 3, "failures", "without a success between them, for an ERROR"),),
@@ -159,7 +159,7 @@ ROWS = (
         vantage="this client's traffic",
         meaning="The broker answered with an authorization error: the principal of this connection has no right for "
         "the operation.",
-        text="{client} was denied {what} {name} {count} times: {error}",
+        text="{client} was denied {what} {name} {count:#time}: {error}",
         cause="An ACL is missing for the client's principal, or it authenticates as another principal than intended.",
         guards=("One or two denials do not count: tools also ask for things that they may not see.",),
         thresholds=(

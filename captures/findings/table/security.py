@@ -16,7 +16,7 @@ ROWS = (
         meaning="SASL/PLAIN sends the password as it is, SASL/OAUTHBEARER the token; AlterUserScramCredentials and "
         "CreateDelegationToken carry secrets as well. Without TLS everybody on the path can read them. Findings never "
         "show the secret.",
-        text="{client} and {broker} passed {what} without TLS, {count} times",
+        text="{client} and {broker} passed {what} without TLS, {count:#time}",
         cause="The listener is PLAINTEXT or SASL_PLAINTEXT.",
         guards=(
             "A secret between a client and a broker on one host is an INFO.",

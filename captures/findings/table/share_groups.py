@@ -15,7 +15,7 @@ ROWS = (
         vantage="all members of the share group",
         meaning="The broker delivers a record of a share group again until a member accepts it, or until it was "
         "delivered as often as the group allows. After that it is archived: no member gets it, and nobody is told.",
-        text="group {group} got offsets {offsets} of {place} {deliveries} times{outcome}",
+        text="group {group} got offsets {offsets} of {place} {deliveries:#time}{outcome}",
         cause="The program releases these records or fails at them.",
         guards=(
             "Records that were delivered fewer times do not count: members crash, and locks run out.",

@@ -15,7 +15,7 @@ ROWS = (
         vantage="this client's traffic",
         meaning="Before it works a client reads metadata, finds its coordinator, joins its group or gets a producer "
         "id. This one repeats one of these steps, and the response is an error each time.",
-        text="{client} has tried {step}{name} for {lasted_s:.0f} s: {count} times {error}",
+        text="{client} has tried {step}{name} for {lasted_s:.0f} s: {count:#time} {error}",
         cause="The cluster cannot serve this step; the error says why.",
         guards=(
             "Steps of a start may fail for a while: a step counts only if it fails for `stuck_ms` and never succeeded.",

@@ -15,7 +15,7 @@ ROWS = (
         vantage="this client's traffic",
         meaning="The broker does not know the topic id that the client sends: the topic was deleted, or deleted and "
         "created anew under its name. Offsets of the old topic mean nothing in the new one.",
-        text="{client} got {error} for topic {topic} {count} times in {seconds:.1f} s",
+        text="{client} got {error} for topic {topic} {count:#time} in {seconds:.1f} s",
         cause="The client did not read the topic's new id from Metadata, or the topic is gone.",
         guards=(
             "One or two such responses do not count: they tell the client to read the new id.",

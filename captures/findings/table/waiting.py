@@ -15,7 +15,7 @@ ROWS = (
         vantage="this client's traffic",
         meaning="The broker answered with a throttle time: until it is over, the broker reads nothing more from the "
         "connection (KIP-219). The delay shows in the next request, which looks slow.",
-        text="{client} was throttled {count} times by {broker} ({quota}): {lost_s:.1f} s in all, up to {longest_ms} ms "
+        text="{client} was throttled {count:#time} by {broker} ({quota}): {lost_s:.1f} s in all, up to {longest_ms} ms "
         "at once",
         cause="The client, or all clients with its client id or user together, exceed a quota.",
         guards=("Short throttling is how quotas work: it is an INFO until it takes a `share` of the time.",
@@ -43,7 +43,7 @@ ROWS = (
         vantage="this client's traffic",
         meaning="A broker answers again and again that it does not lead the partition. The client's metadata, or the "
         "broker's, is stale.",
-        text="{client} got {error} for {partition} from {broker} {count} times in {seconds:.1f} s",
+        text="{client} got {error} for {partition} from {broker} {count:#time} in {seconds:.1f} s",
         cause="The leader moved, and the client did not read new metadata, or the metadata that it read was stale too.",
         guards=(
             "One or two errors after an election do not count: they tell clients of the new leader.",
@@ -73,7 +73,7 @@ ROWS = (
         vantage="this connection, whole",
         meaning="A connection was closed while requests that had waited for seconds had no response. Their fate is "
         "unknown: a Produce may have been written, and is then sent again.",
-        text="{client} lost {count} requests to {broker} with connection {connection}: {apis}; the oldest had waited "
+        text="{client} lost {count:#request} to {broker} with connection {connection}: {apis}; the oldest had waited "
         "{oldest_s:.1f} s",
         cause="The broker did not answer within the client's request timeout, or the connection broke.",
         guards=(
@@ -103,7 +103,7 @@ ROWS = (
         vantage="all producers with this transactional id, at their coordinator",
         meaning="A producer's request was refused because its epoch is not the newest of its transactional id. Its "
         "open transaction is aborted.",
-        text="transactional id {txn}: {client} was fenced ({error}); {by}; fenced {count} times",
+        text="transactional id {txn}: {client} was fenced ({error}); {by}; fenced {count:#time}",
         cause="Another producer with the same transactional.id called initTransactions, or the coordinator ended a "
         "transaction that was open for longer than transaction.timeout.ms.",
         guards=(

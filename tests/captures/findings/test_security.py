@@ -14,7 +14,7 @@ LOGIN = b"\0alice\0wonderland"
 
 def test_a_password_without_tls() -> None:
     (finding,) = Story().secret("c", peer="10.0.0.7").tells("NOTE sec.cleartext c@10.0.0.7")
-    assert finding.summary == "c@10.0.0.7 and 10.0.0.1:9092 passed the password of SASL/PLAIN without TLS, 1 times"
+    assert finding.summary == "c@10.0.0.7 and 10.0.0.1:9092 passed the password of SASL/PLAIN without TLS, 1 time"
 
 
 def test_on_one_host_it_is_an_info() -> None:

@@ -83,7 +83,7 @@ def abandoned(api: str = "Produce", *, waited: float = 30, number: int = 1, how:
 
 def test_a_produce_that_was_given_up() -> None:
     (finding,) = abandoned().tells("WARN conn.abandoned 1")
-    assert "lost 1 requests to 10.0.0.1:9092 with connection 1: 1 Produce; the oldest" in finding.summary
+    assert "lost 1 request to 10.0.0.1:9092 with connection 1: 1 Produce; the oldest" in finding.summary
 
 
 def answered_late(left: float, *, api: str = "Produce", how: str = "RST") -> Story:

@@ -1,0 +1,31 @@
+"""Writes a rule's summary from its template and numbers, with nouns that match their numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING
+
+from kproxy.decoders.plurals import counted
+
+if TYPE_CHECKING:
+    from kproxy.captures.findings.model import Number
+
+COUNTED = re.compile(r"\{(\w+):#(\w+)\}")
+"""In a template, a number with its noun: "{count:#time}" is "1 time" or "2 times"."""
+
+
+def summary(text: str, numbers: Mapping[str, Number]) -> str:
+    """The template `text`, which `str.format_map` fills; with COUNTED as well. Raises KeyError for a missing number."""
+    template, nouns = _prepared(text)
+    if nouns:
+        numbers = {**numbers, **{f"{name} {noun}": counted(int(numbers[name]), noun) for name, noun in nouns}}
+    return template.format_map(numbers)
+
+
+@cache
+def _prepared(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """The template with one field for each number with its noun, and these (number, noun)."""
+    nouns = tuple(dict.fromkeys(COUNTED.findall(text)))
+    return COUNTED.sub(r"{\1 \2}", text), nouns
