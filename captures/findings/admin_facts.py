@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from kproxy.captures.findings import facts
+from kproxy.captures.findings.decoded_exchange import DecodedExchange, Reading, listed
 from kproxy.captures.findings.facts import Fact
-from kproxy.captures.findings.said import Reading, Said, listed
 
 UNCLEAN: Final = 1
 """The election type in an ElectLeaders request that allows an unclean leader, which may lack records."""
@@ -21,50 +21,50 @@ class Change(NamedTuple):
     """A kind of change: its effect in words, and a function that lists what a request affects (empty: no fact)."""
 
     what: str
-    names: Callable[[Said], Iterable[str]]
+    names: Callable[[DecodedExchange], Iterable[str]]
 
 
-def _deleted_topics(said: Said) -> Iterator[str]:
-    yield from map(str, listed(said.request, "topicNames"))
-    yield from (one.get("name") or said.topic(one) for one in listed(said.request, "topics"))
+def _deleted_topics(decoded: DecodedExchange) -> Iterator[str]:
+    yield from map(str, listed(decoded.request, "topicNames"))
+    yield from (one.get("name") or decoded.topic(one) for one in listed(decoded.request, "topics"))
 
 
-def _deleted_records(said: Said) -> Iterator[str]:
-    for topic in listed(said.request, "topics"):
+def _deleted_records(decoded: DecodedExchange) -> Iterator[str]:
+    for topic in listed(decoded.request, "topics"):
         for one in topic.get("partitions") or ():
             offset = one.get("offset", -1)
             yield f"{topic.get('name')}-{one.get('partitionIndex')} up to {'the end' if offset < 0 else offset}"
 
 
-def _configs(said: Said) -> Iterator[str]:
-    if said.request.get("validateOnly"):
+def _configs(decoded: DecodedExchange) -> Iterator[str]:
+    if decoded.request.get("validateOnly"):
         return
-    for one in listed(said.request, "resources"):
+    for one in listed(decoded.request, "resources"):
         names = ", ".join(config.get("name") or "" for config in one.get("configs") or ())
         yield f"{RESOURCES.get(one.get('resourceType', 0), 'resource')} {one.get('resourceName')}: {names}"
 
 
-def _unclean(said: Said) -> Iterator[str]:
-    if said.request.get("electionType") == UNCLEAN:
-        chosen = listed(said.request, "topicPartitions")
+def _unclean(decoded: DecodedExchange) -> Iterator[str]:
+    if decoded.request.get("electionType") == UNCLEAN:
+        chosen = listed(decoded.request, "topicPartitions")
         yield from (str(one.get("topic")) for one in chosen)
         if not chosen:
             yield "all partitions without a leader"
 
 
-def _acls(member: str, resource: str) -> Callable[[Said], Iterator[str]]:
-    def names(said: Said) -> Iterator[str]:
-        for one in listed(said.request, member):
+def _acls(member: str, resource: str) -> Callable[[DecodedExchange], Iterator[str]]:
+    def names(decoded: DecodedExchange) -> Iterator[str]:
+        for one in listed(decoded.request, member):
             who = one.get("principal", one.get("principalFilter"))
             yield f"{one.get(resource) or 'any resource'} for {who or 'anybody'}"
 
     return names
 
 
-def _quotas(said: Said) -> Iterator[str]:
-    if said.request.get("validateOnly"):
+def _quotas(decoded: DecodedExchange) -> Iterator[str]:
+    if decoded.request.get("validateOnly"):
         return
-    for one in listed(said.request, "entries"):
+    for one in listed(decoded.request, "entries"):
         entity = ", ".join(f"{part.get('entityType')} {part.get('entityName')}" for part in one.get("entity") or ())
         yield f"{entity}: {', '.join(str(op.get('key')) for op in one.get('ops') or ())}"
 
@@ -75,21 +75,21 @@ CHANGES: Final = {
     30: Change("created ACLs", _acls("creations", "resourceName")),
     31: Change("deleted ACLs", _acls("filters", "resourceNameFilter")),
     33: Change("replaced configurations", _configs),
-    42: Change("deleted groups", lambda said: map(str, listed(said.request, "groupsNames"))),
+    42: Change("deleted groups", lambda decoded: map(str, listed(decoded.request, "groupsNames"))),
     43: Change("elected leaders that may lack records", _unclean),
     44: Change("changed configurations", _configs),
-    47: Change("deleted committed offsets", lambda said: [str(said.request.get("groupId"))]),
+    47: Change("deleted committed offsets", lambda decoded: [str(decoded.request.get("groupId"))]),
     49: Change("changed quotas", _quotas),
 }
 """Maps the API key of each request that changes something to the kind of its change."""
 
 
-def _read(said: Said) -> Iterator[Fact]:
-    change = CHANGES[said.at.key]
-    names = tuple(change.names(said))
-    if names and said.answered:
-        error = said.error or next(iter(said.errors), 0)
-        yield facts.Administration(said.at, change.what, names[:NAMES], len(names), error)
+def _read(decoded: DecodedExchange) -> Iterator[Fact]:
+    change = CHANGES[decoded.at.key]
+    names = tuple(change.names(decoded))
+    if names and decoded.answered:
+        error = decoded.error or next(iter(decoded.errors), 0)
+        yield facts.Administration(decoded.at, change.what, names[:NAMES], len(names), error)
 
 
 READERS: Final = dict.fromkeys(CHANGES, Reading(frozenset({facts.Administration}), _read))

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from kproxy.captures.findings import facts, metadata_log
+from kproxy.captures.findings.decoded_exchange import DecodedExchange, Reading, known, listed
 from kproxy.captures.findings.facts import Fact, PartitionState
-from kproxy.captures.findings.said import Reading, Said, known, listed
 from kproxy.captures.index.labels import topic_id
 from kproxy.decoders.schema import api_keys
 
@@ -41,12 +41,12 @@ def _moved(values: Values, name: str) -> tuple[int, ...] | None:
     return None if found is None or replicas is None or not set(found) <= set(replicas) else found
 
 
-def _state(said: Said, topic: str, values: Values, **more: Any) -> PartitionState:
+def _state(decoded: DecodedExchange, topic: str, values: Values, **more: Any) -> PartitionState:
     """The PartitionState from a struct with the fields leader, isr, replicas …, however its message names them."""
     leader = values.get("leader", values.get("leaderId"))
-    controlled = said.at.key in {api_keys.LEADER_AND_ISR, api_keys.UPDATE_METADATA}
+    controlled = decoded.at.key in {api_keys.LEADER_AND_ISR, api_keys.UPDATE_METADATA}
     return PartitionState(
-        said.at,
+        decoded.at,
         topic,
         values.get("partitionIndex", values.get("partitionId", 0)),
         known(leader),
@@ -67,102 +67,102 @@ def _state(said: Said, topic: str, values: Values, **more: Any) -> PartitionStat
 # --- ZooKeeper mode ---
 
 
-def _control(said: Said) -> Iterator[Fact]:
-    if said.answered:
-        controller, epoch = said.request.get("controllerId", NOBODY), said.request.get("controllerEpoch", -1)
-        yield facts.ControlRequest(said.at, controller, epoch, said.error)
+def _control(decoded: DecodedExchange) -> Iterator[Fact]:
+    if decoded.answered:
+        controller, epoch = decoded.request.get("controllerId", NOBODY), decoded.request.get("controllerEpoch", -1)
+        yield facts.ControlRequest(decoded.at, controller, epoch, decoded.error)
 
 
-def _states(said: Said) -> Iterator[Fact]:
+def _states(decoded: DecodedExchange) -> Iterator[Fact]:
     """Makes facts of LeaderAndIsr and UpdateMetadata."""
-    yield from _control(said)
-    if said.error:
+    yield from _control(decoded)
+    if decoded.error:
         return
-    groups = [(one, [one]) for one in listed(said.request, "ungroupedPartitionStates")]
-    groups += [(one, listed(one, "partitionStates")) for one in listed(said.request, "topicStates")]
+    groups = [(one, [one]) for one in listed(decoded.request, "ungroupedPartitionStates")]
+    groups += [(one, listed(one, "partitionStates")) for one in listed(decoded.request, "topicStates")]
     # LeaderAndIsr has the field leaderRecoveryState from version 6 on, UpdateMetadata has it in no version.
-    tells = said.at.key == api_keys.LEADER_AND_ISR and said.at.version >= 6
+    tells = decoded.at.key == api_keys.LEADER_AND_ISR and decoded.at.version >= 6
     more = {} if tells else {"recovering": None}
     for topic, partitions in groups:
-        name = said.topic(topic)
+        name = decoded.topic(topic)
         for one in partitions:
-            yield _state(said, name, one, **more)
+            yield _state(decoded, name, one, **more)
 
 
-def _stop_replica(said: Said) -> Iterator[Fact]:
-    yield from _control(said)
-    every = bool(said.request.get("deletePartitions"))
-    deleted = {said.topic(one) for one in listed(said.request, "ungroupedPartitions") if every}
-    deleted |= {said.topic(one) for one in listed(said.request, "topics") if every}
+def _stop_replica(decoded: DecodedExchange) -> Iterator[Fact]:
+    yield from _control(decoded)
+    every = bool(decoded.request.get("deletePartitions"))
+    deleted = {decoded.topic(one) for one in listed(decoded.request, "ungroupedPartitions") if every}
+    deleted |= {decoded.topic(one) for one in listed(decoded.request, "topics") if every}
     deleted |= {
-        said.topic(one)
-        for one in listed(said.request, "topicStates")
+        decoded.topic(one)
+        for one in listed(decoded.request, "topicStates")
         if any(part.get("deletePartition") for part in listed(one, "partitionStates"))
     }
-    if not said.error:
+    if not decoded.error:
         for name in sorted(deleted):
-            yield facts.TopicChange(said.at, name, False, False)
+            yield facts.TopicChange(decoded.at, name, False, False)
 
 
-def _controlled_shutdown(said: Said) -> Iterator[Fact]:
-    yield facts.Leaving(said.at, said.request.get("brokerId", NOBODY))
+def _controlled_shutdown(decoded: DecodedExchange) -> Iterator[Fact]:
+    yield facts.Leaving(decoded.at, decoded.request.get("brokerId", NOBODY))
 
 
 # --- both modes ---
 
 
-def _altered(said: Said) -> Iterator[Fact]:
+def _altered(decoded: DecodedExchange) -> Iterator[Fact]:
     """Makes facts of an AlterPartition response: the partition states that the controller decided on."""
-    for topic in listed(said.response, "topics"):
-        name = said.topic(topic)
+    for topic in listed(decoded.response, "topics"):
+        name = decoded.topic(topic)
         for one in listed(topic, "partitions"):
             if not one.get("errorCode"):
-                more = {} if said.at.version >= 1 else {"recovering": None}
-                yield _state(said, name, one, **more)
+                more = {} if decoded.at.version >= 1 else {"recovering": None}
+                yield _state(decoded, name, one, **more)
 
 
-def _reassigned(said: Said) -> Iterator[Fact]:
+def _reassigned(decoded: DecodedExchange) -> Iterator[Fact]:
     answers = {
         (topic.get("name"), one.get("partitionIndex")): one.get("errorCode", 0)
-        for topic in listed(said.response, "responses")
+        for topic in listed(decoded.response, "responses")
         for one in listed(topic, "partitions")
     }
-    for topic in listed(said.request, "topics"):
-        name = said.topic(topic)
+    for topic in listed(decoded.request, "topics"):
+        name = decoded.topic(topic)
         for one in listed(topic, "partitions"):
             index = one.get("partitionIndex", 0)
-            error = said.error or answers.get((name, index), 0)
-            if said.answered:
-                yield facts.Reassignment(said.at, name, index, _nodes(one, "replicas"), error)
+            error = decoded.error or answers.get((name, index), 0)
+            if decoded.answered:
+                yield facts.Reassignment(decoded.at, name, index, _nodes(one, "replicas"), error)
 
 
-def _reassigning(said: Said) -> Iterator[Fact]:
-    for topic in listed(said.response, "topics"):
-        name = said.topic(topic)
+def _reassigning(decoded: DecodedExchange) -> Iterator[Fact]:
+    for topic in listed(decoded.response, "topics"):
+        name = decoded.topic(topic)
         for one in listed(topic, "partitions"):
-            yield _state(said, name, one, recovering=None)
+            yield _state(decoded, name, one, recovering=None)
 
 
 # --- replication, and the metadata log ---
 
 
-def _fetch(said: Said) -> Iterator[Fact]:
-    state = said.request.get("replicaState") or {}
-    replica = known(said.request.get("replicaId", NOBODY))
+def _fetch(decoded: DecodedExchange) -> Iterator[Fact]:
+    state = decoded.request.get("replicaState") or {}
+    replica = known(decoded.request.get("replicaId", NOBODY))
     replica = known(state.get("replicaId", NOBODY)) if replica is None else replica
     if replica is None:
         return
-    topics = listed(said.request, "topics")
-    if topics and said.topic(topics[0]) == metadata_log.TOPIC:
+    topics = listed(decoded.request, "topics")
+    if topics and decoded.topic(topics[0]) == metadata_log.TOPIC:
         for one in listed(topics[0], "partitions")[:1]:
-            yield from _metadata_fetch(said, replica, one)
-    elif said.answered and not said.error:
-        yield facts.ReplicaFetch(said.at, replica, _behind(said, topics))
+            yield from _metadata_fetch(decoded, replica, one)
+    elif decoded.answered and not decoded.error:
+        yield facts.ReplicaFetch(decoded.at, replica, _behind(decoded, topics))
 
 
-def _behind(said: Said, topics: list[Any]) -> tuple[tuple[str, int, int], ...]:
+def _behind(decoded: DecodedExchange, topics: list[Any]) -> tuple[tuple[str, int, int], ...]:
     """The partitions whose fetch offset is below the high watermark: (topic, partition, number of missing offsets)."""
-    responses = listed(said.response, "responses")
+    responses = listed(decoded.response, "responses")
     if not responses:
         return ()
     offsets = {
@@ -177,7 +177,7 @@ def _behind(said: Said, topics: list[Any]) -> tuple[tuple[str, int, int], ...]:
             index, mark = one.get("partitionIndex", 0), one.get("highWatermark", -1)
             offset = offsets.get((key, index), -1)
             if 0 <= offset < mark and not one.get("errorCode") and len(behind) < BEHIND:
-                behind.append((said.topic(topic), index, mark - offset))
+                behind.append((decoded.topic(topic), index, mark - offset))
     return tuple(behind)
 
 
@@ -186,38 +186,38 @@ def _key(topic: Values) -> Any:
     return topic.get("topicId") or topic.get("topic")
 
 
-def _metadata_fetch(said: Said, replica: int, asked: Values) -> Iterator[Fact]:
-    cluster = said.request.get("clusterId") or ""
-    answers = [one for topic in listed(said.response, "responses") for one in listed(topic, "partitions")]
+def _metadata_fetch(decoded: DecodedExchange, replica: int, asked: Values) -> Iterator[Fact]:
+    cluster = decoded.request.get("clusterId") or ""
+    answers = [one for topic in listed(decoded.response, "responses") for one in listed(topic, "partitions")]
     answer = answers[0] if answers else {}
-    error = said.error or answer.get("errorCode", 0)
+    error = decoded.error or answer.get("errorCode", 0)
     yield facts.QuorumStep(
-        said.at, cluster, "fetch", replica, asked.get("currentLeaderEpoch", -1), error, bool(answers)
+        decoded.at, cluster, "fetch", replica, asked.get("currentLeaderEpoch", -1), error, bool(answers)
     )
     records = answer.get("records")
     if records and not error:
-        for one in said.log.read(cluster or said.at.broker, records, said.at.time):
+        for one in decoded.log.read(cluster or decoded.at.broker, records, decoded.at.time):
             make = RECORDS.get(one.name)
             if make is not None:
-                yield from make(said, one.values, one.past)
+                yield from make(decoded, one.values, one.past)
 
 
-def _topic_record(said: Said, values: Values, past: bool) -> Iterator[Fact]:
+def _topic_record(decoded: DecodedExchange, values: Values, past: bool) -> Iterator[Fact]:
     raw = topic_id(values.get("topicId"))
     if raw is not None:
-        said.knowledge.learn_topic(raw, values.get("name") or "")
-    yield facts.TopicChange(said.at, values.get("name") or "", True, past)
+        decoded.knowledge.learn_topic(raw, values.get("name") or "")
+    yield facts.TopicChange(decoded.at, values.get("name") or "", True, past)
 
 
-def _removed_topic(said: Said, values: Values, past: bool) -> Iterator[Fact]:
-    yield facts.TopicChange(said.at, said.topic(values), False, past)
+def _removed_topic(decoded: DecodedExchange, values: Values, past: bool) -> Iterator[Fact]:
+    yield facts.TopicChange(decoded.at, decoded.topic(values), False, past)
 
 
-def _partition_record(said: Said, values: Values, past: bool) -> Iterator[Fact]:
-    yield _state(said, said.topic(values), values, past=past)
+def _partition_record(decoded: DecodedExchange, values: Values, past: bool) -> Iterator[Fact]:
+    yield _state(decoded, decoded.topic(values), values, past=past)
 
 
-def _broker_record(said: Said, values: Values, past: bool) -> Iterator[Fact]:
+def _broker_record(decoded: DecodedExchange, values: Values, past: bool) -> Iterator[Fact]:
     """Makes a BrokerState of a RegisterBrokerRecord or a BrokerRegistrationChangeRecord.
 
     FenceBrokerRecord and UnfenceBrokerRecord have other field names, so `_fence_record` handles them.
@@ -225,7 +225,7 @@ def _broker_record(said: Said, values: Values, past: bool) -> Iterator[Fact]:
     fenced, leaving = values.get("fenced", 0), values.get("inControlledShutdown", 0)
     registered = isinstance(fenced, bool)
     yield facts.BrokerState(
-        said.at,
+        decoded.at,
         values.get("brokerId", NOBODY),
         known(values.get("brokerEpoch")),
         fenced if isinstance(fenced, bool) else CHANGED.get(fenced),
@@ -236,9 +236,9 @@ def _broker_record(said: Said, values: Values, past: bool) -> Iterator[Fact]:
 
 
 def _fence_record(fenced: bool) -> Any:
-    def make(said: Said, values: Values, past: bool) -> Iterator[Fact]:
+    def make(decoded: DecodedExchange, values: Values, past: bool) -> Iterator[Fact]:
         epoch = known(values.get("epoch"))
-        yield facts.BrokerState(said.at, values.get("id", NOBODY), epoch, fenced, None, False, past)
+        yield facts.BrokerState(decoded.at, values.get("id", NOBODY), epoch, fenced, None, False, past)
 
     return make
 
@@ -259,41 +259,43 @@ RECORDS: Final[dict[str, Any]] = {
 # --- KRaft ---
 
 
-def _quorum(said: Said) -> Iterator[Fact]:
+def _quorum(decoded: DecodedExchange) -> Iterator[Fact]:
     """Makes facts of Vote, BeginQuorumEpoch and EndQuorumEpoch."""
-    asked = [one for topic in listed(said.request, "topics") for one in listed(topic, "partitions")]
-    answers = [one for topic in listed(said.response, "topics") for one in listed(topic, "partitions")]
+    asked = [one for topic in listed(decoded.request, "topics") for one in listed(topic, "partitions")]
+    answers = [one for topic in listed(decoded.response, "topics") for one in listed(topic, "partitions")]
     if not asked:
         return
-    one, error = asked[0], said.error or (answers[0].get("errorCode", 0) if answers else 0)
-    if said.at.key == VOTE:
+    one, error = asked[0], decoded.error or (answers[0].get("errorCode", 0) if answers else 0)
+    if decoded.at.key == VOTE:
         what = "pre-vote" if one.get("preVote") else "vote"
         node, epoch = one.get("replicaId", NOBODY), one.get("replicaEpoch", -1)
     else:
-        what = "begin" if said.at.key == BEGIN_QUORUM else "end"
+        what = "begin" if decoded.at.key == BEGIN_QUORUM else "end"
         node, epoch = one.get("leaderId", NOBODY), one.get("leaderEpoch", -1)
-    yield facts.QuorumStep(said.at, said.request.get("clusterId") or "", what, node, epoch, error, said.answered)
+    yield facts.QuorumStep(
+        decoded.at, decoded.request.get("clusterId") or "", what, node, epoch, error, decoded.answered
+    )
 
 
-def _heartbeat(said: Said) -> Iterator[Fact]:
-    asked, answered = said.request, said.response
+def _heartbeat(decoded: DecodedExchange) -> Iterator[Fact]:
+    asked, answered = decoded.request, decoded.response
     yield facts.BrokerHeartbeat(
-        said.at,
+        decoded.at,
         asked.get("brokerId", NOBODY),
         asked.get("brokerEpoch", -1),
         known(asked.get("currentMetadataOffset")),
         bool(asked.get("wantFence")),
         bool(asked.get("wantShutDown")),
-        bool(answered.get("isFenced")) if said.answered and not said.error else None,
+        bool(answered.get("isFenced")) if decoded.answered and not decoded.error else None,
         len(listed(asked, "offlineLogDirs")),
-        said.error,
-        said.answered,
+        decoded.error,
+        decoded.answered,
     )
 
 
-def _registration(said: Said) -> Iterator[Fact]:
-    if said.answered:
-        yield facts.BrokerRegistration(said.at, said.request.get("brokerId", NOBODY), said.error)
+def _registration(decoded: DecodedExchange) -> Iterator[Fact]:
+    if decoded.answered:
+        yield facts.BrokerRegistration(decoded.at, decoded.request.get("brokerId", NOBODY), decoded.error)
 
 
 _STATES = frozenset({facts.ControlRequest, PartitionState})

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from kproxy.captures.findings import facts
+from kproxy.captures.findings.decoded_exchange import DecodedExchange, Reading, known, listed
 from kproxy.captures.findings.facts import Fact
-from kproxy.captures.findings.said import Reading, Said, known, listed
 from kproxy.decoders.batches.batch import corrupt, first_size
 from kproxy.decoders.schema import api_keys
 
@@ -22,16 +22,16 @@ WHOLE_RECORDS: Final = 3
 """First version of Fetch whose response has at least one whole batch, even above the limits (KIP-74)."""
 
 
-def _produce(said: Said) -> list[Fact]:
-    at, acks = said.at, said.request.get("acks")
+def _produce(decoded: DecodedExchange) -> list[Fact]:
+    at, acks = decoded.at, decoded.request.get("acks")
     found: list[Fact] = []
     batches = []
     few = size = within = 0
     owner = None
-    for name, index, records, head, answer, error in said.parts:
+    for name, index, records, head, answer, error in decoded.parts:
         length = len(records)
         size += length
-        if error or not said.idle:
+        if error or not decoded.idle:
             found.append(
                 facts.PartitionIO(
                     at, name, index, error, known(answer.get("baseOffset")), None, None,
@@ -39,7 +39,7 @@ def _produce(said: Said) -> list[Fact]:
                 )
             )  # fmt: skip
         if records:
-            found += _corrupt(said, name, index, records)
+            found += _corrupt(decoded, name, index, records)
         if head is None:
             few += TINY_RECORDS + 1 if records else 0
             continue
@@ -62,51 +62,51 @@ def _produce(said: Said) -> list[Fact]:
     return found
 
 
-def _fetch(said: Said) -> Iterator[Fact]:
-    wait = said.request.get("maxWaitMs", 0)
-    if said.at.latency > (wait + OVERDUE_MS) * MILLISECOND and said.answered:
-        yield facts.Overdue(said.at, wait)
-    state = said.request.get("replicaState") or {}
-    replica = known(said.request.get("replicaId", -1))
+def _fetch(decoded: DecodedExchange) -> Iterator[Fact]:
+    wait = decoded.request.get("maxWaitMs", 0)
+    if decoded.at.latency > (wait + OVERDUE_MS) * MILLISECOND and decoded.answered:
+        yield facts.Overdue(decoded.at, wait)
+    state = decoded.request.get("replicaState") or {}
+    replica = known(decoded.request.get("replicaId", -1))
     replica = known(state.get("replicaId", -1)) if replica is None else replica
     asked = {
-        (said.topic(topic), one.get("partition")): one
-        for topic in listed(said.request, "topics")
+        (decoded.topic(topic), one.get("partition")): one
+        for topic in listed(decoded.request, "topics")
         for one in listed(topic, "partitions")
     }
-    for topic in listed(said.response, "responses"):
-        name = said.topic(topic)
+    for topic in listed(decoded.response, "responses"):
+        name = decoded.topic(topic)
         for one in listed(topic, "partitions"):
             index, records = one.get("partitionIndex", 0), one.get("records") or b""
             from_request = asked.get((name, index), {})
             yield facts.PartitionIO(
-                said.at, name, index, one.get("errorCode", 0), known(from_request.get("fetchOffset")),
+                decoded.at, name, index, one.get("errorCode", 0), known(from_request.get("fetchOffset")),
                 known(one.get("highWatermark")), known(one.get("lastStableOffset")),
                 known(one.get("logStartOffset")), known(from_request.get("currentLeaderEpoch")), len(records),
                 replica, None,
             )  # fmt: skip
-            if records and said.at.version < WHOLE_RECORDS:
+            if records and decoded.at.version < WHOLE_RECORDS:
                 size = first_size(records)
                 if size is None or size > len(records):
                     offset, most = (
                         known(from_request.get("fetchOffset")),
                         known(from_request.get("partitionMaxBytes")),
                     )
-                    yield facts.CutRecord(said.at, name, index, offset, size, most)
+                    yield facts.CutRecord(decoded.at, name, index, offset, size, most)
             end = one.get("divergingEpoch")
             if end and end.get("endOffset", -1) >= 0:
                 yield facts.EpochEnd(
-                    said.at, name, index, known(end.get("epoch")), end["endOffset"],
+                    decoded.at, name, index, known(end.get("epoch")), end["endOffset"],
                     known(from_request.get("fetchOffset")), replica, one.get("errorCode", 0),
                 )  # fmt: skip
-            yield from _corrupt(said, name, index, records)
+            yield from _corrupt(decoded, name, index, records)
 
 
-def _corrupt(said: Said, topic: str, partition: int, records: Any) -> list[Fact]:
+def _corrupt(decoded: DecodedExchange, topic: str, partition: int, records: Any) -> list[Fact]:
     """Facts of the batches in a partition's records whose CRC is wrong."""
-    if facts.Corrupt not in said.wanted:
+    if facts.Corrupt not in decoded.wanted:
         return []
-    return [facts.Corrupt(said.at, topic, partition, offset, crc, size) for offset, crc, size in corrupt(records)]
+    return [facts.Corrupt(decoded.at, topic, partition, offset, crc, size) for offset, crc, size in corrupt(records)]
 
 
 _PRODUCED = frozenset({facts.PartitionIO, facts.Produced, facts.Unacknowledged, facts.Corrupt})

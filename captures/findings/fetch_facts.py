@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from kproxy.captures.findings import facts
 from kproxy.captures.findings.analyzer import remember
+from kproxy.captures.findings.decoded_exchange import DecodedExchange, Reading, known
 from kproxy.captures.findings.facts import Fact
-from kproxy.captures.findings.said import Reading, Said, known
 from kproxy.decoders.schema import api_keys
 
 Values: TypeAlias = Mapping[str, Any]
@@ -82,66 +82,66 @@ class Fetches:
         self._answered: dict[int, int] = {}
         """Maps each connection to the time (ns) of its latest Fetch response."""
 
-    def read(self, said: Said) -> Iterator[Fact]:
-        if not said.answered or _is_replica(said.request):
+    def read(self, decoded: DecodedExchange) -> Iterator[Fact]:
+        if not decoded.answered or _is_replica(decoded.request):
             return
-        at = said.at
-        positions = self._positions(said)
+        at = decoded.at
+        positions = self._positions(decoded)
         before = self._answered.get(at.connection)
         remember(self._answered, at.connection, at.time, CONNECTIONS)
-        epoch = said.request.get("sessionEpoch", LAST)
-        if epoch == FULL or said.error in REFUSED:
-            fact = self._asked(said)
+        epoch = decoded.request.get("sessionEpoch", LAST)
+        if epoch == FULL or decoded.error in REFUSED:
+            fact = self._asked(decoded)
             if fact is not None:
                 yield fact
-        parts = tuple(_parts(said, positions))
+        parts = tuple(_parts(decoded, positions))
         if parts:
             yield facts.Fetched(
-                at, sum(one.size for one in parts), said.request.get("minBytes", 0), said.request.get("maxBytes"),
+                at, sum(one.size for one in parts), decoded.request.get("minBytes", 0), decoded.request.get("maxBytes"),
                 None if before is None else max(0, at.asked - before), parts,
             )  # fmt: skip
 
-    def _positions(self, said: Said) -> Positions:
+    def _positions(self, decoded: DecodedExchange) -> Positions:
         """The positions of all partitions of a request, including those that the request omits as unchanged."""
-        asked, broker, sessions = said.request, said.at.broker, self._sessions
+        asked, broker, sessions = decoded.request, decoded.at.broker, self._sessions
         session, epoch = asked.get("sessionId", 0), asked.get("sessionEpoch", LAST)
         positions = {
-            (said.topic(topic), one.get("partition", 0)): Position(known(one.get("fetchOffset")), _limit(one))
+            (decoded.topic(topic), one.get("partition", 0)): Position(known(one.get("fetchOffset")), _limit(one))
             for topic in asked.get("topics") or ()
             for one in topic.get("partitions") or ()
         }
-        granted = said.response.get("sessionId", 0)
-        if said.error:
+        granted = decoded.response.get("sessionId", 0)
+        if decoded.error:
             sessions.end(broker, session)
         elif epoch > FULL:
             forgotten = [
-                (said.topic(topic), number)
+                (decoded.topic(topic), number)
                 for topic in asked.get("forgottenTopicsData") or ()
                 for number in topic.get("partitions") or ()
             ]
             return sessions.change(broker, session, positions, forgotten)
         elif session:
             sessions.end(broker, session)
-        if epoch == FULL and granted and not said.error:
+        if epoch == FULL and granted and not decoded.error:
             sessions.begin(broker, granted, positions)
         return positions
 
-    def _asked(self, said: Said) -> facts.FetchSession | None:
-        partitions = sum(len(topic.get("partitions") or ()) for topic in said.request.get("topics") or ())
-        if said.response.get("throttleTimeMs") or (not said.error and not partitions):
+    def _asked(self, decoded: DecodedExchange) -> facts.FetchSession | None:
+        partitions = sum(len(topic.get("partitions") or ()) for topic in decoded.request.get("topics") or ())
+        if decoded.response.get("throttleTimeMs") or (not decoded.error and not partitions):
             return None
-        return facts.FetchSession(said.at, said.response.get("sessionId", 0), said.error, partitions)
+        return facts.FetchSession(decoded.at, decoded.response.get("sessionId", 0), decoded.error, partitions)
 
 
-def _parts(said: Said, positions: Positions) -> Iterator[facts.FetchedPartition]:
-    for topic in said.response.get("responses") or ():
+def _parts(decoded: DecodedExchange, positions: Positions) -> Iterator[facts.FetchedPartition]:
+    for topic in decoded.response.get("responses") or ():
         for one in topic.get("partitions") or ():
             size = len(one.get("records") or b"")
             high, stable = known(one.get("highWatermark")), known(one.get("lastStableOffset"))
             held = high is not None and stable is not None and stable < high
             if one.get("errorCode") or not (size or held):
                 continue
-            name, number = said.topic(topic), one.get("partitionIndex", 0)
+            name, number = decoded.topic(topic), one.get("partitionIndex", 0)
             offset, most = positions.get((name, number), NOWHERE)
             yield facts.FetchedPartition(name, number, offset, size, high, stable, most)
 

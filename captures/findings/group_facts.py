@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from kproxy.captures.findings import facts
+from kproxy.captures.findings.decoded_exchange import DecodedExchange, Reading
 from kproxy.captures.findings.facts import Fact
-from kproxy.captures.findings.said import Reading, Said
 from kproxy.decoders.schema import api_keys
 
 CONSUMERS: Final = "consumer"
@@ -23,14 +23,14 @@ _SIZE: Final = struct.Struct(">h")
 _COUNT: Final = struct.Struct(">i")
 
 
-def _sync(said: Said) -> Iterator[Fact]:
+def _sync(decoded: DecodedExchange) -> Iterator[Fact]:
     """Makes facts of a leader's SyncGroup. Only the leader's request has assignments: those of all members."""
-    asked, group = said.request, said.request.get("groupId") or ""
+    asked, group = decoded.request, decoded.request.get("groupId") or ""
     plan = asked.get("assignments") or ()
-    kind = asked.get("protocolType") or said.knowledge.protocol_type(group)
-    if not plan or said.error or not said.answered or kind not in {CONSUMERS, None}:
+    kind = asked.get("protocolType") or decoded.knowledge.protocol_type(group)
+    if not plan or decoded.error or not decoded.answered or kind not in {CONSUMERS, None}:
         return
-    protocol = asked.get("protocolName") or said.knowledge.protocol(group)
+    protocol = asked.get("protocolName") or decoded.knowledge.protocol(group)
     counted = [
         (one.get("memberId") or "", number_of_partitions(one.get("assignment") or b"")) for one in plan[:MEMBERS]
     ]
@@ -38,7 +38,7 @@ def _sync(said: Said) -> Iterator[Fact]:
         return
     for member, number in counted:
         yield facts.Assigned(
-            said.at, group, "classic", member, asked.get("generationId"), number or 0, protocol, len(plan)
+            decoded.at, group, "classic", member, asked.get("generationId"), number or 0, protocol, len(plan)
         )
 
 
@@ -69,21 +69,28 @@ def number_of_partitions(assignment: Any) -> int | None:
     return found if found <= PARTITIONS else None
 
 
-def _heartbeat(said: Said) -> Iterator[Fact]:
+def _heartbeat(decoded: DecodedExchange) -> Iterator[Fact]:
     """Makes a fact of a ConsumerGroupHeartbeat response that has an assignment, as it does after each change."""
-    assignment, asked = said.response.get("assignment"), said.request
-    if assignment is None or said.error or asked.get("memberEpoch", 0) < 0:
+    assignment, asked = decoded.response.get("assignment"), decoded.request
+    if assignment is None or decoded.error or asked.get("memberEpoch", 0) < 0:
         return
     number = sum(len(one.get("partitions") or ()) for one in assignment.get("topicPartitions") or ())
-    member = asked.get("memberId") or said.response.get("memberId") or ""
+    member = asked.get("memberId") or decoded.response.get("memberId") or ""
     yield facts.Assigned(
-        said.at, asked.get("groupId") or "", "consumer", member, said.response.get("memberEpoch"), number, None, None
+        decoded.at,
+        asked.get("groupId") or "",
+        "consumer",
+        member,
+        decoded.response.get("memberEpoch"),
+        number,
+        None,
+        None,
     )
 
 
-def _features(said: Said) -> Iterator[Fact]:
-    for one in said.response.get("finalizedFeatures") or ():
-        yield facts.Finalized(said.at, one.get("name") or "", one.get("maxVersionLevel", 0))
+def _features(decoded: DecodedExchange) -> Iterator[Fact]:
+    for one in decoded.response.get("finalizedFeatures") or ():
+        yield facts.Finalized(decoded.at, one.get("name") or "", one.get("maxVersionLevel", 0))
 
 
 _ASSIGNED: Final = frozenset({facts.Assigned})

@@ -6,38 +6,38 @@ from collections.abc import Iterator
 from typing import Final
 
 from kproxy.captures.findings import facts
+from kproxy.captures.findings.decoded_exchange import DecodedExchange, Reading, known, listed
 from kproxy.captures.findings.facts import Fact
-from kproxy.captures.findings.said import Reading, Said, known, listed
 
 
-def _list_offsets(said: Said) -> Iterator[Fact]:
+def _list_offsets(decoded: DecodedExchange) -> Iterator[Fact]:
     asked = {
-        (said.topic(topic), one.get("partitionIndex")): one.get("timestamp")
-        for topic in listed(said.request, "topics")
+        (decoded.topic(topic), one.get("partitionIndex")): one.get("timestamp")
+        for topic in listed(decoded.request, "topics")
         for one in listed(topic, "partitions")
     }
-    for topic in listed(said.response, "topics"):
-        name = said.topic(topic)
+    for topic in listed(decoded.response, "topics"):
+        name = decoded.topic(topic)
         for one in listed(topic, "partitions"):
             index = one.get("partitionIndex", 0)
             yield facts.OffsetLookup(
-                said.at, name, index, asked.get((name, index)), known(one.get("offset")), one.get("errorCode", 0)
+                decoded.at, name, index, asked.get((name, index)), known(one.get("offset")), one.get("errorCode", 0)
             )
 
 
-def _epoch_ends(said: Said) -> Iterator[Fact]:
+def _epoch_ends(decoded: DecodedExchange) -> Iterator[Fact]:
     asked = {
-        (said.topic(topic), one.get("partition")): one.get("leaderEpoch")
-        for topic in listed(said.request, "topics")
+        (decoded.topic(topic), one.get("partition")): one.get("leaderEpoch")
+        for topic in listed(decoded.request, "topics")
         for one in listed(topic, "partitions")
     }
-    replica = known(said.request.get("replicaId", -1))
-    for topic in listed(said.response, "topics"):
-        name = said.topic(topic)
+    replica = known(decoded.request.get("replicaId", -1))
+    for topic in listed(decoded.response, "topics"):
+        name = decoded.topic(topic)
         for one in listed(topic, "partitions"):
             index = one.get("partition", 0)
             yield facts.EpochEnd(
-                said.at, name, index, known(asked.get((name, index))), known(one.get("endOffset")), None, replica,
+                decoded.at, name, index, known(asked.get((name, index))), known(one.get("endOffset")), None, replica,
                 one.get("errorCode", 0),
             )  # fmt: skip
 

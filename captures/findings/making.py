@@ -30,10 +30,10 @@ from kproxy.captures.findings import (
     tcp_facts,
     transaction_facts,
 )
+from kproxy.captures.findings.decoded_exchange import DecodedExchange
 from kproxy.captures.findings.facts import At, Fact
 from kproxy.captures.findings.metadata_log import MetadataLog
 from kproxy.captures.findings.produced import parts_of
-from kproxy.captures.findings.said import Said
 from kproxy.captures.findings.sampling import MAKES, Sampler
 from kproxy.decoders.exchange import Connection, Exchange, Frame, Health, Status, StreamProblem
 from kproxy.decoders.frames import codes
@@ -62,7 +62,7 @@ READERS = (
 )
 """The tables of all modules that make facts from bodies: by API key, a function. An API may be in several tables."""
 DATA = frozenset({api_keys.PRODUCE, api_keys.FETCH})
-"""APIs whose error codes are in PartitionIO facts, so that `Said.errors` omits them."""
+"""APIs whose error codes are in PartitionIO facts, so that `DecodedExchange.errors` omits them."""
 LATEST = 1 << 15
 START = frozenset({api_keys.METADATA, 10, 17, api_keys.API_VERSIONS, 22, 36, 60})
 """APIs that clients use while they start. A connection has "done work" once it used another API."""
@@ -142,7 +142,7 @@ class FactMaker:
         self._wanted = frozenset(wanted)
         if getattr(source, "decrypted", False):
             self._wanted -= {facts.Secret}
-        self._readers: dict[int, tuple[Callable[[Said], Iterable[Fact]], ...]] = {}
+        self._readers: dict[int, tuple[Callable[[DecodedExchange], Iterable[Fact]], ...]] = {}
         """Maps each API key to the functions that make facts of wanted types."""
         for table in (*READERS, fetch_facts.readers()):
             for key, one in table.items():
@@ -311,23 +311,25 @@ class FactMaker:
         if readers is not None and asked is not None:
             errors = [] if response is None or key in DATA else codes(response, item, self._definitions)
             parts = parts_of(asked, answered, self._knowledge) if key == api_keys.PRODUCE else ()
-            said = Said(
+            decoded = DecodedExchange(
                 at, asked, answered, bodies.answered is not None, self._knowledge, errors, self._wanted, self._log,
                 self._idle, size, not bodies.problems, parts,
             )  # fmt: skip
             for read in readers:
-                out += read(said)
+                out += read(decoded)
             for part in parts:
                 if part.error:
                     self._idle = False  # this error may create an analyzer, which needs the facts that follow
             if self._samples and key in DATA:
-                self._sampler.take(said)
+                self._sampler.take(decoded)
         return not bodies.problems and not bodies.cut
 
 
-def _some(read: Callable[[Said], Iterable[Fact]], wanted: frozenset[type[Fact]], said: Said) -> list[Fact]:
+def _some(
+    read: Callable[[DecodedExchange], Iterable[Fact]], wanted: frozenset[type[Fact]], decoded: DecodedExchange
+) -> list[Fact]:
     """The facts of wanted types that `read` makes."""
-    return [fact for fact in read(said) if type(fact) in wanted]
+    return [fact for fact in read(decoded) if type(fact) in wanted]
 
 
 def _is_small(request: Frame, response: Frame) -> bool:

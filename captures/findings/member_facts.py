@@ -8,8 +8,8 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from kproxy.captures.findings import facts
+from kproxy.captures.findings.decoded_exchange import DecodedExchange, Reading, known, listed
 from kproxy.captures.findings.facts import Fact
-from kproxy.captures.findings.said import Reading, Said, known, listed
 from kproxy.decoders.schema import api_keys
 
 LONGEST: Final = 64
@@ -19,11 +19,11 @@ _SUBSCRIPTION: Final = struct.Struct(">hi")
 """Struct of the first fields of a ConsumerProtocolSubscription: version and number of topics."""
 
 
-def _member(said: Said, what: str, **more: Any) -> facts.Member:
-    asked, answered = said.request, said.response
+def _member(decoded: DecodedExchange, what: str, **more: Any) -> facts.Member:
+    asked, answered = decoded.request, decoded.response
     member = asked.get("memberId") or ""
     return facts.Member(
-        said.at,
+        decoded.at,
         asked.get("groupId") or "",
         more.get("kind", "classic"),
         what,
@@ -31,25 +31,25 @@ def _member(said: Said, what: str, **more: Any) -> facts.Member:
         not member,
         more.get("instance", asked.get("groupInstanceId")),
         known(more.get("generation", asked.get("generationId"))),
-        more.get("error", said.error),
+        more.get("error", decoded.error),
         known(asked.get("sessionTimeoutMs")),
         known(asked.get("rebalanceTimeoutMs")),
         more.get("reason", asked.get("reason")),
         answered.get("protocolName") or asked.get("protocolName") or None,
         answered.get("leader") or None,
         more.get("subscription"),
-        said.answered,
+        decoded.answered,
     )
 
 
-def _join(said: Said) -> Iterator[Fact]:
-    protocols = listed(said.request, "protocols")
+def _join(decoded: DecodedExchange) -> Iterator[Fact]:
+    protocols = listed(decoded.request, "protocols")
     names = ",".join(str(one.get("name")) for one in protocols)
     topics = _subscribed(protocols[0].get("metadata") or b"") if protocols else b""
     yield _member(
-        said,
+        decoded,
         "join",
-        generation=said.response.get("generationId"),
+        generation=decoded.response.get("generationId"),
         subscription=None if topics is None else f"{names} {blake2b(topics, digest_size=8).hexdigest()}",
     )
 
@@ -74,64 +74,64 @@ def _subscribed(metadata: Any) -> bytes | None:
     return None if count else b"".join(sorted(names))
 
 
-def _sync(said: Said) -> Iterator[Fact]:
-    yield _member(said, "sync")
+def _sync(decoded: DecodedExchange) -> Iterator[Fact]:
+    yield _member(decoded, "sync")
 
 
-def _heartbeat(said: Said) -> Iterator[Fact]:
-    yield _member(said, "heartbeat")
+def _heartbeat(decoded: DecodedExchange) -> Iterator[Fact]:
+    yield _member(decoded, "heartbeat")
 
 
-def _leave(said: Said) -> Iterator[Fact]:
-    answers = listed(said.response, "members")
-    for place, one in enumerate(listed(said.request, "members") or [said.request]):
-        error = said.error or (answers[place].get("errorCode", 0) if place < len(answers) else 0)
-        fact = _member(said, "leave", instance=one.get("groupInstanceId"), reason=one.get("reason"), error=error)
+def _leave(decoded: DecodedExchange) -> Iterator[Fact]:
+    answers = listed(decoded.response, "members")
+    for place, one in enumerate(listed(decoded.request, "members") or [decoded.request]):
+        error = decoded.error or (answers[place].get("errorCode", 0) if place < len(answers) else 0)
+        fact = _member(decoded, "leave", instance=one.get("groupInstanceId"), reason=one.get("reason"), error=error)
         yield fact._replace(member=one.get("memberId") or fact.member)
 
 
-def _epoch_heartbeat(said: Said) -> Iterator[Fact]:
-    epoch = said.request.get("memberEpoch", 0)
+def _epoch_heartbeat(decoded: DecodedExchange) -> Iterator[Fact]:
+    epoch = decoded.request.get("memberEpoch", 0)
     what = "leave" if epoch < 0 else "join" if epoch == 0 else "heartbeat"
-    names = said.request.get("subscribedTopicNames")
+    names = decoded.request.get("subscribedTopicNames")
     yield _member(
-        said,
+        decoded,
         what,
-        kind=_EPOCHS[said.at.key],
-        generation=epoch if epoch < 0 else said.response.get("memberEpoch", epoch),
-        instance=said.request.get("instanceId"),
+        kind=_EPOCHS[decoded.at.key],
+        generation=epoch if epoch < 0 else decoded.response.get("memberEpoch", epoch),
+        instance=decoded.request.get("instanceId"),
         reason="static" if epoch == -2 else None,
         subscription=None if names is None else ",".join(sorted(map(str, names)))[:LONGEST],
     )
 
 
-def _commit(said: Said) -> Iterator[Fact]:
+def _commit(decoded: DecodedExchange) -> Iterator[Fact]:
     codes = {
-        (said.topic(topic), one.get("partitionIndex")): one.get("errorCode", 0)
-        for topic in listed(said.response, "topics")
+        (decoded.topic(topic), one.get("partitionIndex")): one.get("errorCode", 0)
+        for topic in listed(decoded.response, "topics")
         for one in listed(topic, "partitions")
     }
-    generation = said.request.get("generationIdOrMemberEpoch")
-    group, member = said.request.get("groupId") or "", said.request.get("memberId") or ""
+    generation = decoded.request.get("generationIdOrMemberEpoch")
+    group, member = decoded.request.get("groupId") or "", decoded.request.get("memberId") or ""
     if member:
         error = next((code for code in codes.values() if code), 0)
-        yield _member(said, "commit", generation=generation, error=error)
-    for topic in listed(said.request, "topics"):
-        name = said.topic(topic)
+        yield _member(decoded, "commit", generation=generation, error=error)
+    for topic in listed(decoded.request, "topics"):
+        name = decoded.topic(topic)
         for one in listed(topic, "partitions"):
             index = one.get("partitionIndex", 0)
             offset = known(one.get("committedOffset"))
-            yield facts.Commit(said.at, group, member, name, index, offset, codes.get((name, index), 0))
+            yield facts.Commit(decoded.at, group, member, name, index, offset, codes.get((name, index), 0))
 
 
-def _offset_fetch(said: Said) -> Iterator[Fact]:
-    groups = listed(said.response, "groups") or [{**said.response, "groupId": said.request.get("groupId")}]
+def _offset_fetch(decoded: DecodedExchange) -> Iterator[Fact]:
+    groups = listed(decoded.response, "groups") or [{**decoded.response, "groupId": decoded.request.get("groupId")}]
     for group in groups:
         for topic in listed(group, "topics"):
-            name = said.topic(topic)
+            name = decoded.topic(topic)
             for one in listed(topic, "partitions"):
                 yield facts.Committed(
-                    said.at, group.get("groupId") or "", name, one.get("partitionIndex", 0),
+                    decoded.at, group.get("groupId") or "", name, one.get("partitionIndex", 0),
                     known(one.get("committedOffset")), group.get("errorCode") or one.get("errorCode") or 0,
                 )  # fmt: skip
 

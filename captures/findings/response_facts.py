@@ -7,8 +7,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from kproxy.captures.findings import facts
+from kproxy.captures.findings.decoded_exchange import DecodedExchange, Reading, listed
 from kproxy.captures.findings.facts import Fact
-from kproxy.captures.findings.said import Reading, Said, listed
 from kproxy.decoders.schema import api_keys
 
 FULL: Final = frozenset({0, -1})
@@ -38,11 +38,11 @@ PARTITIONS: Final = {
 """The APIs whose response must list each partition of the request, with the names of the fields."""
 
 
-def _pairs(said: Said, values: Any, names: tuple[str, str, str]) -> list[tuple[str, Any]]:
+def _pairs(decoded: DecodedExchange, values: Any, names: tuple[str, str, str]) -> list[tuple[str, Any]]:
     """(topic, partition number) of each partition in a body."""
     topics, partitions, number = names
     return [
-        (said.topic(topic), one.get(number)) for topic in listed(values, topics) for one in listed(topic, partitions)
+        (decoded.topic(topic), one.get(number)) for topic in listed(values, topics) for one in listed(topic, partitions)
     ]
 
 
@@ -53,24 +53,24 @@ def _number(values: Any, names: tuple[str, str, str]) -> int:
     return number
 
 
-def _partitions(said: Said) -> Iterator[Fact]:
+def _partitions(decoded: DecodedExchange) -> Iterator[Fact]:
     """Yields a fact if the response lacks partitions of the request, and one if it repeats some.
 
     Compares only the numbers of partitions at first, which is cheap. So a response that lacks one partition and repeats
     another gives no fact.
     """
-    lists = PARTITIONS[said.at.key]
-    if not said.sound or not said.answered or said.error:
+    lists = PARTITIONS[decoded.at.key]
+    if not decoded.sound or not decoded.answered or decoded.error:
         return
-    if _number(said.request, lists.asked) == _number(said.response, lists.answered):
+    if _number(decoded.request, lists.asked) == _number(decoded.response, lists.answered):
         return
-    asked, answered = _pairs(said, said.request, lists.asked), _pairs(said, said.response, lists.answered)
+    asked, answered = _pairs(decoded, decoded.request, lists.asked), _pairs(decoded, decoded.response, lists.answered)
     if all(name and isinstance(number, int) and 0 <= number < POSSIBLE for name, number in asked):
-        yield from _compared(said, asked, answered, lambda one: f"{one[0]}-{one[1]}")
+        yield from _compared(decoded, asked, answered, lambda one: f"{one[0]}-{one[1]}")
 
 
 def _compared(
-    said: Said, asked: Iterable[Any], answered: Iterable[Any], name: Callable[[Any], str] = str
+    decoded: DecodedExchange, asked: Iterable[Any], answered: Iterable[Any], name: Callable[[Any], str] = str
 ) -> Iterator[Fact]:
     wanted, counts = dict.fromkeys(asked), Counter(answered)
     if counts and not wanted.keys() & counts.keys():
@@ -81,45 +81,49 @@ def _compared(
         (True, [one for one, count in counts.items() if count > 1]),
     ):
         if found:
-            yield facts.Incomplete(said.at, name(found[0]), len(found), len(wanted), counts.total(), twice)
+            yield facts.Incomplete(decoded.at, name(found[0]), len(found), len(wanted), counts.total(), twice)
 
 
-def _produce(said: Said) -> Iterable[Fact]:
-    if not said.request.get("acks") or len(said.parts) == _number(said.response, PARTITIONS[api_keys.PRODUCE].answered):
+def _produce(decoded: DecodedExchange) -> Iterable[Fact]:
+    if not decoded.request.get("acks") or len(decoded.parts) == _number(
+        decoded.response, PARTITIONS[api_keys.PRODUCE].answered
+    ):
         return ()
-    return _partitions(said)
+    return _partitions(decoded)
 
 
-def _fetch(said: Said) -> Iterator[Fact]:
-    throttled = said.response.get("throttleTimeMs", 0) > 0 and not listed(said.response, "responses")
-    if said.request.get("sessionEpoch", -1) in FULL and not throttled and facts.Incomplete in said.wanted:
-        yield from _partitions(said)
-    if facts.FetchedFrom in said.wanted and said.answered:
-        yield from _fetched_from(said)
+def _fetch(decoded: DecodedExchange) -> Iterator[Fact]:
+    throttled = decoded.response.get("throttleTimeMs", 0) > 0 and not listed(decoded.response, "responses")
+    if decoded.request.get("sessionEpoch", -1) in FULL and not throttled and facts.Incomplete in decoded.wanted:
+        yield from _partitions(decoded)
+    if facts.FetchedFrom in decoded.wanted and decoded.answered:
+        yield from _fetched_from(decoded)
 
 
-def _fetched_from(said: Said) -> Iterator[Fact]:
-    if (said.request.get("replicaState") or {}).get("replicaId", -1) >= 0 or said.request.get("replicaId", -1) >= 0:
+def _fetched_from(decoded: DecodedExchange) -> Iterator[Fact]:
+    if (decoded.request.get("replicaState") or {}).get("replicaId", -1) >= 0 or decoded.request.get(
+        "replicaId", -1
+    ) >= 0:
         return
     sizes: list[tuple[str, int, int]] = []
     preferred = False
-    for topic in listed(said.response, "responses"):
+    for topic in listed(decoded.response, "responses"):
         name = ""
         for one in listed(topic, "partitions"):
             preferred |= one.get("preferredReadReplica", -1) >= 0
             records = one.get("records")
             if records and len(sizes) < PARTS:
-                name = name or said.topic(topic)
+                name = name or decoded.topic(topic)
                 sizes.append((name, one.get("partitionIndex", 0), len(records)))
     if sizes or preferred:
-        yield facts.FetchedFrom(said.at, said.request.get("rackId") or "", preferred, tuple(sizes))
+        yield facts.FetchedFrom(decoded.at, decoded.request.get("rackId") or "", preferred, tuple(sizes))
 
 
-def _metadata(said: Said) -> Iterator[Fact]:
-    topics = said.request.get("topics")
-    if said.sound and said.answered and not said.error and topics and all(one.get("name") for one in topics):
-        found: list[Hashable] = [one.get("name") for one in listed(said.response, "topics")]
-        yield from _compared(said, (one["name"] for one in topics), found)
+def _metadata(decoded: DecodedExchange) -> Iterator[Fact]:
+    topics = decoded.request.get("topics")
+    if decoded.sound and decoded.answered and not decoded.error and topics and all(one.get("name") for one in topics):
+        found: list[Hashable] = [one.get("name") for one in listed(decoded.response, "topics")]
+        yield from _compared(decoded, (one["name"] for one in topics), found)
 
 
 _INCOMPLETE: Final = frozenset({facts.Incomplete})

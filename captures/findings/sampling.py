@@ -18,9 +18,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from kproxy.captures.findings import facts
+from kproxy.captures.findings.decoded_exchange import DecodedExchange
 from kproxy.captures.findings.facts import At, Content, Fact
 from kproxy.captures.findings.produced import Part
-from kproxy.captures.findings.said import Said
 from kproxy.captures.findings.sample_facts import content, first_batch
 from kproxy.decoders.batches.batch import Batch
 from kproxy.decoders.schema import api_keys
@@ -102,12 +102,12 @@ class Sampler:
         """Maps each partition with samples to the first batches in its latest Fetch responses, by base offset."""
         self._recoded: dict[Place, facts.Recoded] = {}
 
-    def take(self, said: Said) -> None:
+    def take(self, decoded: DecodedExchange) -> None:
         """Take the bodies of a Produce or Fetch exchange."""
-        if said.at.key == api_keys.PRODUCE:
-            self._take_produce(said)
+        if decoded.at.key == api_keys.PRODUCE:
+            self._take_produce(decoded)
         elif self._fetched:
-            self._take_fetch(said)
+            self._take_fetch(decoded)
 
     def facts(self, now: int) -> Iterator[Fact]:
         """Yields the facts of the slots that are complete at the capture time `now` (ns)."""
@@ -119,8 +119,8 @@ class Sampler:
 
     # --- what is produced ---
 
-    def _take_produce(self, said: Said) -> None:
-        at = said.at
+    def _take_produce(self, decoded: DecodedExchange) -> None:
+        at = decoded.at
         number = at.time // SLOT
         if number <= self._made:
             number = self._made + 1  # the facts of this exchange's own slot were already made
@@ -129,7 +129,7 @@ class Sampler:
             slot = self._slots[number] = {}
             self._open[number] = {}
             self._count_due()
-        for part in said.parts:
+        for part in decoded.parts:
             records = part.records
             if not records:
                 continue
@@ -186,9 +186,9 @@ class Sampler:
 
     # --- what is fetched ---
 
-    def _take_fetch(self, said: Said) -> None:
-        for topic in said.response.get("responses") or ():
-            name = said.topic(topic)
+    def _take_fetch(self, decoded: DecodedExchange) -> None:
+        for topic in decoded.response.get("responses") or ():
+            name = decoded.topic(topic)
             for one in topic.get("partitions") or ():
                 records = one.get("records")
                 place = name, one.get("partitionIndex", 0)
@@ -196,7 +196,7 @@ class Sampler:
                     continue
                 fetched, produced = self._fetched[place], self._produced.get(place)
                 for header in _headers(records):
-                    found = Batched(said.at, header.get("baseOffset", -1), header)
+                    found = Batched(decoded.at, header.get("baseOffset", -1), header)
                     fetched[found.offset] = found
                     if produced is not None and produced.offset == found.offset:
                         self._compare(place, produced, found)

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from typing import Final
 
 from kproxy.captures.findings import facts
+from kproxy.captures.findings.decoded_exchange import DecodedExchange, Reading, listed
 from kproxy.captures.findings.facts import Fact
-from kproxy.captures.findings.said import Reading, Said, listed
 
 
-def _token_made(said: Said) -> Iterator[Fact]:
-    if said.response.get("hmac"):
-        yield facts.Secret(said.at, "the HMAC of a delegation token")
+def _token_made(decoded: DecodedExchange) -> Iterator[Fact]:
+    if decoded.response.get("hmac"):
+        yield facts.Secret(decoded.at, "the HMAC of a delegation token")
 
 
-def _scram_changed(said: Said) -> Iterator[Fact]:
-    if listed(said.request, "upsertions"):
-        yield facts.Secret(said.at, "a salted SCRAM password")
+def _scram_changed(decoded: DecodedExchange) -> Iterator[Fact]:
+    if listed(decoded.request, "upsertions"):
+        yield facts.Secret(decoded.at, "a salted SCRAM password")
 
 
 _SECRET = frozenset({facts.Secret})

@@ -7,8 +7,8 @@ from itertools import groupby
 from typing import Any, Final
 
 from kproxy.captures.findings import facts
+from kproxy.captures.findings.decoded_exchange import DecodedExchange, Reading, listed
 from kproxy.captures.findings.facts import Fact
-from kproxy.captures.findings.said import Reading, Said, listed
 
 AGAIN: Final = 2
 """A record with at least this delivery count was delivered before."""
@@ -24,39 +24,40 @@ MOST: Final = 1_000
 """Maximum number of facts of each type that one exchange gives."""
 
 
-def _share_fetch(said: Said) -> Iterator[Fact]:
-    yield from _released(said)
-    group, lock, made = said.request.get("groupId") or "", said.response.get("acquisitionLockTimeoutMs"), 0
-    for topic in listed(said.response, "responses"):
+def _share_fetch(decoded: DecodedExchange) -> Iterator[Fact]:
+    yield from _released(decoded)
+    group, lock, made = decoded.request.get("groupId") or "", decoded.response.get("acquisitionLockTimeoutMs"), 0
+    for topic in listed(decoded.response, "responses"):
         for one in listed(topic, "partitions"):
             for run in listed(one, "acquiredRecords"):
                 length = run.get("lastOffset", -1) - run.get("firstOffset", 0)
                 if AGAIN <= run.get("deliveryCount", 0) <= POSSIBLE and 0 <= length < LONGEST and made < MOST:
                     made += 1
                     yield facts.Redelivered(
-                        said.at, group, said.topic(topic), one.get("partitionIndex", 0), run.get("firstOffset", 0),
+                        decoded.at, group, decoded.topic(topic), one.get("partitionIndex", 0),
+                        run.get("firstOffset", 0),
                         run.get("lastOffset", 0), run["deliveryCount"], lock,
                     )  # fmt: skip
 
 
-def _released(said: Said) -> Iterator[Fact]:
+def _released(decoded: DecodedExchange) -> Iterator[Fact]:
     """Yields a fact for each run of records that a ShareFetch or ShareAcknowledge request does not accept."""
-    group, made = said.request.get("groupId") or "", 0
+    group, made = decoded.request.get("groupId") or "", 0
     errors = {
-        (said.topic(topic), one.get("partitionIndex")): one.get("acknowledgeErrorCode", one.get("errorCode", 0))
-        for topic in listed(said.response, "responses")
+        (decoded.topic(topic), one.get("partitionIndex")): one.get("acknowledgeErrorCode", one.get("errorCode", 0))
+        for topic in listed(decoded.response, "responses")
         for one in listed(topic, "partitions")
     }
-    for topic in listed(said.request, "topics"):
-        name = said.topic(topic)
+    for topic in listed(decoded.request, "topics"):
+        name = decoded.topic(topic)
         for one in listed(topic, "partitions"):
             index = one.get("partitionIndex", 0)
             for batch in listed(one, "acknowledgementBatches"):
                 for first, last, how in _runs(batch):
                     if made < MOST:
                         made += 1
-                        error = said.error or errors.get((name, index), 0)
-                        yield facts.Released(said.at, group, name, index, first, last, how, error)
+                        error = decoded.error or errors.get((name, index), 0)
+                        yield facts.Released(decoded.at, group, name, index, first, last, how, error)
 
 
 def _runs(batch: Any) -> Iterator[tuple[int, int, str]]:
@@ -76,12 +77,12 @@ def _runs(batch: Any) -> Iterator[tuple[int, int, str]]:
         first = end
 
 
-def _streams(said: Said) -> Iterator[Fact]:
-    group = said.request.get("groupId") or ""
-    if said.error in STREAMS_ERRORS:
-        yield facts.StreamsStatus(said.at, group, None, said.error, said.response.get("errorMessage") or "")
-    for one in listed(said.response, "status")[:MOST]:
-        yield facts.StreamsStatus(said.at, group, one.get("statusCode", 0), 0, one.get("statusDetail") or "")
+def _streams(decoded: DecodedExchange) -> Iterator[Fact]:
+    group = decoded.request.get("groupId") or ""
+    if decoded.error in STREAMS_ERRORS:
+        yield facts.StreamsStatus(decoded.at, group, None, decoded.error, decoded.response.get("errorMessage") or "")
+    for one in listed(decoded.response, "status")[:MOST]:
+        yield facts.StreamsStatus(decoded.at, group, one.get("statusCode", 0), 0, one.get("statusDetail") or "")
 
 
 _RELEASED: Final = frozenset({facts.Released})

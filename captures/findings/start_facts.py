@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from kproxy.captures.findings import facts
+from kproxy.captures.findings.decoded_exchange import DecodedExchange, Reading, listed
 from kproxy.captures.findings.facts import Fact
-from kproxy.captures.findings.said import Reading, Said, listed
 
 MEMBER_ID_REQUIRED: Final = 79
 NO_BROKERS: Final = 8
@@ -16,56 +16,58 @@ LEVELS: Final = 100
 """Maximum number of features that a Features fact lists."""
 
 
-def _metadata(said: Said) -> Iterator[Fact]:
-    if not said.answered:
+def _metadata(decoded: DecodedExchange) -> Iterator[Fact]:
+    if not decoded.answered:
         return
-    topics = said.request.get("topics")
+    topics = decoded.request.get("topics")
     # In version 0 an empty array means all topics; later versions have a null array for this.
-    every = topics is None or (said.at.version == 0 and not topics)
-    found = listed(said.response, "topics")
+    every = topics is None or (decoded.at.version == 0 and not topics)
+    found = listed(decoded.response, "topics")
     failed = sum(bool(one.get("errorCode")) for one in found)
-    yield facts.MetadataRead(said.at, every, len(found), failed, said.size)
-    yield facts.StartStep(said.at, "metadata", "", 0 if listed(said.response, "brokers") else NO_BROKERS)
+    yield facts.MetadataRead(decoded.at, every, len(found), failed, decoded.size)
+    yield facts.StartStep(decoded.at, "metadata", "", 0 if listed(decoded.response, "brokers") else NO_BROKERS)
 
 
-def _find_coordinator(said: Said) -> Iterator[Fact]:
-    if not said.answered:
+def _find_coordinator(decoded: DecodedExchange) -> Iterator[Fact]:
+    if not decoded.answered:
         return
-    found = listed(said.response, "coordinators") or [{**said.response, "key": said.request.get("key")}]
+    found = listed(decoded.response, "coordinators") or [{**decoded.response, "key": decoded.request.get("key")}]
     for one in found:
-        yield facts.StartStep(said.at, "coordinator", one.get("key") or "", one.get("errorCode") or 0)
+        yield facts.StartStep(decoded.at, "coordinator", one.get("key") or "", one.get("errorCode") or 0)
 
 
-def _join(said: Said) -> Iterator[Fact]:
-    if said.answered and said.error != MEMBER_ID_REQUIRED:
-        yield facts.StartStep(said.at, "join", said.request.get("groupId") or "", said.error)
+def _join(decoded: DecodedExchange) -> Iterator[Fact]:
+    if decoded.answered and decoded.error != MEMBER_ID_REQUIRED:
+        yield facts.StartStep(decoded.at, "join", decoded.request.get("groupId") or "", decoded.error)
 
 
-def _producer_id(said: Said) -> Iterator[Fact]:
-    if said.answered:
-        yield facts.StartStep(said.at, "producer id", said.request.get("transactionalId") or "", said.error)
+def _producer_id(decoded: DecodedExchange) -> Iterator[Fact]:
+    if decoded.answered:
+        yield facts.StartStep(decoded.at, "producer id", decoded.request.get("transactionalId") or "", decoded.error)
 
 
-def _features(said: Said) -> Iterator[Fact]:
-    finalized = {one.get("name"): one.get("maxVersionLevel", 0) for one in listed(said.response, "finalizedFeatures")}
+def _features(decoded: DecodedExchange) -> Iterator[Fact]:
+    finalized = {
+        one.get("name"): one.get("maxVersionLevel", 0) for one in listed(decoded.response, "finalizedFeatures")
+    }
     levels = tuple(
         (one.get("name") or "", one.get("maxVersion", 0), finalized.get(one.get("name"), 0))
-        for one in listed(said.response, "supportedFeatures")[:LEVELS]
+        for one in listed(decoded.response, "supportedFeatures")[:LEVELS]
     )
-    if levels and not said.error:
-        yield facts.Features(said.at, levels)
+    if levels and not decoded.error:
+        yield facts.Features(decoded.at, levels)
 
 
-def _subscribe(said: Said) -> Iterator[Fact]:
-    if said.answered:
-        metrics, most = len(listed(said.response, "requestedMetrics")), said.response.get("telemetryMaxBytes")
-        yield facts.Telemetry(said.at, "subscribe", said.error, metrics, 0, most, terminating=False)
+def _subscribe(decoded: DecodedExchange) -> Iterator[Fact]:
+    if decoded.answered:
+        metrics, most = len(listed(decoded.response, "requestedMetrics")), decoded.response.get("telemetryMaxBytes")
+        yield facts.Telemetry(decoded.at, "subscribe", decoded.error, metrics, 0, most, terminating=False)
 
 
-def _push(said: Said) -> Iterator[Fact]:
-    if said.answered:
-        size, terminating = len(said.request.get("metrics") or b""), bool(said.request.get("terminating"))
-        yield facts.Telemetry(said.at, "push", said.error, None, size, None, terminating)
+def _push(decoded: DecodedExchange) -> Iterator[Fact]:
+    if decoded.answered:
+        size, terminating = len(decoded.request.get("metrics") or b""), bool(decoded.request.get("terminating"))
+        yield facts.Telemetry(decoded.at, "push", decoded.error, None, size, None, terminating)
 
 
 _STEP: Final = frozenset({facts.StartStep})

@@ -53,7 +53,7 @@ class Move(NamedTuple):
     planned: str | None = None
 
 
-class Seat:
+class CoordinatorState:
     """What is known of the coordinator of one group or transactional id."""
 
     __slots__ = ("address", "broker", "loading", "missing", "moved", "moves", "node", "since")
@@ -73,7 +73,7 @@ class Seat:
         """The first response with COORDINATOR_NOT_AVAILABLE since the coordinator last worked."""
 
 
-class Exodus:
+class Migration:
     """The coordinators that left one broker at about the same time, or load there at about the same time."""
 
     __slots__ = ("begun", "last", "names")
@@ -87,7 +87,7 @@ class Exodus:
 class Coordinators(Analyzer):
     """For the whole cluster, finds coordinators that move, load slowly, or are unavailable."""
 
-    __slots__ = ("_context", "_due", "_exoduses", "_seats", "_stops")
+    __slots__ = ("_context", "_due", "_migrations", "_states", "_stops")
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -97,8 +97,8 @@ class Coordinators(Analyzer):
 
         Only then is it known whether the brokers that they left were stopped.
         """
-        self._seats: dict[Subject, Seat] = {}
-        self._exoduses: dict[tuple[str, str], Exodus] = {}
+        self._states: dict[Subject, CoordinatorState] = {}
+        self._migrations: dict[tuple[str, str], Migration] = {}
         """Maps (kind of event, broker's address) to the coordinators concerned."""
 
     def feed(self, fact: Any) -> None:
@@ -113,51 +113,51 @@ class Coordinators(Analyzer):
         else:
             self._answered(("transaction", fact.transactional_id), fact.at, fact.error)
 
-    def _seat(self, subject: Subject) -> Seat:
-        seat = self._seats.get(subject) or Seat()
-        remember(self._seats, subject, seat, NAMES)
-        return seat
+    def _state(self, subject: Subject) -> CoordinatorState:
+        state = self._states.get(subject) or CoordinatorState()
+        remember(self._states, subject, state, NAMES)
+        return state
 
     def _found(self, subject: Subject, fact: facts.Coordinator) -> None:
-        seat = self._seat(subject)
+        state = self._state(subject)
         if fact.error == NOT_AVAILABLE:
-            self._miss(subject, seat, fact.at)
+            self._miss(subject, state, fact.at)
         if fact.error or fact.node is None:
             return
-        seat.missing = None
-        if seat.node is not None and seat.node != fact.node:
-            told = seat.moved is not None and fact.at.time - seat.moved < SAME_MOVE
+        state.missing = None
+        if state.node is not None and state.node != fact.node:
+            told = state.moved is not None and fact.at.time - state.moved < SAME_MOVE
             if not told:
-                self._move(subject, seat, fact.at, seat.address, f"FindCoordinator answers {fact.address}")
-            seat.moved = None
-        seat.node, seat.address = fact.node, fact.address
+                self._move(subject, state, fact.at, state.address, f"FindCoordinator answers {fact.address}")
+            state.moved = None
+        state.node, state.address = fact.node, fact.address
 
     def _answered(self, subject: Subject, at: facts.At, error: int) -> None:
-        seat = self._seat(subject)
+        state = self._state(subject)
         if error == LOADING:
-            self._load(subject, seat, at)
+            self._load(subject, state, at)
         elif error == NOT_AVAILABLE:
-            self._miss(subject, seat, at)
+            self._miss(subject, state, at)
         elif error == NOT_COORDINATOR:
             stable = self._context.limit(MOVED, "stable_ms") * MILLISECOND
-            if seat.broker == at.broker and at.time - seat.since >= stable:
-                self._move(subject, seat, at, seat.address or at.broker, f"NOT_COORDINATOR from {at.broker}")
-                seat.moved = at.time
-            if seat.broker == at.broker:
-                seat.broker = ""
+            if state.broker == at.broker and at.time - state.since >= stable:
+                self._move(subject, state, at, state.address or at.broker, f"NOT_COORDINATOR from {at.broker}")
+                state.moved = at.time
+            if state.broker == at.broker:
+                state.broker = ""
         else:
-            seat.loading = seat.missing = None
-            if seat.broker != at.broker:
-                seat.broker, seat.since = at.broker, at.time
+            state.loading = state.missing = None
+            if state.broker != at.broker:
+                state.broker, state.since = at.broker, at.time
 
-    def _move(self, subject: Subject, seat: Seat, at: facts.At, left: str, note: str) -> None:
+    def _move(self, subject: Subject, state: CoordinatorState, at: facts.At, left: str, note: str) -> None:
         note = f"{_named(subject)}: {note}"
-        self._settle(seat)
-        append(seat.moves, Move(at, frozenset({left, seat.broker, at.broker} - {""}), note), MOVES)
-        exodus = self._exodus("moved", left, subject, at)
-        what = f"{counted(len(exodus.names), 'coordinator')} moved away from {left}"
-        self._report("moved", at, note, Scope("broker", left), exodus.begun.time, Severity.INFO, what, exodus)
-        if len(seat.moves) >= self._context.limit(MOVED, "often"):
+        self._settle(state)
+        append(state.moves, Move(at, frozenset({left, state.broker, at.broker} - {""}), note), MOVES)
+        migration = self._migration("moved", left, subject, at)
+        what = f"{counted(len(migration.names), 'coordinator')} moved away from {left}"
+        self._report("moved", at, note, Scope("broker", left), migration.begun.time, Severity.INFO, what, migration)
+        if len(state.moves) >= self._context.limit(MOVED, "often"):
             remember(self._due, subject, at.time + AFTER, NAMES)
             self._context.wake(at.time + AFTER)
 
@@ -175,24 +175,24 @@ class Coordinators(Analyzer):
             self._judge(subject)
         self._due.clear()
 
-    def _settle(self, seat: Seat) -> None:
+    def _settle(self, state: CoordinatorState) -> None:
         """Set `planned` in the moves whose old broker was stopped at about that time."""
-        for place, move in enumerate(seat.moves):
+        for place, move in enumerate(state.moves):
             if move.planned is not None:
                 continue
             for broker in move.left:
                 stopped = self._stops.latest.get(broker)
                 if stopped is not None and -AFTER <= stopped - move.at.time <= BEFORE:
-                    seat.moves[place] = move._replace(planned=broker)
+                    state.moves[place] = move._replace(planned=broker)
 
     def _judge(self, subject: Subject) -> None:
         """Report a coordinator if it moved often. One move from each stopped broker (an upgrade) does not count."""
-        seat = self._seat(subject)
-        self._settle(seat)
-        if not seat.moves:
+        state = self._state(subject)
+        self._settle(state)
+        if not state.moves:
             return
-        last = seat.moves[-1]
-        lately = [one for one in seat.moves if one.at.time >= last.at.time - WINDOW]
+        last = state.moves[-1]
+        lately = [one for one in state.moves if one.at.time >= last.at.time - WINDOW]
         planned = {one.planned for one in lately if one.planned is not None}
         if len(lately) - len(planned) < self._context.limit(MOVED, "often"):
             return
@@ -200,40 +200,40 @@ class Coordinators(Analyzer):
         scope = Scope(_SCOPES.get(subject[0], "group"), subject[1])
         self._report("often", last.at, last.note, scope, "often", Severity.WARN, what, None)
 
-    def _load(self, subject: Subject, seat: Seat, at: facts.At) -> None:
-        seat.loading = seat.loading or at
-        if at.time - seat.loading.time < self._context.limit(MOVED, "loading_ms") * MILLISECOND:
+    def _load(self, subject: Subject, state: CoordinatorState, at: facts.At) -> None:
+        state.loading = state.loading or at
+        if at.time - state.loading.time < self._context.limit(MOVED, "loading_ms") * MILLISECOND:
             return
-        exodus = self._exodus("loading", at.broker, subject, seat.loading)
-        seconds = (at.time - exodus.begun.time) / SECOND
-        what = f"{at.broker} has been loading for {seconds:.0f} s (groups and ids: {len(exodus.names)})"
+        migration = self._migration("loading", at.broker, subject, state.loading)
+        seconds = (at.time - migration.begun.time) / SECOND
+        what = f"{at.broker} has been loading for {seconds:.0f} s (groups and ids: {len(migration.names)})"
         scope, note = Scope("broker", at.broker), f"{_named(subject)}: COORDINATOR_LOAD_IN_PROGRESS"
-        self._report("loading", at, note, scope, ("loading", exodus.begun.time), Severity.WARN, what, exodus)
+        self._report("loading", at, note, scope, ("loading", migration.begun.time), Severity.WARN, what, migration)
 
-    def _miss(self, subject: Subject, seat: Seat, at: facts.At) -> None:
-        seat.missing = seat.missing or at
-        lasted = at.time - seat.missing.time
+    def _miss(self, subject: Subject, state: CoordinatorState, at: facts.At) -> None:
+        state.missing = state.missing or at
+        lasted = at.time - state.missing.time
         if lasted >= self._context.limit(MOVED, "missing_ms") * MILLISECOND:
             what = f"{_named(subject)} has had no coordinator for {lasted / SECOND:.0f} s"
             scope = Scope(_SCOPES.get(subject[0], "group"), subject[1])
             note = f"{_named(subject)}: COORDINATOR_NOT_AVAILABLE"
-            self._report("missing", at, note, scope, ("missing", seat.missing.time), Severity.WARN, what, None)
+            self._report("missing", at, note, scope, ("missing", state.missing.time), Severity.WARN, what, None)
 
-    def _exodus(self, kind: str, broker: str, subject: Subject, at: facts.At) -> Exodus:
-        exodus = self._exoduses.get((kind, broker))
-        if exodus is None or at.time - exodus.last > SAME_MOVE:
-            exodus = Exodus(at)
-        remember(self._exoduses, (kind, broker), exodus, OUTAGES)
-        exodus.last = max(exodus.last, at.time)
-        remember(exodus.names, subject, None, NAMES)
-        return exodus
+    def _migration(self, kind: str, broker: str, subject: Subject, at: facts.At) -> Migration:
+        migration = self._migrations.get((kind, broker))
+        if migration is None or at.time - migration.last > SAME_MOVE:
+            migration = Migration(at)
+        remember(self._migrations, (kind, broker), migration, OUTAGES)
+        migration.last = max(migration.last, at.time)
+        remember(migration.names, subject, None, NAMES)
+        return migration
 
     def _report(
         self, kind: str, at: facts.At, note: str, scope: Scope, episode: Hashable, severity: Severity, what: str,
-        exodus: Exodus | None,
+        migration: Migration | None,
     ) -> None:  # fmt: skip
-        begun = at if exodus is None else exodus.begun
-        count = 1 if exodus is None else len(exodus.names)
+        begun = at if migration is None else migration.begun
+        count = 1 if migration is None else len(migration.names)
         self._context.report(
             MOVED,
             at_evidence(at, "trigger", note),

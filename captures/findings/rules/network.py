@@ -29,7 +29,7 @@ WINDOW: Final = 300 * SECOND
 class Pressure(Analyzer):
     """For all connections, adds up TCP counts by client host and broker."""
 
-    __slots__ = ("_brokers", "_closed", "_context", "_knocks", "_sent")
+    __slots__ = ("_brokers", "_closed", "_context", "_failures", "_sent")
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -39,7 +39,7 @@ class Pressure(Analyzer):
         """Maps (client host, broker) to (data segments, retransmitted ones), of connections with retransmissions."""
         self._closed: dict[tuple[str, str, str], tuple[int, int, int]] = {}
         """Maps (client host, broker, side) to its closed receive windows: (number, ms in all, longest in ms)."""
-        self._knocks: dict[tuple[str, str], tuple[facts.At, int, int]] = {}
+        self._failures: dict[tuple[str, str], tuple[facts.At, int, int]] = {}
         """Maps (client host, broker) to the latest series of failures: (first, time of the latest, number)."""
 
     def feed(self, fact: Any) -> None:
@@ -87,12 +87,12 @@ class Pressure(Analyzer):
         at, pair = fact.at, (fact.at.peer, fact.at.broker)
         if at.broker not in self._brokers or (fact.times < 2 and not fact.refused):
             return
-        first, latest, count = self._knocks.get(pair, (at, at.time, 0))
+        first, latest, count = self._failures.get(pair, (at, at.time, 0))
         if at.time - latest >= WINDOW or first.time < self._brokers[at.broker]:
             first, latest, count = at, at.time, 0
         # facts come when attempts end, so an earlier attempt may come after a later one
         first, latest, count = min(first, at), max(latest, at.time), count + 1
-        remember(self._knocks, pair, (first, latest, count), PAIRS)
+        remember(self._failures, pair, (first, latest, count), PAIRS)
         how, lasted = "refused" if fact.refused else "left unanswered", latest - first.time
         few = count < self._context.limit(PRESSURE, "knocks")
         few |= lasted < self._context.limit(PRESSURE, "down_ms") * MILLISECOND

@@ -14,7 +14,7 @@ from kproxy.decoders.knowledge import Knowledge
 Values: TypeAlias = Mapping[str, Any]
 
 
-class Said(NamedTuple):
+class DecodedExchange(NamedTuple):
     """The decoded bodies of an exchange, {} for an unreadable one. `answered`: whether the response was readable."""
 
     at: At
@@ -47,7 +47,7 @@ class Said(NamedTuple):
 
 class Reading(NamedTuple):
     makes: frozenset[type[Fact]]
-    read: Callable[[Said], Iterable[Fact]]
+    read: Callable[[DecodedExchange], Iterable[Fact]]
 
 
 def known(value: Any) -> int | None:
