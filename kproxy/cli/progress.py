@@ -59,7 +59,7 @@ def batches(reader: Reader, out: BinaryIO | None = None) -> Iterable[Sequence[It
     """
     context = click.get_current_context(silent=True)
     if context is not None and context.meta.get(_TOLD) is not None:
-        return _told(reader)
+        return _reporting(reader)
     seen = sys.stderr is not None and sys.stderr.isatty()
     if reader.source.streams or not seen or reader.source.written() < LEAST or (out is not None and out.isatty()):
         return reader.batches()
@@ -68,7 +68,7 @@ def batches(reader: Reader, out: BinaryIO | None = None) -> Iterable[Sequence[It
     return shown(reader.batches(), "reading", reader.source.written(), lambda: reader.position)
 
 
-def _told(reader: Reader) -> Iterator[Sequence[Item]]:
+def _reporting(reader: Reader) -> Iterator[Sequence[Item]]:
     from kproxy.decoders.exchange import Exchange
 
     total = reader.source.written()

@@ -403,10 +403,10 @@ class ActedConnection(Connection):
             first = next(iter(self._order.values()))
             if first.answer is None:
                 break
-            commands += self._give(first)
+            commands += self._send_own_answer(first)
         return commands
 
-    def _give(self, turn: Turn) -> list[Command]:
+    def _send_own_answer(self, turn: Turn) -> list[Command]:
         """Commands that send kproxy's own answer, which is offered to the actors like one of a broker."""
         assert turn.answer is not None  # noqa: S101 (callers have looked)
         self._drop_out(turn)
@@ -469,7 +469,7 @@ class ActedConnection(Connection):
             # A broker answers in order: it will never answer an older request that has no answer by now.
             while (first := next(iter(self._order.values()))) is not turn:
                 if first.answer is not None:
-                    self._early += self._give(first)
+                    self._early += self._send_own_answer(first)
                 else:
                     self._drop_out(first)
             self._drop_out(turn)
@@ -494,7 +494,7 @@ class ActedConnection(Connection):
         if waiting:
             commands += self._passing(Piece(waiting, 0))
         for turn in [one for one in self._order.values() if one.answer is not None]:
-            commands += self._give(turn)
+            commands += self._send_own_answer(turn)
         commands += [*self._unswap(), *self._to_client.end()]
         return [*commands, *super().broker_ended()]
 

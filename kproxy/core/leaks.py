@@ -48,7 +48,7 @@ class Known:
     _remembered: dict[Address, None] = field(default_factory=dict)
     _hosts: dict[int, dict[int, set[bytes]]] = field(default_factory=dict)
     """Encoded hosts, by port and then by length in bytes."""
-    _told: set[Address] = field(default_factory=set)
+    _advertised: set[Address] = field(default_factory=set)
     """Advertised addresses. If DNS resolves brokers' names to the proxy, these may equal a broker's own address."""
 
     def remember(self, host: str, port: int) -> None:
@@ -74,8 +74,8 @@ class Known:
 
     def tell(self, address: Address) -> None:
         """Marks an address as advertised to clients, so that `search` never reports it."""
-        if len(self._told) < TOLD:
-            self._told.add(address)
+        if len(self._advertised) < TOLD:
+            self._advertised.add(address)
 
     def search(self, data: bytes) -> Found:
         """Searches `data` for a broker's own address; returns the first match."""
@@ -92,7 +92,7 @@ class Known:
                     if left < 0:
                         return Found(whole=False)
                     host = _before(data, border, lengths)
-                    if host is not None and (address := (host.decode(), port)) not in self._told:
+                    if host is not None and (address := (host.decode(), port)) not in self._advertised:
                         return Found(address)
                 at = data.find(needle, at + 1, end)
         return Found(whole=end == len(data))

@@ -40,7 +40,7 @@ class Writer:
         """Monotonic time in seconds at which a full disk is tried again; None if no further try is planned."""
         self._dropped_before = 0
         """Number of packets that were dropped before the disk was full."""
-        self._told = Batch()
+        self._noted = Batch()
         """The counts of dropped packets and excluded exchanges that the sink has got so far."""
 
     @property
@@ -74,7 +74,7 @@ class Writer:
 
     def _tell(self, batch: Batch) -> None:
         """Adds the numbers of packets dropped and exchanges excluded since the previous batch to this batch."""
-        counters, noted = self.counters, self._told
+        counters, noted = self.counters, self._noted
         batch.dropped, noted.dropped = counters.dropped - noted.dropped, counters.dropped
         batch.excluded, noted.excluded = counters.excluded - noted.excluded, counters.excluded
 
@@ -92,7 +92,7 @@ class Writer:
                 else:
                     self._retry_at = None
                     self._sink.close()
-                self._told.dropped += batch.packets  # the sink has added these packets to its own count
+                self._noted.dropped += batch.packets  # the sink has added these packets to its own count
                 self.fail(error.strerror or str(error))
             else:
                 if counters.failed is not None:

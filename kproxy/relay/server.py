@@ -94,8 +94,8 @@ class Relay:
         self._loop = asyncio.get_running_loop()
         self._servers: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._told: dict[str, int] = {}
-        self._told_since = self._loop.time()
+        self._warnings: dict[str, int] = {}
+        self._warnings_since = self._loop.time()
         self._moves: dict[str, int] = {}
         self.port = 0
         self._share = Share.of(settings.max_listeners) if share is None else share
@@ -202,7 +202,7 @@ class Relay:
 
         names = self._addons.reload(loading.load(self.settings.addons, again=True).actors, name)
         for one in names:
-            self._told.pop(f"actor-{one}", None)
+            self._warnings.pop(f"actor-{one}", None)
         return names
 
     # --- listeners ---------------------------------------------------------------------------------------------------
@@ -410,18 +410,18 @@ class Relay:
 
     def warn(self, topic: str, text: str, details: str = "") -> None:
         """Shows a warning to the user, once for each topic, and logs the details; the status counts repetitions."""
-        if topic not in self._told and len(self._told) >= MOST_TOPICS:
+        if topic not in self._warnings and len(self._warnings) >= MOST_TOPICS:
             now = self._loop.time()
-            if now - self._told_since < FORGOTTEN_SECONDS:
+            if now - self._warnings_since < FORGOTTEN_SECONDS:
                 topic, text, details = (
                     "more",
                     f"more than {MOST_TOPICS} different warnings: further ones are not shown for now",
                     "",
                 )
             else:
-                self._told.clear()
-                self._told_since = now
-        times = self._told[topic] = self._told.get(topic, 0) + 1
+                self._warnings.clear()
+                self._warnings_since = now
+        times = self._warnings[topic] = self._warnings.get(topic, 0) + 1
         if times == 1:
             event = {"event": "warning", "topic": topic, "message": text}
             self._tell({**event, "details": details} if details else event)
@@ -466,7 +466,7 @@ class Relay:
             "responses": {name: getattr(counters, name) for name in counters.__slots__},
             "tls": self.tls.status(),
             "held_bytes": self.shared.budget.held,
-            "warnings": dict(self._told),
+            "warnings": dict(self._warnings),
         }
 
     # --- the end -----------------------------------------------------------------------------------------------------

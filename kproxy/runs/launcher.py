@@ -310,7 +310,7 @@ class Indexer:
 
     def _watch(self) -> None:
         while self._process is not None:
-            self._hear(self._process)
+            self._pass_events(self._process)
             self._process.wait()
             if self._stopping.is_set() or self.starts > RESTARTS:
                 return
@@ -318,7 +318,7 @@ class Indexer:
                 return
             self._start()
 
-    def _hear(self, process: subprocess.Popen[bytes]) -> None:
+    def _pass_events(self, process: subprocess.Popen[bytes]) -> None:
         """Passes the events of the process to `tell` until the process ends."""
         if self._tell is None or process.stdout is None:
             return

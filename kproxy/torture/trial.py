@@ -156,7 +156,7 @@ class Bench:
                 path = self.keep / f"{name}.pcapng"
                 traffic.copy(0, path)
                 result.capture = str(path)
-            return list(islice(_told(traffic.since(0, ""), names), TOLD))
+            return list(islice(_since_first_hit(traffic.since(0, ""), names), TOLD))
         finally:
             traffic.close()
 
@@ -217,7 +217,7 @@ class Bench:
             result.verdict = Verdict.FAILED
 
 
-def _told(lines: Iterable[Mapping[str, Any]], rules: AbstractSet[str]) -> Iterator[str]:
+def _since_first_hit(lines: Iterable[Mapping[str, Any]], rules: AbstractSet[str]) -> Iterator[str]:
     """Yields a few words on each exchange from the first on which a rule acted; equal neighbours appear once."""
     begun = False
     last = ""

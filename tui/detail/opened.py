@@ -83,7 +83,7 @@ class Opener:
         opened.notes += [
             f"byte {problem.offset}: {problem.message}"
             for problem in detail.problems
-            if problem.where == _WHERE[side] and not _told(opened.root, problem.message)
+            if problem.where == _WHERE[side] and not _is_shown(opened.root, problem.message)
         ]
         return opened
 
@@ -249,7 +249,7 @@ def _unclaimed(root: Node, length: int) -> Ranges:
     return ranges
 
 
-def _told(root: Node | None, message: str) -> bool:
+def _is_shown(root: Node | None, message: str) -> bool:
     """Whether the tree already has a problem with the text `message`.
 
     Looks at the root, its children, and below each child at the nodes read last: a problem that stopped decoding is

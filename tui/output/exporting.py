@@ -145,7 +145,7 @@ class Export:
         """Start the process; `notes` become part of the closing message. Raises OSError."""
         self.wanted = wanted
         self._notes = list(notes)
-        self._told: dict[str, Any] = {}
+        self._counts: dict[str, Any] = {}
         self._unread = b""
         self._replaces = wanted.target.is_dir()
         target = wanted.target
@@ -180,7 +180,7 @@ class Export:
 
     def said(self) -> str:
         """The progress as text for the status line."""
-        read, total = self._told.get("read"), self._told.get("total")
+        read, total = self._counts.get("read"), self._counts.get("total")
         percent = f" {min(100, 100 * read // total)} %" if read is not None and total else ""
         return f"exporting{percent} to {self.wanted.target.name}"
 
@@ -218,7 +218,7 @@ class Export:
             while data := os.read(self._progress, 1 << 16):
                 *lines, self._unread = (self._unread + data).split(b"\n")
                 for line in lines:
-                    self._told |= json.loads(line)
+                    self._counts |= json.loads(line)
 
     def _close(self) -> None:
         self.running = False
@@ -231,7 +231,7 @@ class Export:
         words = [line for line in words if line.strip()]
         self._close()
         # exit code 3: the capture cannot be read to its end, and is exported up to there
-        whole = code == 0 or (code == 3 and "exchanges" in self._told)
+        whole = code == 0 or (code == 3 and "exchanges" in self._counts)
         if whole:
             try:
                 if not self._replaces:
@@ -245,7 +245,7 @@ class Export:
             self.closing = f"nothing exported: {words[-1] if words else f'the export ended with {code}'}"
             return
         self.failed = code != 0
-        count = self._told.get("exchanges", 0)
+        count = self._counts.get("exchanges", 0)
         parts = [
             counted(count, "exchange", ","),
             f"{size_text(_bytes(self.wanted.target))}B in {self.wanted.target}",

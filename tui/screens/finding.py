@@ -102,16 +102,16 @@ class ExchangeFinder:
         index, opener, pane = self._shared.index, self._shared.opener, self._shared.pane
         if pane.rows_shown is not None and pane.text is not None and index is not None and opener is not None:
             self.search = ListSearch(pane.rows_shown, index, pane.text, opener.bytes_of, sought, pane.cursor, by)
-            self._go_on(self.search)
+            self._search_slice(self.search)
 
-    def _go_on(self, search: ListSearch) -> None:
+    def _search_slice(self, search: ListSearch) -> None:
         """Search a slice of the list, then yield to key presses."""
         screen, pane = self._shared.screen, self._shared.pane
         if search is not self.search or not screen.is_attached:
             return
         search.go_on()
         if not search.over:
-            screen.set_timer(0.002, lambda: self._go_on(search))
+            screen.set_timer(0.002, lambda: self._search_slice(search))
         elif search.found is None:
             not_found(screen, search.sought)
         elif pane.rows_shown is not None and search.found < pane.count:

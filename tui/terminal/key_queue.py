@@ -56,9 +56,9 @@ class KeysInTurn(App[bool]):
         elif self._settling is not None:
             self._held.append(event)
         else:
-            await self._give(event)
+            await self._handle(event)
 
-    async def _give(self, event: Event) -> None:
+    async def _handle(self, event: Event) -> None:
         """Handle a key. Text typed into an input line moves no focus, so the next key need not wait for it."""
         line = self.focused
         if isinstance(event, events.Key) and line is not None and line.check_consume_key(event.key, event.character):
@@ -93,7 +93,7 @@ class KeysInTurn(App[bool]):
     async def _next(self) -> None:
         self._settling = None
         while self._held and self._settling is None:
-            await self._give(self._held.popleft())
+            await self._handle(self._held.popleft())
         self._calm()
 
     def _calm(self) -> None:

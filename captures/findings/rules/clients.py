@@ -256,12 +256,12 @@ class Weak:
 class WeakAcks(Analyzer):
     """For one client, counts Produce requests with acks=0 or acks=1, which do not wait for all in-sync replicas."""
 
-    __slots__ = ("_context", "_first", "_many", "_told", "_weak")
+    __slots__ = ("_at_once", "_context", "_first", "_many", "_weak")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._first, self._many = context.limit(WEAK, "requests"), context.limit(WEAK, "many")
-        self._told = frozenset({self._first, self._many})
+        self._at_once = frozenset({self._first, self._many})
         """Numbers of requests at which the finding is reported at once: the two thresholds."""
         self._weak: dict[int, Weak] = {}
         """Maps the value of acks to the requests with this value."""
@@ -276,7 +276,7 @@ class WeakAcks(Analyzer):
         weak.at = fact.at
         weak.count = count = weak.count + 1
         weak.size += fact.size
-        if count >= self._first and (count in self._told or count % EVERY == 0):
+        if count >= self._first and (count in self._at_once or count % EVERY == 0):
             self._report(acks, weak)
 
     def close(self) -> None:
@@ -361,7 +361,7 @@ class MemberIds(Analyzer):
             return
         if fact.error == MEMBER_ID_REQUIRED:
             if fact.fresh and fact.member:
-                self._give(fact)
+                self._member_id_issued(fact)
             return
         self._asks.pop(at.connection, None)
         if not fact.error:
@@ -395,7 +395,7 @@ class MemberIds(Analyzer):
     def _grace(self) -> int:
         return round(self._context.limit(LOST_ID, "grace_ms") * MILLISECOND)
 
-    def _give(self, fact: facts.Member) -> None:
+    def _member_id_issued(self, fact: facts.Member) -> None:
         at = fact.at
         remember(self._issued, fact.member, at, ISSUED)
         count, first = self._asks.get(at.connection, (0, at))

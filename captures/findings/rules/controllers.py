@@ -42,13 +42,23 @@ class Seen:
 class Controllers(Analyzer):
     """For the whole cluster, finds changes of the controller, and controllers that do not know of their successor."""
 
-    __slots__ = ("_changes", "_context", "_latest", "_leaving", "_refused", "_seen", "_told", "_views", "_zookeeper")
+    __slots__ = (
+        "_changes",
+        "_context",
+        "_latest",
+        "_leaving",
+        "_refused",
+        "_reported",
+        "_seen",
+        "_views",
+        "_zookeeper",
+    )
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._latest: dict[str, facts.ControlRequest] = {}
         """Maps each broker to the first request that it got in the newest controller epoch."""
-        self._told: dict[int, None] = {}
+        self._reported: dict[int, None] = {}
         """Controller epochs that were reported: a new controller contacts all brokers, and counts only once."""
         self._changes: list[facts.At] = []
         """The first requests of controllers whose predecessor had no controlled shutdown."""
@@ -82,8 +92,8 @@ class Controllers(Analyzer):
         old, new = sorted((before, fact), key=lambda one: one.epoch)
         remember(self._latest, fact.at.broker, new, BROKERS)
         # If a connection's beginning is not in the capture, its messages may be delivered late.
-        if old.epoch < new.epoch and old.at.time < new.at.time and new.epoch not in self._told:
-            remember(self._told, new.epoch, None, CHANGES)
+        if old.epoch < new.epoch and old.at.time < new.at.time and new.epoch not in self._reported:
+            remember(self._reported, new.epoch, None, CHANGES)
             self._change(old.controller, new)
 
     def _change(self, before: int, fact: facts.ControlRequest) -> None:

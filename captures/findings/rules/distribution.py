@@ -193,14 +193,14 @@ def _key_text(key: bytes) -> str:
 class Mix(Analyzer):
     """For one topic, finds producers that compute the partition from the key by different functions."""
 
-    __slots__ = ("_clients", "_context", "_known", "_told")
+    __slots__ = ("_clients", "_context", "_known", "_reported")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._known = 0
         self._clients: dict[str, tuple[Keys, facts.At]] = {}
         """Maps each producer to its first keys with their partitions, and to an exchange that sent one."""
-        self._told: dict[tuple[str, str], bool] = {}
+        self._reported: dict[tuple[str, str], bool] = {}
         """Maps each reported pair of producers to whether a key of both went to different partitions."""
 
     def feed(self, fact: Any) -> None:
@@ -228,13 +228,13 @@ class Mix(Analyzer):
         least = self._context.limit(MIX, "keys")
         for other, (others, place) in list(self._clients.items()):
             pair = min(client, other), max(client, other)
-            if other == client or others.moved or len(others.hashes) < least or self._told.get(pair):
+            if other == client or others.moved or len(others.hashes) < least or self._reported.get(pair):
                 continue
             mine, theirs = keys.fitting(self._known), others.fitting(self._known)
             apart = sum(keys.hashes[one] != others.hashes[one] for one in keys.hashes.keys() & others.hashes.keys())
             differ = bool(mine and theirs) and not set(mine) & set(theirs)
-            if apart >= SAME_KEYS or (differ and (apart or pair not in self._told)):
-                remember(self._told, pair, apart > 0, CLIENTS)
+            if apart >= SAME_KEYS or (differ and (apart or pair not in self._reported)):
+                remember(self._reported, pair, apart > 0, CLIENTS)
                 self._report(
                     (client, " or ".join(mine) or UNKNOWN, at), (other, " or ".join(theirs) or UNKNOWN, place), apart
                 )

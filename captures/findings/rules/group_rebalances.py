@@ -150,13 +150,13 @@ class Rebalances(Analyzer):
 class SlowRejoin(Analyzer):
     """For one group in the classic protocol, finds the member for which the others waited in a rebalance."""
 
-    __slots__ = ("_context", "_members", "_round", "_told")
+    __slots__ = ("_context", "_informed", "_members", "_round")
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._members: dict[str, tuple[str, str]] = {}
         """Maps the member ids of the last generation to (client id, host)."""
-        self._told: dict[str, facts.At] = {}
+        self._informed: dict[str, facts.At] = {}
         """Maps each member id to the response that told the member of the rebalance, until the rebalance ends."""
         self._round: list[facts.Member] = []
         """The JoinGroup requests of the present rebalance that were answered."""
@@ -167,9 +167,9 @@ class SlowRejoin(Analyzer):
         if fact.what == "leave":
             self._members.pop(fact.member, None)
         elif fact.error == 27 and fact.what != "join":
-            self._told.setdefault(fact.member, fact.at)
-            if len(self._told) > MEMBERS:
-                del self._told[next(iter(self._told))]
+            self._informed.setdefault(fact.member, fact.at)
+            if len(self._informed) > MEMBERS:
+                del self._informed[next(iter(self._informed))]
         elif fact.what == "join" and fact.answered and not fact.error:
             if len(self._round) < MEMBERS:
                 self._round.append(fact)
@@ -191,7 +191,7 @@ class SlowRejoin(Analyzer):
         waited = longest.at.latency
         if waited >= self._context.limit(SLOW, "warn_ms") * MILLISECOND and (longest.generation or 0) > 1:
             self._report(joins, longest)
-        self._told.clear()
+        self._informed.clear()
         self._members = {one.member: (one.at.client_id, one.at.peer) for one in joins[-MEMBERS:]}
 
     def _report(self, joins: list[facts.Member], longest: facts.Member) -> None:
@@ -217,7 +217,7 @@ class SlowRejoin(Analyzer):
         ]
         if late:
             evidence.append(at_evidence(last.at, "culprit", f"{culprit} joins last"))
-            if (told := self._told.get(last.member)) is not None:
+            if (told := self._informed.get(last.member)) is not None:
                 evidence.append(
                     at_evidence(told, "culprit", f"{culprit} was told of the rebalance here", path=error_field(27))
                 )
@@ -232,7 +232,7 @@ class SlowRejoin(Analyzer):
             impact=Impact("ms_lost", lost),
             episode=longest.generation,
             severity=Severity.NOTE if actor is None else Severity.ERROR if much else None,
-            confidence=Confidence.PROVEN if late and last.member in self._told
+            confidence=Confidence.PROVEN if late and last.member in self._informed
             else Confidence.INFERRED if actor is None else None,
             actors=() if actor is None else (Actor("culprit", actor[1], actor[0] or None),),
         )  # fmt: skip

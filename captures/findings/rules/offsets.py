@@ -159,7 +159,7 @@ class Positions(Analyzer):
         elif not fact.error:
             if offset is not None:
                 if partition.lost is not None:
-                    self._go_on(partition, partition.lost, fact, offset)
+                    self._report_skip(partition, partition.lost, fact, offset)
                 if partition.uncommitted is not None:
                     self._begin(partition, partition.uncommitted, fact, offset)
             self._note(partition, fact, offset)
@@ -232,7 +232,7 @@ class Positions(Analyzer):
             actors=(Actor("victim", peer, name or None),),
         )  # fmt: skip
 
-    def _go_on(self, partition: Partition, lost: OutOfRange, fact: facts.PartitionIO, offset: int) -> None:
+    def _report_skip(self, partition: Partition, lost: OutOfRange, fact: facts.PartitionIO, offset: int) -> None:
         """Report what a client skips or repeats; `fact` is its first successful fetch after a refused offset."""
         place = partition.place
         old = fact.at.time - lost.at.time > self._context.limit(SKIP, "within_ms") * MILLISECOND

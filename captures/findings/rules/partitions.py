@@ -105,7 +105,7 @@ class Replicas(Analyzer):
     leader, only once, so a timer must check what became of the loss.
     """
 
-    __slots__ = ("_context", "_in_sync", "_leaderless", "_outages", "_short", "_told")
+    __slots__ = ("_context", "_in_sync", "_leaderless", "_outages", "_short", "_without_leader")
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -114,14 +114,14 @@ class Replicas(Analyzer):
         self._in_sync: dict[Place, tuple[int, ...]] = {}
         """Maps each partition to its latest ISR that had all replicas."""
         self._leaderless: dict[Place, facts.At] = {}
-        self._told: dict[Place, facts.PartitionState] = {}
+        self._without_leader: dict[Place, facts.PartitionState] = {}
         """Partitions that the controller left without leader, with its message; the oldest loss comes first."""
         self._outages = Outages(context)
 
     def feed(self, fact: Any) -> None:
         place = fact.topic, fact.partition
         if isinstance(fact, facts.PartitionState):
-            self._hear(place, fact)
+            self._state_from_controller(place, fact)
             return
         self._look_for_leader(place, fact)
         self._look_at_replicas(place, fact)
@@ -169,24 +169,24 @@ class Replicas(Analyzer):
         if self._leaderless and self._leaderless.pop(place, None) is not None:
             self._outages.recover("leaderless", place[0], place)
 
-    def _hear(self, place: Place, fact: facts.PartitionState) -> None:
+    def _state_from_controller(self, place: Place, fact: facts.PartitionState) -> None:
         """Take a partition's state from a message of the controller."""
         if fact.leaderless and not fact.past:
-            if place not in self._told:
-                remember(self._told, place, fact, PLACES)
+            if place not in self._without_leader:
+                remember(self._without_leader, place, fact, PLACES)
                 self._leaderless.setdefault(place, fact.at)
                 self._context.wake(fact.at.time + self._limit("unusable_ms"))
         elif fact.leader is not None or fact.deleting or fact.leaderless:
-            self._told.pop(place, None)
+            self._without_leader.pop(place, None)
             self._lead(place)
 
     def tick(self) -> None:
         """Report partitions that the controller left without leader and that have none yet."""
         now = self._context.now
-        for place, state in list(self._told.items()):
+        for place, state in list(self._without_leader.items()):
             since = self._leaderless.get(place)
             if since is None or not self._context.whole(state.at.connection):
-                del self._told[place]
+                del self._without_leader[place]
                 continue
             lasted = now - state.at.time
             if lasted < self._limit("unusable_ms"):
@@ -195,7 +195,7 @@ class Replicas(Analyzer):
             if lasted < self._limit("error_ms"):
                 self._context.wake(state.at.time + self._limit("error_ms"))
             else:
-                del self._told[place]
+                del self._without_leader[place]
             severity = self._outages.unusable(now - since.time)
             if severity is not None:
                 isr = "" if state.isr is None else f", ISR {_nodes(state.isr)}"
