@@ -15,9 +15,11 @@ from types import MappingProxyType
 from typing import Final
 
 from tests.recipes import (
+    addresses,
     brokers,
     clients,
     consumers,
+    features,
     fetches,
     frames,
     groups,
@@ -29,7 +31,10 @@ from tests.recipes import (
 )
 from tests.recipes.recipe import Recipe
 
-FAMILIES: Final = (brokers, clients, consumers, fetches, frames, groups, habits, producers, sending, through, written)
+FAMILIES: Final = (
+    addresses, brokers, clients, consumers, features, fetches, frames, groups, habits, producers, sending, through,
+    written,
+)  # fmt: skip
 RECIPES: Final[Mapping[str, Recipe]] = MappingProxyType(
     {rule: recipe for family in FAMILIES for rule, recipe in family.RECIPES.items()}
 )

@@ -6,9 +6,10 @@ import json
 import lzma
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -37,8 +38,7 @@ def main(rules: list[str]) -> int:
     failed = 0
     for (release, nodes, _), found in groupby(sorted(rules, key=_place), _place):
         names = list(found)
-        settings = RECIPES[names[0]].settings
-        with cluster(release, nodes, lambda _, settings=settings: settings) as running:  # type: ignore[misc]
+        with cluster(release, nodes, partial(_of_node, RECIPES[names[0]].settings)) as running:
             for rule in names:
                 failed += not _make(running, rule, RECIPES[rule])
     return 1 if failed else 0
@@ -48,6 +48,10 @@ def _place(rule: str) -> tuple[str, int, str]:
     """What recipes have in common that use one cluster. Those with several brokers may stop some: each has its own."""
     recipe = RECIPES[rule]
     return recipe.release, recipe.nodes, repr(recipe.settings) + (rule if recipe.nodes > 1 else "")
+
+
+def _of_node(settings: Mapping[str, object], node: int) -> dict[str, object]:
+    return {name: value[node - 1] if isinstance(value, tuple) else value for name, value in settings.items()}
 
 
 def _make(running: Cluster, rule: str, recipe: Recipe) -> bool:

@@ -47,7 +47,27 @@ def poison(stage: Stage) -> None:
             time.sleep(11)  # thirty seconds from the first start to the last
 
 
+def too_slow(stage: Stage) -> None:
+    """A consumer that takes 200 ms for a record, while fifty come in a second, for 110 s."""
+    stage.topic("inflow")
+    producer = stage.producer("writer", linger_ms=200, compression_type="none")
+    limits = {"queued_min_messages": 1, "fetch_message_max_bytes": 2_000, "queued_max_messages_kbytes": 2}
+    consumer = stage.consumer("slow", "slow", "inflow", auto_offset_reset="earliest", **limits)
+    until = time.monotonic() + 110
+    while time.monotonic() < until:
+        for _ in range(10):
+            producer.produce("inflow", b"x" * 100)
+        producer.poll(0)
+        message = consumer.poll(0)
+        if message is not None and message.error() is None:
+            consumer.commit(message=message, asynchronous=True)
+        time.sleep(0.2)
+    producer.flush(10)
+    consumer.close()
+
+
 RECIPES = {
+    "consumer.lag_cause": Recipe(too_slow, "group slow"),
     "group.lag_state": Recipe(commits_nothing_new, "commits the same offset again and again", live=True),
     "consumer.offset_skip": Recipe(fast_retention, "skipped up to 40 offsets of topic events", live=True),
     "consumer.poison": Recipe(poison, "began again at offset 70 of letters-0", live=True),

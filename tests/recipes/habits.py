@@ -12,6 +12,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AclPermissionType,
     ResourcePatternType,
     ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
 )
 
 from tests.recipes.groups import polling
@@ -133,6 +136,14 @@ def deletes(stage: Stage) -> None:
     stage.admin("operator").delete_topics(["bills"])["bills"].result(30)
 
 
+def new_password(stage: Stage) -> None:
+    """A password is set over a connection without TLS."""
+    how = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+    change = UserScramCredentialUpsertion("alice", how, b"wonderland")
+    for future in stage.admin("operator").alter_user_scram_credentials([change]).values():
+        future.result(30)
+
+
 def without_rights(stage: Stage) -> None:
     stage.topic("secret")
     nobody = AclBinding(
@@ -200,6 +211,7 @@ RECIPES = {
     "group.rebalance_cause": Recipe(grows, "two@127.0.0.1 joined"),
     "group.protocol_upgrade": Recipe(grows, "offers that of KIP-848"),
     "admin.destructive": Recipe(deletes, "operator@127.0.0.1 deleted topics: bills"),
+    "sec.cleartext": Recipe(new_password, "passed a salted SCRAM password without TLS"),
     "auth.denied": Recipe(without_rights, "denied topic secret", settings=RIGHTS),
     "latency.broker_slow": Recipe(slow_broker, "Produce took the broker"),
     "conn.abandoned": Recipe(given_up, "1 Produce"),

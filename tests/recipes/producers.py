@@ -79,6 +79,7 @@ def load(stage: Stage, client_id: str, batches: int) -> None:
 
 RECIPES = {
     "latency.throttled": Recipe(throttled, "loader@127.0.0.1"),
+    "client.ignores_throttle": Recipe(throttled, "while it was throttled"),
     "producer.rejected": Recipe(too_large, "MESSAGE_TOO_LARGE", settings={"message.max.bytes": 10_000}, live=True),
     "txn.fenced": Recipe(two_owners, "second@127.0.0.1 took the id over", live=True),
     "txn.lso_stall": Recipe(

@@ -62,10 +62,10 @@ class Stage:
 class Recipe(NamedTuple):
     """How a fault is made, and what its finding says: `words` stand in its summary, cause or evidence.
 
-    `settings` are those of the brokers. `among_brokers`: the capture holds what brokers and controllers say to each
-    other as well. `faults` are rules of kproxy (docs/faults.md), which then stands between clients and cluster; the
-    capture holds the clients' side. `snap` is the maximum number of bytes that the capture holds of a packet. `live`:
-    the system tests make it in every run, behind `kproxy run`.
+    `settings` are those of the brokers; a tuple has a value for each node. `among_brokers`: the capture holds what
+    brokers and controllers say to each other as well. `faults` are rules of kproxy (docs/faults.md), which then stands
+    between clients and cluster; the capture holds the clients' side. `snap` is the maximum number of bytes that the
+    capture holds of a packet. `live`: the system tests make it in every run, behind `kproxy run`.
     """
 
     make: Callable[[Stage], None]

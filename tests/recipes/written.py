@@ -126,6 +126,36 @@ def _commit(client: RawClient, offset: int, generation: int, member: str) -> int
     return error
 
 
+def waits_behind_fetches(stage: Stage) -> None:
+    """A member whose heartbeats follow long Fetch requests on the same connection."""
+    stage.topic("orders")
+    partition = {"partition": 0, "fetchOffset": 0, "partitionMaxBytes": 10_000}
+    fetch = {
+        "replicaId": -1,
+        "maxWaitMs": 1_500,
+        "minBytes": 1,
+        "maxBytes": 10_000,
+        "sessionEpoch": -1,
+        "topics": [{"topic": "orders", "partitions": [partition]}],
+    }
+    with RawClient(stage.bootstrap) as client:
+        member = asks_for_an_id(client, "single")
+        said = client.ask("JoinGroup", 5, joining("single", member))
+        beat = {"groupId": "single", "generationId": said["generationId"], "memberId": member}
+        for _ in range(5):
+            requests = [client.send("Fetch", 11, fetch), client.send("Heartbeat", 3, beat)]
+            for one in requests:
+                client.receive(one)
+
+
+def names_an_old_library(stage: Stage) -> None:
+    stage.topic("orders")
+    software = {"clientSoftwareName": "apache-kafka-java", "clientSoftwareVersion": "2.4.1"}
+    with RawClient(stage.bootstrap) as client:
+        client.ask("ApiVersions", 3, software)
+        client.ask("Metadata", 5, {"topics": [{"name": "orders"}]})
+
+
 def damaged(stage: Stage) -> None:
     """Batches that have changed since their CRC was computed."""
     stage.topic("orders")
@@ -206,5 +236,7 @@ RECIPES = {
     "topic.recreated_commit": Recipe(keeps_an_old_id, "raw@127.0.0.1 got UNKNOWN_TOPIC_ID for topic"),
     "record.corrupt": Recipe(damaged, "whose CRC does not match"),
     "deprecated.use": Recipe(replaced_request, "uses AlterConfigs v1"),
+    "latency.hol": Recipe(waits_behind_fetches, "Heartbeat"),
+    "client.outdated": Recipe(names_an_old_library, "uses apache-kafka-java 2.4.1"),
     "log.truncated": Recipe(created_anew, "deleted and created anew"),
 }

@@ -7,24 +7,39 @@ import struct
 import time
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from kproxy.decoders import schema, writer
 from kproxy.decoders.message import decode_response
 from tests.support.patience import SECONDS
 
 
-class RawClient:
-    """A connection to "host:port". Raises OSError if it cannot be opened, or ends early."""
+class Asked(NamedTuple):
+    """A request that was sent."""
 
-    def __init__(self, address: str, *, timeout: float = SECONDS) -> None:
+    key: int
+    version: int
+    correlation_id: int
+
+
+class RawClient:
+    """A connection to "host:port", from the address `source` if given.
+
+    Raises OSError if it cannot be opened, or ends early.
+    """
+
+    def __init__(self, address: str, *, timeout: float = SECONDS, source: str = "") -> None:
         host, _, port = address.rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout)
+        self._socket = socket.create_connection((host, int(port)), timeout, (source, 0) if source else None)
         self._definitions = schema.definitions()
         self._asked = 0
 
     def ask(self, api: str, version: int, values: Mapping[str, Any]) -> dict[str, Any]:
         """Send a request; the response's values. Raises AssertionError if the response cannot be decoded."""
+        return self.receive(self.send(api, version, values))
+
+    def send(self, api: str, version: int, values: Mapping[str, Any]) -> Asked:
+        """Send a request without waiting for its response, which `receive` reads."""
         key = schema.apis.by_name(api)
         assert key is not None
         message = self._definitions.request(key, version)
@@ -41,10 +56,15 @@ class RawClient:
         }
         data = writer.write(header, header_version, named) + writer.write(message, version, values)
         self._socket.sendall(struct.pack(">i", len(data)) + data)
+        return Asked(key, version, self._asked)
+
+    def receive(self, asked: Asked) -> dict[str, Any]:
+        """Read the next response, which must be the one to this request; its values."""
         size = self._read(4)
-        decoded = decode_response(size + self._read(int.from_bytes(size, "big")), key, version, self._definitions)
+        data = size + self._read(int.from_bytes(size, "big"))
+        decoded = decode_response(data, asked.key, asked.version, self._definitions)
         assert decoded.body is not None, decoded.problems
-        assert decoded.header["correlationId"] == self._asked
+        assert decoded.header["correlationId"] == asked.correlation_id
         return dict(decoded.body)
 
     def _read(self, size: int) -> bytes:

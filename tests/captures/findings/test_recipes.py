@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kproxy.captures.findings.model import Severity
+from kproxy.captures.findings.table import RULES as TABLE
 from tests.captures import files, traffic
 from tests.recipes import RECIPES
 from tests.recipes.kept import KEPT, findings, telling
@@ -20,9 +21,8 @@ OF_THE_CAPTURE = "capture.health"
 """The finding that says that packets are missing, so that others may be."""
 
 
-def test_every_kept_capture_is_that_of_a_recipe() -> None:
-    assert RULES
-    assert set(RULES) <= set(RECIPES)
+def test_every_rule_has_a_recipe_and_its_capture() -> None:
+    assert sorted(TABLE) == RULES == sorted(RECIPES)
     assert {rule: ABOUT[rule]["words"] for rule in RULES} == {rule: RECIPES[rule].words for rule in RULES}
 
 
