@@ -119,7 +119,7 @@ LOCK = $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --
 
 lock: $(VENV)/.dev
 	@$(INSTALL) uv
-	$(LOCK) --extra otel --extra parquet --extra report --extra spark --extra java --extra web --extra mcp --extra control --group test --group lint --group site --group bench -o requirements/dev.txt
+	$(LOCK) --extra otel --extra jsonschema --extra parquet --extra report --extra spark --extra java --extra web --extra mcp --extra control --group test --group lint --group site --group bench -o requirements/dev.txt
 	$(LOCK) -c requirements/dev.txt -o requirements/runtime.txt
 
 clean:

@@ -1,8 +1,9 @@
 """Compiles the modules that run for every record or read, where there is a C compiler, and writes the package's readme.
 
-Everything else is in pyproject.toml.
+KPROXY_PURE=1 compiles nothing: the wheel is then for every machine, and slower. Everything else is in pyproject.toml.
 """
 
+import os
 import re
 import tomllib
 from hashlib import sha256
@@ -77,4 +78,7 @@ def readme() -> str:
     return re.sub(r"(?<!!)(\[[^]]*\]\()(?!https?:)([^)]+\))", rf"\1{source}/blob/main/\2", text)
 
 
-setup(ext_modules=extensions(), long_description=readme(), long_description_content_type="text/markdown")
+PURE = os.environ.get("KPROXY_PURE") == "1"
+setup(
+    ext_modules=[] if PURE else extensions(), long_description=readme(), long_description_content_type="text/markdown"
+)

@@ -1,5 +1,5 @@
 """Writes the reference pages that are made from the code: docs/api.md, docs/canonical.md, docs/cli.md,
-docs/filters.md, docs/findings.md, docs/keys.md and docs/tables.md.
+docs/filters.md, docs/findings.md, docs/keys.md and docs/tables.md; also the man page and completions in packages.
 
 python -m tools.docs
 """
@@ -27,6 +27,7 @@ from kproxy.decoders.filters.values import DURATIONS, LITERALS, SIZES
 from kproxy.sending.replacing import REPLACED
 from kproxy.tui.actions.keymap import key_text
 from kproxy.tui.actions.registry import ALONE, CONTEXTS, of
+from tools import man
 
 DOCS = Path(__file__).parent.parent / "docs"
 MADE = "<!-- Made by `make docs` from the code; do not edit. -->"
@@ -524,6 +525,8 @@ PAGES: dict[str, Callable[[], str]] = {
 def write() -> None:
     for name, page in PAGES.items():
         (DOCS / name).write_text(page(), encoding="utf-8")
+    for path, text in man.files().items():
+        path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
+from importlib.util import find_spec
 from typing import Any, Final
 
 from kproxy.decoders.payloads import json as plain_json
@@ -37,9 +38,15 @@ class JsonSchemaViewer(SchemaViewer):
         value = plain_json.parse(reading.body)
         if len(reading.body) > LARGEST:
             return Content(value, reading.schema, f"more than {LARGEST} bytes: not checked against the schema")
+        if find_spec("jsonschema") is None:
+            return Content(
+                value, reading.schema, "not checked against the schema: pip install 'kafka-kproxy[jsonschema]'"
+            )
         return Content(value, reading.schema, self.problem(reading.schema) or _breach(reading.schema, value))
 
     def problem(self, schema: Schema) -> str | None:
+        if find_spec("jsonschema") is None:
+            return None  # it cannot be judged
         check = check_of(schema)
         return check if isinstance(check, str) else None
 

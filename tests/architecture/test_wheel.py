@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import subprocess
+import sys
 import sysconfig
 import zipfile
 from collections.abc import Iterator
@@ -54,7 +57,7 @@ def test_version_and_types_of_the_package(metadata: Message, names: list[str]) -
 
 def test_exactly_our_packages(names: list[str]) -> None:
     tops = {name.partition("/")[0] for name in names}
-    assert {top for top in tops if not top.endswith(".dist-info")} == set(PACKAGES)
+    assert {top for top in tops if not top.endswith((".dist-info", ".data"))} == set(PACKAGES)
     assert not [name for name in names if "tests" in name.split("/")]
 
 
@@ -83,3 +86,38 @@ def test_the_loops_are_compiled_where_they_can_be(names: list[str]) -> None:
         "kproxy/core/_passing",
     }
     assert {name.partition(".")[0] for name in compiled} == (loops if compiler and header.exists() else set())
+
+
+def test_man_page_and_completions_come_with_it(names: list[str]) -> None:
+    placed = {name.partition(".data/data/")[2] for name in names if ".data/data/" in name}
+    assert placed == {
+        "share/man/man1/kproxy.1",
+        "share/bash-completion/completions/kproxy.bash",
+        "share/zsh/site-functions/_kproxy",
+        "share/fish/vendor_completions.d/kproxy.fish",
+    }
+
+
+def test_without_a_compiler_a_wheel_for_every_machine_works(tmp_path: Path) -> None:
+    wheel = build(tmp_path, pure=True)
+    assert wheel.name.endswith("-py3-none-any.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "site")
+        assert not [name for name in archive.namelist() if any(map(Path(name).match, COMPILED))]
+    capture = str(ROOT / "tests/data/findings/group.poll_gap.pcap.xz")
+    assert "JoinGroup" in _said(tmp_path, "stats", capture)
+    assert "record loop      plain Python" in _said(tmp_path, "doctor")
+
+
+def _said(place: Path, *arguments: str) -> str:
+    """The output of a command of the kproxy in `place`/site, which takes the dependencies of ours."""
+    done = subprocess.run(
+        [sys.executable, "-c", "from kproxy.cli.main import main; main()", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=place,
+        env={**os.environ, "PYTHONPATH": str(place / "site")},
+    )
+    return done.stdout

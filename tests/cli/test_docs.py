@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import textwrap
+from pathlib import Path
 
 import click
 import pytest
@@ -11,7 +13,8 @@ import pytest
 from kproxy.captures.tables.schema import TABLES
 from kproxy.cli.commands import COMMANDS, load
 from kproxy.cli.main import main
-from tools import docs
+from tests.support.require import require
+from tools import docs, man
 
 
 @pytest.mark.parametrize("name", docs.PAGES)
@@ -49,3 +52,17 @@ def test_folders_of_tables_are_named_as_they_are() -> None:
     page = (docs.DOCS / "uses.md").read_text(encoding="utf-8")
     (named,) = re.findall(r"--format parquet.*# folders: (.*)", page)
     assert set(named.split(", ")) <= set(TABLES)
+
+
+@pytest.mark.parametrize("path", man.files(), ids=lambda path: path.name)
+def test_man_page_and_completions_are_those_of_the_commands(path: Path) -> None:
+    assert path.read_text(encoding="utf-8") == man.files()[path], "run `make docs`"
+
+
+def test_the_man_page_has_no_mistakes_in_its_markup() -> None:
+    require("groff")
+    page = next(path for path in man.files() if path.suffix == ".1")
+    done = subprocess.run(
+        ["groff", "-K", "utf8", "-man", "-ww", "-z", str(page)], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert not done.stderr

@@ -1,4 +1,5 @@
-"""The recipes of docs/running.md, followed as far as this goes without systemd as process 1 and without containers.
+"""The recipes of docs/running.md and docs/installing.md, followed as far as this goes without systemd as process 1 and
+without containers.
 
 The service runs without any capability; that of the unit may write nowhere but where it says.
 """
@@ -30,7 +31,8 @@ from tests.support.require import require, unavailable
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
 
-DOCS = (Path(__file__).parents[2] / "docs" / "running.md").read_text()
+ROOT = Path(__file__).parents[2]
+DOCS = (ROOT / "docs" / "running.md").read_text()
 POWERLESS = ("setpriv", "--bounding-set=-all", "--inh-caps=-all")
 """The user that it runs as is ours all the same, because others may not reach our Python."""
 SECONDS = 60.0
@@ -178,12 +180,13 @@ def test_the_service_needs_no_more_than_the_unit_allows(broker: FakeBroker, tmp_
 
 
 def test_the_image_needs_no_more_than_it_has(broker: FakeBroker, tmp_path: Path) -> None:
-    """Its steps, but that our own installation stands for that of the package index."""
-    image = recipe("A container image")
-    (made,) = re.findall(r"^RUN pip install .* kafka-kproxy \\?\s*(.*?)(?=^\w)", image, re.MULTILINE | re.DOTALL)
-    (given,) = re.findall(r"^ENV (.*)$", image, re.MULTILINE)
+    """Its steps, but that our own installation stands for the image's."""
+    image = (ROOT / "packages" / "container" / "Containerfile").read_text()
+    (made,) = re.findall(r"^RUN useradd (.*)$", image, re.MULTILINE)
+    (given,) = re.findall(r"^ENV PATH=\S+ (.*)$", image, re.MULTILINE)
     (entry,) = re.findall(r"^ENTRYPOINT (.*)$", image, re.MULTILINE)
-    (started,) = re.findall(r"docker run .*? \\\n +kproxy (.*)$", DOCS, re.MULTILINE | re.DOTALL)
+    page = (ROOT / "docs" / "installing.md").read_text()
+    (started,) = re.findall(r"podman run .*? \\\n +kproxy (.*)$", page, re.MULTILINE | re.DOTALL)
     assert re.findall(r"^STOPSIGNAL (.*)$", image, re.MULTILINE) == ["SIGTERM"]
     (directory,) = re.findall(r"^VOLUME (.*)$", image, re.MULTILINE)
     assert f"install -d -o kproxy {directory}" in made  # a volume takes its owner from what is there

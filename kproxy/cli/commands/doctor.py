@@ -96,7 +96,8 @@ def packages() -> Iterator[Fact]:
             yield Fact(name, "ok", version(name))
         except PackageNotFoundError:
             if extra:
-                yield Fact(name, "note", f"not installed; pip install 'kafka-kproxy[{extra}]'")
+                if not getattr(sys, "frozen", False):  # nothing can be installed into the program without Python
+                    yield Fact(name, "note", f"not installed; pip install 'kafka-kproxy[{extra}]'")
             elif name in LEFT_OUT:
                 yield Fact(name, "note", f"not installed: {LEFT_OUT[name]}")
             else:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from kproxy.decoders.batches.compiled import text_or_base64
 from kproxy.decoders.payloads.choose import Chooser, Rule, Shown
+from kproxy.decoders.payloads.jsonschema import JsonSchemaViewer
 from kproxy.decoders.payloads.jsonvalue import DEPTH, NotJsonError, json_value
 from kproxy.decoders.payloads.schemas import NONE, IdKind, Missing, Schema, Schemas
 from kproxy.decoders.payloads.viewer import Content, Payload
@@ -196,6 +197,14 @@ def test_a_document_that_breaks_its_schema_is_shown_with_the_place() -> None:
     assert (wrong.value, wrong.failed) == ({"home": {"town": 7}}, False)
     assert wrong.error == "jsonschema: $.home.town: 7 is not of type 'string'"
     assert wrong.to_json(b"{}")["decoded"] == {"home": {"town": 7}}
+
+
+def test_without_the_library_a_document_is_shown_and_said_to_be_unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kproxy.decoders.payloads.jsonschema.find_spec", lambda _: None)
+    shown = checked(json_schema(PERSON), b'{"name": 7}')
+    assert shown.value == {"name": 7}
+    assert shown.error == "jsonschema: not checked against the schema: pip install 'kafka-kproxy[jsonschema]'"
+    assert JsonSchemaViewer().problem(json_schema({"type": 7})) is None
 
 
 def test_expressions_are_not_tried() -> None:
