@@ -11,7 +11,10 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any, Final
 
+from kproxy.agents import journey
 from kproxy.captures.definitions import definitions
+from kproxy.core.differences import differing
+from kproxy.decoders.canonical import Canonical
 from kproxy.decoders.exchange_json import timestamp
 from kproxy.decoders.schema.described import message_json
 from kproxy.decoders.schema.naming import by_version, named
@@ -102,6 +105,29 @@ class Answers:
         """
         with self._capture(where) as (capture, answer):
             return _page(answer, name, capture.view(name), cursor, MOST)
+
+    def journey(self, topic: str, partition: int, offset: int, cursor: int = 0) -> Object:
+        """What became of one record: the Produce that wrote it, each Fetch that delivered it and to whom, and the first
+        commit of each group that went past it.
+        """
+        with self._capture() as (capture, answer):
+            return _page(answer, "steps", list(journey.steps(capture, topic, partition, offset)), cursor, MOST)
+
+    def diff(self, first: int, second: int) -> Object:
+        """The fields in which two exchanges differ, such as a request before and after something changed.
+
+        What differs from run to run (member ids, correlation ids, times, the order of topics) is made alike first.
+        """
+        forms: dict[int, Object] = {}
+        with self._capture(f"exchange in ({first}, {second})") as (capture, answer):
+            for one in capture:
+                forms[one.number] = Canonical().exchange(one)
+            missing = {first, second} - set(forms)
+            if missing:
+                raise ValueError(f"there is no exchange {min(missing)}")
+            changes = differing(forms[first], forms[second])
+            answer["differences"] = [{"path": one.path, "first": one.old, "second": one.new} for one in changes]
+            return _bounded(answer)
 
     @staticmethod
     def schema(name: str, version: int | None = None) -> Object:

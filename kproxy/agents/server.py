@@ -17,19 +17,24 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 import kproxy
 from kproxy.agents.answers import Answers
+from kproxy.agents.rules import Rules
 from kproxy.captures.errors import CaptureError
 
-TOOLS: Final = ("summary", "findings", "exchanges", "exchange", "records", "stats", "view", "schema")
+TOOLS: Final = (
+    "summary", "findings", "exchanges", "exchange", "records", "stats", "view", "journey", "diff", "schema",
+)  # fmt: skip
+ACTING: Final = ("faults", "add_fault", "remove_fault")
+"""The tools of `Rules`, which only a server with rules has."""
 INSTRUCTIONS: Final = (
     "Answers questions about captured Kafka traffic. Begin with `summary` and `findings`; findings name the exchanges "
     "that prove them. Lists come in pages: pass `next` as `cursor`. Filters (`where`) are kproxy's display filters: "
     '`api == Produce and topic == orders`, `error`, `latency > 500ms`, `group == billing`, `client.id ~ "^app"`, '
-    "`response.body.errorCode == NOT_COORDINATOR`. Secrets are withheld; nothing can be changed."
+    "`response.body.errorCode == NOT_COORDINATOR`. Secrets are withheld."
 )
 
 
-def server(answers: Answers) -> MCPServer[Any]:
-    """A server with one tool for each of TOOLS, the methods of `answers`."""
+def server(answers: Answers, rules: Rules | None = None) -> MCPServer[Any]:
+    """A server with one tool for each of TOOLS, the methods of `answers`, and with rules for each of ACTING."""
     made: MCPServer[Any] = MCPServer(
         "kproxy", instructions=INSTRUCTIONS, version=kproxy.__version__, log_level="WARNING"
     )
@@ -38,6 +43,13 @@ def server(answers: Answers) -> MCPServer[Any]:
             _tool(getattr(answers, name)),
             name=name,
             annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
+            structured_output=False,
+        )
+    for name in ACTING if rules is not None else ():
+        made.add_tool(
+            _tool(getattr(rules, name)),
+            name=name,
+            annotations=ToolAnnotations(read_only_hint=name == "faults", destructive_hint=name == "add_fault"),
             structured_output=False,
         )
     return made
@@ -78,13 +90,13 @@ class Guarded:
         await self._app(scope, receive, send)
 
 
-def serve_http(answers: Answers, sockets: list[socket.socket], token: str) -> None:
+def serve_http(answers: Answers, rules: Rules | None, sockets: list[socket.socket], token: str) -> None:
     """Serves on these listening sockets, at the path /mcp, until SIGINT or SIGTERM."""
-    app = Guarded(server(answers).streamable_http_app(json_response=True, stateless_http=True), token)
+    app = Guarded(server(answers, rules).streamable_http_app(json_response=True, stateless_http=True), token)
     config = uvicorn.Config(app, log_level="warning", lifespan="on")
     uvicorn.Server(config).run(sockets)
 
 
-def serve_stdio(answers: Answers) -> None:
+def serve_stdio(answers: Answers, rules: Rules | None) -> None:
     """Serves on standard input and output, until standard input ends."""
-    server(answers).run("stdio")
+    server(answers, rules).run("stdio")

@@ -30,6 +30,7 @@ TOKEN = "KPROXY_MCP_TOKEN"  # noqa: S105 (the name of an environment variable)
     metavar="[HOST:]PORT",
     help="Serve HTTP here instead of standard input and output (default host: 127.0.0.1; port 0 takes a free one).",
 )
+@click.option("--allow-faults", is_flag=True, help="Let the agent add and remove rules of the proxy (--attach).")
 @porting
 @releasing
 @defining
@@ -38,6 +39,7 @@ def command(
     captures: tuple[Path, ...],
     attach: str | None,
     http: tuple[str, int] | None,
+    allow_faults: bool,
     ports: Ports | None,
     release: str | None,
     user_definitions: tuple[str, ...],
@@ -47,12 +49,14 @@ def command(
 
     An agent starts the command and talks to it on standard input and output; with --http it connects, with the header
     `Authorization: Bearer TOKEN`. TOKEN is $KPROXY_MCP_TOKEN, or a new one, which is printed. The tools are summary,
-    findings, exchanges, exchange, records, stats, view and schema; each answer has a bounded size, lists come in pages.
-    Secrets are withheld, and no tool changes anything. The captures are read again for each question.
+    findings, exchanges, exchange, records, stats, view, journey, diff and schema; each answer has a bounded size, lists
+    come in pages. Secrets are withheld, and no tool changes anything, unless --allow-faults lets the agent add and
+    remove rules that act on a proxy's traffic. The captures are read again for each question.
 
     \b
     kproxy mcp capture.pcap
     kproxy mcp --attach orders
+    kproxy mcp --attach orders --allow-faults
     kproxy mcp capture.pcap --http 8765
     """  # noqa: D301 (\b keeps click from joining the lines)
     if importlib.util.find_spec("mcp") is None:
@@ -61,13 +65,17 @@ def command(
         raise click.UsageError("name captures, or --attach a running proxy")
     if any(str(path) == "-" for path in captures):
         raise click.UsageError("captures are read again for each question, but standard input only once: name a file")
+    if allow_faults and attach is None:
+        raise click.UsageError("--allow-faults: rules act on the traffic of a running proxy: --attach one")
     from kproxy.agents.answers import Answers
+    from kproxy.agents.rules import Rules
     from kproxy.agents.server import serve_http, serve_stdio
     from kproxy.library.capture import open as open_capture
 
+    proxy = None if attach is None else running(attach or None)
     opened = partial(
         open_capture,
-        captures if attach is None else [recording_of(running(attach or None))],
+        captures if proxy is None else [recording_of(proxy)],
         ports=None if ports is None else str(ports),
         release=release,
         definitions=user_definitions,
@@ -75,8 +83,9 @@ def command(
         strict=False,
     )
     opened().close()  # says at once what is wrong with the captures
+    rules = Rules(proxy.run_dir) if proxy is not None and allow_faults else None
     if http is None:
-        serve_stdio(Answers(opened))
+        serve_stdio(Answers(opened), rules)
         return
     from kproxy.control import token
     from kproxy.relay import ports as listening
@@ -97,4 +106,4 @@ def command(
     click.echo(f"http://{listening.reached(host, sockets)}/mcp")
     if given is None:
         click.echo(f"token: {wanted}")
-    serve_http(Answers(opened), sockets, wanted)
+    serve_http(Answers(opened), rules, sockets, wanted)

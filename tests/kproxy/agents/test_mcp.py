@@ -18,12 +18,14 @@ from mcp.client.streamable_http import streamable_http_client
 
 import kproxy
 from kproxy.agents.answers import LONGEST, Answers
-from kproxy.agents.server import TOOLS, server
+from kproxy.agents.rules import Rules
+from kproxy.agents.server import ACTING, TOOLS, server
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
 
 DATA = Path(__file__).parents[2] / "data"
 CAPTURE = DATA / "captures" / "kafka-4.4.0-librdkafka.pcap"
+POISON = DATA / "findings" / "consumer.poison.pcap.xz"
 REBALANCE = next((DATA / "findings").glob("group.poll_gap*"))
 COMMAND = ["-c", "from kproxy.cli.main import main; main()", "mcp"]
 pytestmark = pytest.mark.timeout(120)
@@ -80,6 +82,58 @@ async def test_every_tool_is_described_and_answers() -> None:
         assert {"maxWaitMs", "minBytes"} <= {one["path"] for one in fields}
 
 
+async def test_the_journey_of_a_record_that_nobody_gets_past() -> None:
+    async with Client(server(answers(POISON))) as client:
+        steps = (await call(client, "journey", topic="letters", partition=0, offset=70))["steps"]
+        before = (await call(client, "journey", topic="letters", partition=0, offset=69))["steps"]
+        nowhere = (await call(client, "journey", topic="letters", partition=0, offset=5_000))["steps"]
+    assert [(one["what"], one["client_id"]) for one in steps] == [("written", "filler"), *[("delivered", "reader")] * 4]
+    assert {one["value"] for one in steps} == {"70"}
+    assert [one["what"] for one in before] == ["written", "committed"]
+    assert (before[1]["group"], before[1]["committed_offset"]) == ("picky", 70)
+    assert nowhere == []
+
+
+async def test_the_difference_of_two_requests_is_what_matters() -> None:
+    async with Client(server(answers(POISON))) as client:
+        fetches = (await call(client, "exchanges", where="api == Fetch"))["exchanges"]
+        first, second = (one["exchange"] for one in fetches[:2])
+        found = (await call(client, "diff", first=first, second=second))["differences"]
+        same = (await call(client, "diff", first=first, second=first))["differences"]
+    assert found[0] == {"path": "request.topics[0].partitions[0].fetchOffset", "first": 70, "second": 100}
+    assert same == []
+
+
+async def test_only_with_rules_an_agent_can_act(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[Any, ...]] = []
+
+    def ask(run_dir: Path, command: str, **more: Any) -> dict[str, Any]:
+        asked.append((run_dir, command, more))
+        if more.get("rule") == "nonsense":
+            return {"error": "no => in this rule"}
+        return {"rules": [{"name": "lost"}]}
+
+    monkeypatch.setattr("kproxy.agents.rules.ask", ask)
+    async with Client(server(answers(), Rules(Path("run")))) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert (await call(client, "add_fault", rule="lost: api == Fetch => refuse"))["added"] == {"name": "lost"}
+        assert (await call(client, "faults"))["rules"] == [{"name": "lost"}]
+        assert (await call(client, "remove_fault", name="lost"))["removed"] == "lost"
+        wrong = await client.call_tool("add_fault", {"rule": "nonsense"})
+    assert set(tools) == {*TOOLS, *ACTING}
+    assert [(more["op"], command) for _, command, more in asked][:3] == [
+        ("add", "faults"), ("list", "faults"), ("remove", "faults"),
+    ]  # fmt: skip
+    assert wrong.is_error
+    assert "no => in this rule" in str(wrong.content)
+
+
+def test_faults_need_a_running_proxy() -> None:
+    done = CliRunner().invoke(main, ["mcp", str(CAPTURE), "--allow-faults"])
+    assert done.exit_code == Exit.USAGE
+    assert "--attach" in done.stderr
+
+
 async def test_pages_together_are_the_whole() -> None:
     async with Client(server(answers())) as client:
         numbers: list[int] = []
@@ -96,6 +150,7 @@ async def test_pages_together_are_the_whole() -> None:
 @pytest.mark.parametrize(("name", "arguments", "words"), [
     ("exchanges", {"where": "apy == Fetch"}, "did you mean api?"),
     ("exchange", {"number": 100_000}, "there is no exchange 100000"),
+    ("diff", {"first": 1, "second": 100_000}, "there is no exchange 100000"),
     ("view", {"name": "group"}, "there are topics, groups"),
     ("findings", {"severity": "bad"}, "no severity"),
     ("schema", {"name": "Fetsh"}, "no API and no message"),
