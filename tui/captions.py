@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kproxy.captures.text import size_text
+from kproxy.decoders.plurals import counted
 from kproxy.tui.terminal import look
 from kproxy.tui.views.index_writer import Ended, Writer
 from kproxy.tui.widgets.chrome import Part
@@ -24,16 +25,18 @@ RATE_EVERY = 0.5
 """Seconds between updates of the rate, which covers the last RATE_SECONDS."""
 SHORT_COLUMNS = 100
 """Below this width the title names only the port that is listened on."""
-HEALTH: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("drop", ("recorder_dropped",)),
-    ("gap", ("gaps",)),
-    ("und", ("undecoded",)),
-    ("lost B", ("lost",)),
-    ("cut", ("cut",)),
-    ("tls", ("tls",)),
-    ("not kafka", ("not_kafka",)),
+HEALTH: tuple[tuple[str, str], ...] = (
+    ("dropped", "recorder_dropped"),
+    ("gaps", "gaps"),
+    ("undecoded", "undecoded"),
+    ("lost B", "lost"),
+    ("cut", "cut"),
+    ("TLS", "tls"),
+    ("not Kafka", "not_kafka"),
 )
-"""Counts in the title: the name and the counters of Health that it adds up; the first three show even when zero."""
+"""Counts in the title that are not zero: the name and the counter of Health."""
+COMPLETE = "nothing missing  "
+"""In their place if all are zero."""
 
 
 class Captions:
@@ -74,19 +77,19 @@ class Captions:
             if upstream and width < SHORT_COLUMNS:
                 ends = ":" + self._live.bootstrap.rpartition(":")[2]
             state = "LIVE" if self._live.alive() else "ENDED"
-            left = f" kproxy {state} {ends}  {clock}  {rows:,} ex  {self._rate():,.0f}/s"
+            left = f" kproxy {state} {ends}  {clock}  {counted(rows, 'exchange', ',')}  {self._rate():,.0f}/s"
         else:
-            left = f" kproxy {self.name}  {rows:,} ex"
+            left = f" kproxy {self.name}  {counted(rows, 'exchange', ',')}"
         health = meta.get("health") or {}
         right: list[Part] = []
         if self._live is not None and self._live.held is not None and (waiting := len(self._live.held.frames)):
             right.append((f"held {waiting:,}  ", look.TITLE_ALARM))
         if self._found is not None and (grave := self._found.grave):
             right.append((f"findings {grave:,}  ", look.TITLE_ALARM))
-        for name, members in HEALTH:
-            value = sum(int(health.get(member) or 0) for member in members)
-            if value or name in {"drop", "gap", "und"}:
-                right.append((f"{name} {value:,}  ", look.TITLE_ALARM if value else look.TITLE))
+        missing = [(name, value) for name, member in HEALTH if (value := int(health.get(member) or 0))]
+        right += [(f"{name} {value:,}  ", look.TITLE_ALARM) for name, value in missing]
+        if not missing:
+            right.append((COMPLETE, look.TITLE))
         return [(left, look.TITLE)], right
 
     def _rate(self) -> float:

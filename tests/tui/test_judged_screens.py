@@ -59,7 +59,7 @@ async def test_followers_debuggers_and_controllers(indexes: dict[str, Path]) -> 
 
 async def test_the_figures_count_every_fetch(indexes: dict[str, Path]) -> None:
     lines = await shown(indexes[OLDEST], "stats")
-    counts = [int(found[1]) for line in lines if (found := re.match(r"Fetch(?: \(wait\))? +(\d+) ", line))]
+    counts = [int(found[1]) for line in lines if (found := re.match(r"Fetch(?: \(long poll\))? +(\d+) ", line))]
     assert sum(counts) == sum(judged.fetches(OLDEST).values()) == 56
 
 

@@ -197,12 +197,12 @@ def test_rates_are_of_what_passes_now_whenever_it_is_read(monkeypatch: pytest.Mo
         rows.count = len(times)
         return captions.title(120)[0][0][0]
 
-    assert "01:02:05  0 ex  0/s" in title(0)
-    assert "01:02:06  5,000 ex  0/s" in title(1, *[98_000] * 5_000), "of long ago"
-    assert "01:02:07  8,000 ex  1,000/s" in title(2, *[100_001] * 3_000), "of now, though nobody looked before"
-    assert "01:02:11  8,000 ex  0/s" in title(6)
+    assert "01:02:05  0 exchanges  0/s" in title(0)
+    assert "01:02:06  5,000 exchanges  0/s" in title(1, *[98_000] * 5_000), "of long ago"
+    assert "01:02:07  8,000 exchanges  1,000/s" in title(2, *[100_001] * 3_000), "of now, though nobody looked before"
+    assert "01:02:11  8,000 exchanges  0/s" in title(6)
     rows.first = 8_000
-    assert "01:02:12  8,030 ex  10/s" in title(7, *[100_006] * 30)
+    assert "01:02:12  8,030 exchanges  10/s" in title(7, *[100_006] * 30)
 
 
 async def test_a_run_that_has_ended_is_said_to(index: Path) -> None:

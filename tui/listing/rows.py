@@ -30,6 +30,9 @@ STATE_LETTER = {
     State.CUT: "?",
 }
 
+LONG_POLL, THROTTLED = " long poll", " throttled"
+"""Follow the result if the broker held a Fetch until its max wait was over, or made the client wait."""
+
 CUT = "/"
 """The sign in the list for an exchange whose last record batch is incomplete."""
 
@@ -226,12 +229,14 @@ class RowText:
         if row.error:
             more = f" +{row.more_errors}" if row.more_errors else ""
             return f"{row.error} {self.error(row)}{more}"
-        return RESULT[State(row.state)]
+        text = RESULT[State(row.state)]
+        if row.latency == layout.NO_LATENCY:
+            return text
+        return f"{text}{LONG_POLL if row.flags & Flag.WAITED else THROTTLED if row.flags & Flag.THROTTLED else ''}"
 
     def _latency(self, _number: int, row: Row) -> str:
         if row.latency != layout.NO_LATENCY:
-            suffix = "w" if row.flags & Flag.WAITED else "t" if row.flags & Flag.THROTTLED else ""
-            return latency_text(row.latency) + suffix
+            return latency_text(row.latency)
         if row.state == State.WAITING and self._now is not None and row.time:
             return latency_text(max(0, self._now() - row.time))
         return "-"

@@ -92,7 +92,11 @@ def help_lines(contexts: Sequence[str], keymap: Keymap = DEFAULT) -> list[tuple[
             "Column S: E could not be read, W error, N error that clients retry; > waits, ? one half is missing,",
             look.PLAIN,
         ),
-        ("", "0 no reply is due, ~ bytes changed by kproxy. ms: w long poll, t throttled.", look.PLAIN),
+        (
+            "",
+            "0 no reply is due, ~ bytes changed by kproxy. Result: long poll: a Fetch that waited for records.",
+            look.PLAIN,
+        ),
         ("", "Shift and drag selects text with the terminal's own means.", look.PLAIN),
     ]
     return lines

@@ -32,8 +32,8 @@ class Line:
 
     @property
     def title(self) -> str:
-        """The name; with "(wait)" for long polls: Fetches that the broker held until their max wait was over."""
-        return f"{self.name} (wait)" if self.long_poll else self.name
+        """The name; with "(long poll)" for long polls: Fetches that the broker held until their max wait was over."""
+        return f"{self.name} (long poll)" if self.long_poll else self.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,8 @@ class Ground(Painted, Container):
 def joined(segments: Iterable[Segment], width: int, beside: Segment, over: Style | None = None) -> Strip:
     """A strip of segments cut or padded to `width` cells, with style `over` on top, and the cell `beside` at the end.
 
-    Adjoining segments of the same style become one.
+    Under `over` text has no colours of its own: reversed, they would be blocks. Adjoining segments of the same style
+    become one.
     """
     line: list[Segment] = []
     text, style = "", None
@@ -100,5 +101,5 @@ def joined(segments: Iterable[Segment], width: int, beside: Segment, over: Style
     if sum(segment.cell_length for segment in line) != width:
         line = Segment.adjust_line_length(line, width)
     if over is not None:
-        line = list(Segment.apply_style(line, over))
+        line = [Segment(text, style.without_color + over if style else over) for text, style, _ in line]
     return Strip([*line, beside], width + 1)

@@ -21,13 +21,13 @@ from kproxy.tui.widgets.lines import Lines
 from kproxy.tui.widgets.painted import Painted
 
 FIGURES: Final = (
-    ("count", 8), ("req/s", 7), ("err%", 6), ("p50", 7), ("p90", 7), ("p99", 7), ("max", 7), ("thrttl", 7),
+    ("count", 8), ("req/s", 7), ("err%", 6), ("p50", 7), ("p90", 7), ("p99", 7), ("max", 7), ("throttled", 9),
 )  # fmt: skip
 """Titles and widths of the columns between a name and its sparkline."""
 NAME_CELLS: Final = 20
 MOST_NAME_CELLS: Final = 44
 FEWEST_SPARKS: Final = 10
-DROPPED_FIRST: Final = ("count", "thrttl", "p90", "req/s", "max", "p50", "err%")
+DROPPED_FIRST: Final = ("count", "throttled", "p90", "req/s", "max", "p50", "err%")
 """The order in which figures are dropped if the table is too narrow: a cut figure would read as another one."""
 
 
@@ -171,7 +171,7 @@ def figure(title: str, figures: dict[str, Any], seconds: float) -> str:
             return f"{rate:,.0f}" if rate >= 99.95 else f"{rate:.1f}"
         case "err%":
             return f"{100 * figures['failed'] / figures['count']:.1f}" if figures["failed"] else "0"
-        case "thrttl":
+        case "throttled":
             return latency_text(1_000_000 * figures["throttle_ms"]) if figures["throttle_ms"] else "-"
         case _:
             return latency_text(figures[title]) if title in figures else "-"
