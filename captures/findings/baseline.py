@@ -40,7 +40,7 @@ def _object(line: str, number: int) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise BaselineError(f"line {number} is not JSON ({error})") from None
     if not isinstance(one, dict) or not isinstance(one.get("schema"), str):
-        raise BaselineError(f"line {number} is not an object that `kproxy findings --json` prints")
+        raise BaselineError(f"line {number} is not a line of `kproxy findings --json`")
     return one
 
 

@@ -147,7 +147,7 @@ def test_a_baseline_that_is_none_is_refused(tmp_path: Path) -> None:
     other.write_bytes(b"\xff")
     assert run(OLD, "--baseline", other).exit_code == Exit.USAGE
     other.write_text("{}", encoding="utf-8")
-    assert "line 1 is not an object" in run(OLD, "--baseline", other).stderr
+    assert "line 1 is not a line of `kproxy findings --json`" in run(OLD, "--baseline", other).stderr
 
 
 @pytest.mark.parametrize(("form", "begin"), [("sarif", "{"), ("junit", "<?xml"), ("html", "<!doctype html>")])

@@ -159,5 +159,5 @@ RECIPES = {
     "controller.failover": Recipe(
         controller_fails, "failed, or lost its session with ZooKeeper", "1.1.1", 2, among_brokers=True
     ),
-    "topic.lifecycle": Recipe(deletion_waits, "orders was to be deleted", "1.1.1", 2, among_brokers=True),
+    "topic.lifecycle": Recipe(deletion_waits, "orders was marked for deletion", "1.1.1", 2, among_brokers=True),
 }

@@ -169,7 +169,7 @@ class Instances(Analyzer):
             return
         self._context.report(
             POOL,
-            at_evidence(at, "trigger", f"connection {at.connection} makes {count} at once"),
+            at_evidence(at, "trigger", f"with connection {at.connection}, {count} are open at the same time"),
             numbers={"client": at.client, "broker": at.broker, "count": count},
             impact=Impact("requests", count),
             episode=at.broker,

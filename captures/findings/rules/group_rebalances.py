@@ -208,7 +208,7 @@ class SlowRejoin(Analyzer):
             culprit, actor = last.at.client, (last.at.client_id, last.at.peer)
         elif absent:
             actor = self._members[min(absent)]
-            culprit = f"{facts.client_name(*actor)}, which did not come"
+            culprit = f"{facts.client_name(*actor)}, which did not rejoin in time"
         else:
             culprit, actor = "a member outside the capture", None
         evidence = [

@@ -382,7 +382,7 @@ def _cluster(name: str) -> Scope:
 
 
 DISK = "A log directory failed: its disk is full, read-only or broken."
-BEHIND = "The broker reads the metadata log too slowly, or cannot apply a record: its log tells."
+BEHIND = "The broker reads the metadata log too slowly, or cannot apply a record: its log says which."
 TWIN = "Two processes have the same node.id, or the broker was unregistered while it runs."
 
 ANALYSES = (

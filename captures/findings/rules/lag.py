@@ -43,8 +43,8 @@ MEMBERS: Final = 1_000
 GROUPS_OF_CLIENT: Final = 16
 """Maximum number of groups that are remembered for a client."""
 WORDS: Final = {
-    State.STOPPED: "commits no more, although records wait",
-    State.STALLED: "commits the same offset again and again, although records wait",
+    State.STOPPED: "no longer commits, although records are waiting",
+    State.STALLED: "commits the same offset again and again, although records are waiting",
     State.GROWING: "falls behind further with each commit",
     State.REWOUND: "commits a lower offset than before",
 }

@@ -443,7 +443,7 @@ def _cause(windows: dict[tuple[str, int], Window], broker: str, key: int) -> str
         return "Other APIs of this broker are slow as well: its request threads, garbage collection, or the network."
     named = ", ".join(api_name(api) for api in sorted(quick)[:3])
     if key == api_keys.PRODUCE:
-        return f"{named} is answered fast by this broker: with acks=all the in-sync followers are slow, else its disk."
+        return f"This broker answers {named} fast: with acks=all its followers are slow, otherwise its disk is."
     return f"{named} is answered fast by this broker, so the work of {api_name(key)} itself is slow."
 
 

@@ -14,7 +14,7 @@ RETRY = "producer.retry_dup"
 ONCE: Final = "were sent twice and written once"
 TWICE: Final = "were written twice"
 PERHAPS: Final = "may be written twice"
-MISSING: Final = "were refused, as the broker lacks the ones before"
+MISSING: Final = "were refused because the broker has lost the batches before them"
 TIMED_OUT: Final = 7
 """Error code REQUEST_TIMED_OUT: the leader has written the batch, but followers were too slow."""
 AFTER_APPEND: Final = 20

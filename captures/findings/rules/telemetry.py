@@ -13,10 +13,10 @@ from kproxy.decoders.schema import errors
 REJECTED = "telemetry.rejected"
 WINDOW: Final = 600 * SECOND
 ERRORS: Final = {
-    76: "the broker cannot read their compression",
+    76: "the broker does not support their compression",
     89: "it pushes more often than the broker allows",
-    117: "it pushes with an old subscription id",
-    118: "they are larger than the broker takes",
+    117: "it uses an outdated subscription id",
+    118: "they are larger than the broker accepts",
 }
 POINTLESS: Final = "it pushes metrics although its subscription has none"
 

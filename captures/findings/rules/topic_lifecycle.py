@@ -148,7 +148,7 @@ class Topics(Analyzer):
                 at_evidence(
                     alive, "symptom", "the controller sends requests to brokers, but has not stopped all replicas of it"
                 ),
-                numbers={"what": f"{name} was to be deleted {lasted / SECOND:.0f} s ago, and is not"},
+                numbers={"what": f"{name} was marked for deletion {lasted / SECOND:.0f} s ago and still exists"},
                 impact=Impact("ms_lost", lasted / MILLISECOND),
                 episode=("stuck", fact.at.time),
                 scope=Scope("topic", name),

@@ -151,7 +151,7 @@ def test_a_deletion_that_waits() -> None:
     story = ClusterStory().control().deletes("orders").at(30).control().at(70).control()
     (finding,) = [one for one in story.found() if one.severity]
     assert (finding.rule, finding.severity.name) == ("topic.lifecycle", "WARN")
-    assert finding.summary == "orders was to be deleted 70 s ago, and is not"
+    assert finding.summary == "orders was marked for deletion 70 s ago and still exists"
 
 
 def stopped(story: ClusterStory, broker: str) -> ClusterStory:
@@ -166,7 +166,7 @@ def test_a_deletion_that_waits_for_a_broker() -> None:
     """One of two brokers with replicas is told to delete them."""
     story = stopped(ClusterStory().control().zookeeper().deletes("t"), OTHER).at(70).control()
     (finding,) = [one for one in story.found() if one.severity]
-    assert finding.summary == "t was to be deleted 70 s ago, and is not"
+    assert finding.summary == "t was marked for deletion 70 s ago and still exists"
     assert not [one for one in story.found() if "was deleted" in one.summary]
     both = stopped(stopped(ClusterStory().control().zookeeper().deletes("t"), OTHER), "10.0.0.2:9092").at(70).control()
     assert [one.summary for one in both.found() if one.rule == "topic.lifecycle"] == ["t was deleted"]

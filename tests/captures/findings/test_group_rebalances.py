@@ -85,7 +85,7 @@ def test_one_that_is_very_late() -> None:
 def test_a_member_that_never_comes() -> None:
     story = Story().join("a").join("b").at(20).join("a", 2, took=8)
     (finding,) = story.tells(SLOW)
-    assert finding.summary.endswith("for b@host-b, which did not come")
+    assert finding.summary.endswith("for b@host-b, which did not rejoin in time")
 
 
 def test_a_member_outside_the_capture_is_a_note() -> None:

@@ -116,7 +116,7 @@ def test_a_connection_with_missing_bytes_is_quiet() -> None:
 def test_a_broker_that_lacks_what_it_acknowledged() -> None:
     story = Story().produce("p", 50, records=2, producer_id=7, base_sequence=3)
     (finding,) = story.at(1).produce("p", error=45, producer_id=7, base_sequence=5).tells(f"ERROR {RULE}")
-    assert "the broker lacks the ones before" in finding.summary
+    assert "the broker has lost the batches before them" in finding.summary
     assert "sequence 5 follows what was acknowledged at offset 50" in finding.summary
 
 
