@@ -16,6 +16,7 @@ if [ ! -e "$folder" ]; then
     mkdir -p "$base" || fail "cannot unpack: name a folder in KPROXY_UNPACK"
     new=$(mktemp -d "$base/new.XXXXXX") || fail "cannot unpack: name a folder in KPROXY_UNPACK"
     trap 'rm -rf "$new"' EXIT
+    trap 'exit 130' INT TERM HUP
     if command -v sha256sum >/dev/null; then
         found=$(tail -c +@SKIP@ "$0" | sha256sum)
         [ "${found%% *}" = "$digest" ] || fail "$0 is damaged: copy it again"
@@ -24,7 +25,7 @@ if [ ! -e "$folder" ]; then
     # Renaming is atomic; it fails if another run was faster, and then the folder is there.
     mv -T "$new" "$folder" 2>/dev/null || [ -e "$folder" ] || fail "cannot unpack into $base"
     rm -rf "$new"
-    trap - EXIT
+    trap - EXIT INT TERM HUP
 fi
 # Another user's program must not run, as with a KPROXY_UNPACK in /tmp, or a HOME that sudo has kept.
 [ -O "$folder" ] || fail "$folder belongs to another user: name another folder in KPROXY_UNPACK"
