@@ -15,6 +15,7 @@ import click
 
 from kproxy.captures.names import is_capture_name
 from kproxy.cli.exits import Exit
+from kproxy.cli.itself import COMMAND
 from kproxy.decoders.escaping import escape
 
 MOST_FILES: Final = 10_000
@@ -101,6 +102,5 @@ def choose() -> Exit:
     question = f"1 to {len(complete)}, or enter to leave"
     wanted = click.prompt(question, "", show_default=False, show_choices=False, type=numbers)
     if wanted:
-        program = [sys.executable, "-P", "-c", "from kproxy.cli.main import main; main()"]
-        os.execv(sys.executable, [*program, *complete[int(wanted) - 1].words])  # noqa: S606 (no shell is needed)
+        os.execv(COMMAND[0], [*COMMAND, *complete[int(wanted) - 1].words])  # noqa: S606 (no shell is needed)
     return Exit.OK

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from kproxy.cli.itself import COMMAND
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,5 +45,6 @@ def exporter(
         options += [f"--registry={viewing.registry}"] if viewing.registry else []
         parts = [(f"{rule.topic}.{rule.part}" if rule.part else rule.topic, rule.viewer) for rule in viewing.rules]
         options += [f"--view={place}={viewer}" for place, viewer in parts]
-    program = (sys.executable, "-P", "-c", "from kproxy.cli.main import main; main()", "export")
-    return Exporter(program, tuple(options), () if "-" in map(str, captures) else tuple(map(str, captures)))
+    return Exporter(
+        (*COMMAND, "export"), tuple(options), () if "-" in map(str, captures) else tuple(map(str, captures))
+    )

@@ -1,7 +1,7 @@
 """Where the program without Python begins.
 
 sys.executable is then the program itself. kproxy starts its own processes (relay, indexer, sniffer …) as
-`python -P -m MODULE` or `python -P -c PROGRAM`, so the program takes these options as Python does.
+`python -P -m MODULE`, so the program takes these options as Python does.
 """
 
 from __future__ import annotations
@@ -13,24 +13,12 @@ import sys
 
 def start() -> None:
     multiprocessing.freeze_support()
-    arguments = sys.argv[1:]
-    if arguments[:1] == ["-P"]:
-        del arguments[0]
-    match arguments:
-        case ["-m", module, *rest] if module.startswith("kproxy."):
+    match sys.argv[1:]:
+        case ["-P", "-m", module, *rest] | ["-m", module, *rest] if module.partition(".")[0] == "kproxy":
             sys.argv = [module, *rest]
-            runpy.run_module(module, run_name="__main__", alter_sys=True)
-        case ["-c", "from kproxy.cli.main import main; main()", *rest]:
-            run(rest)
         case _:
-            run(sys.argv[1:])
-
-
-def run(arguments: list[str]) -> None:
-    from kproxy.cli.main import main
-
-    sys.argv = ["kproxy", *arguments]
-    main()
+            module = "kproxy"
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import click
 
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.itself import COMMAND
 from kproxy.cli.running import recording_of, running
 
 LOCAL = "127.0.0.1"
@@ -54,8 +55,7 @@ def command(ctx: click.Context, arguments: tuple[str, ...], attach: str | None, 
         settings.warn(f"{host} may be reached from other machines, over unencrypted HTTP")
     click.echo(f"http://{ports.reached(host.strip('[]'), sockets)}/?token={token}")
     sys.stdout.flush()
-    kproxy = [sys.executable, "-P", "-c", "from kproxy.cli.main import main; main()"]
-    serve([*kproxy, *shown], f"kproxy {name}", token, sockets)
+    serve([*COMMAND, *shown], f"kproxy {name}", token, sockets)
 
 
 def _replay(ctx: click.Context, arguments: tuple[str, ...]) -> tuple[list[str], str]:
