@@ -6,15 +6,15 @@ click-man, the library for it, sees no commands that are imported when they are 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import click
-from click.shell_completion import get_completion_class
 
 import kproxy
 from kproxy.cli.commands import COMMANDS, load
+from kproxy.cli.commands.completion import script
 from kproxy.cli.exits import MEANINGS
 from kproxy.cli.main import main
 
@@ -86,24 +86,7 @@ def _page() -> Iterator[str]:
         yield _escaped(meaning)
 
 
-def page() -> str:
-    """The text of packages/man/kproxy.1, in roff."""
-    return _joined(_page())
-
-
-def completion(shell: str) -> str:
-    """The completion script of a shell ("bash", "zsh", "fish"), as `kproxy completion SHELL` prints it."""
-    kind = get_completion_class(shell)
-    assert kind is not None  # noqa: S101 (the shells are click's own)
-    script = kind(main, {}, "kproxy", "_KPROXY_COMPLETE")
-    return f"{script.source_template % script.source_vars()}\n"
-
-
 def files() -> dict[Path, str]:
-    """Maps each file that is made to its text."""
-    scripts = {PACKAGES / "completions" / name: completion(shell) for name, shell in SHELLS.items()}
-    return {PACKAGES / "man" / "kproxy.1": page(), **scripts}
-
-
-def _joined(lines: Iterable[str]) -> str:
-    return "\n".join(lines) + "\n"
+    """Maps each file that is made to its text: the man page, in roff, and the scripts."""
+    scripts = {PACKAGES / "completions" / name: f"{script(shell)}\n" for name, shell in SHELLS.items()}
+    return {PACKAGES / "man" / "kproxy.1": "\n".join(_page()) + "\n", **scripts}

@@ -1,6 +1,6 @@
 """Makes the packages that need no Python on the machine where they run: a folder, one file, and a .deb.
 
-python -m tools.packages folder|onefile|deb [--output DIRECTORY]
+python -m tools.packages [onefile] [deb] [--output DIRECTORY]
 
 Runs with the Python of an environment that has kproxy (not editable) and PyInstaller. What is made runs where glibc is
 at least as new as on the machine that made it; packages/README.md says which one to choose. Exits with 1 if a program
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import hashlib
+import io
 import os
 import platform
 import re
@@ -103,18 +104,15 @@ def _licences() -> Iterator[str]:
                     yield text.read_text(encoding="utf-8", errors="replace")
 
 
-def onefile(output: Path) -> Path:
-    """One executable file in `output`: a shell script that unpacks itself once, and an archive of the folder."""
-    made, machine = folder(output), platform.machine()
-    packed = output / "kproxy.tar.gz"
+def onefile(made: Path) -> Path:
+    """One executable file beside the folder: a shell script that unpacks itself once, and an archive of the folder."""
+    machine, packed = platform.machine(), io.BytesIO()
     with (
-        packed.open("wb") as raw,
-        gzip.GzipFile(fileobj=raw, mode="wb", mtime=0) as zipped,
+        gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as zipped,
         tarfile.open(fileobj=zipped, mode="w") as archive,
     ):
         archive.add(made, arcname=".", filter=_plain)
-    data = packed.read_bytes()
-    packed.unlink()
+    data = packed.getvalue()
     script = (SOURCES / "onefile" / "unpack.sh").read_text(encoding="utf-8")
     filled = {"@VERSION@": kproxy.__version__, "@MACHINE@": machine, "@DIGEST@": hashlib.sha256(data).hexdigest()}
     for place, value in filled.items():
@@ -122,7 +120,7 @@ def onefile(output: Path) -> Path:
     # The number of digits of the script's own size is fixed, so that it does not change the size.
     size = len(script.replace("@SKIP@", "0" * 8).encode())
     script = script.replace("@SKIP@", f"{size + 1:08d}")
-    one = output / f"kproxy-{kproxy.__version__}-linux-{machine}"
+    one = made.parent / f"kproxy-{kproxy.__version__}-linux-{machine}"
     one.write_bytes(script.encode() + data)
     one.chmod(0o755)
     return one
@@ -135,9 +133,9 @@ def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
     return member
 
 
-def deb(output: Path) -> Path:
-    """A .deb in `output` with the folder in /usr/lib/kproxy, the man page, and completions of three shells."""
-    made, machine = folder(output), DEBIAN[platform.machine()]
+def deb(made: Path) -> Path:
+    """A .deb beside the folder: it installs the folder as /usr/lib/kproxy, the man page, and shell completions."""
+    machine = DEBIAN[platform.machine()]
     with tempfile.TemporaryDirectory() as place:
         tree = Path(place, "tree")
         shutil.copytree(made, tree / "usr/lib/kproxy", symlinks=True)
@@ -165,22 +163,26 @@ def deb(output: Path) -> Path:
         for path in (tree, *tree.rglob("*")):
             if not path.is_symlink():
                 path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
-        package = output / f"kproxy_{kproxy.__version__}_{machine}.deb"
+        package = made.parent / f"kproxy_{kproxy.__version__}_{machine}.deb"
         subprocess.run(["dpkg-deb", "--root-owner-group", "--build", "-Zxz", str(tree), str(package)], check=True)
     return package
 
 
-KINDS: Final = {"folder": folder, "onefile": onefile, "deb": deb}
+KINDS: Final = {"onefile": onefile, "deb": deb}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kind", choices=KINDS)
+    parser.add_argument("kinds", nargs="*", metavar="onefile|deb", help="default: the folder alone")
     parser.add_argument("--output", type=Path, default=ROOT / "dist", help="default: dist")
     given = parser.parse_args()
+    if unknown := set(given.kinds) - set(KINDS):
+        parser.error(f"no such package: {', '.join(sorted(unknown))}")
     given.output.mkdir(parents=True, exist_ok=True)
     try:
-        print(KINDS[given.kind](given.output))
+        made = folder(given.output)
+        for path in (made, *(KINDS[kind](made) for kind in given.kinds)):
+            print(path)
     except subprocess.CalledProcessError as error:
         print(error, file=sys.stderr)
         return 1

@@ -1,10 +1,9 @@
-"""The packages that need no Python: what is around the program, with a shell script in its place."""
+"""The one file and the .deb, made of a shell script in place of the program that PyInstaller makes."""
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import tarfile
 from concurrent.futures import ThreadPoolExecutor
@@ -22,21 +21,14 @@ PROGRAM = '#!/bin/sh\necho "$0" "$#" "$@"\nexit 7\n'
 
 
 @pytest.fixture
-def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where packages go; the program in them prints its path and its arguments, and exits with 7."""
-
-    def folder(output: Path) -> Path:
-        program = output / "kproxy" / "kproxy"
-        program.parent.mkdir()
-        program.write_text(PROGRAM)
-        program.chmod(0o755)
-        (program.parent / "library.so").write_bytes(Random(1).randbytes(100_000))
-        return program.parent
-
-    monkeypatch.setattr(packages, "folder", folder)
-    output = tmp_path / "made"
-    output.mkdir()
-    return output
+def made(tmp_path: Path) -> Path:
+    """A folder whose program prints its path and its arguments, and exits with 7."""
+    program = tmp_path / "made" / "kproxy" / "kproxy"
+    program.parent.mkdir(parents=True)
+    program.write_text(PROGRAM)
+    program.chmod(0o755)
+    (program.parent / "library.so").write_bytes(Random(1).randbytes(100_000))
+    return program.parent
 
 
 def run(file: Path, cache: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -118,7 +110,6 @@ def test_the_debian_package_has_program_man_page_and_completions(made: Path, tmp
 
 def test_an_archive_tells_nothing_of_the_machine_that_made_it(made: Path, tmp_path: Path) -> None:
     first, other = packages.onefile(made).read_bytes(), tmp_path / "other"
-    shutil.rmtree(made / "kproxy")
     again = packages.onefile(made).read_bytes()
     assert first == again
     other.write_bytes(first[first.index(b"\x1f\x8b\x08") :])

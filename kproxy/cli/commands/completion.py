@@ -13,11 +13,16 @@ def command(shell: str) -> None:
     zsh:   kproxy completion zsh > a directory of $fpath, as _kproxy
     fish:  kproxy completion fish > ~/.config/fish/completions/kproxy.fish
     """  # noqa: D301 (\b keeps click from joining the lines)
+    click.echo(script(shell))
+
+
+def script(shell: str) -> str:
+    """The completion script of "bash", "zsh" or "fish"."""
     from click.shell_completion import get_completion_class
 
     from kproxy.cli.main import main
 
     kind = get_completion_class(shell)
-    assert kind is not None  # noqa: S101 (the choices are click's own shells)
-    script = kind(main, {}, "kproxy", "_KPROXY_COMPLETE")
-    click.echo(script.source_template % script.source_vars())
+    assert kind is not None  # noqa: S101 (these are click's own shells)
+    completion = kind(main, {}, "kproxy", "_KPROXY_COMPLETE")
+    return completion.source_template % completion.source_vars()
