@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from typing import Any, Final
 
@@ -38,17 +38,23 @@ class JsonSchemaViewer(SchemaViewer):
         value = plain_json.parse(reading.body)
         if len(reading.body) > LARGEST:
             return Content(value, reading.schema, f"more than {LARGEST} bytes: not checked against the schema")
-        if find_spec("jsonschema") is None:
+        if not is_installed():
             return Content(
                 value, reading.schema, "not checked against the schema: pip install 'kafka-kproxy[jsonschema]'"
             )
         return Content(value, reading.schema, self.problem(reading.schema) or _breach(reading.schema, value))
 
     def problem(self, schema: Schema) -> str | None:
-        if find_spec("jsonschema") is None:
+        if not is_installed():
             return None  # it cannot be judged
         check = check_of(schema)
         return check if isinstance(check, str) else None
+
+
+@cache
+def is_installed() -> bool:
+    """Whether there is the library that checks documents. Looked for once: without it, looking takes long."""
+    return find_spec("jsonschema") is not None
 
 
 def _breach(schema: Schema, value: Any) -> str | None:

@@ -14,7 +14,7 @@ from kproxy.library.exchange import Exchange
 def steps(capture: Capture, topic: str, partition: int, offset: int) -> Iterator[dict[str, Any]]:
     """The exchanges that a record was in, in the order of the capture, each as an object with `what` happened there:
 
-    "written" or "delivered", with key and value as text (base64 where it is none); "committed", with the group and its
+    "written" or "delivered", with key and value (base64 if they are not text); "committed", with the group and its
     committed offset, at a group's first commit beyond the record, and "committed back" where the group returns to it.
     """
     behind: dict[str, bool] = {}

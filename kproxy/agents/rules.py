@@ -32,7 +32,7 @@ class Rules:
         return {"removed": name}
 
     def _ask(self, op: str, **more: Any) -> dict[str, Any]:
-        """The proxy's answer. Raises ValueError with its words if it refuses, OSError if it does not answer."""
+        """Send a command. Raises ValueError with the proxy's message if it refuses, OSError if it does not answer."""
         answer = ask(self._run_dir, "faults", op=op, **more)
         if "error" in answer:
             raise ValueError(str(answer["error"]))

@@ -38,20 +38,13 @@ def server(answers: Answers, rules: Rules | None = None) -> MCPServer[Any]:
     made: MCPServer[Any] = MCPServer(
         "kproxy", instructions=INSTRUCTIONS, version=kproxy.__version__, log_level="WARNING"
     )
-    for name in TOOLS:
-        made.add_tool(
-            _tool(getattr(answers, name)),
-            name=name,
-            annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
-            structured_output=False,
-        )
+    reading = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+    tools: list[tuple[object, str, ToolAnnotations]] = [(answers, name, reading) for name in TOOLS]
     for name in ACTING if rules is not None else ():
-        made.add_tool(
-            _tool(getattr(rules, name)),
-            name=name,
-            annotations=ToolAnnotations(read_only_hint=name == "faults", destructive_hint=name == "add_fault"),
-            structured_output=False,
-        )
+        acting = ToolAnnotations(read_only_hint=name == "faults", destructive_hint=name == "add_fault")
+        tools.append((rules, name, acting))
+    for of, name, hints in tools:
+        made.add_tool(_tool(getattr(of, name)), name=name, annotations=hints, structured_output=False)
     return made
 
 

@@ -200,7 +200,7 @@ def test_a_document_that_breaks_its_schema_is_shown_with_the_place() -> None:
 
 
 def test_without_the_library_a_document_is_shown_and_said_to_be_unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kproxy.decoders.payloads.jsonschema.find_spec", lambda _: None)
+    monkeypatch.setattr("kproxy.decoders.payloads.jsonschema.is_installed", lambda: False)
     shown = checked(json_schema(PERSON), b'{"name": 7}')
     assert shown.value == {"name": 7}
     assert shown.error == "jsonschema: not checked against the schema: pip install 'kafka-kproxy[jsonschema]'"
