@@ -25,13 +25,18 @@ def another_address() -> Iterator[str]:
         subprocess.run(["ip", "address", "del", f"{ELSEWHERE}/32", "dev", "lo"], check=True, timeout=60)
 
 
+def asks_for_metadata(client: RawClient, times: int, pause: float) -> None:
+    """Ask for the metadata of topic orders, with `pause` seconds after each response."""
+    for _ in range(times):
+        client.ask("Metadata", 5, {"topics": [{"name": "orders"}]})
+        time.sleep(pause)
+
+
 def advertises_loopback(stage: Stage) -> None:
     """A client on another host, which a broker sends to 127.0.0.1."""
     stage.topic("orders")
     with another_address() as source, RawClient(stage.bootstrap, source=source) as client:
-        for _ in range(8):
-            client.ask("Metadata", 5, {"topics": [{"name": "orders"}]})
-            time.sleep(2)
+        asks_for_metadata(client, 8, 2)
 
 
 def silent_for_a_while(stage: Stage) -> None:
@@ -41,8 +46,7 @@ def silent_for_a_while(stage: Stage) -> None:
     def ask_again(wait: float) -> None:
         time.sleep(wait)
         with RawClient(stage.bootstrap) as client:
-            client.ask("Metadata", 5, {"topics": [{"name": "orders"}]})
-            time.sleep(35)
+            asks_for_metadata(client, 1, 35)
             with contextlib.suppress(OSError):
                 client.ask("ListOffsets", 5, {"topics": [{"name": "orders", "partitions": [{"timestamp": -1}]}]})
 
@@ -58,18 +62,14 @@ def loses_all_brokers(stage: Stage) -> None:
     """Metadata that names topics and no broker, for 10 s."""
     stage.topic("orders")
     with RawClient(stage.bootstrap) as client:
-        for _ in range(6):
-            client.ask("Metadata", 5, {"topics": [{"name": "orders"}]})
-            time.sleep(2)
+        asks_for_metadata(client, 6, 2)
 
 
 def another_cluster(stage: Stage) -> None:
     """Metadata that names another cluster id from the fourth response on."""
     stage.topic("orders")
     with RawClient(stage.bootstrap) as client:
-        for _ in range(8):
-            client.ask("Metadata", 5, {"topics": [{"name": "orders"}]})
-            time.sleep(0.5)
+        asks_for_metadata(client, 8, 0.5)
 
 
 def fewer_topics(stage: Stage) -> None:

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import time
-from base64 import urlsafe_b64encode
 from typing import Any
-from uuid import uuid4
 
 from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
 
-from tests.recipes.frames import LOADING
+from tests.recipes.frames import ask_loaded, new_id
 from tests.recipes.recipe import Recipe, Stage, idle
 from tests.support.raw import RawClient
-
-
-def _uuid() -> str:
-    return urlsafe_b64encode(uuid4().bytes)[:22].decode()
 
 
 def lowered_feature(stage: Stage) -> None:
@@ -25,7 +19,7 @@ def lowered_feature(stage: Stage) -> None:
         done = client.ask("UpdateFeatures", 1, {"timeoutMs": 10_000, "featureUpdates": [change]})
         assert done["errorCode"] == 0, done
         time.sleep(2)
-        # Before version 4, the response leaves out features that a broker supports from level 0 on.
+        # ApiVersions responses before version 4 omit features whose lowest supported level is 0.
         client.ask("ApiVersions", 4, {"clientSoftwareName": "raw", "clientSoftwareVersion": "1"})
 
 
@@ -44,8 +38,8 @@ def pushes_too_often(stage: Stage) -> None:
 
 
 def without_source_topics(stage: Stage) -> None:
-    """A member of a Streams group whose topology reads a topic that does not exist, for 20 s."""
-    member: dict[str, Any] = {"groupId": "enricher", "memberId": _uuid()}
+    """For 20 s, a member of a Streams group whose topology reads a topic that does not exist."""
+    member: dict[str, Any] = {"groupId": "enricher", "memberId": new_id()}
     topology = {"epoch": 0, "subtopologies": [{"subtopologyId": "0", "sourceTopics": ["orders-to-come"]}]}
     first = {
         "topology": topology,
@@ -60,16 +54,8 @@ def without_source_topics(stage: Stage) -> None:
     until = time.monotonic() + 20
     with RawClient(stage.bootstrap) as client:
         while time.monotonic() < until:
-            said = client.ask(
-                "StreamsGroupHeartbeat", 0, member | {"memberEpoch": epoch} | (first if not epoch else {})
-            )
-            if said["errorCode"] in LOADING:
-                # FindCoordinator makes the broker create the topic of offsets.
-                client.ask("FindCoordinator", 2, {"key": "enricher", "keyType": 0})
-                time.sleep(0.3)
-                continue
-            assert said["errorCode"] == 0, said
-            epoch = said["memberEpoch"]
+            beat = member | {"memberEpoch": epoch} | ({} if epoch else first)
+            epoch = ask_loaded(client, "enricher", "StreamsGroupHeartbeat", 0, beat)["memberEpoch"]
             time.sleep(3)
 
 

@@ -47,13 +47,29 @@ def write(producer: Producer, megabytes: int) -> None:
     producer.poll(0.5)
 
 
+def new_id() -> str:
+    """A member id as clients make it: a UUID in Kafka's form."""
+    return urlsafe_b64encode(uuid4().bytes)[:22].decode()
+
+
+def ask_loaded(client: RawClient, group: str, api: str, version: int, values: dict[str, Any]) -> dict[str, Any]:
+    """The response of a group's coordinator once it is there, within a minute; it must have no error."""
+    until = time.monotonic() + 60
+    while (said := client.ask(api, version, values))["errorCode"] in LOADING and time.monotonic() < until:
+        # FindCoordinator makes the broker create the topic of offsets.
+        client.ask("FindCoordinator", 2, {"key": group, "keyType": 0})
+        time.sleep(0.2)
+    assert said["errorCode"] == 0, said
+    return said
+
+
 class Sharing:
     """A member of a share group, with one share session at the only broker."""
 
     def __init__(self, client: RawClient, group: str, topic: str) -> None:
         self._client = client
         self._group = group
-        self._member = {"groupId": group, "memberId": urlsafe_b64encode(uuid4().bytes)[:22].decode()}
+        self._member = {"groupId": group, "memberId": new_id()}
         self._topics = [topic]
         self._epoch = 0
         self._session = -1
@@ -61,17 +77,9 @@ class Sharing:
         self._topic = told["topicId"]
 
     def beat(self) -> None:
-        until = time.monotonic() + 60
-        while time.monotonic() < until:
-            names = {"subscribedTopicNames": self._topics if self._epoch == 0 else None}
-            said = self._client.ask("ShareGroupHeartbeat", 1, self._member | names | {"memberEpoch": self._epoch})
-            if said["errorCode"] not in LOADING:
-                break
-            # FindCoordinator makes the broker create the topic of offsets.
-            self._client.ask("FindCoordinator", 2, {"key": self._group, "keyType": 0})
-            time.sleep(0.2)
-        assert said["errorCode"] == 0, said
-        self._epoch = said["memberEpoch"]
+        names = {"subscribedTopicNames": self._topics if self._epoch == 0 else None}
+        beat = self._member | names | {"memberEpoch": self._epoch}
+        self._epoch = ask_loaded(self._client, self._group, "ShareGroupHeartbeat", 1, beat)["memberEpoch"]
 
     def _asks(self, more: dict[str, Any]) -> dict[str, Any]:
         self._session += 1
