@@ -32,7 +32,11 @@ QUESTION: Final = "question_mark"
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A screen: `capture` below tests/data, the keys that lead there, and a text that it shows once it is complete."""
+    """A screen to draw.
+
+    `capture` is a path below tests/data, `keys` lead to the screen, and `awaited` is a text that it shows once it is
+    painted completely.
+    """
 
     name: str
     capture: str
@@ -43,7 +47,9 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A screen of the session: the line under it, the keys that lead there, and a text that it shows once complete."""
+    """A screen of the session: the line under it, the keys that lead there from the screen before, and a text that it
+    shows once it is painted completely.
+    """
 
     caption: str
     keys: tuple[str, ...]
@@ -75,7 +81,7 @@ SESSION: Final = (
     Step("4   the group over time, and why it rebalanced", ("4",), "because"),
     Step("2   counts, latencies and errors", ("2",), "exchanges"),
 )
-"""Why a consumer leaves its group, found in a few keys."""
+"""Screens that lead from the list of exchanges to the reason why a consumer left its group."""
 STEP_SECONDS: Final = 4
 CAPTION: Final = 40
 """Height of the line under a screen of the session, in the units of the pictures."""

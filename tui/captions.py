@@ -34,9 +34,9 @@ HEALTH: tuple[tuple[str, str], ...] = (
     ("TLS", "tls"),
     ("not Kafka", "not_kafka"),
 )
-"""Counts in the title that are not zero: the name and the counter of Health."""
+"""Counts that the title shows unless they are zero: the text in the title, and the counter of Health."""
 COMPLETE = "nothing missing  "
-"""In their place if all are zero."""
+"""The title's text if all counts are zero."""
 
 
 class Captions:

@@ -219,8 +219,8 @@ ACTIONS: tuple[Action, ...] = (
            "Show the exchanges of the line whose requests lie within the window, long polls included. If a filter "
            "is applied, asks how to join the two.", ("enter", "equals_sign"), "stats", "filter_by", bar=True),
     Action("stats.by", "Count by",
-           "Count by API, client, broker or topic. Percentiles are within 1 %; (long poll): Fetches that "
-           "were held until their max wait was over.", ("b",), "stats", "group", bar=True),
+           "Count by API, client, broker or topic. Percentiles are exact to 1 %. (long poll) marks Fetches that the "
+           "broker held until their max wait was over.", ("b",), "stats", "group", bar=True),
     Action("stats.window-longer", "Longer", "A longer window: 10 s, 1 min, 10 min up to the newest exchange, or all.",
            ("right", "l"), "stats", "window(1)", bar=True),
     Action("stats.window-shorter", "Shorter", "A shorter window.", ("left", "h"), "stats", "window(-1)", bar=True),

@@ -31,7 +31,7 @@ STATE_LETTER = {
 }
 
 LONG_POLL, THROTTLED = " long poll", " throttled"
-"""Follow the result if the broker held a Fetch until its max wait was over, or made the client wait."""
+"""Words after the result: the broker held a Fetch until its max wait was over; the broker throttled the client."""
 
 CUT = "/"
 """The sign in the list for an exchange whose last record batch is incomplete."""

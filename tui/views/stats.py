@@ -32,7 +32,7 @@ class Line:
 
     @property
     def title(self) -> str:
-        """The name; with "(long poll)" for long polls: Fetches that the broker held until their max wait was over."""
+        """The name, followed by "(long poll)" for Fetches that the broker held until their max wait was over."""
         return f"{self.name} (long poll)" if self.long_poll else self.name
 
 

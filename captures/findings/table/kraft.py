@@ -85,6 +85,6 @@ ROWS = (
             Fix("broker", None, None, "broker.session.timeout.ms above the longest pause that you accept"),
         ),
         verify="Heartbeats every broker.heartbeat.interval.ms, answered with isFenced=false.",
-        unknown=("Why the broker was silent: its log says so.",),
+        unknown=("Why the broker was silent: see its log.",),
     ),
 )  # fmt: skip

@@ -43,7 +43,7 @@ ROWS = (
         ),
         verify="In Metadata every partition has a leader, and all its replicas in the ISR.",
         unknown=(
-            "What happened between two Metadata responses, and why the broker is gone: its log says so.",
+            "What happened between two Metadata responses, and why the broker is gone: see its log.",
             "Partitions of topics that no client asks about: traffic of controllers to brokers tells.",
         ),
         under=("kraft.broker_fenced", "replica.lag"),
