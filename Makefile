@@ -61,9 +61,9 @@ coverage: $(VENV)/.dev
 	$(PYTEST) -m "not system" --cov --cov-report=term
 
 # Fuzz (FUZZ_SECONDS for each target), then what needs Java, Maven, tshark or network namespaces.
-# Those in tests/system start clusters and need the machine for themselves; the others share its cores.
+# Those in tests/system start clusters, so only two of their files run at once; the others take all cores.
 test-system: fuzz
-	$(PYTEST) -m system --timeout 1500 $(or $(TESTS),tests/system)
+	$(PYTEST) -n 2 --dist loadfile -m system --timeout 1500 $(or $(TESTS),tests/system)
 	$(if $(TESTS),,$(PYTEST) -n logical --dist loadfile -m system --timeout 1500 --ignore tests/system)
 
 fuzz: $(VENV)/.dev
@@ -115,11 +115,11 @@ site: $(VENV)/.dev
 
 # Newest versions that pyproject.toml allows, with their hashes.
 LOCK = $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header \
-	--no-emit-index-url --annotation-style line --quiet $(UPGRADE) --extra demo --group build
+	--no-emit-index-url --annotation-style line --quiet $(UPGRADE) --extra demo --extra full --group build
 
 lock: $(VENV)/.dev
 	@$(INSTALL) uv
-	$(LOCK) --extra otel --extra jsonschema --extra parquet --extra report --extra spark --extra java --extra web --extra mcp --extra control --group test --group lint --group site --group bench -o requirements/dev.txt
+	$(LOCK) --extra otel --extra parquet --extra report --extra spark --extra java --extra web --extra mcp --extra control --group test --group lint --group site --group bench -o requirements/dev.txt
 	$(LOCK) -c requirements/dev.txt -o requirements/runtime.txt
 
 clean:

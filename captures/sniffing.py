@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kproxy.captures.formats.pcapng_writer import LINKTYPE_RAW
+from kproxy.decoders.extras import installing
 
 BUFFER_BYTES = 32 << 20
 LONGEST = 262_144
@@ -39,7 +40,7 @@ def _library() -> Any:
     try:
         from scapy.libs import winpcapy
     except ImportError:
-        raise SniffError("sniffing needs scapy, which is not installed: pip install scapy") from None
+        raise SniffError(f"sniffing needs scapy, which is not installed: {installing('sniff')}") from None
     except OSError:
         raise SniffError("libpcap is not installed (Debian, Ubuntu: apt-get install libpcap0.8)") from None
     return winpcapy

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from kproxy.captures.formats.plain import IPV4, IPV6
+from kproxy.decoders.extras import installing
 
 NFLOG = 239
 NFLOG_PAYLOAD = 9
@@ -33,7 +34,7 @@ def _layer(link: int) -> Any:
 def not_read(links: Iterable[int]) -> str:
     """The message that packets of these link-layer types cannot be read."""
     names = ", ".join(map(str, sorted(links)))
-    missing = "" if find_spec("scapy") else " without scapy, which is not installed (pip install scapy)"
+    missing = "" if find_spec("scapy") else f" without scapy, which is not installed ({installing('sniff')})"
     return f"packets of link-layer type {names} cannot be read{missing}"
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from kproxy.captures.errors import CaptureError
 from kproxy.captures.formats.magic import PCAPNG
 from kproxy.captures.formats.pcapng import BYTE_ORDER_MAGIC, PACKET_BLOCKS
+from kproxy.decoders.extras import installing
 
 Secrets: TypeAlias = Mapping[tuple[str, bytes], bytes]
 """Secrets by (label, client random); labels are such as "CLIENT_RANDOM" and "CLIENT_TRAFFIC_SECRET_0"."""
@@ -20,6 +23,12 @@ _LONGEST: Final = 64
 """Maximum size of a secret in bytes."""
 _SECRETS_BLOCK: Final = 0x0A
 _TLS_KEY_LOG: Final = 0x544C534B
+
+
+@cache
+def can_decrypt() -> bool:
+    """Whether the library that decrypts is installed."""
+    return find_spec("cryptography") is not None
 
 
 def parse(text: bytes) -> dict[tuple[str, bytes], bytes]:
@@ -39,7 +48,12 @@ def parse(text: bytes) -> dict[tuple[str, bytes], bytes]:
 
 
 def read(path: Path) -> dict[tuple[str, bytes], bytes]:
-    """The secrets in the key log at `path`. Raises CaptureError if the file cannot be read or holds no secret."""
+    """The secrets in the key log at `path`.
+
+    Raises CaptureError if the file cannot be read or holds no secret, or if nothing here can decrypt.
+    """
+    if not can_decrypt():
+        raise CaptureError(f"decrypting TLS needs the package cryptography: {installing('security')}", path)
     try:
         with path.open("rb") as file:
             text = file.read(LARGEST + 1)
@@ -54,8 +68,13 @@ def read(path: Path) -> dict[tuple[str, bytes], bytes]:
 
 
 def embedded(views: Iterable[memoryview]) -> dict[tuple[str, bytes], bytes]:
-    """The secrets that pcapng files hold before their first packet; `editcap --inject-secrets` writes them there."""
+    """The secrets that pcapng files hold before their first packet; `editcap --inject-secrets` writes them there.
+
+    Without the library that decrypts there are none, so that everything else in the capture can be read.
+    """
     found: dict[tuple[str, bytes], bytes] = {}
+    if not can_decrypt():
+        return found
     for view in views:
         for text in _blocks(view):
             found |= parse(text)

@@ -14,6 +14,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
 
+from kproxy.decoders.extras import installing
 from kproxy.decoders.payloads.jsonvalue import DEPTH
 from kproxy.decoders.payloads.reading import CompilingViewer, Reading
 from kproxy.decoders.payloads.schemas import Part, Schema, SchemaType
@@ -104,6 +105,8 @@ def reader_of(schema: Schema) -> Read | ViewError:
         return _Readers(names).of(root)
     except ViewError as error:
         return error
+    except ImportError:
+        return ViewError(f"needs fastavro, which is not installed: {installing('schemas')}")
     except Exception as error:  # noqa: BLE001 (what fastavro says of a bad schema is of any type)
         return ViewError(f"a bad schema: {type(error).__name__}: {error}")
 

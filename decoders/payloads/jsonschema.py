@@ -12,6 +12,7 @@ from functools import cache, lru_cache
 from importlib.util import find_spec
 from typing import Any, Final
 
+from kproxy.decoders.extras import installing
 from kproxy.decoders.payloads import json as plain_json
 from kproxy.decoders.payloads.reading import Reading, SchemaViewer
 from kproxy.decoders.payloads.schemas import Schema, SchemaType
@@ -39,9 +40,7 @@ class JsonSchemaViewer(SchemaViewer):
         if len(reading.body) > LARGEST:
             return Content(value, reading.schema, f"more than {LARGEST} bytes: not checked against the schema")
         if not is_installed():
-            return Content(
-                value, reading.schema, "not checked against the schema: pip install 'kafka-kproxy[jsonschema]'"
-            )
+            return Content(value, reading.schema, f"not checked against the schema: {installing('schemas')}")
         return Content(value, reading.schema, self.problem(reading.schema) or _breach(reading.schema, value))
 
     def problem(self, schema: Schema) -> str | None:

@@ -125,8 +125,8 @@ class Metrics(Observer):
             self._requests, api, self._version(api, exchange.api_version), client, broker, _error(observed)
         ).inc()
         for counter, amount in (
-            (self._up, 0 if exchange.request is None else exchange.request.size + 4),
-            (self._down, 0 if exchange.response is None else exchange.response.size + 4),
+            (self._up, 0 if exchange.request is None else exchange.request.length),
+            (self._down, 0 if exchange.response is None else exchange.response.length),
             (self._throttle, observed.throttle),
             (self._records, observed.records),
         ):

@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from kproxy.decoders.extras import installing
+
 try:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import Resource
@@ -16,7 +18,7 @@ try:
     from opentelemetry.trace import Status as SpanStatus
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 except ImportError as error:
-    raise ImportError(f"OpenTelemetry is missing ({error.name}): pip install 'kafka-kproxy[otel]'") from error
+    raise ImportError(f"OpenTelemetry is missing ({error.name}): {installing('otel')}") from error
 
 from kproxy.addons.api import Observed, Observer
 from kproxy.captures.analysis.timelines import nanoseconds
@@ -156,8 +158,8 @@ def _attributes(observed: Observed) -> dict[str, str | int | float | bool]:
         "kproxy.correlation_id": exchange.correlation_id,
         "kproxy.about": observed.about or None,
         "kproxy.throttle_seconds": observed.throttle or None,
-        "kproxy.request_bytes": None if exchange.request is None else exchange.request.size + 4,
-        "kproxy.response_bytes": None if exchange.response is None else exchange.response.size + 4,
+        "kproxy.request_bytes": None if exchange.request is None else exchange.request.length,
+        "kproxy.response_bytes": None if exchange.response is None else exchange.response.length,
         "error.type": observed.errors[0] if observed.errors else None,
     }
     attributes = found | {name: value for name, value in optional.items() if value is not None}

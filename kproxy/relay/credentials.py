@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 
 from kproxy.captures import private
-from kproxy.core.login import OAUTHBEARER, Credentials
+from kproxy.core.login import OAUTHBEARER, SCRAM, Credentials
+from kproxy.decoders.extras import installing
 from kproxy.runs.settings import SaslSettings
 
 USERNAME, PASSWORD, TOKEN = "KPROXY_SASL_USERNAME", "KPROXY_SASL_PASSWORD", "KPROXY_SASL_TOKEN"
@@ -34,6 +36,8 @@ def load(settings: SaslSettings) -> Credentials:
     A file holds the lines "username=NAME" and "password=SECRET", or else a token in the first line and extensions as
     lines "NAME=VALUE". A file that users other than its owner and group may read is refused.
     """
+    if settings.mechanism in SCRAM and find_spec("scramp") is None:
+        raise CredentialsError(f"{settings.mechanism} needs scramp: {installing('security')}")
     wants_token = settings.mechanism == OAUTHBEARER
     if settings.credentials is None:
         names = (TOKEN,) if wants_token else (USERNAME, PASSWORD)

@@ -57,7 +57,7 @@ class Tunnel:
         try:
             return await ask(self.host, self.port, (host, port), credentials)
         except _RefusedError as refused:
-            raise TunnelError(f"{self} refused to connect to it: {refused}") from None
+            raise TunnelError(f"{self} refused the connection: {refused}") from None
         except (OSError, UnicodeError) as error:
             raise TunnelError(f"{self} cannot be reached: {_reason(error)}") from None
 
@@ -109,7 +109,7 @@ async def _answer(connected: socket.socket) -> bytes:
     while not answer.endswith(b"\r\n\r\n"):
         byte = await loop.sock_recv(connected, 1)
         if not byte or len(answer) == LONGEST_ANSWER:
-            raise _RefusedError("it sent no complete HTTP response")
+            raise _RefusedError("no complete HTTP response came")
         answer += byte
     return bytes(answer)
 

@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kproxy.captures import private
+from kproxy.decoders.extras import installing
 from kproxy.runs.settings import TlsSettings
-from kproxy.tls.errors import TlsError
+from kproxy.tls.errors import AuthorityError, TlsError
 
 if TYPE_CHECKING:
     from kproxy.tls.authority import Authority
 
+NEEDED = f"certificates of kproxy's own CA need cryptography: {installing('security')}"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 MOST_HOSTS = 256
 """Maximum number of hosts for which contexts are kept: clients choose the names, so the number must be limited."""
@@ -154,7 +156,10 @@ def client_side(settings: TlsSettings, hosts: Sequence[str]) -> ClientSide | Non
         return None
     if settings.in_certificate != TlsSettings.AUTO:
         return ClientSide(settings, hosts, None)
-    from kproxy.tls.authority import Authority, default_directory
+    try:
+        from kproxy.tls.authority import Authority, default_directory
+    except ImportError as error:
+        raise AuthorityError(f"{NEEDED} ({error.name} is missing)") from None
 
     return ClientSide(settings, hosts, Authority.open(default_directory()))
 

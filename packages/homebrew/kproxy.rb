@@ -13,7 +13,7 @@ class Kproxy < Formula
 
   def install
     virtualenv_create(libexec, "python3.13")
-    system libexec/"bin/python", "-m", "pip", "install", "--verbose", buildpath
+    system libexec/"bin/python", "-m", "pip", "install", "--verbose", "#{buildpath}[full]"
     bin.install_symlink libexec/"bin/kproxy"
     man1.install_symlink libexec/"share/man/man1/kproxy.1"
     generate_completions_from_executable(bin/"kproxy", "completion", shells: [:bash, :zsh, :fish])

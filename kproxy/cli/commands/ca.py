@@ -9,6 +9,7 @@ import click
 
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.extras import require
 from kproxy.cli.terminal import forcing, output, refuse_existing
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -35,6 +36,7 @@ def command(pem: Path | None, truststore: Path | None, password_env: str | None,
     kproxy ca --export kproxy-ca.pem
     TRUST=changeit kproxy ca --truststore kproxy.p12 --password-env TRUST
     """  # noqa: D301 (\b keeps click from joining the lines)
+    require("kproxy ca", "cryptography", "security")
     from kproxy.tls.authority import Authority, default_directory
     from kproxy.tls.errors import AuthorityError
 

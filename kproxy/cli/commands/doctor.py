@@ -16,6 +16,7 @@ import click
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit
 from kproxy.cli.tables import size
+from kproxy.decoders.extras import installing
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 (Linux's shared memory; only its free space is read)
 RING_BYTES = 256 << 20
@@ -24,8 +25,6 @@ CAP_NET_RAW = 13
 PATIENCE = 60
 """Deadline in seconds for a program to print its version."""
 NARROW, LOW = 60, 15
-LEFT_OUT = {"scapy": "kproxy sniff and rare link layers of captures need it"}
-"""Packages that a distribution of kproxy may leave out, and the features that need them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +96,7 @@ def packages() -> Iterator[Fact]:
         except PackageNotFoundError:
             if extra:
                 if not getattr(sys, "frozen", False):  # nothing can be installed into the program without Python
-                    yield Fact(name, "note", f"not installed; pip install 'kafka-kproxy[{extra}]'")
-            elif name in LEFT_OUT:
-                yield Fact(name, "note", f"not installed: {LEFT_OUT[name]}")
+                    yield Fact(name, "note", f"not installed; {installing(extra)}")
             else:
                 yield Fact(name, "bad", "not installed")
 

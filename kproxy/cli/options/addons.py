@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import click
 
 from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.extras import require
 
 if TYPE_CHECKING:
     from kproxy.runs.launcher import Event, Indexer, RelayProcess
@@ -61,11 +62,7 @@ class Addons:
                 ) from None
         if self.otel_endpoint is not None:
             for module in TRACING:
-                if not _is_there(module):
-                    text = (
-                        f"--otel-endpoint needs OpenTelemetry ({module} is missing): pip install 'kafka-kproxy[otel]'"
-                    )
-                    raise Failure(text, Exit.USAGE)
+                require("--otel-endpoint", module, "otel")
 
     def indexer(self, relay: RelayProcess, arguments: tuple[str, ...], tell: Callable[[Event], None]) -> Indexer:
         """Starts the indexer for a recording, with the observers in its process if there are any."""
@@ -187,12 +184,3 @@ def log_details(event: Event) -> None:
         import logging
 
         logging.getLogger("kproxy.addons").info("%s\n%s", event["message"], event["details"])
-
-
-def _is_there(module: str) -> bool:
-    import importlib.util
-
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # a parent package is missing
-        return False

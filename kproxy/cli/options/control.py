@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from kproxy.cli import settings as cli
-from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.extras import require
 from kproxy.cli.options.types import Parsed
 
 if TYPE_CHECKING:
@@ -36,8 +35,7 @@ class Control:
             if self.token_file is not None:
                 raise click.UsageError("--control-token-file needs --control")
             return None
-        if importlib.util.find_spec("aiohttp") is None:
-            raise Failure("--control needs aiohttp: pip install 'kafka-kproxy[control]'", Exit.USAGE)
+        require("--control", "aiohttp", "control")
         from kproxy.control import token
         from kproxy.runs.settings import ControlSettings, is_local
 

@@ -203,7 +203,7 @@ def test_without_the_library_a_document_is_shown_and_said_to_be_unchecked(monkey
     monkeypatch.setattr("kproxy.decoders.payloads.jsonschema.is_installed", lambda: False)
     shown = checked(json_schema(PERSON), b'{"name": 7}')
     assert shown.value == {"name": 7}
-    assert shown.error == "jsonschema: not checked against the schema: pip install 'kafka-kproxy[jsonschema]'"
+    assert shown.error == "jsonschema: not checked against the schema: pip install 'kafka-kproxy[schemas]'"
     assert JsonSchemaViewer().problem(json_schema({"type": 7})) is None
 
 
