@@ -241,8 +241,8 @@ class FactMaker:
             time, time if request is None else request.time, item.number, connection.number, seen.peer,
             item.client_id or "", connection.broker, key, version,
         )  # fmt: skip
-        size = 0 if response is None else response.size + 4
-        out.append(facts.Exchange(at, item.status, 0 if request is None else request.size + 4, size))
+        size = 0 if response is None else response.length
+        out.append(facts.Exchange(at, item.status, 0 if request is None else request.length, size))
         if not seen.works and self._beginnings and key >= 0 and item.status in SERVED:
             self._begin(seen, at, out)
         if key in REPLACED and 0 <= version <= REPLACED[key] and facts.Replaced in self._wanted:
@@ -288,7 +288,7 @@ class FactMaker:
             out += [type(fact)(at, *fact[1:]) for fact in before[3]]
             return
         made: list[Fact] = []
-        if self._decode(item, at, response.size + 4, made):
+        if self._decode(item, at, response.length, made):
             seen.beat = (*parts, made)
         out += made
 

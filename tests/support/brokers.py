@@ -31,6 +31,8 @@ HEAP = ["-Xmx512m", "-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 # Old releases of Kafka and ZooKeeper use internal classes of Java by reflection.
 OPENS = ["--add-opens=java.base/java.nio=ALL-UNNAMED", "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED"]
 READY_SECONDS = 120.0
+UNHURRIED = ("--limit", "latency.broker_slow.slow_ms=2000")
+"""Options of `kproxy findings` for healthy brokers, which may need a second for a request on a busy machine."""
 LOG4J = """\
 log4j.rootLogger=INFO, console
 log4j.appender.console=org.apache.log4j.ConsoleAppender

@@ -18,7 +18,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from tests.support.brokers import Cluster, cluster
+from tests.support.brokers import UNHURRIED, Cluster, cluster
 from tests.support.java import broker_classpath
 from tests.support.proxy import Proxy, kproxy
 from tests.support.tcpdump import captured
@@ -33,7 +33,7 @@ def ports_of(running: Cluster) -> str:
 
 def wrong(directory: Path, capture: Path) -> list[str]:
     """The warnings and errors of a capture."""
-    done = kproxy(directory, "findings", capture, "--json", "--severity", "warn", timeout=300)
+    done = kproxy(directory, "findings", capture, "--json", "--severity", "warn", *UNHURRIED, timeout=300)
     assert done.returncode == 0, done.stderr
     found: list[dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines()]
     return [f"{one['severity']} {one['rule']} {one['summary']}" for one in found if "rule" in one]

@@ -11,7 +11,7 @@ import pytest
 
 from tests.recipes import RECIPES
 from tests.recipes.recipe import Stage
-from tests.support.brokers import Cluster, cluster
+from tests.support.brokers import UNHURRIED, Cluster, cluster
 from tests.support.proxy import Proxy, kproxy
 from tests.support.relay import eventually
 
@@ -36,7 +36,8 @@ def test_a_fault_is_named(rule: str, broker: Cluster, tmp_path: Path) -> None:
         recipe.make(Stage(broker, proxy.bootstrap))
         eventually(lambda: f" {rule} " in proxy.out.read_text(), f"it says {rule}")
         assert proxy.stop() == 0
-    lines = kproxy(tmp_path, "findings", proxy.recording, "--json", "--severity", "info").stdout.splitlines()
+    asked = ("findings", proxy.recording, "--json", "--severity", "info", *UNHURRIED)
+    lines = kproxy(tmp_path, *asked).stdout.splitlines()
     found: list[dict[str, Any]] = [one for line in lines if (one := json.loads(line)).get("rule") == rule]
     assert found
     assert any(recipe.words in f"{one['summary']} {one['cause']} {one['evidence']}" for one in found)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.recipes.recipe import Stage
 from tests.recipes.several import FAULTS, repaired, three_faults
-from tests.support.brokers import Cluster, cluster
+from tests.support.brokers import UNHURRIED, Cluster, cluster
 from tests.support.proxy import Proxy, kproxy
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
@@ -21,7 +21,7 @@ def said(running: Cluster, directory: Path, day: Callable[[Stage], None]) -> str
     with Proxy(running.bootstrap, directory, "--no-lines") as proxy:
         day(Stage(running, proxy.bootstrap))
         assert proxy.stop() == 0
-    done = kproxy(directory, "findings", proxy.recording, "--severity", "warn")
+    done = kproxy(directory, "findings", proxy.recording, "--severity", "warn", *UNHURRIED)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

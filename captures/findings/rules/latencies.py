@@ -79,9 +79,13 @@ class Split(NamedTuple):
 class Window:
     """Requests of one API to one broker within a minute; the histogram has four buckets for each doubling."""
 
-    __slots__ = ("_least", "count", "histogram", "slow", "worst")
+    __slots__ = ("_first_end", "_last_start", "_least", "count", "histogram", "slow", "worst")
 
     def __init__(self) -> None:
+        self._first_end = 0
+        """When the first of the slow requests was answered (ns)."""
+        self._last_start = 0
+        """When the broker began with the last of the slow requests (ns)."""
         self.count = 0
         self._least = 0
         """The shortest latency (ns) among the exchanges in `worst`."""
@@ -93,12 +97,19 @@ class Window:
         self.count += 1
         self.histogram[_bucket(split.broker)] += 1
         if split.broker >= slow:
+            self._first_end = min(self._first_end, split.at.time) if self.slow else split.at.time
+            self._last_start = max(self._last_start, split.at.time - split.broker)
             self.slow += 1
         if len(self.worst) < WORST or split.broker > self._least:
             self.worst.append(split)
             if len(self.worst) > WORST:
                 self.worst.remove(min(self.worst, key=lambda one: one.broker))
             self._least = min(one.broker for one in self.worst)
+
+    @property
+    def paused_once(self) -> bool:
+        """Whether all slow requests were waiting for the broker at one moment."""
+        return self._last_start < self._first_end
 
     @property
     def median(self) -> int:
@@ -332,13 +343,19 @@ class Latencies(Analyzer):
             if window.slow >= needed:
                 limit = self._context.limit(SLOW, "slow_ms")
                 slow = [one for one in window.worst if one.broker >= limit * MILLISECOND]
+                longest = _ms(max((one.broker for one in slow), default=0))
                 text = (
                     f"{window.slow} of {window.count} {api_name(key)} requests within a minute took the broker "
-                    f"{limit:.0f} ms or more, up to {_ms(max((one.broker for one in slow), default=0))} ms"
+                    f"{limit:.0f} ms or more, up to {longest} ms"
                 )
+                cause = _cause(windows, broker, key)
                 planned = all(self._waits_for_a_restart(one.at) for one in slow)
-                severity = Severity.NOTE if planned else None
-                self._report("often", broker, key, slow, severity, text, _cause(windows, broker, key))
+                paused = window.paused_once and longest < self._context.limit(SLOW, "pause_ms")
+                if paused:
+                    text += ", all of them at the same moment"
+                    cause = "The broker or its machine paused once, for example for garbage collection."
+                severity = Severity.NOTE if planned or paused else None
+                self._report("often", broker, key, slow, severity, text, cause)
             elif key != api_keys.FETCH:
                 self._compare(windows, broker, key)
 

@@ -26,12 +26,14 @@ ROWS = (
             "The first request of a connection does not count, nor do connections with missing bytes.",
             "A broker that is only slower than others is a NOTE; at least two others must have served the same API.",
             "Requests that wait for followers are a NOTE while another broker restarts: it closed its connections.",
+            "One short pause is a NOTE: all slow requests of a minute waited at the same moment.",
         ),
         thresholds=(
             Threshold("slow_ms", 500, "ms", "of the broker's own time, for a slow request"),
             Threshold("share", 0.01, "of the requests", "of an API to a broker within a minute that are slow"),
             Threshold("several", 5, "requests", "that are slow, at least"),
             Threshold("least", 50, "requests", "of an API to a broker within a minute, to judge them"),
+            Threshold("pause_ms", 2000, "ms", "of the broker's own time, for a pause that is more than a NOTE"),
             Threshold("single_ms", 5000, "ms", "of the broker's own time, for a single request"),
             Threshold("long_ms", 24000, "ms", "of the broker's own time, for an ERROR: 80 % of Java's "
                       "request.timeout.ms"),

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.captures.analysis.views import view_text
+from kproxy.captures.analysis.texts import view_text
 from kproxy.captures.findings.baseline import BaselineError, is_known, known_of
 from kproxy.captures.findings.forms import FORMATS, Report, report_lines
 from kproxy.captures.findings.model import Confidence, Evidence, Finding, Fix, Scope, Severity, finding_json

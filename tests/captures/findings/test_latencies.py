@@ -53,6 +53,25 @@ def test_a_few_slow_requests_are_quiet() -> None:
     many(Story(), took=0.7, number=20).is_quiet()
 
 
+def paused(took: float, *, pauses: int = 1) -> Story:
+    """Ten clients ask a broker that pauses, each on its own connection: 60 requests within a minute."""
+    story = Story()
+    clients = [f"p{number}" for number in range(10)]
+    for turn in range(6):
+        for number, client in enumerate(clients):
+            slow = 1 <= turn <= pauses
+            story.at(turn * 8 + number / 100).exchange(client, "Produce", took=took if slow else 0.001)
+    return story
+
+
+def test_one_short_pause_of_the_broker_is_a_note() -> None:
+    (finding,) = paused(0.9).tells(SLOW.replace("WARN", "NOTE"))
+    assert "10 of 50 Produce requests" in finding.summary
+    assert "all of them at the same moment" in finding.summary
+    paused(2.1).tells(SLOW)
+    paused(0.9, pauses=2).tells(SLOW)
+
+
 def test_the_first_request_of_a_connection_is_quiet() -> None:
     Story().exchange("p", "Produce", took=20).is_quiet()
 
