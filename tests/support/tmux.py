@@ -1,10 +1,11 @@
-"""A shell in tmux of 80x24: tests send keys and read the screen."""
+"""A shell in tmux: tests send keys and read the screen."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,10 +18,15 @@ PROMPT = "ready$"
 class Terminal:
     """A separate tmux server, whose shell starts in `directory`; it ends with the `with` block."""
 
-    def __init__(self, directory: Path, socket: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, directory: Path, socket: Path, environment: Mapping[str, str], size: tuple[int, int] = (80, 24)
+    ) -> None:
         self._socket = socket
+        self._is_large = size > (80, 24)
         self._environment = {name: value for name, value in environment.items() if name not in {"TMUX", "TMUX_PANE"}}
-        self._tmux("-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", "-c", str(directory), "sh")
+        self._tmux(
+            "-f", "/dev/null", "new-session", "-d", "-x", str(size[0]), "-y", str(size[1]), "-c", str(directory), "sh"
+        )
         # in two parts, so that the typed text does not look like the prompt
         self.type(f"PS1='{PROMPT[:-1]}''{PROMPT[-1:]} '; clear")
         self.press("Enter")
@@ -55,6 +61,14 @@ class Terminal:
     def screen(self) -> str:
         return self._tmux("capture-pane", "-p")
 
+    def _shows(self, screen: str, texts: Sequence[str]) -> bool:
+        joined, lines = " ".join(screen.split()), screen.splitlines()
+        missing = [text for text in texts if text not in joined]
+        if self._is_large:
+            between = [re.compile(r"\s(?:.*\s)?".join(map(re.escape, text.split()))) for text in missing]
+            return all(any(words.search(line) for line in lines) for words in between)
+        return not missing
+
     def wait_until_copied(self) -> None:
         deadline = time.monotonic() + SECONDS
         while not self._tmux("list-buffers"):
@@ -66,8 +80,11 @@ class Terminal:
         self._tmux("paste-buffer")
 
     def wait_for(self, *texts: str) -> None:
-        """Wait until all texts are on the screen; any white space may separate their words."""
+        """Wait until all texts are on the screen; any white space may separate their words.
+
+        In a terminal that is larger than 80x24, further words of the same line may also separate them.
+        """
         deadline = time.monotonic() + SECONDS
-        while not all(text in " ".join(self.screen().split()) for text in texts):
+        while not self._shows(self.screen(), texts):
             assert time.monotonic() < deadline, f"{texts} is not on the screen:\n{self.screen()}"
             time.sleep(0.05)

@@ -95,6 +95,10 @@ class Program:
     def text(self) -> str:
         return self.log.read_text(errors="replace")[-4000:]
 
+    def has_heard(self, word: str) -> bool:
+        """Whether the program has read a word that was sent to it."""
+        return f"--- {word}" in self.log.read_text(errors="replace").splitlines()
+
     def complaints(self) -> dict[str, Counter[str]]:
         """Counts of kinds of logged complaints, by the last word sent to the program ("" before the first).
 

@@ -124,8 +124,9 @@ def test_a_million_nodes_end_the_connection_and_nothing_else() -> None:
         at.liar.answer = lambda *asked: (answer,) if asked[0] == hostile.METADATA else hostile.echo(*asked)
         assert at.ask() == [b""]
         at.check(0)
-        (said,) = at.relay.command("status")["messages"]
-        assert "the response has 1,000,000 brokers; kproxy reads at most 20,000; the connection is ended" in said
+        messages = at.relay.command("status")["messages"]
+        wanted = "the response has 1,000,000 brokers; kproxy reads at most 20,000; the connection is ended"
+        assert any(wanted in said for said in messages), messages
 
 
 def test_where_descriptors_are_few_no_address_of_a_broker_reaches_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,8 +161,8 @@ def test_hosts_and_bytes_that_look_alike_are_searched_in_little_time() -> None:
         at.lie(lambda _: [], b"a" * 268_000)
         assert len(*at.ask()) > 268_000
         at.check(239)
-        (said,) = at.relay.command("status")["messages"]
-        assert "only a part of it was searched" in said
+        messages = at.relay.command("status")["messages"]
+        assert any("only a part of it was searched" in said for said in messages), messages
 
 
 def test_answers_that_stay_in_the_middle_take_no_more_than_there_is() -> None:

@@ -15,6 +15,7 @@ from confluent_kafka import Producer
 
 from kproxy.runs.demo import start_cluster
 from tests.support.brokers import free_ports
+from tests.support.patience import SECONDS
 from tests.support.proxy import KPROXY, environment, kproxy
 from tests.support.require import require
 from tests.support.tmux import PROMPT, Terminal
@@ -26,6 +27,10 @@ STILL = 20
 """Looks at a screen that is the same each time, after which nothing more comes."""
 VALUE = b"x" * 4000
 """A ring of 3 MB has room for some 700 of these."""
+PAUSE = 0.008
+"""Seconds between messages: a file of the ring is full after two seconds."""
+SENT = 1300
+"""Not so many that a file of the ring has just begun: it would be all that is left if readers are slow."""
 
 
 @pytest.fixture
@@ -63,9 +68,13 @@ def test_a_ring_is_exported_while_it_turns(terminal: Terminal, tmp_path: Path) -
     terminal.press("Enter")
     terminal.wait_for("No client has sent anything yet")
     producer = Producer({"bootstrap.servers": f"127.0.0.1:{port}", "linger.ms": 0, "log_level": 0})
-    for number in range(1200):
+    for number in range(SENT):
         producer.produce("orders", VALUE, str(number))
         assert producer.flush(60) == 0
+        if not number:
+            terminal.wait_for("Produce")
+        # slowly enough that the index keeps up on a busy machine
+        time.sleep(PAUSE)
     terminal.wait_for("older overwritten")
     settle(terminal)
 
@@ -103,7 +112,10 @@ def settle(terminal: Terminal) -> None:
 
 
 def selected(terminal: Terminal) -> tuple[str, str]:
-    """Number and time of the last row of the list."""
-    rows = re.findall(r"(\d+) (\d\d:\d\d:\d\d\.\d{3}) ", terminal.screen())
+    """Number and time of the last row of the list, once there is one."""
+    deadline = time.monotonic() + SECONDS
+    while not (rows := re.findall(r"(\d+) (\d\d:\d\d:\d\d\.\d{3}) ", terminal.screen())):
+        assert time.monotonic() < deadline, f"the list is empty:\n{terminal.screen()}"
+        time.sleep(0.05)
     found: tuple[str, str] = rows[-1]
     return found

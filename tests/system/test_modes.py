@@ -219,6 +219,10 @@ def workload(land: Land, killed: int, programs: list[Program]) -> None:
             program.tell(word)
 
     all_go_on("steady", "outage")
+    # A client that waits for the CPU would log the broker's end before the word.
+    eventually(
+        lambda: all(program.has_heard("outage") for program in programs), "all know of the outage", STAGE_SECONDS
+    )
     land.brokers.stop_node(killed)
     try:
         for program in programs:
