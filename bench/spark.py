@@ -10,6 +10,7 @@ order, pairs requests and responses by correlation id, and in its second form de
 It detects no gaps, retransmissions or connections without their beginning, and writes nothing.
 
     one connection   the busiest connection of bench-base, repeated, compared with many connections of the same content
+    three captures   the same traffic in three captures of the same time, each connection in one of them
     growth           the job on local[2] over a quarter, a half and all of the capture
 
 Missed goals are reported; the bench continues.
@@ -32,7 +33,7 @@ from typing import Any
 from bench.relay import Goals
 from bench.spent import Spent
 from bench.summary import BASE, PORT
-from tests.support.multiply import lengthen, multiply
+from tests.support.multiply import deal, lengthen, multiply
 
 COPIES = 134
 MASTERS = ("local[1]", "local[2]")
@@ -143,7 +144,8 @@ def alone(capture: Path, *arguments: str) -> Run:
 def on_spark(name: str, capture: Path, cores: int, *arguments: str) -> Run:
     """Run the job on Spark twice and print both runs; returns the warm one."""
     told, _, _ = said("-m", "bench.spark_job", str(capture), "--master", f"local[{cores}]", *arguments)
-    size = capture.stat().st_size
+    files = capture.iterdir() if capture.is_dir() else [capture]
+    size = sum(path.stat().st_size for path in files)
     cold, warm = (
         Run(before + run["seconds"], run["seconds"], run["cpu"], size, run["exchanges"], run["shuffled"])
         for before, run in zip((told["session"], 0), told["runs"], strict=True)
@@ -170,6 +172,16 @@ def compared(capture: Path, goals: Goals, *, bodies: bool) -> Run:
     return two
 
 
+def three(folder: Path, copies: int, spread: Run, goals: Goals) -> None:
+    """Run the job on a folder of three overlapping captures, which together hold what the capture of `spread` holds."""
+    folder.mkdir()
+    deal(BASE, copies, [folder / f"broker{number}.pcap" for number in range(3)])
+    found = on_spark("three overlapping captures", folder, 2)
+    for path in folder.iterdir():
+        path.unlink()
+    goals.at_least("three overlapping captures, divided by one", found.rate / spread.rate, 0.9)
+
+
 def main(arguments: Sequence[str] = ()) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--copies", type=int, default=COPIES)
@@ -182,6 +194,7 @@ def main(arguments: Sequence[str] = ()) -> None:
         print(f"{size / 1e6:.0f} MB, {options.copies} copies of bench-base")
         spread = compared(capture, goals, bodies=True)
         compared(capture, goals, bodies=False)
+        three(Path(folder) / "three", options.copies, spread, goals)
         for copies in (max(1, options.copies // 4), max(1, options.copies // 2)):
             multiply(BASE, copies, capture)
             on_spark(f"growth, {copies} copies", capture, 2)

@@ -31,6 +31,8 @@ DISORDER: Final = 1_000_000
 order by as much.
 """
 PIECE: Final = 1 << 20
+SECTION: Final = pcapng_writer.section("kproxy")
+"""The beginning of the merged file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +117,14 @@ def overlapping(spans: Sequence[Span]) -> list[list[Span]]:
 def merged(parts: Sequence[Part]) -> Iterator[bytes]:
     """The packets of several files in the order of time, as pieces of a pcapng file.
 
-    Packets of one file keep their order. Raises CaptureError at the end if a file could not be read to its end.
+    Packets of one file keep their order; of packets with the same time, those of the first file come first. Raises
+    CaptureError at the end if a file could not be read to its end.
     """
     streams = [Stream(part.view) for part in parts]
     interfaces: dict[tuple[int, int, bool], int] = {}
-    out = bytearray(pcapng_writer.section("kproxy"))
+    out = bytearray(SECTION)
     while active := [(number, stream) for number, stream in enumerate(streams) if stream.fill()]:
-        limit = min(int(stream.keys[-1]) for _, stream in active)
-        counts = [int(np.searchsorted(stream.keys, limit, "right")) for _, stream in active]
+        counts = known([stream.keys for _, stream in active])
         keys = np.concatenate([stream.keys[:count] for (_, stream), count in zip(active, counts, strict=True)])
         whose = np.repeat(np.arange(len(active)), counts)
         which = np.concatenate([np.arange(count) for count in counts])
@@ -132,7 +134,7 @@ def merged(parts: Sequence[Part]) -> Iterator[bytes]:
             name = (number, link, stream.walker.nanoseconds)
             if name not in interfaces:
                 interfaces[name] = len(interfaces)
-                out += pcapng_writer.interface(parts[number].name, link, 9 if name[2] else 6)
+                out += interface(parts[number].name, link, nanoseconds=name[2])
             units = time if name[2] else time // 1000
             before, after = pcapng_writer.packet(units, data, wire, interfaces[name], comment)
             out += before
@@ -153,6 +155,22 @@ def merged(parts: Sequence[Part]) -> Iterator[bytes]:
             raise CaptureError.of(error, part.name)
         if part.spool is not None and part.spool.error is not None:
             raise part.spool.error
+
+
+def known(keys: Sequence[Ints]) -> list[int]:
+    """For each file, how many of its next packets can be merged before further packets of any file are read.
+
+    `keys` are the times of these packets, in order. Of packets with the same time, those of the first file come first.
+    """
+    limit, last = min((int(times[-1]), number) for number, times in enumerate(keys))
+    return [
+        int(np.searchsorted(times, limit, "right" if number <= last else "left")) for number, times in enumerate(keys)
+    ]
+
+
+def interface(name: str, link: int, *, nanoseconds: bool) -> bytes:
+    """The block that describes a file in the merged file, before the first of its packets."""
+    return pcapng_writer.interface(name, link, 9 if nanoseconds else 6)
 
 
 class Stream:

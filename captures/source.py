@@ -164,6 +164,11 @@ class FileSource:
     def done_with(self, address: int) -> None:
         """Declare that users of `view` no longer need the bytes before an address; `read` may still ask for them."""
 
+    @property
+    def gone(self) -> int:
+        """The address below which no byte can be read any more, because files were deleted."""
+        return self.oldest
+
     def drop_deleted(self) -> None:
         """Unmap deleted files: the system frees their memory and disk space only when no process maps them."""
 
@@ -411,6 +416,15 @@ class RingSource(FileSource):
         self.drop_deleted()
         return grown
 
+    @property
+    def gone(self) -> int:
+        gone = self.oldest
+        for part in self.parts:
+            if part.path in self._files or self._there(part):
+                break
+            gone = part.base + part.size
+        return gone
+
     def drop_deleted(self) -> None:
         for part in self.parts:
             if part.path not in self._files or part.path.exists():
@@ -467,10 +481,13 @@ class RingSource(FileSource):
         grown = self._remap(self.parts[-1]) if self.parts else False
         bases = self._ring_bases() if found else {}
         for _, name in sorted(found.items()):
-            if self.parts:
-                self.parts[-1].final = True
+            before = self.parts[-1] if self.parts else None
             # Segments may have been written and deleted unseen: the next base is then beyond the end of the last part.
-            grown |= self._open_segment(name, max(bases.get(name, 0), self.size))
+            if self._open_segment(name, max(bases.get(name, 0), self.size)):
+                grown = True
+                # only now: a reader that is at the end of a final part, and finds no part after it, ends
+                if before is not None:
+                    before.final = True
         return grown
 
     def _open_segment(self, name: str, base: int) -> bool:

@@ -21,8 +21,8 @@ from pyspark.sql import functions as f
 from kproxy.captures.ports import Ports
 from kproxy.captures.spark.plan.files import is_url
 from kproxy.captures.spark.plan.order import Order, Summary
-from kproxy.captures.spark.plan.splits import SPLIT_SIZE, Plan, of_groups, plan
-from kproxy.captures.spark.read import events, parcels
+from kproxy.captures.spark.plan.splits import SPLIT_SIZE, Plan, plan
+from kproxy.captures.spark.read import events, parcels, reading
 from kproxy.captures.spark.read.addressed import Addressed
 from kproxy.captures.spark.read.closing import Closer, Counting, Numbers
 from kproxy.captures.spark.read.digest import DIGEST, Digest
@@ -121,7 +121,7 @@ def make(
     Raises CaptureError if a capture cannot be opened.
     """
     there = plan(_for_executors(spark, paths), size, secrets=secrets)
-    planned, sent, order, whole = segments(spark, there, size, options.ports)
+    planned, sent, order = segments(spark, there, size, options.ports)
     addressed = Addressed.of(planned)
     count = parallelism(spark, len(order.summaries))
     held, stage = [sent], _items(options, order, addressed)
@@ -146,7 +146,7 @@ def make(
     if options.findings:
         held.append(_found(made, options, order.capture, decrypted=there.decrypted))
         rows.append(parts.findings(held[-1]))
-    return Tables(names, rows, at_hand, order, whole, held, replace(order.health, lost=digest.lost))
+    return Tables(names, rows, at_hand, order, planned.whole, held, replace(order.health, lost=digest.lost))
 
 
 def _found(drafted: DataFrame, options: Options, capture: str, *, decrypted: bool) -> DataFrame:
@@ -255,25 +255,42 @@ def shuffled(spark: SparkSession) -> int:
 
 def segments(
     spark: SparkSession, planned: Plan, size: int, wanted: Ports | None, *, payload: bool = False
-) -> tuple[Plan, DataFrame, Order, list[tuple[str, str]]]:
-    """Read the splits of a plan; returns (plan, parcels, order of the files, files read as a whole).
+) -> tuple[Plan, DataFrame, Order]:
+    """Read the splits of a plan; returns (plan, parcels, order of the files).
 
     Splits report where the plan is wrong; the returned plan is corrected. Parcels (captures.spark.read.packing.PARCELS)
-    are those of connections with a port in `wanted` (None: all); `payload` is as in captures.spark.read.parcels. Files
-    read as a whole are (name, reason).
+    are those of connections with a port in `wanted` (None: all); `payload` is as in captures.spark.read.parcels.
     """
-    whole = list(planned.whole)
+    summaries: list[Summary] = []
     while True:
+        if planned.overlaps and not payload:
+            order = Order.surveyed(planned, _surveyed(spark, planned), summaries)
+            planned = order.mended(planned, size, surveyed=True) or replace(planned, overlaps=False)
         count = len(planned.splits)
         found = kept(mapped(spark.range(0, count, 1, count), of_splits(planned, wanted, payload=payload), PARCELS))
-        summaries = found.where(f.col("summary").isNotNull()).select("summary").collect()
-        order = Order.of(planned, [Summary.of(row["summary"]) for row in summaries])
-        mended = order.mended(planned)
+        summaries = _summaries(found)
+        order = Order.of(planned, summaries)
+        mended = order.mended(planned, size, slices=not payload)
         if mended is None:
-            return planned, found, order, whole
+            return planned, found, order
         found.unpersist()
-        whole += order.whole(mended[0])
-        planned = of_groups(mended[0], size, mended[1], planned.before)
+        planned = mended
+
+
+def _surveyed(spark: SparkSession, planned: Plan) -> list[Summary]:
+    """The summaries that a survey makes of a plan's splits (captures.spark.read.reading.surveyed)."""
+    splits, count = planned.splits, len(planned.splits)
+
+    def stage(batches: Iterable[Any]) -> Iterator[Any]:
+        for batch in batches:
+            for number in batch.column("id").to_pylist():
+                yield from map(reading.summary_row, reading.surveyed(splits[number]))
+
+    return _summaries(mapped(spark.range(0, count, 1, count), stage, reading.SEGMENTS))
+
+
+def _summaries(rows: DataFrame) -> list[Summary]:
+    return [Summary.of(row["summary"]) for row in rows.where(f.col("summary").isNotNull()).select("summary").collect()]
 
 
 def parallelism(spark: SparkSession, splits: int) -> int:

@@ -14,8 +14,8 @@ from kproxy.captures.ports import Ports
 from kproxy.captures.spark.follow import finding_states
 from kproxy.captures.spark.follow.carry import NUMBERED_AS, Carry
 from kproxy.captures.spark.follow.flow_states import carried, state_rows
-from kproxy.captures.spark.plan.order import Order
-from kproxy.captures.spark.plan.splits import SPLIT_SIZE, Plan, of_groups, plan
+from kproxy.captures.spark.plan.order import Order, Summary
+from kproxy.captures.spark.plan.splits import SPLIT_SIZE, Plan, plan
 from kproxy.captures.spark.read import events, parcels, reading
 from kproxy.captures.spark.read.addressed import Addressed
 from kproxy.captures.spark.read.closing import CLOSED, Closer, Counting, Numbers
@@ -64,13 +64,19 @@ def ordered(
     planned: Plan, size: int, wanted: Ports | None = None, *, payload: bool = False
 ) -> tuple[list[Any], Plan, Order]:
     """(parcels of all splits, corrected plan, order of its files); `payload` is as in captures.spark.read.parcels."""
+    summaries: list[Summary] = []
     while True:
+        if planned.overlaps and not payload:
+            found = [one for split in planned.splits for one in reading.surveyed(split)]
+            order = Order.surveyed(planned, found, summaries)
+            planned = order.mended(planned, size, surveyed=True) or replace(planned, overlaps=False)
         batches = [batch for split in planned.splits for batch in parcels.read(split, wanted, payload=payload)]
-        order = Order.of(planned, [one for batch in batches for one in reading.summaries(batch)])
-        mended = order.mended(planned)
+        summaries = [one for batch in batches for one in reading.summaries(batch)]
+        order = Order.of(planned, summaries)
+        mended = order.mended(planned, size, slices=not payload)
         if mended is None:
             return batches, planned, order
-        planned = of_groups(mended[0], size, mended[1], planned.before)
+        planned = mended
 
 
 def _items(made: Iterable[Any]) -> list[Any]:

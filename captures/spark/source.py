@@ -3,7 +3,7 @@
 A data source cannot shuffle, so it reads only data that a split has by itself: segments
 (captures.spark.read.reading.SEGMENTS). With the option `view`, the name of a table (captures.tables.schema), a file is
 one split and the rows are complete within their file. `captures.spark.tables` joins connections across splits and
-files.
+files. `spark.readStream` reads the closed files of a folder in the same way (captures.spark.capture_stream).
 
 Spark does not tell a Python data source which columns it needs, so the option `columns` names them. Spark refuses a
 reader that takes filters unless spark.sql.python.filterPushdown.enabled is set, which the reader cannot see: the option
@@ -12,22 +12,22 @@ reader that takes filters unless spark.sql.python.filterPushdown.enabled is set,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from kproxy.captures.ports import Ports
-from kproxy.captures.spark import local, pushed
-from kproxy.captures.spark.plan.splits import SPLIT_SIZE, Split, expand, plan
+from kproxy.captures.spark.capture_reader import SUMMARY, CaptureReader, FilteringReader
+from kproxy.captures.spark.capture_stream import CaptureStream
+from kproxy.captures.spark.follow.closed_files import MOST, MOST_BYTES
+from kproxy.captures.spark.follow.ledger import QUIET, Ledger
+from kproxy.captures.spark.plan.splits import SPLIT_SIZE
 from kproxy.captures.spark.read.flows import Options
-from kproxy.captures.spark.read.reading import SEGMENTS, read
+from kproxy.captures.spark.read.reading import SEGMENTS
 from kproxy.captures.tables import arrow
 from kproxy.captures.tables.schema import TABLES, WITHOUT_BODIES
 from kproxy.captures.tls import keylog
@@ -37,10 +37,10 @@ from kproxy.decoders.filters import Expression, parse
 NAME: Final = "kafka_capture"
 OPTIONS: Final = (
     "path", "paths", "view", "ports", "payloads", "splitsize", "release", "definitions", "keylog", "columns", "filter",
-    "bodies", "summaries", "pushdown",
+    "bodies", "summaries", "pushdown", "ledger", "quiettime", "maxfilespertrigger", "maxbytespertrigger",
+    "ignoremissing",
 )  # fmt: skip
 _PAYLOAD: Final = "payload"
-_SUMMARY: Final = "summary"
 
 
 class KafkaCapture(DataSource):
@@ -49,6 +49,9 @@ class KafkaCapture(DataSource):
     Options: view, ports, payloads (true or false), splitSize (bytes), release, definitions (separated by commas),
     keylog (a file, which only the driver reads), columns (separated by commas), filter (a display filter, of views),
     and, each true or false: bodies (of views), summaries (of segments), pushdown.
+
+    Options of streams alone: ledger (a file), quietTime (seconds), maxFilesPerTrigger, maxBytesPerTrigger,
+    ignoreMissing (true or false).
     """
 
     @classmethod
@@ -59,7 +62,24 @@ class KafkaCapture(DataSource):
         return from_arrow_schema(self._schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002  # Spark's signature
-        made = _Pushed if self._is("pushdown", default=False) else _Reader
+        return self._reader(FilteringReader if self._is("pushdown", default=False) else CaptureReader)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802  # Spark's signature
+        paths = self._paths
+        if len(paths) != 1:
+            raise ValueError(f"a stream of {NAME} reads one folder, not {len(paths)}")
+        if "ledger" not in self.options:
+            raise ValueError(f"a stream of {NAME} needs the option 'ledger': a file that lists what was read")
+        quiet = float(self.options.get("quiettime", QUIET))
+        return CaptureStream(
+            self._reader(CaptureReader),
+            Ledger(Path(self.options["ledger"]), Path(paths[0]), quiet),
+            int(self.options.get("maxfilespertrigger", MOST)),
+            int(self.options.get("maxbytespertrigger", MOST_BYTES)),
+            ignores_missing=self._is("ignoremissing", default=False),
+        )
+
+    def _reader(self, made: type[CaptureReader]) -> CaptureReader:
         return made(
             self._paths, self._view, tuple(self._schema.names), self._size, self._read_options, self._secrets,
             self._is("summaries", default=False),
@@ -72,7 +92,7 @@ class KafkaCapture(DataSource):
         whole = arrow.schema(TABLES[view]) if view is not None else SEGMENTS
         left_out = () if self._is("payloads", default=True) else (_PAYLOAD,)
         if not self._is("summaries", default=False):
-            left_out = (*left_out, _SUMMARY)
+            left_out = (*left_out, SUMMARY)
         there = [name for name in whole.names if view is not None or name not in left_out]
         asked = [name.strip() for name in self.options["columns"].split(",")] if "columns" in self.options else there
         for name in asked:
@@ -133,53 +153,9 @@ class KafkaCapture(DataSource):
         given = tuple(filter(None, self.options.get("definitions", "").split(",")))
         bodies = self._is("bodies", default=True)
         if not bodies and self._view not in (None, *WITHOUT_BODIES):
-            raise ValueError(f"view {self._view!r} needs bodies: without, there are {', '.join(WITHOUT_BODIES)}")
+            raise ValueError(
+                f"view {self._view!r} needs bodies; the views without bodies are {', '.join(WITHOUT_BODIES)}"
+            )
         return Options(
             (self._view or "",), self.options.get("release"), given, self._filter, bodies=bodies, ports=self._ports
         )
-
-
-@dataclass
-class _Part(InputPartition):
-    """A partition of the data source: a split, or a whole file if a view is asked for."""
-
-    split: Split | None = None
-    path: str | None = None
-
-
-@dataclass
-class _Reader(DataSourceReader):
-    paths: Sequence[str]
-    view: str | None
-    columns: tuple[str, ...]
-    size: int
-    options: Options
-    secrets: Secrets
-    summaries: bool
-    filters: list[Filter] = field(default_factory=list)
-
-    def partitions(self) -> Sequence[InputPartition]:
-        if self.view is not None:
-            return [_Part(path=path) for path in expand(self.paths)]
-        return [_Part(split=split) for split in plan(self.paths, self.size, secrets=self.secrets).splits]
-
-    def read(self, partition: InputPartition) -> Iterator[Any]:
-        assert isinstance(partition, _Part)  # noqa: S101  # it is one of ours
-        for batch in self._batches(partition):
-            yield pushed.rows(batch, self.filters).select(self.columns)
-
-    def _batches(self, part: _Part) -> Iterator[Any]:
-        if part.split is not None:
-            for batch in read(part.split, self.options.ports):
-                yield batch if self.summaries else batch.filter(pc.is_null(batch.column(_SUMMARY)))
-        elif self.view is not None:
-            made = local.tables([part.path or ""], self.options, size=1 << 62, secrets=self.secrets)
-            yield from made[self.view].to_batches()
-
-
-class _Pushed(_Reader):
-    """A reader that takes filters, for its tasks to leave rows out."""
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
-        self.filters = list(filters)
-        return filters

@@ -65,10 +65,12 @@ def batch(table: Table, rows: Sequence[Row]) -> Any:
 
 
 def _micros(nanos: Any, before: Any = None) -> Any:
-    """Nanoseconds as microseconds, rounded down; with `before`, the difference of the two columns."""
+    """A column of nanoseconds in microseconds, rounded down; with `before`, `nanos - before`, null where negative."""
     since = nanos if before is None else pc.subtract(nanos, before)
-    if (pc.min(since).as_py() or 0) < 0:  # Arrow's division rounds towards 0
-        since = pc.if_else(pc.less(since, 0), pc.subtract(since, 999), since)
+    if (pc.min(since).as_py() or 0) < 0:
+        # Arrow's division rounds towards 0
+        less = pc.subtract(since, 999) if before is None else pa.scalar(None, since.type)
+        since = pc.if_else(pc.less(since, 0), less, since)
     return pc.divide(since, 1000)
 
 

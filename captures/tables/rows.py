@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from kproxy.captures.bodies import Bodies
-from kproxy.captures.keys import Flow, Flows, Key, exchange_id
+from kproxy.captures.keys import Flow, Flows, Key, exchange_id, split_address
 from kproxy.captures.tables import places
 from kproxy.captures.tables.places import Part
 from kproxy.captures.tables.schema import ANOMALIES, EXCHANGE_TOPICS, EXCHANGES, GROUP_EVENTS, WITHOUT_BODIES
@@ -50,6 +51,7 @@ EVENTS: Final[Mapping[int, str]] = {
 }
 """Event in the table group_events, by the API key of a member's request."""
 _TIME, _ERROR_COUNTS, _TOPICS = (EXCHANGES.index(name) for name in ("ts_ns", "error_counts", "topics"))
+_API_NAME = EXCHANGES.index("api_name")
 _CAPTURE_ID, _EXCHANGE_ID, _BROKER_ID = (EXCHANGES.index(name) for name in ("capture_id", "exchange_id", "broker_id"))
 _TOPIC, _TOPIC_UUID, _TOPIC_ERROR = (EXCHANGE_TOPICS.index(name) for name in ("topic", "topic_uuid", "error_code"))
 _OFFSET, _COUNT, _CODEC = 0, 2, 4
@@ -90,8 +92,11 @@ def _carried(records: Buffer) -> tuple[int, list[Head]]:
     return len(records), heads(records)
 
 
-def topic_rows(key: Key, api_key: int | None, said: Sequence[Part], topic_of: TopicOf) -> list[Row]:
-    """Rows of exchange_topics: one for each topic and partition in `said`, with the values of request and response."""
+def topic_rows(key: Key, about: Row, said: Sequence[Part], topic_of: TopicOf) -> list[Row]:
+    """Rows of exchange_topics: one for each topic and partition in `said`, with the values of request and response.
+
+    `about` are the values of the columns that describe the exchange (Draft).
+    """
     merged: dict[tuple[str | bytes | None, int | None], Part] = {}
     divided: set[str | bytes | None] = set()
     for one in said:
@@ -115,7 +120,7 @@ def topic_rows(key: Key, api_key: int | None, said: Sequence[Part], topic_of: To
             if found:
                 codec, first = found[0][_CODEC], found[0][_OFFSET]
         rows.append((
-            begin, api_key, topic if isinstance(topic, str) else None,
+            begin, *about, topic if isinstance(topic, str) else None,
             None if topic_id is None else uuid_json(topic_id), partition,
             error, size, records, batches, codec, first if base is None else base, fetch, high, stable, *ids,
         ))  # fmt: skip
@@ -154,11 +159,12 @@ def batch_rows(key: Key, said: Iterable[Part], topic_of: TopicOf) -> list[Row]:
 
 def group_rows(key: Key, exchange: Exchange, bodies: Bodies) -> Iterator[Row]:
     """Rows of group_events: one for each member of a LeaveGroup, one for each described group, otherwise one."""
+    about = exchange.client_id, *_ends(exchange.connection.client, exchange.connection.broker)
     if exchange.api_key in _DESCRIBED:
         for group in (bodies.answered or {}).get("groups") or ():
             assignor = group.get("assignorName") or group.get("protocolData") or None
             yield (
-                key.time, "describe", group["groupId"], None, None, group.get("groupEpoch"),
+                key.time, *about, "describe", group["groupId"], None, None, group.get("groupEpoch"),
                 group.get("groupState") or None, assignor, group.get("errorCode"), *key.ids,
             )  # fmt: skip
         return
@@ -178,7 +184,13 @@ def group_rows(key: Key, exchange: Exchange, bodies: Bodies) -> Iterator[Row]:
     for member in asked.get("members") or (asked,):
         name = answered.get("memberId") or member.get("memberId")
         instance = member.get("groupInstanceId", member.get("instanceId"))
-        yield (key.time, event, asked["groupId"], name, instance, epoch, None, assignor, error, *key.ids)
+        yield (key.time, *about, event, asked["groupId"], name, instance, epoch, None, assignor, error, *key.ids)
+
+
+@lru_cache(1 << 12)
+def _ends(client: str, broker: str) -> tuple[str, str, int]:
+    """The client's host, the broker's host and port."""
+    return split_address(client)[0], *split_address(broker)
 
 
 def problem_rows(key: Key, flow: Flow, problems: Sequence[Problem]) -> Iterator[Row]:
@@ -221,7 +233,8 @@ class Draft:
     """The rows of one exchange, still without values from other exchanges: topic names and the broker's node id."""
 
     key: Key
-    api_key: int | None
+    about: Row
+    """API key, API's name, client id, client's host, broker's host and port, as in the table exchange_topics."""
     exchange: list[Any]
     """The exchange's row of the table exchanges; the columns that `close` fills are null."""
     codes: list[int] | None
@@ -241,7 +254,7 @@ class Draft:
 
         Call it once, when topic names and node ids of all exchanges are known.
         """
-        topics = topic_rows(self.key, self.api_key, self.parts, topic_of) if self.parts else []
+        topics = topic_rows(self.key, self.about, self.parts, topic_of) if self.parts else []
         errors: Sequence[tuple[int, int]] | None = None if self.codes is None else _NONE
         if self.codes:
             partitions = Counter(row[_TOPIC_ERROR] for row in topics)
@@ -288,7 +301,7 @@ class Sketcher:
         known = item.protocol is None
         draft = Draft(
             of,
-            item.api_key,
+            (item.api_key, row[_API_NAME], item.client_id, *_ends(item.connection.client, item.connection.broker)),
             row,
             found,
             parts(bodies) if known else [],
@@ -303,14 +316,16 @@ class Sketcher:
         `found` are the response's error codes, None if unknown.
         """
         request, response = item.request, item.response
-        asked_first = asked_last = asked_bytes = first = last = size = None
+        asked_first = asked_last = asked_bytes = asked_held = first = last = size = held = None
         begin = item.connection.first_time
         if response is not None:
             begin = first = response.first_time
-            last, size = response.time, response.size + 4
+            last, size = response.time, response.length
+            held = response.captured
         if request is not None:
             begin = asked_first = request.first_time
-            asked_last, asked_bytes = request.time, request.size + 4
+            asked_last, asked_bytes = request.time, request.length
+            asked_held = request.captured
         if bodies is None:
             said, problems, state = _NO_BODIES, item.problems, item.status
         else:
@@ -333,6 +348,8 @@ class Sketcher:
             last,
             asked_bytes,
             size,
+            asked_held,
+            held,
             *said,
             state,
             item.reason,
@@ -517,10 +534,11 @@ def _key(row: Row) -> Key:
 
 def _said(asked: Values, answered: Values, found: list[int] | None) -> tuple[Any, ...]:
     """The values of the columns of exchanges that come from bodies, made of request, response and error codes."""
+    throttled = answered.get("throttleTimeMs")
     return (
         None if found is None else found[0] if found else 0,
         None,
-        answered.get("throttleTimeMs"),
+        throttled if throttled is None or throttled >= 0 else None,
         asked.get("acks"),
         _group(asked),
         asked.get("transactionalId", asked.get("v3AndBelowTransactionalId")) or None,

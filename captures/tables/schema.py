@@ -90,6 +90,13 @@ def _with_twins(columns: tuple[tuple[str, ...], ...]) -> Iterator[Column]:
 _HANGING: Final = ("capture_id", "exchange_id")
 """Columns of tables keyed by exchange that are filled in stage 3 of the Spark reading."""
 _CAPTURE: Final = ("capture_id", "string", "id of the capture: a hash of its first bytes")
+_WHO: Final = (
+    ("client_id", "string", ""),
+    ("client_ip", "string", "address of the side that opened the connection"),
+    ("broker_ip", "string", "address of the other side"),
+    ("broker_port", "int", ""),
+)
+"""Who took part in an exchange, in tables keyed by exchange."""
 _EXCHANGE: Final = ("exchange_id", "string", "id of the exchange, as in exchanges")
 _TIME: Final = (
     "ts_ns",
@@ -126,22 +133,24 @@ EXCHANGES: Final = Table(
         ("rsp_last_ts_ns", "time", "time of the response's last byte"),
         (
             "latency_us", "bigint",
-            "time from the request's last byte to the response's last, as `latency_ms` of the JSON",
+            "time from the request's last byte to the response's last, as `latency_ms` of the JSON; null if negative",
             "rsp_last_ts_ns", "req_last_ts_ns",
         ),
         (
-            "first_byte_us", "bigint", "time from the request's last byte to the response's first",
+            "first_byte_us", "bigint", "time from the request's last byte to the response's first; null if negative",
             "rsp_ts_ns", "req_last_ts_ns",
         ),
         (
-            "total_us", "bigint", "time from the request's first byte to the response's last",
+            "total_us", "bigint", "time from the request's first byte to the response's last; null if negative",
             "rsp_last_ts_ns", "req_ts_ns",
         ),
         ("request_bytes", "bigint", "size of the request, its length field included"),
         ("response_bytes", "bigint", "size of the response, its length field included"),
+        ("request_captured", "bigint", "number of these bytes of the request that the capture holds"),
+        ("response_captured", "bigint", "number of these bytes of the response that the capture holds"),
         ("error_code", "int", "the first error code of the response, 0 for none; null without a decoded response"),
         ("error_counts", "map<int,int>", "partitions by error code, without 0; 1 for a code outside of partitions"),
-        ("throttle_time_ms", "int", ""),
+        ("throttle_time_ms", "int", "null if negative"),
         ("acks", "smallint", "acks of a Produce request"),
         ("group_id", "string", ""),
         ("txn_id", "string", "transactional id"),
@@ -169,6 +178,8 @@ EXCHANGE_TOPICS: Final = Table(
     _columns(
         _CAPTURE, _EXCHANGE, _TIME,
         ("api_key", "int", ""),
+        ("api_name", "string", "name of the API, as in exchanges"),
+        *_WHO,
         ("topic", "string", "name of the topic; null if only its id is known"),
         ("topic_uuid", "string", "topic id, as Kafka prints it"),
         ("partition", "int", "null if the exchange names only the topic"),
@@ -233,7 +244,7 @@ GROUP_EVENTS: Final = Table(
     "One row for each request of a group's member with its response, and one for each group that a response describes.",
     "ts_ns",
     _columns(
-        _CAPTURE, _EXCHANGE, _TIME,
+        _CAPTURE, _EXCHANGE, _TIME, *_WHO,
         ("event", "string", "join, sync, heartbeat, leave, commit, describe, consumer_, share_ or streams_heartbeat"),
         ("group_id", "string", ""),
         ("member_id", "string", "member id in the response, or else in the request"),

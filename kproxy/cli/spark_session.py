@@ -16,10 +16,11 @@ import click
 from kproxy.captures import private
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
+from kproxy.decoders.extras import installing
 
 NEEDED = ("pyspark", "pyarrow", "pandas")
-NO_SPARK = "Spark is not installed: pip install 'kafka-kproxy[spark]'"
-NO_JAVA = "Spark needs Java 17 or newer: pip install 'kafka-kproxy[spark,java]'"
+NO_SPARK = f"Spark is not installed: {installing('spark')}"
+NO_JAVA = f"Spark needs Java 17 or newer: {installing('spark,java')}"
 LOG = "spark.log"
 _RAISED = re.compile(r"^ *Traceback .*\n(?: .*\n)*(?:\w+\.)*(\w.*)", re.MULTILINE)
 """Finds the exception in a worker's traceback: the text after the frames."""

@@ -75,6 +75,25 @@ def test_captures_of_the_same_time_are_merged(seed: int, tmp_path: Path) -> None
     same(traffic.lines(read(source)))
 
 
+@pytest.mark.parametrize("batch", [1, 2, 1000])
+def test_of_equal_times_the_first_file_comes_first(batch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever part of each file is read at once."""
+    monkeypatch.setattr(joining, "BATCH", batch)
+    frames = [[bytes([number, file]) + bytes(60) for number in range(5)] for file in range(2)]
+    times = [[0, 1000, 1000, 1000, 2000], [500, 1000, 1000, 1000, 1000]]
+    paths = [
+        files.write(tmp_path / f"{file}.pcap", files.pcap(zip(times[file], frames[file], strict=True)))
+        for file in range(2)
+    ]
+    (part,) = JoinedSource(paths).parts
+    stream = joining.Stream(part.view)
+    found = []
+    while stream.fill():
+        found += [(data[1], data[0]) for _, _, data, *_ in map(stream.packet, range(len(stream.keys)))]
+        stream.drop(len(stream.keys))
+    assert found == [(0, 0), (1, 0), (0, 1), (0, 2), (0, 3), (1, 1), (1, 2), (1, 3), (1, 4), (0, 4)]
+
+
 def test_what_two_devices_captured_is_decoded_once(tmp_path: Path) -> None:
     taken = traffic.packets(traffic.KAFKA_1_1)
     again = [(time + 12_000, frame) for time, frame in taken]

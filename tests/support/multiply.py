@@ -9,7 +9,10 @@ from __future__ import annotations
 import lzma
 import struct
 import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from zlib import crc32
 
 HEADER, RECORD = 24, 16
 IP, SOURCE, DESTINATION = 14, 26, 30
@@ -30,6 +33,22 @@ def multiply(base: Path, copies: int, out: Path) -> None:
         file.write(header)
         for copy in range(copies):
             for seconds, micro, held, wire, frame in records:
+                file.write(struct.pack("<IIII", seconds + copy * span, micro, held, wire))
+                file.write(_renumbered(frame, copy))
+
+
+def deal(base: Path, copies: int, outs: Sequence[Path]) -> None:
+    """Write `copies` of `base`, each connection to one of several captures, as brokers record them at once."""
+    header, records = _read(base)
+    span = records[-1][0] - records[0][0] + 1
+    with ExitStack() as stack:
+        opened = [stack.enter_context(out.open("wb")) for out in outs]
+        for file in opened:
+            file.write(header)
+        for copy in range(copies):
+            for seconds, micro, held, wire, frame in records:
+                ends = _ends(frame)
+                file = opened[crc32(min(ends[:6] + ends[6:], ends[6:] + ends[:6])) % len(outs)]
                 file.write(struct.pack("<IIII", seconds + copy * span, micro, held, wire))
                 file.write(_renumbered(frame, copy))
 

@@ -17,6 +17,7 @@ import pytest
 from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, In, LessThan
 from pyspark.sql.types import StructType
 
+from kproxy.captures.errors import CaptureError
 from kproxy.captures.spark import job
 from kproxy.captures.spark import tables as spark_tables
 from kproxy.captures.spark.read.flows import Options
@@ -30,7 +31,7 @@ from tests.captures.spark.test_files import moved
 from tests.captures.tls.test_decrypting import captured, conversation, spoken
 from tests.captures.tls.wire import Wire
 from tests.support.certificates import TestCa
-from tests.support.multiply import multiply
+from tests.support.multiply import deal, multiply
 from tests.support.objects import as_somebody, serving
 from tests.support.require import require
 from tests.support.spark import kproxy, local_session
@@ -56,6 +57,16 @@ def test_every_row_is_that_of_an_export(spark: Any, capture: Path) -> None:
     assert_same(collected(frames), exported([capture]))
     views = spark.sql("select count(*) from exchanges join flows using (flow_id, conn_epoch)").first()[0]
     assert views == frames["exchanges"].count() > 100
+
+
+def test_captures_of_one_time_are_read_in_slices(spark: Any, tmp_path: Path) -> None:
+    paths = [tmp_path / f"broker{number}.pcap" for number in range(3)]
+    deal(traffic.BENCH, 1, paths)
+    made = job.make(spark, paths, Options(tuple(TABLES)), size=1 << 20)
+    assert not made.whole
+    assert len(made.order.summaries) > 5
+    assert_same(collected({name: made.frame(name) for name in TABLES}), exported(paths))
+    made.release()
 
 
 def test_files_that_an_export_wrote_are_replaced_or_refused(tmp_path: Path) -> None:
@@ -219,6 +230,54 @@ def test_a_display_filter_and_headers_alone_in_the_data_source(spark: Any) -> No
                                 ("bodies", "no", "true or false")):  # fmt: skip
         with pytest.raises(Exception, match=text):
             spark.read.format("kafka_capture").options(**{"view": "exchanges", option: value}).load("a").count()
+
+
+def streamed(spark: Any, folder: Path, aside: Path, **options: str) -> Counter[Any]:
+    """The rows that a stream of a folder's captures has written in all, up to the files that are closed now."""
+    source = spark.readStream.format("kafka_capture").options(ledger=str(aside / "ledger"), quietTime="0", **options)
+    written = source.load(str(folder)).writeStream.option("checkpointLocation", str(aside / "checkpoint"))
+    query = written.trigger(availableNow=True).start(path=str(aside / "rows"), format="parquet")
+    query.awaitTermination()
+    return counted(spark.read.parquet(str(aside / "rows")).toArrow().to_pylist())
+
+
+def test_a_folder_as_a_stream(spark: Any, tmp_path: Path) -> None:
+    """Each file is read once, also by a query that is started again, and its rows are those of reading it by itself."""
+    folder, aside = tmp_path / "captures", tmp_path / "aside"
+    folder.mkdir()
+    aside.mkdir()
+    expected: Counter[Any] = Counter()
+    for capture in (traffic.KAFKA_1_1, traffic.LIBRDKAFKA):
+        copy = folder / capture.name
+        copy.write_bytes(capture.read_bytes())
+        alone = spark.read.format("kafka_capture").option("view", "exchanges").load(str(copy))
+        expected += counted(alone.toArrow().to_pylist())
+        found = streamed(spark, folder, aside, view="exchanges", maxFilesPerTrigger="1")
+        assert_same({"exchanges": found}, {"exchanges": expected})
+    segments = streamed(spark, folder, tmp_path / "segments", columns="ts_ns,length", splitSize="65536")
+    assert segments == counted(
+        spark.read.format("kafka_capture").option("columns", "ts_ns,length")
+        .load([str(one) for one in folder.iterdir()]).toArrow().to_pylist()
+    )  # fmt: skip
+    without_ledger = spark.readStream.format("kafka_capture").load(str(folder)).writeStream.format("noop")
+    with pytest.raises(Exception, match="needs the option 'ledger'"):
+        without_ledger.start().processAllAvailable()
+
+
+def test_a_file_that_is_gone_before_a_stream_reads_it(tmp_path: Path) -> None:
+    folder = tmp_path / "captures"
+    folder.mkdir()
+    for name, capture in (("a.pcap", traffic.KAFKA_1_1), ("b.pcap", traffic.LIBRDKAFKA)):
+        (folder / name).write_bytes(capture.read_bytes())
+    options = {"path": str(folder), "ledger": str(tmp_path / "ledger"), "quiettime": "0", "view": "exchanges"}
+    strict: Any = KafkaCapture(options).streamReader(StructType())
+    lenient: Any = KafkaCapture({**options, "ignoremissing": "true"}).streamReader(StructType())
+    begin, end = strict.initialOffset(), strict.latestOffset()
+    assert strict.partitions(end, end) == []
+    (folder / "a.pcap").unlink()
+    with pytest.raises(CaptureError, match="No such file"):
+        [list(strict.read(part)) for part in strict.partitions(begin, end)]
+    assert [part.path for part in lenient.partitions(begin, end)] == [str(folder / "b.pcap")]
 
 
 def test_a_key_log_that_executors_do_not_see(spark: Any, tmp_path: Path) -> None:

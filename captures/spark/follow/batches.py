@@ -85,7 +85,7 @@ def make(
     before = carry.groups + len(gone)
     if there:
         planned = plan([one.path for one in there], size, before)
-        _, sent, order, _ = job.segments(spark, planned, size, options.ports, payload=True)
+        _, sent, order = job.segments(spark, planned, size, options.ports, payload=True)
     else:
         sent, order = spark.createDataFrame([], from_arrow_schema(PARCELS)), Order(carry.capture or "", ())
     order = carry.order(Order(order.capture, (*gone, *order.summaries)))

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
+from typing import Final
 
 from kproxy.captures import private
 from kproxy.captures.errors import CaptureError
@@ -20,6 +21,9 @@ from kproxy.captures.formats.magic import begins_as_capture
 from kproxy.captures.keys import HEAD
 from kproxy.captures.spark.plan.files import head
 from kproxy.captures.spark.plan.splits import began
+
+QUIET: Final = 60.0
+"""Default number of seconds for which the newest file must be unchanged to count as closed."""
 
 
 @dataclass(frozen=True, slots=True)

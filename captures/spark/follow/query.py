@@ -31,19 +31,14 @@ from kproxy.captures.spark import job
 from kproxy.captures.spark.follow import batches
 from kproxy.captures.spark.follow.batches import File
 from kproxy.captures.spark.follow.carry import Carry
-from kproxy.captures.spark.follow.closed_files import NAME, ClosedFiles
+from kproxy.captures.spark.follow.closed_files import MOST, MOST_BYTES, NAME, ClosedFiles
+from kproxy.captures.spark.follow.ledger import QUIET
 from kproxy.captures.spark.follow.switching import Switch
 from kproxy.captures.spark.plan.splits import SPLIT_SIZE, began
 from kproxy.captures.spark.read.flows import Options
 from kproxy.captures.spark.write.parquet import fill
 
 STATE: Final = ".follow"
-QUIET: Final = 60.0
-"""Default number of seconds for which the newest file must be unchanged to count as closed."""
-MOST: Final = 64
-"""Default maximum number of files in a batch."""
-BYTES: Final = 16 << 30
-"""Default maximum total size in bytes of the files in a batch."""
 KEPT: Final = 2
 """Number of the latest batches whose state is kept."""
 _COMMON, _STATES = "carry.json", "flows"
@@ -64,7 +59,7 @@ def follow(
     once: bool = False,
     quiet: float = QUIET,
     most: int = MOST,
-    most_bytes: int = BYTES,
+    most_bytes: int = MOST_BYTES,
     size: int = SPLIT_SIZE,
     seconds: float = 1,
     step: Step | None = None,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -17,8 +17,9 @@ import pyarrow as pa
 from kproxy.captures.errors import CaptureError
 from kproxy.captures.formats.odd import not_read
 from kproxy.captures.joining import Span, overlapping
-from kproxy.captures.spark.plan.files import shown
-from kproxy.captures.spark.plan.splits import WIDE, Plan
+from kproxy.captures.spark.plan.files import is_url, shown
+from kproxy.captures.spark.plan.slices import Piece, Slice, sliced
+from kproxy.captures.spark.plan.splits import WIDE, Plan, moved, of_groups
 from kproxy.captures.tables.rows import Row
 from kproxy.captures.tcp.packets import Ints
 from kproxy.decoders.exchange import Health
@@ -57,6 +58,16 @@ class Summary:
     """Number of packets of unsupported links and tunnels, by name."""
     untimed: int = 0
     """Number of packets with a time out of range; each got the time of the packet before it."""
+    merged: int = 0
+    """Size that the records of the split have in a merged file (captures.joining)."""
+    marks: list[tuple[int, int, int]] = field(default_factory=list)
+    """Offsets of records in the file, each with the latest time and the merged size of the split's records before it;
+    only a survey notes them (captures.spark.read.reading.surveyed).
+    """
+    link: int | None = None
+    """The link-layer type of all records; None if they have several, or if only a reader of the whole file can merge
+    it.
+    """
 
     def json(self) -> str:
         return json.dumps(asdict(self))
@@ -72,6 +83,12 @@ class Order:
 
     capture: str
     summaries: tuple[Summary, ...]
+
+    @classmethod
+    def surveyed(cls, plan: Plan, found: Sequence[Summary], known: Sequence[Summary]) -> Order:
+        """The order as a survey `found` it, with the `known` summaries of splits that the survey left out."""
+        there = {one.split for one in found}
+        return cls.of(plan, [*found, *(one for one in known if one.split not in there)])
 
     @classmethod
     def of(cls, plan: Plan, summaries: Sequence[Summary]) -> Order:
@@ -158,11 +175,12 @@ class Order:
                 why,
             )  # fmt: skip
 
-    def mended(self, plan: Plan) -> tuple[list[tuple[str, ...]], frozenset[int]] | None:
-        """(groups of files, indexes of the groups that must not be cut) for a corrected plan; None if `plan` is right.
+    def mended(self, plan: Plan, size: int, *, slices: bool = True, surveyed: bool = False) -> Plan | None:
+        """The corrected plan, in splits of about `size` bytes; None if `plan` is right.
 
         A file is read as a whole if one of its splits does not end where the next begins; files that overlap in time
-        are read together.
+        are read together, with `slices` in slices of time where that is possible. Slices need summaries of a survey
+        (`surveyed`); without them the corrected plan is the given one, which asks for a survey.
         """
         whole = {one.group - plan.before for one in self.summaries if one.trouble is not None}
         spans: dict[int, Span] = {}
@@ -174,22 +192,38 @@ class Order:
                 spans[group] = Span(first, max(one.last, 0 if before is None else before.last), group)
         timeless = [index for index in range(len(plan.groups)) if index not in spans]
         joined = [[span.index for span in together] for together in overlapping(list(spans.values()))]
-        groups = [*joined, *([index] for index in timeless)]
+        groups = [sorted(group) for group in [*joined, *([index] for index in timeless)]]
         if not whole and all(len(together) == 1 for together in joined):
             return None
         serial = frozenset(number for number, group in enumerate(groups) if whole.intersection(group))
-        return [tuple(path for index in sorted(group) for path in plan.groups[index]) for group in groups], serial
+        cut: dict[int, tuple[Slice, ...]] = {}
+        if slices:
+            base = (plan.before + len(groups)) * WIDE
+            by_group: dict[int, list[Summary]] = {}
+            for one in self.summaries:
+                by_group.setdefault(one.group - plan.before, []).append(one)
+            for number, together in enumerate(groups):
+                files = [_pieces(plan, by_group[index]) for index in together] if len(together) > 1 else []
+                if not files or not all(files):
+                    continue
+                if not surveyed:
+                    return replace(plan, overlaps=True)
+                cut[number] = sliced(files, range(base, base + len(files) * WIDE, WIDE), size)
+                base += len(files) * WIDE
+        named = [tuple(path for index in group for path in plan.groups[index]) for group in groups]
+        made = of_groups(named, size, serial, plan.before, cut)
+        return replace(made, whole=(*plan.whole, *self._whole(named, cut)))
 
-    def whole(self, groups: Sequence[tuple[str, ...]]) -> list[tuple[str, str]]:
-        """(file, reason) of the files that must be read as a whole, including files that overlap with others in
-        `groups`.
-        """
+    def _whole(
+        self, groups: Sequence[tuple[str, ...]], slices: Mapping[int, tuple[Slice, ...]]
+    ) -> list[tuple[str, str]]:
+        """(file, reason) of the files that one task reads, including files of `groups` that overlap."""
         found: dict[str, str] = {}
         for one in self.summaries:
             if one.trouble is not None:
                 found.setdefault(one.name, one.trouble)
-        for group in groups:
-            if len(group) > 1:
+        for number, group in enumerate(groups):
+            if len(group) > 1 and number not in slices:
                 found |= dict.fromkeys(map(shown, group), "its times overlap those of another file")
         return list(found.items())
 
@@ -211,6 +245,26 @@ class Order:
     @cached_property
     def _bases(self) -> list[int]:
         return [one.base for one in self.files]
+
+
+def _pieces(plan: Plan, summaries: Sequence[Summary]) -> list[Piece]:
+    """The stretches of a file at whose borders slices may begin; none if the file cannot be cut into slices.
+
+    `summaries` are those of the file's splits.
+    """
+    found: list[Piece] = []
+    for one in summaries:
+        split = plan.splits[one.split]
+        odd = one.trouble is not None or one.error is not None or one.untimed > 0
+        if odd or split.walker is None or split.stamp is None or is_url(split.paths[0]) or one.link is None:
+            return []
+        clock = size = 0
+        walker = split.walker
+        for offset, latest, merged in [*one.marks, (split.end, one.last or 0, one.merged)]:
+            clock = max(clock, latest)
+            found.append(Piece(split.paths[0], split.stamp, walker, offset, clock, merged - size, one.link))
+            walker, size = moved(walker, offset), merged
+    return found if len({one.link for one in found}) == 1 else []
 
 
 def _joined(one: Summary, later: Summary) -> Summary:

@@ -7,22 +7,26 @@ the sizes of preceding files need not be known.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from glob import glob
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from kproxy.captures.errors import CaptureError, FormatError
 from kproxy.captures.formats import detect
 from kproxy.captures.formats.magic import begins_as_capture
 from kproxy.captures.formats.records import Walker
+from kproxy.captures.joining import DISORDER, merged
 from kproxy.captures.keys import HEAD, capture_id, named
 from kproxy.captures.ring import number_of
+from kproxy.captures.source import FileSource
 from kproxy.captures.spark.plan import files
 from kproxy.captures.spark.plan.edges import edges
 from kproxy.captures.spark.plan.files import Stamp
+from kproxy.captures.spark.plan.slices import Slice
 from kproxy.captures.tls import keylog
 from kproxy.captures.tls.keylog import Secrets
 
@@ -32,6 +36,9 @@ SPLIT_SIZE: Final = 128 << 20
 """Default maximum size of a split in bytes."""
 _HEADS: Final = (1 << 16, 1 << 20, 1 << 24, keylog.LARGEST)
 """Numbers of leading bytes of a file, tried one after the other, in which its first packet is searched for."""
+_TAIL: Final = 1 << 16
+"""Number of bytes at the end of a file in which its last time is searched for."""
+_RECORDS: Final = 4096
 _ENCRYPTED: Final = "TLS is decrypted from the beginning on"
 
 
@@ -40,8 +47,9 @@ class Split:
     """The work of one task: the records of a file from offset `start` to offset `end`; the file's first address is
     `base`.
 
-    `walker` is a walker of the file in its state at `start`. If it is None, the files `paths` are read together from
-    beginning to end: a compressed file, files that must be merged, or encrypted traffic.
+    `walker` is a walker of the file in its state at `start`. If it is None, the files `paths` are read together: in
+    `slice` if that is given, otherwise from beginning to end (a compressed file, files that must be merged, encrypted
+    traffic).
     """
 
     number: int
@@ -58,6 +66,7 @@ class Split:
     """The stamp of the file; None without a walker."""
     secrets: Secrets = field(default_factory=dict, repr=False)
     """TLS secrets besides those in the files; only splits without a walker have any."""
+    slice: Slice | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +82,10 @@ class Plan:
     splits: tuple[Split, ...]
     before: int = 0
     whole: tuple[tuple[str, str], ...] = ()
+    overlaps: bool = False
+    """Whether files seem to overlap in time, judged by their first and last packets. Then all splits are surveyed
+    before packets are read, because the plan will change.
+    """
 
     @property
     def decrypted(self) -> bool:
@@ -133,20 +146,60 @@ def plan(paths: Sequence[Path | str], size: int = SPLIT_SIZE, before: int = 0, s
         return of_groups([tuple(given)], size, before=before)
     with_time = sorted((one for one in files if one.first is not None), key=lambda one: one.first or 0)
     ordered = [*with_time, *(one for one in files if one.first is None)]
-    return of_groups([(one.path,) for one in ordered], size, before=before)
+    made = of_groups([(one.path,) for one in ordered], size, before=before)
+    return replace(made, overlaps=_overlap(made.splits, {one.path: one.first or 0 for one in files}))
+
+
+def _overlap(splits: Sequence[Split], began: Mapping[str, int]) -> bool:
+    """Whether a file begins before the end of one that begins earlier; False unless all are local and cut.
+
+    `began` are the times (ns) of the files' first packets.
+    """
+    last = 0
+    if any(split.walker is None or files.is_url(split.paths[0]) for split in splits):
+        return False
+    for split in splits:
+        if not split.last:
+            continue
+        if 0 < began[split.paths[0]] < last - DISORDER:
+            return True
+        last = max(last, _latest(split))
+    return False
+
+
+def _latest(split: Split) -> int:
+    """The latest time (ns) of the packets in the last _TAIL bytes of a split; 0 if there are none."""
+    with files.mapped(split.paths[0]) as held:
+        if held is None or split.walker is None:
+            return 0
+        view, walker = held.view, split.walker
+        starts = edges(view, walker, [max(split.start, split.end - _TAIL)], held.need)
+        walker = moved(walker, starts[0] if starts else split.start)
+        latest = 0
+        with contextlib.suppress(FormatError):
+            while (records := walker.walk(view[: split.end], _RECORDS)) is not None:
+                latest = max(latest, int(records.time.max()))
+        return latest
 
 
 def of_groups(
-    groups: Sequence[tuple[str, ...]], size: int, serial: frozenset[int] = frozenset(), before: int = 0
+    groups: Sequence[tuple[str, ...]],
+    size: int,
+    serial: frozenset[int] = frozenset(),
+    before: int = 0,
+    slices: Mapping[int, Sequence[Slice]] = MappingProxyType({}),
 ) -> Plan:
-    """The plan for files in this order; files of a group are read together, and the groups with index in `serial` are
-    not cut.
+    """The plan for files in this order; files of a group are read together, in `slices` if the group has any.
+
+    The groups with index in `serial` are not cut.
     """
     splits: list[Split] = []
     for index, group in enumerate(groups):
-        for split in _splits(group, size, cut=index not in serial):
+        parts = [Split(0, group, 0, 0, 0, None, slice=one) for one in slices.get(index, ())]
+        for split in parts or _splits(group, size, cut=index not in serial):
             splits.append(replace(split, number=len(splits), base=(before + index) * WIDE))
-    return Plan(_capture(groups[0]), tuple(groups), tuple(splits), before)
+    capture = _merged(groups[0]) if 0 in slices else _capture(groups[0])
+    return Plan(capture, tuple(groups), tuple(splits), before)
 
 
 def _decrypted(group: tuple[str, ...], before: int, secrets: Secrets) -> Plan:
@@ -242,6 +295,13 @@ def _has_secrets(path: str) -> bool:
             if keylog.settled(held.view[:size]):
                 break
         return bool(keylog.embedded([held.view[:size]]))
+
+
+def _merged(group: tuple[str, ...]) -> str:
+    """The id of the capture that begins with these local files merged, without merging more than its beginning."""
+    with contextlib.closing(FileSource([Path(path) for path in group])) as source:
+        first = next(merged(source.parts))  # at least joining.PIECE bytes, more than HEAD, or all
+        return named(first[:HEAD])
 
 
 def _capture(group: tuple[str, ...], secrets: Secrets | None = None) -> str:

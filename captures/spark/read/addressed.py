@@ -1,7 +1,7 @@
 """Reads bytes of captures by address, in stages that get no payload.
 
-A file can be read so if it is cut into splits. The payload of other files (compressed, decrypted or merged) goes with
-the packets from stage to stage.
+A file can be read so if it is cut into splits or slices. The payload of other files (compressed, decrypted or merged by
+one task) goes with the packets from stage to stage.
 """
 
 from __future__ import annotations
@@ -24,13 +24,20 @@ class Addressed:
     """The files whose bytes can be read by address: (path, stamp) by the index of their addresses' range (WIDE)."""
 
     files: Mapping[int, tuple[str, Stamp]] = field(default_factory=dict)
+    groups: frozenset[int] = frozenset()
+    """The ranges of the addresses that packets of these files have: those of the files, or of merged files."""
     every: bool = False
-    """Whether these are all files of the reading."""
+    """Whether these are all groups of the reading."""
 
     @classmethod
     def of(cls, plan: Plan) -> Addressed:
         seekable = {one.base // WIDE: (one.paths[0], one.stamp) for one in plan.splits if one.stamp is not None}
-        return cls(seekable, every=len(seekable) == len(plan.groups))
+        groups = set(seekable)
+        for split in plan.splits:
+            if split.slice is not None:
+                groups.add(split.base // WIDE)
+                seekable |= {one.base // WIDE: (one.path, one.stamp) for one in split.slice.ranges}
+        return cls(seekable, frozenset(groups), every=len(groups) == len(plan.groups))
 
     def opened(self) -> ByAddress:
         """Opens a source for one task."""
@@ -77,7 +84,7 @@ class ByAddress:
         """Whether all bytes of an exchange's frames can be read by address."""
         if self.addressed.every:
             return True
-        known = self.addressed.files
+        known = self.addressed.groups
         frames = (frame for frame in (exchange.request, exchange.response) if frame is not None)
         return all(at // WIDE in known for frame in frames for at, _ in frame.spans)
 

@@ -28,6 +28,8 @@ class Flows:
     directions: Ints
     share: Share
     position: Ints
+    real: Ints
+    """As in captures.spark.read.reading.Segments."""
 
     @cached_property
     def whose(self) -> Ints:
@@ -67,8 +69,8 @@ class ByFlow:
         self.size = 0
         self._count = 0
         self._packets: list[Packets] = []
-        self._rest: list[tuple[Ints, Ints, Ints]] = []
-        """(position, reached, clock) of the segments in each element of `_packets`."""
+        self._rest: list[tuple[Ints, Ints, Ints, Ints]] = []
+        """(position, reached, clock, real address) of the segments in each element of `_packets`."""
         self._flows: dict[bytes, int] = {}
         """By the key of a direction, the flow_id."""
 
@@ -78,7 +80,7 @@ class ByFlow:
     def add(self, some: Segments) -> None:
         packets = some.packets
         self._packets.append(packets)
-        self._rest.append((some.position, some.reached, some.clock))
+        self._rest.append((some.position, some.reached, some.clock, some.real))
         self._flows.update(zip(packets.directions, some.flows.tolist(), strict=True))
         self.size += int(packets.stored.sum())
         self._count += len(packets)
@@ -86,7 +88,7 @@ class ByFlow:
     def groups(self, most: int) -> Iterator[Flows]:
         """All segments, in groups of flows of at most `most` segments; a larger flow is a group by itself."""
         packets = joined(self._packets)
-        position, reached, clock = map(np.concatenate, zip(*self._rest, strict=True))
+        position, reached, clock, real = map(np.concatenate, zip(*self._rest, strict=True))
         known = packets.directions
         used = np.flatnonzero(np.bincount(packets.direction, minlength=len(known))).tolist()
         by_flow = sorted(used, key=lambda i: self._flows[known[i]])
@@ -108,7 +110,7 @@ class ByFlow:
             share = Share(some, np.arange(len(here)), reached[here], clock[here], 0, 0)
             yield Flows(
                 numbers[one:end].tolist(), starts[one : end + 1] - starts[one], directions[one : end + 1] - low, share,
-                position[here],
+                position[here], real[here],
             )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ other flows: numbers, names of topic ids and node ids.
 from __future__ import annotations
 
 import pickle
+from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -41,7 +42,7 @@ from kproxy.captures.tables.records import record_rows
 from kproxy.captures.tables.rows import Draft, Drafter, Row, nodes
 from kproxy.captures.tables.schema import CAPTURES, FINDINGS, FLOWS, RECORDS, TABLES
 from kproxy.captures.tcp.direction import Direction
-from kproxy.captures.tcp.packets import nothing
+from kproxy.captures.tcp.packets import Ints, nothing
 from kproxy.captures.tcp.reassembly import Share
 from kproxy.decoders.exchange import Connection, Exchange, StreamProblem
 from kproxy.decoders.filters import Expression, Matcher
@@ -173,6 +174,8 @@ class Held(FileSource):
         """`beyond` has the bytes of segments that are not held."""
         super().__init__(())
         self.beyond = beyond
+        self._merged, self._real = array("q"), array("q")
+        """Addresses of the segments of slices and of all later ones, in order, and those at which `beyond` has them."""
         self._starts: list[int] = []
         self._payloads: list[Any] = []
         for at, payload in spans:
@@ -193,6 +196,21 @@ class Held(FileSource):
         for at, payload in spans:
             if payload:
                 self.add(at, payload)
+
+    def place(self, merged: Ints, real: Ints) -> None:
+        """Note at which addresses `beyond` has further segments."""
+        if self._merged or (merged != real).any():
+            self._merged.frombytes(merged.tobytes())
+            self._real.frombytes(real.tobytes())
+
+    @property
+    def moved(self) -> Callable[[int], int] | None:
+        """Maps an address to that at which `beyond` has the byte; None if these are the same."""
+        return self._moved if self._merged else None
+
+    def _moved(self, at: int) -> int:
+        i = bisect_right(self._merged, at) - 1
+        return at if i < 0 else at + self._real[i] - self._merged[i]
 
     def kept(self, spans: Iterable[tuple[int, int]]) -> list[tuple[int, bytes]]:
         """(address, bytes) of the parts of segments that `spans` (address, length) need, in order.
@@ -216,7 +234,10 @@ class Held(FileSource):
                 return found
             more = self.beyond.read(start, end)
             return more if len(more) > len(found) else found
-        return b"" if self.beyond is None else self.beyond.read(start, end)
+        if self.beyond is None:
+            return b""
+        real = self._moved(start) if self._merged else start
+        return self.beyond.read(real, real + end - start)
 
 
 Progress: TypeAlias = "tuple[list[tuple[int, Exchange]], Done]"
@@ -340,6 +361,7 @@ class Flow:
         for key, first, last, counts, new in parcel.counts:
             self._counter.count(key, first, last, counts, new=new)
         self.source.extend(parcel.pieces())
+        self.source.place(parcel.packets.at, parcel.real)
         for began, done in self._reader.of(_share(parcel, self._order)):
             yield from self._items(began, done)
 
@@ -453,7 +475,7 @@ class Flow:
         if self._is_for_later(item):
             drafter = self._drafter
             flow, software = drafter.flows.of(item.connection), drafter.software(item.connection)
-            later = pack(item, flow.epoch, software, found=drafter.was_found(item))
+            later = pack(item, flow.epoch, software, found=drafter.was_found(item), real=self.source.moved)
             return self._item("exchange", started, at, born, {}, packed=later, rank=rank)
         draft, bodies = self._drafter.draft(item)
         knowledge = AnnouncedKnowledge()

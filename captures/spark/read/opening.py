@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import marshal
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from operator import attrgetter
 from types import SimpleNamespace
@@ -45,29 +45,39 @@ class Packed(NamedTuple):
     epoch: int
     software: str | None
     found: bool
+    moved: Sequence[int]
+    """How far from its address the source has each span; empty if all are at their addresses."""
 
     @property
     def spans(self) -> Iterator[tuple[int, int]]:
-        """(first address, end) of all pieces of the exchange's frames."""
-        for frame in (self.exchange.request, self.exchange.response):
-            if frame is not None:
-                yield from ((at, at + length) for at, length in frame.spans)
+        """(first address, end) in the source of all pieces of the exchange's frames."""
+        spans = _spans(self.exchange)
+        for (at, length), by in zip(spans, self.moved or [0] * len(spans), strict=True):
+            yield at + by, at + by + length
 
 
-def pack(exchange: Exchange, epoch: int, software: str | None, *, found: bool) -> bytes:
+def _spans(exchange: Exchange) -> list[tuple[int, int]]:
+    return [span for frame in (exchange.request, exchange.response) if frame is not None for span in frame.spans]
+
+
+def pack(
+    exchange: Exchange, epoch: int, software: str | None, *, found: bool, real: Callable[[int], int] | None = None
+) -> bytes:
     """Pack an exchange with data of its connection.
 
     These are the epoch (captures.keys.Flow), the client's software, and whether a frame was found by resynchronisation.
+    `real` maps an address to that at which the source has the byte; None if these are the same.
     Nearly all exchanges are packed without pickle, with times and addresses relative to the first frame's, because all
     of them are shuffled.
     """
+    moved = [] if real is None else [real(at) - at for at, _ in _spans(exchange)]
     frame = exchange.request or exchange.response
     rare = exchange.problems or exchange.session is not None or exchange.end is not None
     if frame is None or not frame.spans or rare:
-        return pickle.dumps(Packed(exchange, epoch, software, found), pickle.HIGHEST_PROTOCOL)
+        return pickle.dumps(Packed(exchange, epoch, software, found, moved), pickle.HIGHEST_PROTOCOL)
     time, at = frame.first_time, frame.spans[0][0]
     frames = [None if one is None else _relative(one, time, at) for one in (exchange.request, exchange.response)]
-    row = time, at, _connection(exchange.connection), _exchange(exchange), *frames, epoch, software, found
+    row = time, at, _connection(exchange.connection), _exchange(exchange), *frames, epoch, software, found, moved
     return marshal.dumps(row, _VERSION)
 
 
@@ -127,6 +137,7 @@ class Opener:
     ) -> None:
         """`tables` are the names of the wanted tables; without `bodies` only headers are read."""
         self._bodies = bodies
+        self._source = source = _Moved(source)
         self._then = Then(facts, (0, 0, 0))
         self._drafter = _PackedDrafter(order.capture, source, definitions, order.where, tables, Health())
         reader: Any = SimpleNamespace(source=source, definitions=definitions, precision=PRECISION, health=Health())
@@ -136,6 +147,7 @@ class Opener:
         """The rows of an exchange by table, with the facts known at its position."""
         exchange, drafter = packed.exchange, self._drafter
         drafter.use(packed)
+        self._source.use(packed)
         if not self._bodies:
             return drafter.headers(exchange)
         draft, _ = drafter.draft(exchange)
@@ -144,6 +156,28 @@ class Opener:
         if self._records is not None:
             rows[RECORDS.name] = list(record_rows(draft.key, exchange, self._records))
         return rows
+
+
+class _Moved:
+    """Reads frames of packed exchanges from a source that may have them at other addresses."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._places: list[tuple[int, int]] = []
+        """Pairs (address of a span, distance to its address in the source), in descending order."""
+
+    def use(self, packed: Packed) -> None:
+        """Read from this exchange next."""
+        self._places = []
+        if packed.moved:
+            places = zip((at for at, _ in _spans(packed.exchange)), packed.moved, strict=True)
+            self._places = sorted(places, reverse=True)
+
+    def read(self, start: int, end: int) -> bytes | memoryview:
+        for at, by in self._places:
+            if at <= start:
+                return self._source.read(start + by, end + by)
+        return self._source.read(start, end)
 
 
 class _PackedDrafter(Drafter):

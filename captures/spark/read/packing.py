@@ -1,7 +1,8 @@
-"""A flow's part of a split as few bytes: what the shuffle between stage 1 and stage 2 carries.
+"""Packs the packets that a split has of a flow into few bytes, for the shuffle between stage 1 and stage 2.
 
-Columns of numbers are written as differences from those of a flow in order, byte plane by byte plane, which zstd
-compresses well. The columns of several flows are computed at once and then divided among the flows.
+Numbers are written as differences from those that the flow would have without lost or reordered packets, byte plane by
+byte plane, which zstd compresses well. The columns of several flows are computed at once and then divided among the
+flows.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ STATE: Final = -1
 """`position` of a row whose `data` is the state of a flow (captures.spark.follow.flow_states)."""
 _LEVEL: Final = 1
 """Compression level of zstd: half the time of the default level, for 3 % more bytes."""
-_STEPS: Final = 3
+_STEPS: Final = 4
 _STEPS_OF_PIECES: Final = 1
 """Number of leading columns, of segments and of pieces, that are written as differences of successive numbers."""
 _Planes: TypeAlias = tuple[int, bytes, bytes, bytes]
@@ -51,15 +52,16 @@ _ONE: Final = np.zeros(1, np.int64)
 class Parcel:
     """The segments of a flow in a portion of a split.
 
-    `packets` are the segments, `position`, `reached` and `clock` as in captures.spark.read.reading.SEGMENTS, `counts`
-    the result of captures.tables.flows.counted with directions in place of their numbers. Of their payload, `data` has
-    `sizes[i]` bytes from each of the addresses `pieces_at[i]` on.
+    `packets` are the segments, `position`, `reached` and `clock` as in captures.spark.read.reading.SEGMENTS, `real` as
+    in captures.spark.read.reading.Segments, `counts` the result of captures.tables.flows.counted with directions in
+    place of their numbers. Of their payload, `data` has `sizes[i]` bytes from each of the addresses `pieces_at[i]` on.
     """
 
     packets: Packets
     position: Ints
     reached: Ints
     clock: Ints
+    real: Ints
     pieces_at: Ints
     sizes: Ints
     data: memoryview
@@ -108,7 +110,7 @@ def packed(flows: Flows, pieces: Columns, source: Source) -> Iterator[tuple[int,
 def unpack(data: Any, decompress: Callable[[Any], bytes] = zstandard.decompress) -> Parcel:
     """The parcel from its packed bytes."""
     directions, counts, comments, base, planes, of_pieces, payload = pickle.loads(decompress(data))  # noqa: S301  # of our own stage 1
-    position, time, at, which, late, seq, ack, flags, reached, length, lacking = _numbers(planes, _STEPS)
+    position, time, at, real, which, late, seq, ack, flags, reached, length, lacking = _numbers(planes, _STEPS)
     pieces_at, sizes = _numbers(of_pieces, _STEPS_OF_PIECES)
     expected, acknowledged = _expected(which, length, np.frombuffer(base, np.int64).reshape(1, 2), _ONE, slice(None))
     packets = Packets(
@@ -116,7 +118,7 @@ def unpack(data: Any, decompress: Callable[[Any], bytes] = zstandard.decompress)
     )  # fmt: skip
     begin = int(time[0])
     return Parcel(
-        packets, position, reached + at, late + time, pieces_at, sizes, memoryview(payload),
+        packets, position, reached + at, late + time, real + at, pieces_at, sizes, memoryview(payload),
         [(directions[one], first + begin, last + begin, *rest) for one, first, last, *rest in counts],
     )  # fmt: skip
 
@@ -130,7 +132,7 @@ def _of_segments(flows: Flows) -> tuple[Ints, Columns]:
     base[whose[first], which[first] & 1] = packets.seq[first]
     seq, ack = _expected(which, packets.length, base, begins, whose)
     columns = (
-        flows.position, packets.time, packets.at,
+        flows.position, packets.time, packets.at, flows.real - packets.at,
         which, share.clock - packets.time, packets.seq - seq, packets.ack - ack, packets.flags,
         share.reached - packets.at, packets.length, packets.length - packets.stored,
     )  # fmt: skip
@@ -140,8 +142,8 @@ def _of_segments(flows: Flows) -> tuple[Ints, Columns]:
 def _expected(which: Ints, length: Ints, base: Ints, begins: Ints, whose: Where) -> tuple[Ints, Ints]:
     """The sequence numbers and acknowledgments that segments have if no segment of any flow is missing or repeated.
 
-    `whose` are the flows of the segments; `begins` says where each flow's segments are, `base` where its directions
-    begin.
+    `which` are the directions of the segments, `length` their payload sizes, `whose` the indexes of their flows.
+    `begins` has the index of each flow's first segment, `base` the first sequence numbers of its two directions.
     """
     other = (which & 1).astype(bool)
     sent = np.zeros((2, len(length) + 1), np.int64)

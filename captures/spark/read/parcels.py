@@ -33,7 +33,7 @@ def read(split: Split, wanted: Ports | None = None, *, payload: bool = False) ->
     segments. Of files at URLs they have the heads of frames, which saves requests. Otherwise they have none. Raises
     CaptureError if a file cannot be opened.
     """
-    by_address = split.stamp is not None and not payload
+    by_address = (split.stamp is not None or split.slice is not None) and not payload
     sent = Sent.ALL if not by_address else Sent.HEADS if files.is_url(split.paths[0]) else Sent.NONE
     held, bytes_of = ByFlow(), _Bytes()
     for found in reading.segments(split, wanted):

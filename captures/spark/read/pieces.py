@@ -89,7 +89,7 @@ class _Stream:
     def take(
         self, seq: int, flags: int, at: int, length: int, data: bytes | memoryview, taught: set[bytes]
     ) -> list[tuple[int, int]]:
-        """(address, size) of the pieces of a segment that are sent. They may extend beyond it, as readers look there.
+        """(address, size) of the pieces of a segment that stage 2 gets; a piece may extend beyond the segment's end.
 
         `taught` are the correlation ids of requests in EARLY, so that their responses are recognised.
         """

@@ -21,17 +21,22 @@ import pyarrow as pa
 from kproxy.captures.errors import CaptureError, FormatError
 from kproxy.captures.formats import detect
 from kproxy.captures.formats.link import LinkLayers
-from kproxy.captures.formats.records import Walker
+from kproxy.captures.formats.records import Records, Walker
 from kproxy.captures.keys import flow_id
 from kproxy.captures.ports import Ports
-from kproxy.captures.source import FileSource
+from kproxy.captures.source import AND, FileSource
 from kproxy.captures.spark.plan import files
 from kproxy.captures.spark.plan.order import Summary
+from kproxy.captures.spark.plan.slices import Slice
 from kproxy.captures.spark.plan.splits import WIDE, Split
+from kproxy.captures.spark.read.merging import Merging, merged_sizes
 from kproxy.captures.tcp.packets import Ints, Mask, Packets, endpoints, ports
 
 BATCH: Final = 4096
 """Maximum number of packets in a batch of rows."""
+
+MARKS: Final = 1 << 20
+"""Minimum distance, in bytes, of two marks in a survey. It bounds how much of each file the task of a slice skips."""
 
 SEGMENTS: Final = pa.schema([
     ("flow_id", pa.int64()),
@@ -61,8 +66,9 @@ the split up to the segment. `length` is the segment's size on the wire, `payloa
 class Segments:
     """Some segments of a split, with the columns of SEGMENTS; `flows` are the flow_ids of their directions.
 
-    The bytes of `view` have the addresses from `base` on. They remain valid if `stays` is true, otherwise only until
-    the next segments are read.
+    `real` are the addresses at which their payload is read: in a slice those in their own files, otherwise those of the
+    packets. The bytes of `view` have the addresses from `base` on; a slice has none. They remain valid if `stays` is
+    true, otherwise only until the next segments are read.
     """
 
     packets: Packets
@@ -70,6 +76,7 @@ class Segments:
     position: Ints
     reached: Ints
     clock: Ints
+    real: Ints
     view: memoryview
     base: int
     stays: bool
@@ -77,7 +84,7 @@ class Segments:
     def some(self, directions: Mask) -> Segments:
         """Those segments whose direction is chosen: `directions` is a mask over the packets' directions."""
         some = np.flatnonzero(directions[self.packets.direction])
-        columns = (self.position[some], self.reached[some], self.clock[some])
+        columns = (self.position[some], self.reached[some], self.clock[some], self.real[some])
         return Segments(self.packets.some(some), self.flows, *columns, self.view, self.base, self.stays)
 
     def payload(self) -> list[bytes]:
@@ -130,11 +137,26 @@ def segments(split: Split, wanted: Ports | None = None) -> Iterator[Segments | S
     if split.walker is not None:
         yield from _cut(split, copy(split.walker), wanted)
         return
+    if split.slice is not None:
+        yield from _sliced(split, split.slice, wanted)
+        return
     with files.opened(split.paths, split.secrets) as source:
         yield from _whole(split, source, wanted)
 
 
-def _cut(split: Split, walker: Walker, wanted: Ports | None) -> Iterator[Segments | Summary]:
+def surveyed(split: Split) -> list[Summary]:
+    """The summary of a split of a file, as far as it can be told without looking into packets; none if the split is not
+    of a local file that is cut.
+
+    Never raises on the content of files; raises CaptureError if the file cannot be opened.
+    """
+    if split.walker is None or files.is_url(split.paths[0]):
+        return []
+    return [one for one in _cut(split, copy(split.walker), None, survey=True) if isinstance(one, Summary)]
+
+
+def _cut(split: Split, walker: Walker, wanted: Ports | None, *, survey: bool = False) -> Iterator[Segments | Summary]:
+    """The segments and the summary of a split of a file; a `survey` gives only the summary."""
     path = split.paths[0]
     with files.mapped(path) as held:
         if held is None:
@@ -142,10 +164,32 @@ def _cut(split: Split, walker: Walker, wanted: Ports | None) -> Iterator[Segment
         if split.stamp is not None:
             split.stamp.check(path, held.stamp)
         held.need(split.start, split.end)
-        yield from _records(split, walker, held.view, wanted)
+        yield from _records(split, walker, held.view, wanted, survey=survey)
 
 
-def _records(split: Split, walker: Walker, view: memoryview, wanted: Ports | None) -> Iterator[Any]:
+def _sliced(split: Split, part: Slice, wanted: Ports | None) -> Iterator[Segments | Summary]:
+    base, name = split.base, AND.join(map(files.shown, split.paths))
+    summary = Summary(split.number, base // WIDE, name, base, 0, base, base, base)
+    reading = _Reading(summary, LinkLayers(), wanted, {})
+    views = [files.opened_view(one.path, one.stamp) for one in part.ranges]
+    try:
+        merging = Merging(part, views, reading.links)
+        summary.start = base + merging.start
+        for some in merging:
+            reading.take_times(some.time)
+            some.packets.at += base
+            yield from reading.segments(memoryview(b""), some.packets, stays=False, real=some.real)
+    except FormatError as error:
+        summary.trouble = error.message
+    else:
+        summary.size = merging.position
+        summary.position = summary.end = base + merging.position
+        if reading.links.fragmented:
+            summary.trouble = "packets in IP fragments"
+    yield reading.finished(None)
+
+
+def _records(split: Split, walker: Walker, view: memoryview, wanted: Ports | None, *, survey: bool) -> Iterator[Any]:
     base, name = split.base, files.shown(split.paths[0])
     summary = Summary(
         split.number, base // WIDE, name, base, len(view), base + split.start, 0, base + split.end
@@ -154,11 +198,17 @@ def _records(split: Split, walker: Walker, view: memoryview, wanted: Ports | Non
     reading = _Reading(summary, LinkLayers(), wanted, {})
     try:
         while (records := walker.walk(view[: split.end], BATCH)) is not None:
-            reading.take_records(records.time)
-            yield from reading.segments(view, reading.links.segments(view, records, split.base), stays=True)
+            reading.take_records(records)
+            if survey:
+                reading.mark(walker.position)
+            else:
+                packets = reading.links.segments(view, records, split.base)
+                yield from reading.segments(view, packets, stays=True)
     except FormatError as error:
         summary.error, summary.offset = error.message, error.offset
     summary.position = split.base + walker.position
+    if walker.binding != bound or walker.dropped or reading.links.fragmented:
+        summary.link = None
     if not split.alone:
         if walker.binding != bound:
             summary.trouble = "a new section or interface, or a packet without a time of its own"
@@ -191,7 +241,7 @@ def _whole(split: Split, source: FileSource, wanted: Ports | None) -> Iterator[S
                     walker = detect.walker(view, whole=part.final)
                 records = None if walker is None or not view else walker.walk(view, BATCH)
                 if records is not None:
-                    reading.take_records(records.time)
+                    reading.take_times(records.time)
                     yield from reading.segments(view, links.segments(view, records, base), stays=False)
                 elif part.final:
                     break
@@ -224,14 +274,31 @@ class _Reading:
     """Numbers of packets of earlier files that `links` could not read, by name."""
     reached: int = 0
 
-    def take_records(self, time: Any) -> None:
+    def take_records(self, records: Records) -> None:
+        """Note records that may have to be merged with those of other files."""
+        summary, link = self.summary, records.link
+        single = isinstance(link, int) and (summary.first is None or summary.link == link)
+        summary.link = int(link) if single else None
+        summary.merged += int(merged_sizes(records).sum())
+        self.take_times(records.time)
+
+    def mark(self, offset: int) -> None:
+        """Note what the records before an offset of the file take, unless the last such note is near."""
+        summary = self.summary
+        before = summary.marks[-1][0] if summary.marks else summary.start - summary.base
+        if offset - before >= MARKS and summary.base + offset < summary.end:
+            summary.marks.append((offset, summary.last or 0, summary.merged))
+
+    def take_times(self, time: Any) -> None:
         summary = self.summary
         if summary.first is None:
             summary.first = int(time[0])
         summary.last = max(int(time.max()), summary.first if summary.last is None else summary.last)
 
-    def segments(self, view: memoryview, packets: Packets, *, stays: bool) -> Iterator[Segments]:
-        """Those segments in a batch of packets that are wanted."""
+    def segments(
+        self, view: memoryview, packets: Packets, *, stays: bool, real: Ints | None = None
+    ) -> Iterator[Segments]:
+        """Those segments in a batch of packets that are wanted; `real` are their addresses in their own files."""
         summary, count = self.summary, len(packets)
         if not count:
             return
@@ -244,7 +311,8 @@ class _Reading:
         summary.last_segment = int(packets.time[-1])
         summary.segments += count
         flows = np.array([_flow(key) for key in packets.directions], np.int64)
-        found = Segments(packets, flows, position, reached, clock, view, summary.base, stays)
+        real = packets.at if real is None else real
+        found = Segments(packets, flows, position, reached, clock, real, view, summary.base, stays)
         if self.wanted is not None:
             wanted = [any(port in self.wanted for port in ports(key)) for key in packets.directions]
             found = found if all(wanted) else found.some(np.array(wanted))

@@ -44,7 +44,7 @@ def over_time(seconds: int = 60) -> str:
         SELECT
             {interval("ts", seconds)} AS time, count(*) AS exchanges,
             count_if(cardinality(error_counts) > 0) AS errors,
-            sum(request_bytes) AS request_bytes, sum(response_bytes) AS response_bytes,
+            sum(asked_bytes) AS request_bytes, sum(answered_bytes) AS response_bytes,
             sum(throttle_time_ms) AS throttle_ms,
             {percentile("latency_us", 0.5)} AS p50_us, {percentile("latency_us", 0.99)} AS p99_us
         FROM measured GROUP BY ALL ORDER BY time

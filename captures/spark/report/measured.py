@@ -16,6 +16,8 @@ MEASURED: Final = r"""
             coalesce(nullif(client_id, ''), client_ip) AS client,
             if(broker_ip LIKE '%:%', '[' || broker_ip || ']', broker_ip) || ':' || broker_port AS broker,
             client_software AS software,
+            coalesce(request_captured, request_bytes) AS asked_bytes,
+            coalesce(response_captured, response_bytes) AS answered_bytes,
             regexp_like(client_id, '^(broker-[0-9]+-(fetcher|txn)|ReplicaFetcherThread)-') AS by_broker
         FROM {exchanges} AS e
         LEFT JOIN (
@@ -25,11 +27,12 @@ MEASURED: Final = r"""
         WHERE protocol IS NULL AND status <> 'tls'
     )
 """
-"""A common table expression: Kafka's exchanges, without TLS and dialects, with five further columns.
+"""A common table expression: Kafka's exchanges, without TLS and dialects, with seven further columns.
 
 `api` is the API's name; a Fetch whose response has no records is marked "(no records)", because the broker waited for
 records. `client` is the client id, or the client's address if there is none; `broker` is the broker's address,
-`software` the client's software. `by_broker` is true if brokers use this client id, mostly to replicate.
+`software` the client's software. `asked_bytes` and `answered_bytes` are the sizes of request and response as captured,
+or as declared in tables of earlier versions. `by_broker` is true if brokers use this client id, mostly to replicate.
 """
 
 

@@ -11,7 +11,8 @@ _OVERVIEW: Final = f"""
     SELECT
         min(ts) AS first, max(ts) AS last, count(*) AS exchanges,
         count(DISTINCT capture_id) AS captures, count(DISTINCT client) AS clients, count(DISTINCT broker) AS brokers,
-        coalesce(sum(request_bytes), 0) + coalesce(sum(response_bytes), 0) AS bytes,
+        coalesce(sum(asked_bytes), 0) + coalesce(sum(answered_bytes), 0) AS bytes,
+        coalesce(sum(request_bytes), 0) + coalesce(sum(response_bytes), 0) AS declared_bytes,
         count_if(cardinality(error_counts) > 0) AS errors,
         count_if(status NOT IN ('ok', 'no_reply_expected')) AS unfinished,
         (SELECT count(*) FROM {{anomalies}}) AS anomalies
@@ -20,5 +21,8 @@ _OVERVIEW: Final = f"""
 
 
 def overview() -> str:
-    """A single row: time span, bytes, and numbers of exchanges, clients, brokers, errors, and incomplete exchanges."""
+    """A single row: time span, bytes captured and declared.
+
+    Also the numbers of exchanges, captures, clients, brokers, errors, incomplete exchanges and anomalies.
+    """
     return _OVERVIEW

@@ -45,7 +45,7 @@ def rollup(tables: Tables, seconds: int = MINUTE) -> DataFrame:
             {interval("ts", seconds)} AS time, api, client, broker,
             count(*) AS exchanges,
             count_if(cardinality(error_counts) > 0) AS errors,
-            sum(request_bytes) AS request_bytes, sum(response_bytes) AS response_bytes,
+            sum(asked_bytes) AS request_bytes, sum(answered_bytes) AS response_bytes,
             sum(throttle_time_ms) AS throttle_ms,
             kll_sketch_agg_bigint(latency_us) AS latency_kll
         FROM measured GROUP BY ALL

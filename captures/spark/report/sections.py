@@ -194,11 +194,13 @@ def _latencies(by: str, title: str, words: str) -> Section:
 
 _OVERVIEW: Final = Section(
     "overview", "Overview", "Errors are exchanges whose response has an error code; unfinished are those that are "
-    "incomplete, unanswered or unreadable.", "There is no exchange.",
+    "incomplete, unanswered or unreadable. Bytes are those that the captures hold; the length fields of frames declare "
+    "more if packets were captured in part.", "There is no exchange.",
     lambda _: overview.overview(),
     (
         Column("exchanges", "exchanges"), Column("clients", "clients"), Column("brokers", "brokers"),
-        Column("bytes", "bytes", "bytes"), Column("errors", "errors"), Column("unfinished", "unfinished"),
+        Column("bytes", "bytes", "bytes"), Column("declared_bytes", "declared B", "bytes", wide=True),
+        Column("errors", "errors"), Column("unfinished", "unfinished"),
         Column("anomalies", "anomalies"), Column("captures", "captures", wide=True),
         Column("first", "first", "time", wide=True), Column("last", "last", "time", wide=True),
     ),

@@ -19,8 +19,8 @@ _USERS: Final = f"""
             ELSE 'asks'
         END AS use,
         client,
-        sort_array(collect_set(client_ip)) AS addresses, sort_array(collect_set(software)) AS software,
-        sort_array(collect_set(api_name)) AS apis, sort_array(collect_set(group_id)) AS groups,
+        sort_array(collect_set(t.client_ip)) AS addresses, sort_array(collect_set(software)) AS software,
+        sort_array(collect_set(t.api_name)) AS apis, sort_array(collect_set(group_id)) AS groups,
         count(DISTINCT (capture_id, exchange_id)) AS exchanges, coalesce(sum(bytes), 0) AS bytes,
         sum(if(records = 0 AND batches > 0, NULL, records)) AS records, count_if(t.error_code <> 0) AS errors,
         min(e.ts) AS first, max(e.ts) AS last

@@ -17,6 +17,7 @@ from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.spark_session import lacking, master_option, opened
 from kproxy.cli.tables import table
 from kproxy.cli.terminal import forcing, output, refuse_existing
+from kproxy.decoders.extras import installing
 
 if TYPE_CHECKING:
     from kproxy.captures.spark.report import by_duckdb
@@ -31,7 +32,7 @@ NARROWEST = 8
 GAP = 2
 ENGINES = ("auto", "spark", "local")
 NEEDED = ("duckdb", "pyarrow")
-NO_DUCKDB = "a report needs DuckDB or Spark: pip install 'kafka-kproxy[report]'"
+NO_DUCKDB = f"a report needs DuckDB or Spark: {installing('report')}"
 LARGE = 5_000_000
 """Number of rows, of all tables together, from which Spark reports them."""
 

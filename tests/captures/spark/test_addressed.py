@@ -188,7 +188,8 @@ def test_heads_of_frames() -> None:
     direction, seq, flag, address, stored = np.array(rows).T
     none = np.zeros(len(rows), np.int64)
     packets = Packets([b"ab", b"ba"], direction, none, seq, none, flag, address, stored, stored)
-    flows = Flows([7], np.array([0, len(rows)]), np.array([0, 2]), Share(packets, none, none, none, 0, 0), none)
+    share = Share(packets, none, none, none, 0, 0)
+    flows = Flows([7], np.array([0, len(rows)]), np.array([0, 2]), share, none, address)
     found = heads(flows, Mapped(data))
     # 96 bytes of a request, whether or not they are of its segment, and all bytes of the response
     expected = [(0, 96), (304, 96), (318, 96), (330, 120), (450, 84), (584, 96)]

@@ -22,7 +22,7 @@ def segments(keys: list[bytes], first: int, unused: bytes) -> Segments:
     count = np.arange(first, first + len(keys))
     packets = Packets(directions, direction[:-1], count, count, count, count, count, count, count, {0: f"at {first}"})
     flows = np.array([FLOW[key] for key in directions])
-    return Segments(packets, flows, count, count, count, memoryview(b""), 0, stays=True)
+    return Segments(packets, flows, count, count, count, packets.at, memoryview(b""), 0, stays=True)
 
 
 @given(

@@ -336,10 +336,10 @@ def test_a_wrong_edge_is_found(shift: int) -> None:
     found = [one for split in splits for batch in read(split) for one in summaries(batch)]
     assert found[3].trouble is not None
     order = Order.of(planned, found)
-    mended = order.mended(planned)
+    mended = order.mended(planned, 1 << 14)
     assert mended is not None
-    assert mended[0] == [(str(LIBRDKAFKA),)]
-    assert set(mended[1]) == {0}
-    assert order.whole(mended[0]) == [(str(LIBRDKAFKA), found[3].trouble)]
+    assert mended.groups == ((str(LIBRDKAFKA),),)
+    assert [split.walker for split in mended.splits] == [None]
+    assert mended.whole == ((str(LIBRDKAFKA), found[3].trouble),)
     tables = local.of_plan(planned, Options(tuple(TABLES)), size=1 << 14)
     assert_same({name: counted(tables[name].to_pylist()) for name in TABLES}, exported([LIBRDKAFKA]))

@@ -79,6 +79,12 @@ def test_damaged_captures(how: Damage, capture: Path, tmp_path: Path) -> None:
     assert assert_found(path)
 
 
+def test_captures_of_one_time(tmp_path: Path) -> None:
+    taken = traffic.packets(traffic.KAFKA_1_1)
+    paths = [files.write(tmp_path / f"{number}.pcap", files.pcap(taken[number::3])) for number in range(3)]
+    assert assert_found(*paths)
+
+
 def test_several_files_of_which_one_is_cut(tmp_path: Path) -> None:
     taken = traffic.packets(traffic.KAFKA_1_1)
     pieces = taken[:300], taken[301:500], [(time + 90_000_000_000, frame) for time, frame in taken[500:]]

@@ -17,8 +17,8 @@ from kproxy.captures.tcp.reassembly import Share
 NUMBER = st.integers(0, 1 << 62) | st.integers(0, 3)
 SEQUENCE = st.integers(0, (1 << 32) - 1)
 KEYS = [b"ab", b"ba", b"cd"]
-SEGMENT = st.tuples(st.sampled_from(KEYS), NUMBER, SEQUENCE, SEQUENCE, *[NUMBER] * 7)
-"""A segment, with its position, reached and clock."""
+SEGMENT = st.tuples(st.sampled_from(KEYS), NUMBER, SEQUENCE, SEQUENCE, *[NUMBER] * 8)
+"""A segment, with its position, reached, clock and real address."""
 FLOW = st.tuples(st.lists(SEGMENT, min_size=1, max_size=8), st.lists(st.tuples(NUMBER, st.integers(1, 9)), max_size=5))
 """Segments, and the pieces of them that are sent: (address, size)."""
 
@@ -52,12 +52,12 @@ def gathered(flows: list[Any]) -> tuple[Flows, Columns]:
         keys += directions
         rest += [numbers for _, *numbers in segments]
         comments[len(rest) - 1] = "said"
-    time, seq, ack, flags, at, length, stored, position, reached, clock = columns(rest, 10)
+    time, seq, ack, flags, at, length, stored, position, reached, clock, real = columns(rest, 11)
     packets = Packets(keys, np.concatenate(own), time, seq, ack, flags, at, length, stored, comments)
     share = Share(packets, np.arange(len(rest)), reached, clock, 0, 0)
     borders = starts({key for key, *_ in segments} for segments, _ in flows)
     pieces = columns([piece for _, some in flows for piece in some], 2)
-    found = Flows([*range(100, 100 + len(flows))], starts(one for one, _ in flows), borders, share, position)
+    found = Flows([*range(100, 100 + len(flows))], starts(one for one, _ in flows), borders, share, position, real)
     return found, Columns(pieces, starts(some for _, some in flows))
 
 
@@ -73,6 +73,6 @@ def test_what_was_packed(given: list[Any]) -> None:
         assert position == parcel.position[0]
         assert packets.comments == {len(segments) - 1: "said"}
         of_packets = (packets.time, packets.seq, packets.ack, packets.flags, packets.at, packets.length, packets.stored)
-        assert rows(packets.keys, *of_packets, parcel.position, parcel.reached, parcel.clock) == segments
+        assert rows(packets.keys, *of_packets, parcel.position, parcel.reached, parcel.clock, parcel.real) == segments
         expected = [(at, source.read(at, at + size)) for at, size in sent]
         assert [(at, bytes(piece)) for at, piece in parcel.pieces()] == expected

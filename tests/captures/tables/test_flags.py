@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import random
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import pyarrow.dataset as ds
 import pytest
 from click.testing import CliRunner
+from scapy.layers.inet import TCP
+from scapy.utils import rdpcap
 
 from kproxy.captures.reader import read
 from kproxy.captures.tcp.packets import SYN, endpoints
@@ -97,6 +100,17 @@ def test_packets_that_were_cut(capture: Path, tmp_path: Path) -> None:
     assert flagged(made, tmp_path / "tables", "snaplen_cut") >= cut != set()
     short = {row["exchange"] for row in rows if max(row["request_bytes"] or 0, row["response_bytes"] or 0) <= 96 - 66}
     assert not short & flagged(made, tmp_path / "tables", "snaplen_cut")
+
+
+def test_bytes_that_the_capture_holds(tmp_path: Path) -> None:
+    """A real capture with a snap length of 200 bytes holds as many bytes of frames as scapy finds in its packets."""
+    packed = traffic.DATA / "findings" / "capture.health.pcap.xz"
+    capture = tmp_path / "cut.pcap"
+    capture.write_bytes(lzma.decompress(packed.read_bytes()))
+    rows = written(capture, tmp_path / "tables")["exchanges"]
+    held = sum(len(bytes(packet[TCP].payload)) for packet in rdpcap(str(capture)) if TCP in packet)
+    assert sum((row["request_captured"] or 0) + (row["response_captured"] or 0) for row in rows) == held
+    assert sum((row["request_bytes"] or 0) + (row["response_bytes"] or 0) for row in rows) > 3 * held
 
 
 def test_frames_that_were_found_after_a_gap(capture: Path, tmp_path: Path) -> None:

@@ -113,6 +113,21 @@ def test_records_and_batches_are_those_of_the_json(capture: Path, tmp_path: Path
         assert +told == carried
 
 
+@pytest.mark.parametrize("capture", [*CAPTURES, GOLDEN], ids=lambda path: path.stem)
+def test_who_took_part_is_that_of_the_exchange(capture: Path, tmp_path: Path) -> None:
+    export(capture, "--format", "parquet", "-o", tmp_path)
+    exchanges = {row["exchange_id"]: row for row in table(tmp_path, "exchanges")}
+    for name, columns in {
+        "exchange_topics": ("api_key", "api_name", "client_id", "client_ip", "broker_ip", "broker_port"),
+        "group_events": ("client_id", "client_ip", "broker_ip", "broker_port"),
+    }.items():
+        rows = table(tmp_path, name)
+        assert rows or capture == traffic.KAFKA_0_8
+        for row in rows:
+            exchange = exchanges[row["exchange_id"]]
+            assert {column: row[column] for column in columns} == {column: exchange[column] for column in columns}
+
+
 def test_topics_join_request_and_response(tmp_path: Path) -> None:
     export(traffic.LIBRDKAFKA, "--format", "parquet", "-o", tmp_path)
     numbers = {row["exchange_id"]: row["exchange"] for row in table(tmp_path, "exchanges")}

@@ -1,0 +1,70 @@
+"""Reads captures for Spark's data source (source.py): a partition is a split, or a whole file of a view."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow.compute as pc
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+
+from kproxy.captures.spark import local, pushed
+from kproxy.captures.spark.plan.splits import Split, expand, plan
+from kproxy.captures.spark.read.flows import Options
+from kproxy.captures.spark.read.reading import read
+from kproxy.captures.tls.keylog import Secrets
+
+SUMMARY: Final = "summary"
+"""The column that holds the summary of a split; null in rows of segments."""
+
+
+@dataclass
+class Part(InputPartition):
+    """A partition of the data source: a split, or a whole file if a view is asked for."""
+
+    split: Split | None = None
+    path: str | None = None
+
+
+@dataclass
+class CaptureReader(DataSourceReader):
+    """Reads captures as rows with `columns`, which are columns of the table `view`, or of segments if `view` is None.
+
+    `size` is that of a split in bytes. With `summaries`, each split of segments also has rows with its summaries.
+    """
+
+    paths: Sequence[str]
+    view: str | None
+    columns: tuple[str, ...]
+    size: int
+    options: Options
+    secrets: Secrets
+    summaries: bool
+    filters: list[Filter] = field(default_factory=list)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        if self.view is not None:
+            return [Part(path=path) for path in expand(self.paths)]
+        return [Part(split=split) for split in plan(self.paths, self.size, secrets=self.secrets).splits]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        assert isinstance(partition, Part)  # noqa: S101  # it is one of ours
+        for batch in self._batches(partition):
+            yield pushed.rows(batch, self.filters).select(self.columns)
+
+    def _batches(self, part: Part) -> Iterator[Any]:
+        if part.split is not None:
+            for batch in read(part.split, self.options.ports):
+                yield batch if self.summaries else batch.filter(pc.is_null(batch.column(SUMMARY)))
+        elif self.view is not None:
+            made = local.tables([part.path or ""], self.options, size=1 << 62, secrets=self.secrets)
+            yield from made[self.view].to_batches()
+
+
+class FilteringReader(CaptureReader):
+    """A reader that takes filters, for its tasks to leave rows out."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
+        self.filters = list(filters)
+        return filters
