@@ -44,7 +44,7 @@ class Bodies:
         if frame.missing:
             return None
         data = frame.data(source)
-        if len(data) < frame.size + 4:
+        if len(data) < frame.length:
             self.cut = True
             return None
         decoded = decode_frame(data, where, exchange, definitions)

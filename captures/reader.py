@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
+from time import monotonic
 from typing import NamedTuple, Protocol, TypeAlias, cast
 
 from kproxy.captures.decrypted import open_capture
@@ -39,7 +40,7 @@ from kproxy.decoders.conversation.dialect import DialectConversation
 from kproxy.decoders.conversation.numbering import Numbering
 from kproxy.decoders.exchange import Connection, Exchange, Health, StreamProblem
 from kproxy.decoders.schema import Definitions
-from kproxy.decoders.stream import End, Event, Run, Side
+from kproxy.decoders.stream import End, Event, Gap, Run, Side
 
 Item: TypeAlias = Exchange | StreamProblem
 Done: TypeAlias = "list[tuple[int, Item]]"
@@ -130,7 +131,8 @@ class Reader:
         `ports` are the ports whose connections are read (None: all). `follow` means that the capture grows. `limits`
         bound the requests that wait for responses. A batch has at most `batch` packets. An out-of-order packet waits at
         most `patience` nanoseconds of capture time for the packets before it; the default is LIVE_TIME if the capture
-        is followed, LONGEST_TIME otherwise.
+        is followed, LONGEST_TIME otherwise. With less than LONGEST_TIME, it also waits no longer than that on a silent
+        connection.
         """
         self.source = source
         self.definitions = definitions
@@ -162,12 +164,15 @@ class Reader:
         self._links = LinkLayers()
         if patience is None:
             patience = LIVE_TIME if follow else LONGEST_TIME
+        self._patience = patience
         self._reassembler = Reassembler(partial(_same, source), patience=patience)
         self._talks: dict[TcpConnection, Talk] = {}
         self.numbering = Numbering()
         self._elsewhere: Elsewhere | None = None
         self._reached = 0
         """Address behind the last byte of the packets read so far."""
+        self._arrived = 0.0
+        """When the last packets were read, on the system's monotonic clock in seconds."""
         self._ticked = 0
         self._waiting = 0
         """Number of requests without a response on all connections."""
@@ -248,6 +253,8 @@ class Reader:
             self._close()
             self.idle = self.finished
             return self._slice() if self._slices else []
+        if self._waits_end and monotonic() - self._arrived >= self._patience / 1e9:
+            return self._wait_no_longer()
         self.idle = True
         return []
 
@@ -284,6 +291,16 @@ class Reader:
         done = self._feed(self._slices.popleft())
         self.finished = self._closing and not self._slices
         return self._deliver(done)
+
+    @property
+    def _waits_end(self) -> bool:
+        """Whether packets wait for earlier ones that are taken for lost if their connection stays silent."""
+        return self._follow and self._patience < LONGEST_TIME and self._reassembler.waits
+
+    def _wait_no_longer(self) -> list[Item]:
+        """The items that the waiting packets complete, without those before them."""
+        self._slices.extend(slices(self._reassembler.wait_no_longer()))
+        return self._slice()
 
     def _close(self) -> None:
         """Stop reading packets: queue the events with which all connections end, or tell `_elsewhere` of the end."""
@@ -325,6 +342,7 @@ class Reader:
         return self._deliver(self._feed(whole(self._reassembler.finish(at))))
 
     def _take(self, packets: Packets) -> list[Item]:
+        self._arrived = monotonic()
         if len(packets):
             self._reached = max(self._reached, int((packets.at + packets.stored).max()))
         if self._watch is not None:
@@ -350,6 +368,8 @@ class Reader:
         """
         if self._follow:
             self.source.drop_deleted()
+            # also without a next file: the writer deletes the oldest file after it has begun a new one
+            self._part -= self.source.let_go(self._part)
         while self._part < len(self.source.parts):
             part = self.source.parts[self._part]
             try:
@@ -431,15 +451,16 @@ class Reader:
     def _feed(self, given: Sequence[Events]) -> Done:
         done: Done = []
         self.began, self.ranks, self.ended, self.closings = [], [], [], []
+        gone = self.source.gone if self._follow else 0
         for one in given:
-            connection, events = one.connection, one.events
+            connection, events = one.connection, _present(one.events, gone)
             talk = self._talks.get(connection)
             if talk is None:
                 if not self._wanted(connection):
                     continue
                 talk = self._talks[connection] = Talk(connection)
             if talk.conversation is None:
-                events = self._orient(talk, events)
+                events = _present(self._orient(talk, events), gone)
             if talk.conversation is not None and events and (not talk.conversation.ignored or has_copies(events)):
                 if talk.swapped:
                     _swap(events)
@@ -542,6 +563,8 @@ class Reader:
         if time - self._ticked < TICK:
             return []
         self._ticked = time
+        if self._waits_end:
+            self._slices.extend(slices(self._reassembler.wait_no_longer(time - self._patience)))
         done: Done = []
         started: list[tuple[int, Exchange]] = []
         for talk in self._talks.values():
@@ -561,6 +584,26 @@ class Reader:
         done.sort(key=_address)
         self.done = done
         return [item for _, item in done]
+
+
+def _present(events: list[Event], gone: int) -> list[Event]:
+    """The events, with gaps in place of the runs with bytes below address `gone`: they were deleted while their packets
+    waited for others.
+    """
+    if not gone:
+        return events
+    found: list[Event] = []
+    for event in events:
+        if not isinstance(event, Run) or not len(event.at) or event.at[0] >= gone:
+            found.append(event)
+            continue
+        gap = Gap(event.side, event.start, event.ends[-1], max(event.released, event.at[-1]), event.times[-1])
+        before = found[-1] if found else None
+        if isinstance(before, Gap) and before.side is gap.side and before.end == gap.start:
+            found[-1] = Gap(gap.side, before.start, gap.end, gap.at, gap.time)
+        else:
+            found.append(gap)
+    return found
 
 
 def _closing(talk: Talk, events: list[Event]) -> Closing:

@@ -94,6 +94,11 @@ def packet(
     return before, trailer + total.to_bytes(4, "little")
 
 
+def packet_size(captured: int, comment: str | None = None) -> int:
+    """Size of the block that `packet` makes of this many captured bytes."""
+    return 32 + captured + _pad(captured) + (0 if comment is None else len(_option(_OPT_COMMENT, cut(comment))) + 4)
+
+
 def statistics(time_ns: int, received: int, dropped: int, comments: Sequence[str] = ()) -> bytes:
     """An interface statistics block: packets received and dropped since the file's start."""
     body = (
@@ -113,6 +118,10 @@ def _sum16(data: bytes) -> int:
 def _fold(value: int) -> int:
     value = (value & 0xFFFF) + (value >> 16)
     return (value & 0xFFFF) + (value >> 16)
+
+
+DATA_OFFSET = 28
+"""Offset of the captured bytes in the block that `packet` makes."""
 
 
 class Direction(Template):

@@ -204,12 +204,13 @@ class Indexer:
         self.writer.fact(fact, about, known)
 
     def _mark(self) -> None:
-        """When the reader has moved to the next file of a ring, drop the rows of deleted files."""
-        base = self.reader.base
-        if base == self._base or not self._follow:
+        """Remember which rows are of which file of a ring, and drop the rows of deleted files."""
+        if not self._follow:
             return
-        self._base = base
-        self._marks.append((base, self.writer.mark()))
+        base = self.reader.base
+        if base != self._base:
+            self._base = base
+            self._marks.append((base, self.writer.mark()))
         before = None
         while self._marks and self._marks[0][0] <= self.reader.source.oldest:
             _, before = self._marks.popleft()

@@ -131,7 +131,7 @@ class Summariser:
         if frame is None or frame.missing:
             return None
         data = frame.data(self._source)
-        if len(data) < frame.size + 4:
+        if len(data) < frame.length:
             summary.status = Status.CUT
             return None
         decoded = decode_frame(data, where_of(exchange, frame), exchange, self._definitions)

@@ -196,7 +196,10 @@ def _records(row: Row) -> int | None:
     return None
 
 
-_RECORD_ATTRIBUTES: Final = ("record_keys", "record_values", "record_headers", "record_offsets", "record_timestamps")
+_RECORD_ATTRIBUTES: Final = (
+    "record_texts", "record_keys", "record_values", "record_headers", "record_offsets", "record_timestamps",
+    "batch_codecs", "batch_sizes", "batch_magics",
+)  # fmt: skip
 
 
 def _no_records(row: Row) -> Sequence[Any]:
@@ -223,7 +226,9 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "status": ("state",),
     **dict.fromkeys(_SUBJECT, ("subject",)),
     **dict.fromkeys(_TAIL, (layout.TAIL,)),
+    "record": ("api_key", "protocol"),
     **{f"record.{part}": ("api_key", "protocol") for part in ("key", "value", "header", "offset", "timestamp")},
+    **{f"batch.{part}": ("api_key", "protocol") for part in ("codec", "size", "magic")},
 }
 """By field, the columns that determine its value, except in rows for which `of_row` is true."""
 

@@ -330,6 +330,35 @@ class Reassembler:
             self._take_packets(share)
         self._now, self._time = share.now, share.time
         self._end_silent()
+        return self._touched_ones()
+
+    @property
+    def waits(self) -> bool:
+        """Whether packets wait for the packets before them."""
+        return any(self._waiting)
+
+    def wait_no_longer(self, since: int | None = None) -> list[TcpConnection]:
+        """Take the packets before the waiting ones for lost; returns the connections that got events.
+
+        With `since`, only on connections without a packet after this time (ns).
+        """
+        self._take_all_waiting(self._now, since)
+        return self._touched_ones()
+
+    def _take_all_waiting(self, at: int, since: int | None = None) -> None:
+        """Handle all waiting packets, as if their places in the capture were address `at` or behind it.
+
+        With `since`, only those of connections without a packet after this time (ns).
+        """
+        waiting = [flow for flow in self._flows.values() if flow.waiting]
+        if since is not None:
+            waiting = [flow for flow in waiting if all(packet.clock <= since for packet in flow.waiting.packets)]
+        for flow in sorted(waiting, key=_first_at):
+            self._rank = _first_at(flow)
+            self._wait_no_longer_for(flow, at)
+
+    def _touched_ones(self) -> list[TcpConnection]:
+        """The connections that got events; those that ended are forgotten after a while."""
         touched = self._take_touched()
         for each in touched:
             if each.over and each.key in self._directions:
@@ -389,7 +418,7 @@ class Reassembler:
 
     def forgets_all(self, clock: int) -> bool:
         """Whether no packet after capture time `clock` (ns) can belong to a known connection: all ended long before."""
-        if any(self._waiting):
+        if self.waits:
             return False
         held = (flow.connection for flow in self._flows.values())
         return all(one is None or (one.over and clock - one.last_time > 2 * QUIET) for one in held)
@@ -397,9 +426,7 @@ class Reassembler:
     def finish(self, at: int) -> list[TcpConnection]:
         """End all connections, because the capture ends at address `at`; returns the connections that got events."""
         at = max(at, self._now) + ROOM
-        for flow in sorted((flow for flow in self._flows.values() if flow.waiting), key=_first_at):
-            self._rank = _first_at(flow)
-            self._wait_no_longer_for(flow, at)
+        self._take_all_waiting(at)
         # In the order of their first packets: the numbers of flows depend on how packets were divided into batches.
         for flow, connection in sorted(self._open_ones(), key=lambda one: one[1].first_at):
             self._rank = connection.first_at
@@ -669,7 +696,7 @@ class Reassembler:
             flow.waiting.again(lambda one: _is_later(flow, one.way, one.seq, one.flags))
 
     def _wait_no_longer_for(self, flow: Flow, at: int) -> None:
-        """Handle all waiting packets of a flow, as if they had come at address `at` or behind it."""
+        """Handle all waiting packets of a flow, as if their places in the capture were address `at` or behind it."""
         self._take_all(flow, at)
         if flow.connection is None:
             self._drop(flow)

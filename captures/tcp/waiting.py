@@ -24,7 +24,9 @@ PATIENT_TIME = 50_000_000
 LONGEST_TIME = 60_000_000_000
 """Maximum wait of a packet, in nanoseconds of capture time, even if few packets came meanwhile."""
 LIVE_TIME = 1_000_000_000
-"""Maximum wait, in nanoseconds of capture time, while a capture is followed; it is short because a user is watching."""
+"""Maximum wait while a capture is followed, in nanoseconds: of capture time, or of real time without packets. It is
+short because a user is watching.
+"""
 NEAR = 1 << 24
 """Maximum distance of a sequence number from the expected one; beyond it, the packet belongs to another connection."""
 OVERHEAD = 640

@@ -12,7 +12,7 @@ class MemorySource(FileSource):
 
     def __init__(self, data: bytes, *, shown: int | None = None, step: int = 0) -> None:
         super().__init__(())
-        self.gone = 0
+        self.forgotten = 0
         self._data = memoryview(data)
         self._step = step
         self.parts = [Part(Path("memory"), "memory", 0, 0, memoryview(b""))]
@@ -21,10 +21,10 @@ class MemorySource(FileSource):
 
     def forget(self, before: int) -> None:
         """Remove the bytes before an address, as if their ring segment were deleted."""
-        self.gone = max(self.gone, before)
+        self.forgotten = max(self.forgotten, before)
 
     def read(self, start: int, end: int) -> bytes | memoryview:
-        return b"" if start < self.gone else super().read(start, end)
+        return b"" if start < self.forgotten else super().read(start, end)
 
     def grow(self, *, wait: bool = False) -> bool:  # noqa: ARG002
         return self._show(self.parts[0].size + self._step)

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from kproxy.captures.analysis.stats import BY, Stats
-from kproxy.captures.analysis.views import Views, view_text
+from kproxy.captures.analysis.texts import view_text
+from kproxy.captures.analysis.views import Views
 from kproxy.captures.export import Lines
 from kproxy.captures.export.jsonl import JsonArray, JsonLines
 from kproxy.captures.export.nodes import Style, hex_lines, tree_lines

@@ -8,6 +8,7 @@ import random
 import re
 import struct
 import threading
+import time
 import weakref
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from kproxy.captures import slices
 from kproxy.captures.errors import CaptureError
 from kproxy.captures.opening import open_source
 from kproxy.captures.reader import BATCH_BYTES, Reader, read
-from kproxy.captures.source import RELEASE_BYTES, SpoolSource
+from kproxy.captures.source import RELEASE_BYTES, RingSource, SpoolSource
 from kproxy.captures.spool import Spooling
 from kproxy.decoders import schema
 from kproxy.decoders.conversation.limits import Limits
@@ -135,6 +136,91 @@ def test_following_a_ring_that_rolls(tmp_path: Path) -> None:
     assert last is not None
     assert len(first.data(reader.source)) == 0
     assert len(last.data(reader.source)) == last.size + 4
+
+
+def test_a_segment_that_is_deleted_before_it_is_opened_does_not_end_the_ring(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A ring that turns faster than it is read: the listing still has the segment."""
+    taken = traffic.packets(traffic.KAFKA_1_1)
+    reader, found = _followed(tmp_path, taken[:300])
+    opened = RingSource._open_segment
+
+    def gone(source: RingSource, name: str, base: int) -> bool:
+        (source.directory / name).unlink()
+        return opened(source, name, base)
+
+    files.write(tmp_path / "seg-000002.pcapng", traffic.pcapng(taken[300:600]))
+    with monkeypatch.context() as patched:
+        patched.setattr(RingSource, "_open_segment", gone)
+        found += _drain(reader)
+        assert not reader.finished
+    before = len(found)
+    files.write(tmp_path / "seg-000003.pcapng", traffic.pcapng(taken[600:900]))
+    found += _drain(reader)
+    assert not reader.finished
+    assert len(found) > before + 10
+    reader.close()
+
+
+def test_after_a_gap_what_follows_is_read_although_nothing_more_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Packets behind a gap wait for those before them, but no longer than a second of a capture that is watched."""
+    taken = traffic.packets(traffic.KAFKA_1_1)
+    reader, _ = _followed(tmp_path, taken[:300])
+    files.write(tmp_path / "seg-000003.pcapng", traffic.pcapng(taken[600:640]))
+    assert not _answered(_drain(reader))
+    monkeypatch.setattr("kproxy.captures.reader.monotonic", lambda: time.monotonic() + 1)
+    assert _answered(_drain(reader))
+    assert not _answered(reader.finish())
+
+
+def test_packets_wait_no_longer_although_their_connection_is_quiet_and_others_are_not(tmp_path: Path) -> None:
+    taken = traffic.packets(traffic.LIBRDKAFKA)
+    ends = [frozenset(traffic.ports(frame)) for _, frame in taken]
+    # a connection that is quiet for three seconds before the capture ends
+    quiet = next(
+        one
+        for one in dict.fromkeys(ends)
+        if ends.count(one) > 30
+        and taken[-1][0] - max(time for (time, _), other in zip(taken, ends, strict=True) if other == one) > 3 * 10**9
+    )
+    own = [number for number, one in enumerate(ends) if one == quiet and traffic.payload(taken[number][1])]
+    del taken[own[-6]]  # a request: the packets from its response on wait
+    reader = read([files.write(tmp_path / "a.pcap", files.pcap(taken))], follow=True)
+    found = _answered(_drain(reader))
+    whole = _answered(list(read(traffic.LIBRDKAFKA)))
+    last = max(
+        item.response.time for item in whole if item.response and item.connection.client.endswith(f":{max(quiet)}")
+    )
+    assert last in [item.response.time for item in found if item.response]
+
+
+def test_packets_whose_file_is_deleted_while_they_wait_are_a_gap(tmp_path: Path) -> None:
+    taken = traffic.packets(traffic.KAFKA_1_1)
+    reader, _ = _followed(tmp_path, taken[:300])
+    files.write(tmp_path / "seg-000003.pcapng", traffic.pcapng(taken[600:640]))
+    _drain(reader)
+    (tmp_path / "seg-000001.pcapng").unlink()
+    (tmp_path / "seg-000003.pcapng").unlink()
+    files.write(tmp_path / "seg-000004.pcapng", traffic.pcapng(taken[640:]))
+    later = [*_drain(reader), *reader.finish()]
+    alone = {(item.correlation_id, item.request.time) for item in _answered(list(read(tmp_path))) if item.request}
+    assert len(alone) > 100
+    assert alone <= {(item.correlation_id, item.request.time) for item in _answered(later) if item.request}
+    assert reader.health.not_kafka == 0
+
+
+def _followed(ring: Path, taken: list[files.Packet]) -> tuple[Reader, list[Any]]:
+    """A reader that follows a ring whose first segment has these packets, and the items that it has read of them."""
+    files.write(ring / "seg-000001.pcapng", traffic.pcapng(taken))
+    reader = read(ring, follow=True)
+    return reader, _drain(reader)
+
+
+def _answered(items: list[Any]) -> list[Exchange]:
+    return [item for item in items if isinstance(item, Exchange) and item.status is Status.OK]
 
 
 def _drain(reader: Reader) -> list[Any]:

@@ -58,6 +58,8 @@ EXPRESSIONS = [
     "correlation", "exchange < 20", "exchange in (1, 3)", "problem", "not problem", "partial", "modified", "commented",
     "record.key", "record.value ~ 1", "record.value != x", "all record.offset >= 0", "record.header", "not record.key",
     "record.timestamp > 2020-01-01", "record.key == 1 or api == Metadata", "record.offset == 0 and latency > 1ms",
+    "record ~ 1", "batch.codec == gzip", "batch.codec != none", "batch.size > 200", "batch.magic < 2", "text ~ .",
+    "text == none", '"shop"', "'K1' or latency > 1ms", 'not "value number"',
     "has response.body.throttleTimeMs", "response.body.throttleTimeMs == 0", "request.body.timeoutMs > 1s",
     "response.body.responses[].partitions[].errorCode == 0", "all response.body.topics[].errorCode == NONE",
     "response.body.brokers[0].nodeId == 1", "request.body.topicData[].partitionData[].index in (0, 1)",

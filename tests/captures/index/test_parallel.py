@@ -166,19 +166,20 @@ def test_what_is_unpacked_meanwhile_is_indexed_alike(tmp_path: Path, monkeypatch
 
 def test_the_processes_end_with_the_reading(tmp_path: Path) -> None:
     """The worker processes end with the reading, though a viewer may keep the indexer and its spool for hours."""
+    others = _children()
     indexer = Indexer(capture("1.1", tmp_path), tmp_path / "index", jobs=2)
-    here = os.getpid()
-    divided = False
+    workers: set[str] = set()
     while not indexer.finished:
         indexer.step()
-        divided = divided or _children(here) > 0
-    assert divided
-    assert not _children(here)
+        workers |= _children() - others
+    assert workers
+    assert not workers & _children()
     indexer.close()
 
 
-def _children(pid: int) -> int:
-    return len(Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+def _children() -> set[str]:
+    """The ids of the processes that this one has started and that have not ended."""
+    return set(Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split())
 
 
 def test_where_no_process_can_be_begun_this_one_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ import pytest
 from kproxy.captures import cache
 from kproxy.captures import reader as captures_reader
 from kproxy.captures.analysis import snapshots
+from kproxy.captures.analysis.columns.stored import Stored
 from kproxy.captures.index.format import STOP
 from kproxy.captures.index.indexer import Indexer, run
 from tests.captures import traffic
@@ -67,6 +68,6 @@ def test_it_is_not_kept_and_the_views_go_no_further(tmp_path: Path, monkeypatch:
     watch = snapshots.Snapshots(index, over, following=False)
     assert run([traffic.LIBRDKAFKA], None, watch=watch, stopping=over) is None
     watch.end(None)
-    topics = json.loads((index / "views" / "topics.json").read_text())
+    topics = Stored(index / "views" / "topics.table").facts
     assert topics["state"] == "stopped"
     assert meta_of(index)["bytes_read"] <= topics["bytes_read"] < meta_of(index)["bytes_total"]
