@@ -44,6 +44,14 @@ RESULTS: dict[Status, str] = {
 """By status of an exchange, its text in one to three words."""
 
 
+def delay_text(*, long_poll: bool, throttled: bool) -> str:
+    """The words after a result that say why it came late; "" if nothing is known of it.
+
+    `long_poll`: the broker held a Fetch until its max wait was over; `throttled`: the broker throttled the client.
+    """
+    return " long poll" if long_poll else " throttled" if throttled else ""
+
+
 def api_text(
     definitions: Definitions,
     key: int | None,

@@ -46,7 +46,7 @@ class Connection:
 class Frame:
     """A message with its length field: where its bytes are in the source, and when they were captured.
 
-    `size` is the value of the length field (the frame has `size + 4` bytes). `first_time` and `time` are those of the
+    `size` is the value of the length field, which does not count itself. `first_time` and `time` are those of the
     first and the last byte, in nanoseconds since the epoch; `at` is the address of the last byte. `spans` are the
     frame's pieces in the source, in order, as (address, length).
     """
@@ -62,6 +62,16 @@ class Frame:
     """Packet comments on the frame: by kproxy about its changes, or by a user."""
     missing: int = 0
     """Number of bytes that the capture does not hold (snap length, a gap, or the end of the capture)."""
+
+    @property
+    def length(self) -> int:
+        """Number of the frame's bytes, its length field included."""
+        return self.size + 4
+
+    @property
+    def captured(self) -> int:
+        """Number of the frame's bytes that the capture holds."""
+        return self.length - self.missing
 
     def data(self, source: Source) -> bytes | memoryview:
         """The frame's bytes from the source, its length field included."""

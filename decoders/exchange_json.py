@@ -174,7 +174,7 @@ class _Frames:
         if exchange.status is Status.TLS:
             return shown
         data = frame.data(self.source)
-        lost = frame.size + 4 - frame.missing - len(data)
+        lost = frame.captured - len(data)
         if lost > 0:
             self.cut = True
             text = f"{counted(lost, 'byte')} {are(lost)} no longer held"

@@ -341,19 +341,24 @@ class ExchangeRow:
         return None if role is None else role.value
 
     @property
+    def record_texts(self) -> Iterator[str]:
+        """The keys, values and headers of all records, without nulls.
+
+        The `record_` attributes do not include control records.
+        """
+        return self._record_texts(*_PARTS)
+
+    @property
     def record_keys(self) -> Iterator[str]:
-        """The keys of all records, without nulls; the `record_` attributes do not include control records."""
-        return self._texts("key", lambda record: () if record[2] is None else (text(record[2]),))
+        return self._record_texts("key")
 
     @property
     def record_values(self) -> Iterator[str]:
-        return self._texts("value", lambda record: () if record[3] is None else (text(record[3]),))
+        return self._record_texts("value")
 
     @property
     def record_headers(self) -> Iterator[str]:
-        return self._texts(
-            "header", lambda record: [f"{text(name)}: {text(value or b'')}" for name, value in record[4]]
-        )
+        return self._record_texts("header")
 
     @property
     def record_offsets(self) -> Iterator[int]:
@@ -363,11 +368,48 @@ class ExchangeRow:
     def record_timestamps(self) -> Iterator[int]:
         return (at * _MILLISECOND for record, _ in self._records() if (at := record[1]) is not None and at >= 0)
 
+    @property
+    def batch_codecs(self) -> Iterator[str]:
+        """The compression of each record batch; the `batch_` attributes do not include control batches."""
+        return (batch["compression"] for batch in self._batches())
+
+    @property
+    def batch_sizes(self) -> Iterator[int]:
+        return (batch["sizeInBytes"] for batch in self._batches())
+
+    @property
+    def batch_magics(self) -> Iterator[int]:
+        return (batch["magic"] for batch in self._batches())
+
+    @property
+    def texts(self) -> Iterator[str]:
+        """All texts in the bodies, as the exchange JSON has them. Records are not opened.
+
+        Raises Unavailable, after all texts, if one was withheld or a body is unknown.
+        """
+        from kproxy.decoders.body_text import WITHHELD, texts
+
+        unknown: Unavailable | None = None
+        where: Where
+        for where in ("request", "response"):
+            try:
+                decoded = self._side(where)
+            except Unavailable as unavailable:
+                unknown = unavailable
+                continue
+            for found in () if decoded is None else texts(self._json(where, decoded, opens=False, inside=True)):
+                if found is WITHHELD:
+                    unknown = Unavailable(Why.SECRET)
+                else:
+                    yield found
+        if unknown is not None:
+            raise unknown
+
     def at(self, path: Path) -> Iterator[Any]:
         where: Where = "request" if path.root == "request" else "response"
         decoded = self._side(where)
         if decoded is not None:
-            yield from path.find(self._json(where, decoded, path))
+            yield from path.find(self._json(where, decoded, opens=path.opens, inside=path.inside))
 
     # --- decoding ---
 
@@ -437,15 +479,16 @@ class ExchangeRow:
         found = self._side(where)
         return None if found is None else found.body
 
-    def _json(self, where: Where, decoded: Decoded, path: Path) -> Any:
+    def _json(self, where: Where, decoded: Decoded, *, opens: bool, inside: bool) -> Any:
+        """The JSON form of a body: with records if `opens`, with the decoded content of bytes if `inside`."""
         from kproxy.decoders.embedded import Scope
         from kproxy.decoders.jsonform import body_json
         from kproxy.decoders.view import View
 
-        key = (where, path.opens, path.inside)
+        key = (where, opens, inside)
         if key not in self._bodies and decoded.body is not None and decoded.message is not None:
-            asked = self._try("request") if where == "response" and path.inside else None
-            view = View(open_batches=path.opens, inside=path.inside, knowledge=self._learnt.knowledge)
+            asked = self._try("request") if where == "response" and inside else None
+            view = View(open_batches=opens, inside=inside, knowledge=self._learnt.knowledge)
             scope = Scope(view, self._definitions, asked.body if asked and not isinstance(asked, Unavailable) else None)
             self._bodies[key] = body_json(decoded.body, decoded.message, decoded.version, view, scope)
         return self._bodies.get(key)
@@ -474,8 +517,8 @@ class ExchangeRow:
             return Subject()
         return subject(self.exchange.api_key, self._side("request"))
 
-    def _texts(self, part: str, of: Callable[[Record], Sequence[str]]) -> Iterator[str]:
-        """The texts of a part ("key", "value", "header") of all records that have this part.
+    def _record_texts(self, *parts: str) -> Iterator[str]:
+        """The texts of these parts (keys of _PARTS) of all records that have them.
 
         Raises Unavailable, after all texts, if one was withheld.
         """
@@ -483,11 +526,12 @@ class ExchangeRow:
 
         withheld = False
         for record, topic in self._records():
-            found = of(record)
-            if found and content_withheld(topic, part, record):
-                withheld = True
-            else:
-                yield from found
+            for part in parts:
+                found = _PARTS[part](record)
+                if found and content_withheld(topic, part, record):
+                    withheld = True
+                else:
+                    yield from found
         if withheld:
             raise Unavailable(Why.SECRET)
 
@@ -497,6 +541,23 @@ class ExchangeRow:
         Raises Unavailable, after all readable records, if some are unreadable.
         """
         from kproxy.decoders.records.content import contents
+
+        return self._carried(contents)
+
+    def _batches(self) -> Iterator[Mapping[str, Any]]:
+        """The headers of the record batches of the exchange, except control batches.
+
+        Raises Unavailable, after all readable ones, if some are unreadable.
+        """
+        from kproxy.decoders.records.content import batches
+
+        return self._carried(batches)
+
+    def _carried(self, read: Callable[..., Iterator[Any]]) -> Iterator[Any]:
+        """What `read` (a function of decoders.records.content) finds in the records fields of the exchange.
+
+        Raises Unavailable at the end if it found something unreadable.
+        """
         from kproxy.decoders.records.places import PLACES
 
         exchange = self.exchange
@@ -507,7 +568,7 @@ class ExchangeRow:
         asked = self.body("request") if place.in_request else None
         answered = None if place.in_request else self.body("response")
         shut = False
-        for found in contents(exchange.api_key, asked, answered, self._definitions, self._learnt.knowledge):
+        for found in read(exchange.api_key, asked, answered, self._definitions, self._learnt.knowledge):
             if found is None:
                 shut = True
             else:
@@ -519,3 +580,11 @@ class ExchangeRow:
 def text(data: bytes | str) -> str:
     """A part of a record as text; U+FFFD replaces bytes that are not UTF-8."""
     return data if isinstance(data, str) else str(data, "utf-8", "replace")
+
+
+_PARTS: Mapping[str, Callable[[Record], Sequence[str]]] = {
+    "key": lambda record: () if record[2] is None else (text(record[2]),),
+    "value": lambda record: () if record[3] is None else (text(record[3]),),
+    "header": lambda record: [f"{text(name)}: {text(value or b'')}" for name, value in record[4]],
+}
+"""By part of a record, its texts."""

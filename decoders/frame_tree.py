@@ -40,10 +40,10 @@ def frame_tree(
 
     Offsets count from the frame's first byte. Nodes that were decoded before an error are kept; other bytes become
     nodes "unread" (not decoded) and "trailing" (after the body). A request's API key and version are read from its
-    header; a response without them gets its correlation id and "unread" bytes. After `limit` nodes of the body the rest
-    is "unread", and the last node has `more`. The decoded content of bytes fields becomes nodes below them, made on
-    first access; for a response it may depend on the frame of its `request`. `places` holds facts about records from
-    the rest of the exchange.
+    header; of a response that is given without them only the correlation id is decoded, the rest is "unread". After
+    `limit` nodes of the body the rest is "unread", and the last node has `more`. The decoded content of bytes
+    fields becomes nodes below them, made on first access; for a response it may depend on the frame of its
+    `request`. `places` holds facts about records from the rest of the exchange.
     """
     buffer = memoryview(data)
     end = len(buffer)

@@ -38,4 +38,4 @@ def _bytes(frame: Frame | None, source: Source) -> bytes | memoryview | None:
     if frame is None or frame.missing:
         return None
     data = frame.data(source)
-    return data if len(data) == frame.size + 4 else None
+    return data if len(data) == frame.length else None

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from kproxy.captures.export import Reading
 from kproxy.captures.index.format import Flag
 from kproxy.captures.index.summary import Summariser, Summary
-from kproxy.captures.text import RESULTS, api_text, latency_text, size_text
+from kproxy.captures.text import RESULTS, api_text, delay_text, latency_text, size_text
 from kproxy.decoders.conversation.comments import CHANGED
 from kproxy.decoders.escaping import escape
 from kproxy.decoders.exchange import Exchange, Frame, Health, Status, StreamProblem
@@ -70,13 +70,15 @@ class OneLine:
         api = api_text(self._definitions, key, version, token=exchange.token, protocol=exchange.protocol)
         result = result_text(status, summary.errors, exchange, self._definitions)
         latency = exchange.latency_ns
-        waited = "w" if summary.flags & Flag.WAITED else "t" if summary.flags & Flag.THROTTLED else ""
+        if latency is not None:
+            waited, throttled = bool(summary.flags & Flag.WAITED), bool(summary.flags & Flag.THROTTLED)
+            result += delay_text(long_poll=waited, throttled=throttled)
         columns = (
             f"{_clock(frame.time if frame else connection.first_time)} {exchange.number:>6}",
             _ends(client, connection.broker, asked_by=exchange.asked_by),
             f"{_cut(api, 24):<24}",
             f"{_cut(escape(summary.label), 30):<30}",
-            f"{('-' if latency is None else latency_text(latency) + waited):>7}",
+            f"{'-' if latency is None else latency_text(latency):>6}",
             f"{_size(exchange.request):>5}/{_size(exchange.response):<5}",
             result + (" (rewritten)" if _rewritten(exchange) else ""),
         )

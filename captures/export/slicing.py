@@ -156,7 +156,7 @@ def _packets(
     data = whole[piece.start : piece.end]
     comment = "\n".join(frame.comments) if frame.comments and not piece.start else None
     last = piece.end is None
-    beyond = frame.missing + max(0, frame.size + 4 - frame.missing - len(whole)) if last else 0
+    beyond = frame.missing + max(0, frame.captured - len(whole)) if last else 0
     while data or beyond:
         part = data[:MAX_PAYLOAD]
         data = data[MAX_PAYLOAD:]

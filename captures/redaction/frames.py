@@ -206,14 +206,14 @@ def _side(frame: Frame, exchange: Exchange) -> Side:
 
 
 def _whole(data: bytes, frame: Frame) -> bool:
-    return not frame.missing and len(data) >= frame.size + _SIZE
+    return not frame.missing and len(data) >= frame.length
 
 
 def _reach(data: bytes, frame: Frame, exchange: Exchange) -> int:
     """Number of bytes of a cut frame before the first missing one."""
     where = where_of(exchange, frame)
     holes = [problem.offset for problem in exchange.problems if problem.where == where and problem.code in _HOLES]
-    if holes and len(data) == frame.size + _SIZE - frame.missing:
+    if holes and len(data) == frame.captured:
         return min(len(data), *holes)
     return min(len(data), frame.spans[0][1] if frame.spans else 0)
 

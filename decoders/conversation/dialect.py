@@ -332,5 +332,5 @@ def _asked_at(exchange: Exchange) -> int:
 
 
 def _asked_where(exchange: Exchange) -> int:
-    """Address of an exchange's request."""
+    """Address of the last byte of an exchange's request; 0 without a request."""
     return exchange.request.at if exchange.request is not None else 0

@@ -34,7 +34,7 @@ def told_by(waiting: Iterable[Exchange], found: StreamProblem) -> bool:
         if frame is None or frame.side is not found.side:
             continue
         start = frame.stream_offset
-        first, last = max(low, start), min(high, start + frame.size + 4)
+        first, last = max(low, start), min(high, start + frame.length)
         if first < last:
             exchange.problems.append(problem("request", start, first, last))
             left -= last - first

@@ -431,7 +431,7 @@ class Pairing:
         if correlation_id is None or correlation_id not in self.broken:
             return ""
         frame, _ = self.broken.pop(correlation_id)
-        return f" {counted(frame.size + 4 - frame.missing, 'byte')} into the response"
+        return f" {counted(frame.captured, 'byte')} into the response"
 
 
 def one_way(exchange: Exchange) -> str:

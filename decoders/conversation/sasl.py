@@ -106,4 +106,4 @@ def _bytes(frame: Frame | None, source: Source) -> bytes | None:
     if frame is None or frame.missing:
         return None
     data = bytes(frame.data(source))
-    return data if len(data) == frame.size + 4 else None
+    return data if len(data) == frame.length else None

@@ -16,6 +16,7 @@ from kproxy.decoders.filters.completion import Candidate, Completion, Seen, comp
 from kproxy.decoders.filters.expression import Expression, Predicate
 from kproxy.decoders.filters.matcher import Matcher, learns
 from kproxy.decoders.filters.parser import Expected, Result, Status, parse
+from kproxy.decoders.filters.searching import as_search
 
 __all__ = [
     "Candidate",
@@ -31,6 +32,7 @@ __all__ = [
     "Status",
     "Unavailable",
     "Why",
+    "as_search",
     "complete",
     "learns",
     "left_out",

@@ -78,6 +78,7 @@ expression = term { ("or" | "||") term }
 term       = factor { ("and" | "&&") factor }
 factor     = ("not" | "!") factor | "(" expression ")" | test
            | "$" name                                 a saved filter
+           | "text" | 'text'                          the exchange contains this text
 test       = ["has"] field                            the field is present; a flag is true
            | ["any" | "all"] field operator value     == != < <= > >= ~ contains, not contains
            | ["any" | "all"] field ["not"] "in" "(" value { "," value } ")"

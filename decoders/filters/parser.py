@@ -29,6 +29,7 @@ from kproxy.decoders.filters.language import (
     operators,
 )
 from kproxy.decoders.filters.lexer import Kind, Token, tokens
+from kproxy.decoders.filters.searching import search
 from kproxy.decoders.filters.values import (
     DURATIONS,
     LITERALS,
@@ -43,6 +44,7 @@ from kproxy.decoders.filters.values import (
 
 MAX_DEPTH = 100
 
+_SOME_FIELDS = "some fields are api, topic, error and request.body.…; a text to search for is in quotes"
 _UNITS = frozenset(unit for unit, _ in (*DURATIONS, *SIZES))
 
 
@@ -270,6 +272,8 @@ class _Parser:
                 return self._group()
             if self._token.kind is Kind.WORD and self._token.value.startswith(SAVED):
                 return self._named()
+            if self._token.kind is Kind.TEXT:
+                return self._search()
             return self._test()
         finally:
             self._depth -= 1
@@ -309,6 +313,16 @@ class _Parser:
         self._last = (token, others)
         self._after = self._joins()
         return inner.expression
+
+    def _search(self) -> Expression:
+        token = self._take()
+        try:
+            found = search(token.value)
+        except BadLiteral as bad:
+            raise _Stop(Status.ERROR, (token.start, token.end), bad.message, (), token.start) from bad
+        self._last = None
+        self._after = self._joins()
+        return found
 
     def _test(self) -> Expression:
         if self._is(HAS):
@@ -354,7 +368,7 @@ class _Parser:
             comparison = habits.comparison_with(token.value)
             message = f"{token.value!r}: a field?" + (f" or {comparison}" if comparison else "")
             raise _Stop(Status.UNFINISHED, (token.start, token.end), message, others, token.start)
-        hint = habits.instead_of_field(token.value) or "some fields are api, topic, error and request.body.…"
+        hint = habits.instead_of_field(token.value) or _SOME_FIELDS
         raise _Stop(
             Status.ERROR,
             (token.start, token.end),

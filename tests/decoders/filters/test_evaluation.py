@@ -45,7 +45,12 @@ class Exchange:
     record_keys: Sequence[str] = ("42", "")
     record_values: Sequence[str] = ("a refund", "nothing")
     record_headers: Sequence[str] = ("trace: 00-7",)
+    record_texts: Sequence[str] = ("42", "a refund", "trace: 00-7", "", "nothing")
     record_offsets: Sequence[int] = (0, 1)
+    batch_codecs: Sequence[str] = ("none", "zstd")
+    batch_sizes: Sequence[int] = (112, 16_000)
+    batch_magics: Sequence[int] = (2, 2)
+    texts: Sequence[str] = ("orders", "rack-a")
     record_timestamps: Sequence[int] = (1_764_000_000_000_000_000,)
     error_codes: Sequence[int] = (6, 20)
     time: int = 1_764_000_000_000_000_000
@@ -109,6 +114,9 @@ TRUE = [
     "response.body.hmac.decoded.version >= 1", "response.body.hmac.decoded.parts[] == x",
     "response.body.hmac.decoded.parts[] == true", "response.body.hmac.decoded.parts[2] ~ ru",
     "not has response.body.hmac.decoded.parts[3]", "not has response.body.hmac.decoded.parts[9]",
+    "record contains refund", "batch.codec == zstd", "all batch.magic == 2", "batch.size > 10kB", "text == rack-a",
+    '"REFUND"', '"produce"',
+    '"Rack-A" and "orders-d"', '"LEADER_OR_FOLLOWER"', '"10.0.0.7"', "not ('nowhere' or \"trace: 1\")", "'trace: 00'",
     "api == Fetch or error", "not (api == Fetch or not error)", "api", "latency", "not api == Fetch and error",
 ]  # fmt: skip
 FALSE = [
@@ -125,6 +133,8 @@ FALSE = [
     "response.body.topics[].errorCode == 6", "all response.body.topics[].partitions[].errorCode == 6",
     "response.body.topics[2].name == a", "response.body.topics[].errorCode != 3", "has response.body.sessionId",
     "response.body.hmac.decoded.parts[] > x", "response.body.hmac.decoded.version > 1",
+    "record == refund", "all batch.codec == zstd", "batch.size > 1MB", "batch.magic in (0, 1)", '"r.fund"',
+    '"." and "%"', '"api"',
     "latency > 56ms", "api == Produce and not error", "status in (cut, tls)",
 ]  # fmt: skip
 
