@@ -6,6 +6,7 @@ partition are those of Burrow, evaluated in Burrow's order.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
 from enum import StrEnum
@@ -20,6 +21,8 @@ SAMPLES: Final = 128
 """Maximum number of (end offset, time) samples of a partition; beyond it, every second one of the older half is
 dropped.
 """
+POINTS: Final = 32
+"""Maximum number of points of a lag over time; beyond it, the older half is thinned."""
 LATEST: Final = -1
 """The timestamp that asks ListOffsets for the end of a partition."""
 MOST: Final = 100_000
@@ -58,7 +61,8 @@ class PartitionLag(NamedTuple):
 
     `committed` and `end` are offsets. `records` is their difference; it is larger than the number of records where
     compaction removed some or transactions left markers. `seconds` is how long, at least, the first uncommitted record
-    has existed. All but `committed` are None if the end is unknown; `state` is None with too few commits as well.
+    has existed. These are None if the end is unknown; `state` is None with too few commits as well. `rate` is by how
+    much the committed offset grew a second over the latest commits; None with one commit.
     """
 
     topic: str
@@ -68,6 +72,32 @@ class PartitionLag(NamedTuple):
     records: int | None
     seconds: float | None
     state: State | None
+    rate: float | None
+
+
+class Points:
+    """Values over time, each with its time in ns since the epoch, in order. Of two neighbours that are merged to save
+    memory, the one with the larger value stays.
+    """
+
+    __slots__ = ("_times", "_values")
+
+    def __init__(self) -> None:
+        self._times = array("q")
+        self._values = array("q")
+
+    def add(self, time: int, value: int) -> None:
+        times, values = self._times, self._values
+        times.append(max(time, times[-1]) if times else time)
+        values.append(value)
+        if len(times) > POINTS:
+            kept = [max(one, one + 1, key=values.__getitem__) for one in range(0, POINTS // 2, 2)]
+            kept += range(POINTS // 2, len(times))
+            self._times = array("q", [times[one] for one in kept])
+            self._values = array("q", [values[one] for one in kept])
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return zip(self._times, self._values, strict=True)
 
 
 class Ends:
@@ -93,6 +123,12 @@ class Ends:
             kept = SAMPLES // 2
             del self._offsets[1:kept:2], self._times[1:kept:2]
 
+    def points(self) -> list[tuple[int, int]]:
+        """At most POINTS pairs (time in ns, end offset) in order of time; the first and the last are among them."""
+        last = len(self._offsets) - 1
+        chosen = range(last + 1) if last < POINTS else [at * last // (POINTS - 1) for at in range(POINTS)]
+        return [(self._times[at], self._offsets[at]) for at in chosen]
+
     def seen(self, offset: int) -> int | None:
         """The time (ns) at which the record at an offset was first known to exist; None while the known end is not
         beyond it.
@@ -112,6 +148,7 @@ class Lag:
         self._ends: dict[tuple[str, int], Ends] = {}
         self._commits: dict[str, dict[tuple[str, int], list[CommitAt]]] = {}
         """Lists, not deques: an empty deque takes 0.6 kB, and most groups commit seldom."""
+        self._points: dict[str, dict[tuple[str, int], Points]] = {}
         self._count = 0
 
     def end(self, topic: str, partition: int, offset: int, time: int) -> None:
@@ -123,6 +160,24 @@ class Lag:
                 return
             ends = self._ends[topic, partition] = Ends()
         ends.add(offset, time)
+
+    def newest_end(self, topic: str, partition: int) -> int | None:
+        """The greatest known end offset of a partition; None if no response gave one."""
+        ends = self._ends.get((topic, partition))
+        return None if ends is None else ends.newest
+
+    def ends(self, topic: str, partition: int) -> list[tuple[int, int]]:
+        """At most POINTS pairs (time in ns, end offset) of a partition, in the order of time."""
+        ends = self._ends.get((topic, partition))
+        return [] if ends is None else ends.points()
+
+    def over_time(self, group: str, topic: str, partition: int) -> list[tuple[int, int]]:
+        """Pairs (time in ns, records of lag) of a group in a partition: at some commits in order, then at `now`."""
+        found = list(self._points.get(group, {}).get((topic, partition)) or ())
+        latest = self.partition(group, topic, partition) if found else None
+        if latest is not None and latest.records is not None and self.now > found[-1][0]:
+            found.append((self.now, latest.records))
+        return found
 
     def commit(self, group: str, topic: str, partition: int, offset: int, time: int) -> None:
         """Note that a group committed an offset."""
@@ -136,7 +191,13 @@ class Lag:
             self._count += 1
             window = commits[place] = []
         ends = self._ends.get(place)
-        window.append(CommitAt(time, offset, None if ends is None else ends.newest))
+        end = None if ends is None else ends.newest
+        window.append(CommitAt(time, offset, end))
+        if end is not None:
+            points = self._points.setdefault(group, {})
+            if place not in points:
+                points[place] = Points()
+            points[place].add(time, max(0, end - offset))
         if len(window) > WINDOW:
             del window[0]
 
@@ -169,12 +230,18 @@ class Lag:
         ends, committed = self._ends.get((topic, partition)), window[-1].offset
         end = None if ends is None else ends.newest
         if ends is None or end is None:
-            return PartitionLag(topic, partition, committed, None, None, None, None)
+            return PartitionLag(topic, partition, committed, None, None, None, None, _rate(window))
         records = max(0, end - committed)
         seen = ends.seen(committed)
         seconds = 0.0 if seen is None else max(0, self.now - seen) / 1e9
         state = _state(window, end, self.now, allowed) if len(window) >= LEAST_COMMITS or not records else None
-        return PartitionLag(topic, partition, committed, end, records, seconds, state)
+        return PartitionLag(topic, partition, committed, end, records, seconds, state, _rate(window))
+
+
+def _rate(window: list[CommitAt]) -> float | None:
+    first, newest = window[0], window[-1]
+    took = newest.time - first.time
+    return (newest.offset - first.offset) * 1e9 / took if took > 0 else None
 
 
 def _state(window: list[CommitAt], end: int, now: int, allowed: int) -> State:

@@ -1,9 +1,9 @@
 """The views across exchanges, one row each.
 
 A view consists of a module of captures/analysis with its collector, a module of captures/analysis/display that formats
-the collector's JSON objects as text, and a row of VIEWS. The row defines its command and its screen. The interface
-shows the screen from snapshots: copies of the collectors' JSON objects, taken while the capture is read. This table
-imports no view, so that it loads quickly.
+the collector's JSON objects as text, a module of captures/analysis/columns with its tables, and a row of VIEWS. The row
+defines its command and its screen. The interface shows the screen from snapshots: copies of the collectors' JSON
+objects, taken while the capture is read. This module imports no view, so that it loads quickly.
 """
 
 from __future__ import annotations
@@ -28,13 +28,11 @@ class Kind:
     """How a screen shows the JSON objects of a view that have the same "schema".
 
     `members` names the members that identify the same thing in several snapshots. `filters` gives, for each line of
-    text, the display filters that select its exchanges; further lines have the first line's filters. `timeline` gives
-    the key of the thing's timeline.
+    text, the display filters that select its exchanges; further lines have the first line's filters.
     """
 
     members: tuple[str, ...] = ()
     filters: Callable[[Line], Iterator[list[str]]] = lambda _line: iter(())
-    timeline: Callable[[Line], list[Any]] | None = None
 
 
 class Collector(Protocol):
@@ -60,22 +58,25 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """The screen of a view: the key that opens it, its title, and one line about it.
+    """The screen of a view: the key that opens it, its title, one line about it, and the names of its tables.
 
     The key must have no other action (docs/keys.md). `enter` on a line of text that ends in "#N" goes to exchange N.
+    The tables are those of captures.analysis.columns, also of other views; the first one is shown first.
     """
 
     key: str
     title: str
     about: str
+    tables: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class View:
     """A view across exchanges.
 
-    `collector` is "module:class" in captures/analysis; the module in captures/analysis/display has the view's name. A
-    view without collector and command has only a screen, whose lines captures/analysis/snapshots.py makes.
+    `collector` is "module:class" in captures/analysis; the modules in captures/analysis/display and columns have the
+    view's name. A view without collector and command has only a screen, whose lines captures/analysis/snapshots.py
+    makes.
     """
 
     name: str
@@ -117,7 +118,8 @@ VIEWS: Final[Mapping[str, View]] = {view.name: view for view in (
         kproxy topics capture.pcap
         kproxy topics capture.pcap --json | jq 'select(.topic == "orders").producers'
         """),
-        Screen("3", "Topics", "Who produces to and consumes from each topic, with what settings."),
+        Screen("3", "Topics", "Who produces to and consumes from each topic, with what settings.",
+               ("topics", "partitions")),
     ),
     View(
         "groups", "groups:Groups",
@@ -131,7 +133,8 @@ VIEWS: Final[Mapping[str, View]] = {view.name: view for view in (
         kproxy groups capture.pcap
         kproxy groups capture.pcap --since 2026-11-21T12:00:00Z --until 2026-11-21T12:02:00Z
         """),
-        Screen("4", "Groups", "Groups over time: members, generations, and why they rebalanced."),
+        Screen("4", "Groups", "Groups over time: members, generations, and why they rebalanced.",
+               ("groups", "members", "lag")),
     ),
     View(
         "transactions", "transactions:Transactions",
@@ -145,21 +148,36 @@ VIEWS: Final[Mapping[str, View]] = {view.name: view for view in (
         kproxy txns capture.pcap
         kproxy txns capture.pcap --json | jq 'select(.state == "hanging")'
         """),
-        Screen("5", "Txns", "Transactions from begin to end."),
+        Screen("5", "Txns", "Transactions from begin to end.",
+               ("transactions", "aborted")),
     ),
     View(
         "connections", "connections:Connections",
-        Command("conns", "Show connections, and how far each client came in its start-up.",
-        """Show connections, and how far each client came in its start-up.
-
-        The steps of a client's start-up (ApiVersions, Metadata, FindCoordinator, JoinGroup, ...) with the time at
-        which each first succeeded, and the step at which a client is stuck.
+        Command("conns", "Show connections: who was connected to which broker, and what each carried.",
+        """Show connections: who was connected to which broker, and what each carried.
 
         \b
         kproxy conns capture.pcap
-        kproxy conns capture.pcap --json | jq 'select(.stopped_at)'
+        kproxy conns capture.pcap --json | jq 'select(.errors > 0)'
         """),
-        Screen("6", "Conns", "Connections, and how far each client came in its start-up."),
+        Screen("6", "Conns", "Connections: client, broker, TLS, login, bytes, errors, requests in flight.",
+               ("connections",)),
+    ),
+    View(
+        "clients", "clients:Clients",
+        Command("clients", "Show clients: who they are, what they do, and how far each came in its start-up.",
+        """Show clients: who they are, what they do, what goes wrong for them, and how far each came in its start-up.
+
+        A client is a client id at a host. The steps of its start-up (ApiVersions, Metadata, FindCoordinator, JoinGroup,
+        ...) come with the time at which each first succeeded, and the step at which a client is stuck. Versions of APIs
+        that a release of Kafka refuses are listed with the oldest such release; kproxy audit says more.
+
+        \b
+        kproxy clients capture.pcap
+        kproxy clients capture.pcap --json | jq 'select(.stopped_at)'
+        """),
+        Screen("8", "Clients", "Clients: software, what they do, errors, throttling, and how far they came.",
+               ("clients",)),
     ),
     View(
         "cluster", "cluster:Cluster",
@@ -173,7 +191,8 @@ VIEWS: Final[Mapping[str, View]] = {view.name: view for view in (
         kproxy cluster capture.pcap
         kproxy cluster capture.pcap --json | jq 'select(.kind == "leader")'
         """),
-        Screen("B", "Cluster", "Brokers and controllers, leaders and ISRs over time."),
+        Screen("B", "Cluster", "Brokers and controllers, leaders and ISRs over time.",
+               ("partitions", "events", "brokers")),
     ),
     View(FINDINGS, "", None, Screen("7", "Findings", "What is wrong, proven by exchanges, and how to mend it.")),
 )}  # fmt: skip

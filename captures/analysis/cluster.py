@@ -11,8 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kproxy.captures.analysis.leaderless import DELETED, NOBODY
+from kproxy.captures.analysis.offsets import over_time
 from kproxy.captures.analysis.seen import Seen, Values
 from kproxy.captures.analysis.topics import fetch_role
+from kproxy.captures.analysis.traffic import Traffic
+from kproxy.captures.lag import Lag
 from kproxy.decoders.exchange_json import timestamp
 from kproxy.decoders.plurals import counted
 from kproxy.decoders.schema import api_keys
@@ -22,9 +26,6 @@ EVENTS: Final = 100_000
 """Maximum number of events; later ones are only counted."""
 MOST: Final = 200_000
 """Maximum number of partitions whose state is tracked."""
-NOBODY: Final = -1
-DELETED: Final = -2
-"""Leader of a partition whose topic is being deleted, in control requests (LeaderAndIsr.LeaderDuringDelete)."""
 _LEADERLESS: Final = {NOBODY: "has no leader", DELETED: "is being deleted"}
 
 
@@ -62,8 +63,21 @@ class Partition:
     leader_epoch: int | None = None
     isr: tuple[int, ...] | None = None
     replicas: tuple[int, ...] | None = None
+    offline: tuple[int, ...] | None = None
+    """Replicas that are offline, by the latest Metadata response; brokers before 1.0 do not tell."""
     moving: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
     """(replicas that the reassignment adds, replicas that it removes)."""
+
+    def line(self) -> dict[str, Any]:
+        lacking = None if self.isr is None or self.replicas is None else len(self.replicas) - len(self.isr)
+        return {
+            "leader": self.leader,
+            "leader_epoch": self.leader_epoch,
+            "replicas": self.replicas,
+            "isr": self.isr,
+            "offline": self.offline,
+            "under_replicated": None if lacking is None else lacking > 0,
+        }
 
 
 @dataclass(slots=True, eq=False)
@@ -94,8 +108,11 @@ class Cluster:
         """Offset up to which the metadata log was read. Several followers fetch the same records; each is used once."""
         self.fetches: Counter[str] = Counter()
         """Number of Fetch requests by the sender's role: "follower", "consumer" or "debugging"."""
+        self._lag = Lag()
+        self._traffic = Traffic()
 
     def add(self, seen: Seen) -> None:
+        self._lag, self._traffic = seen.lag, seen.traffic
         match seen.key:
             case 1:
                 self.fetches[fetch_role(seen)[0]] += 1
@@ -123,20 +140,28 @@ class Cluster:
                 for one in sorted(self.brokers.values(), key=lambda one: one.node_id)
             ],
             "fetches": dict(sorted(self.fetches.items())),
-            "partitions": [
-                {
-                    "partition": f"{topic}-{number}",
-                    "leader": state.leader,
-                    "leader_epoch": state.leader_epoch,
-                    "isr": state.isr,
-                    "replicas": state.replicas,
-                }
-                for (topic, number), state in sorted(self.partitions.items())
-            ],
             "more_events": self.more_events,
         }
         for event in sorted(self.events, key=lambda event: (event.time, event.exchange)):
             yield {"schema": "kproxy.cluster_event/1", **event.line()}
+        yield from self._partitions()
+
+    def _partitions(self) -> Iterator[dict[str, Any]]:
+        """The partitions that messages describe or clients use, with their traffic and changes."""
+        changes: dict[str, list[dict[str, Any]]] = {}
+        for event in self.events:
+            changes.setdefault(event.about, []).append(event.line())
+        for topic, number in sorted({*self.partitions, *self._traffic}):
+            yield {
+                "schema": "kproxy.partition/1",
+                "topic": topic,
+                "partition": number,
+                **self.partitions.get((topic, number), Partition()).line(),
+                "end": self._lag.newest_end(topic, number),
+                "over_time": over_time(self._lag.ends(topic, number), "end"),
+                **self._traffic.line(topic, number),
+                "changes": changes.get(f"{topic}-{number}", []),
+            }
 
     # --- one function for each message ---
 
@@ -162,6 +187,7 @@ class Cluster:
                 self._partition(
                     seen, name, one["partitionIndex"], "Metadata", leader=one["leaderId"],
                     epoch=one.get("leaderEpoch"), isr=one["isrNodes"], replicas=one["replicaNodes"],
+                    offline=one.get("offlineReplicas"),
                 )  # fmt: skip
 
     def _control(self, seen: Seen) -> None:
@@ -303,6 +329,7 @@ class Cluster:
         epoch: int | None = None,
         isr: Any = None,
         replicas: Any = None,
+        offline: Any = None,
         moving: tuple[Any, Any] = (None, None),
     ) -> None:
         """Update a partition's state; None stands for no change. Values of an earlier leader epoch are ignored."""
@@ -333,6 +360,11 @@ class Cluster:
             if state.replicas is not None and set(replicas) != set(state.replicas):
                 self._event(seen, "replicas", about, f"replicas {_ids(state.replicas)} -> {_ids(replicas)}", source)
             state.replicas = tuple(replicas)
+        if offline is not None and set(offline) != set(state.offline or ()):
+            self._event(
+                seen, "offline", about, f"offline replicas {_ids(state.offline or ())} -> {_ids(offline)}", source
+            )
+        state.offline = state.offline if offline is None else tuple(offline)
         adding, removing = (was if now is None else tuple(now) for was, now in zip(state.moving, moving, strict=True))
         if (adding, removing) != state.moving:
             state.moving = adding, removing

@@ -1,4 +1,4 @@
-"""Collects connections and the start-up of clients: how far each client came."""
+"""Collects connections, with counts of what each carried."""
 
 from __future__ import annotations
 
@@ -7,58 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kproxy.captures.analysis.seen import Client, Seen
+from kproxy.captures.analysis.seen import Seen
 from kproxy.decoders.exchange import Exchange, Status
-from kproxy.decoders.exchange_json import milliseconds, session_json, timestamp
+from kproxy.decoders.exchange_json import session_json, timestamp
 from kproxy.decoders.sasl.session import Session
-from kproxy.decoders.schema import errors
 
 MOST: Final = 100_000
-"""Maximum number of connections, and of clients; further ones are only counted."""
-LADDER: Final = {
-    18: "ApiVersions",
-    17: "SaslHandshake",
-    36: "SaslAuthenticate",
-    3: "Metadata",
-    10: "FindCoordinator",
-    22: "InitProducerId",
-    11: "JoinGroup",
-    14: "SyncGroup",
-    68: "ConsumerGroupHeartbeat",
-    76: "ShareGroupHeartbeat",
-    88: "StreamsGroupHeartbeat",
-    9: "OffsetFetch",
-    2: "ListOffsets",
-    0: "Produce",
-    1: "Fetch",
-    78: "ShareFetch",
-    12: "Heartbeat",
-}
-"""The steps of a client's start-up by API key, in the order in which a client takes them."""
-
-
-@dataclass(slots=True, eq=False)
-class Step:
-    """A step of a client's start-up: its first successful request of an API, or else its last attempt."""
-
-    api: str
-    time: int
-    exchange: int
-    latency_ns: int | None
-    attempts: int
-    error: int
-    done: bool
-
-    def line(self) -> dict[str, Any]:
-        return {
-            "api": self.api,
-            "time": timestamp(self.time, 9),
-            "exchange": self.exchange,
-            "latency_ms": None if self.latency_ns is None else milliseconds(self.latency_ns, 9),
-            "attempts": self.attempts,
-            "error": errors.name(self.error) if self.error else None,
-            "done": self.done,
-        }
+"""Maximum number of connections; further ones are only counted."""
 
 
 @dataclass(slots=True, eq=False)
@@ -111,39 +66,13 @@ class Link:
         }
 
 
-@dataclass(slots=True, eq=False)
-class Started:
-    """The start-up of a client: its steps over all its connections, in the order of time."""
-
-    client: Client
-    steps: dict[int, Step] = field(default_factory=dict)
-
-    @property
-    def stopped_at(self) -> Step | None:
-        """The step at which the client is stuck; None if every step that it tried succeeded."""
-        failed = [step for step in self.steps.values() if not step.done]
-        return max(failed, key=lambda step: step.time) if failed else None
-
-    def line(self) -> dict[str, Any]:
-        stopped = self.stopped_at
-        return {
-            "client_id": self.client.client_id,
-            "host": self.client.host,
-            "software": self.client.software or None,
-            "groups": sorted(self.client.groups),
-            "steps": [step.line() for step in sorted(self.steps.values(), key=lambda step: step.time)],
-            "stopped_at": None if stopped is None else stopped.api,
-        }
-
-
 class Connections:
-    """Collects connections and clients from exchanges."""
+    """Collects connections from exchanges."""
 
     def __init__(self) -> None:
         self.more = 0
         """Number of connections beyond the maximum."""
         self._links: dict[int, Link] = {}
-        self._clients: dict[Client, Started] = {}
 
     def note(self, exchange: Exchange) -> None:
         """Count an exchange of any protocol: Kafka, a dialect, a bare SASL token or TLS."""
@@ -164,10 +93,10 @@ class Connections:
         if exchange.client_id is not None:
             link.client_ids.add(exchange.client_id)
         if exchange.request is not None:
-            link.request_bytes += exchange.request.size + 4
+            link.request_bytes += exchange.request.length
             link.last = max(link.last, exchange.request.time)
         if exchange.response is not None:
-            link.response_bytes += exchange.response.size + 4
+            link.response_bytes += exchange.response.length
             link.last = max(link.last, exchange.response.time)
         if exchange.request is not None and exchange.response is not None:
             # Exchanges come in the order of responses: requests sent before this one and answered later are in flight.
@@ -183,34 +112,10 @@ class Connections:
             if seen.errors:
                 link.errors += 1
                 link.first_error = link.first_error or seen.number
-        if seen.key in LADDER:
-            self._step(seen)
 
     def links(self) -> list[Link]:
         return sorted(self._links.values(), key=lambda one: one.number)
 
-    def clients(self) -> list[Started]:
-        """The clients, in the order of their first exchanges."""
-        return list(self._clients.values())
-
     def lines(self) -> Iterator[dict[str, Any]]:
         for link in self.links():
             yield {"schema": "kproxy.connection/1", **link.line()}
-        for client in self.clients():
-            yield {"schema": "kproxy.client/1", **client.line()}
-
-    def _step(self, seen: Seen) -> None:
-        started = self._clients.get(seen.client)
-        if started is None:
-            if len(self._clients) >= MOST:
-                return
-            started = self._clients[seen.client] = Started(seen.client)
-        step = started.steps.get(seen.key)
-        done = bool(seen.response or seen.exchange.status is Status.NO_REPLY_EXPECTED) and not seen.errors
-        if step is not None and step.done:
-            return
-        attempts = 1 if step is None else step.attempts + 1
-        error = seen.errors[0] if seen.errors else 0
-        started.steps[seen.key] = Step(
-            LADDER[seen.key], seen.time, seen.number, seen.exchange.latency_ns, attempts, error, done
-        )

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from kproxy.captures.analysis.overtime import WINDOWS, Slice, Span, together
-from kproxy.captures.analysis.stats import BY, NO_TOPIC, OTHERS, Line, Stats, measure, time_of
+from kproxy.captures.analysis.overtime import WINDOWS, OverTime, Slice, Span, together
+from kproxy.captures.analysis.stats import BY, NO_TOPIC, OTHERS, Line, Stats, count_over_time, measure, time_of
 from kproxy.captures.bodies import Bodies
 from kproxy.decoders.exchange import Exchange, Status
 from kproxy.decoders.filters.values import in_quotes
+from kproxy.decoders.records.counting import counted
 from kproxy.decoders.schema import Definitions
 
 SHARES: Final = (0.5, 0.9, 0.99)
@@ -33,29 +34,41 @@ class Figures:
         self._definitions = definitions
         self._span = Span()
         self._stats = {by: Stats(definitions, by, span=self._span) for by in BY}
+        self._total = OverTime(self._span)
 
     def add(self, exchange: Exchange, bodies: Bodies) -> None:
         """Count a complete exchange. Never raises on bad bytes."""
         if time := time_of(exchange):
             self._span.include(time)
-        measured = measure(exchange, bodies, self._definitions)
+        measured = measure(exchange, bodies, self._definitions, records=_records(exchange, bodies))
         for stats in self._stats.values():
             stats.take(measured)
+        # the latency of a long poll is mostly the time in which there was nothing to fetch
+        count_over_time(self._total, measured, None if measured.long_poll else exchange.latency_ns)
 
     def to_json(self, by: str) -> dict[str, Any]:
         """The figures in one grouping: {"span": {window: {"from" (ns since the epoch), "slice" (ns), "seconds"}},
-        "lines": […]}.
+        "lines": […], "total": {window: figures}}. The total's percentiles are those of all but long polls.
 
         A line is {"name", "long_poll", "filters": the tests that find its exchanges, "windows": {window: figures}};
-        figures are {"count", "failed", "throttle_ms", "counts": one for each slice, and, if there was a response,
-        "p50", "p90", "p99", "max" (ns), and "p50s", "p99s": one for each slice, null without a response}. Windows
-        without exchanges are omitted.
+        figures are {"count", "failed", "throttle_ms", "bytes", "records", and, if there was a response, "p50", "p90",
+        "p99", "max" (ns), "over_time"}. "over_time" has the same for each slice, a list a figure: "count", "bytes";
+        "failed" and "records" unless all are 0; "p50" and "p99" if there was a response, null in slices without one.
+        Windows without exchanges are omitted.
         """
         span = {}
         for name, window in _windows():
             start, _, width = self._span.stretch(window)
             span[name] = {"from": start * width, "slice": width, "seconds": self._span.seconds(window)}
-        return {"span": span, "lines": [_line(by, line) for line in self._stats[by].lines()]}
+        lines = [_line(by, line) for line in self._stats[by].lines()]
+        return {"span": span, "lines": lines, "total": _in_windows(self._total)}
+
+
+def _records(exchange: Exchange, bodies: Bodies) -> int:
+    """The number of records in an exchange; 0 if it carries none, or if their number is unknown."""
+    if exchange.protocol is not None:
+        return 0
+    return counted(exchange.api_key, bodies.asked, bodies.answered)[0] or 0
 
 
 def _windows() -> Iterable[tuple[str, int | None]]:
@@ -63,13 +76,19 @@ def _windows() -> Iterable[tuple[str, int | None]]:
 
 
 def _line(by: str, line: Line) -> dict[str, Any]:
+    windows = {} if line.over_time is None else _in_windows(line.over_time)
+    return {"name": line.name, "long_poll": line.long_poll, "filters": filters(by, line.name), "windows": windows}
+
+
+def _in_windows(over_time: OverTime) -> dict[str, Any]:
+    """The figures of the windows that have exchanges."""
     windows = {}
     for name, window in _windows():
-        slices = [] if line.over_time is None else line.over_time.slices(window)
+        slices = over_time.slices(window)
         whole = together(slices)
         if whole.count:
             windows[name] = _figures(whole, slices)
-    return {"name": line.name, "long_poll": line.long_poll, "filters": filters(by, line.name), "windows": windows}
+    return windows
 
 
 def _figures(whole: Slice, slices: list[Slice | None]) -> dict[str, Any]:
@@ -77,14 +96,23 @@ def _figures(whole: Slice, slices: list[Slice | None]) -> dict[str, Any]:
         "count": whole.count,
         "failed": whole.failed,
         "throttle_ms": whole.throttle_ms,
-        "counts": [0 if one is None else one.count for one in slices],
+        "bytes": whole.bytes,
+        "records": whole.records,
     }
+    over_time: dict[str, list[int] | list[int | None]] = {
+        "count": [0 if one is None else one.count for one in slices],
+        "bytes": [0 if one is None else one.bytes for one in slices],
+    }
+    if whole.failed:
+        over_time["failed"] = [0 if one is None else one.failed for one in slices]
+    if whole.records:
+        over_time["records"] = [0 if one is None else one.records for one in slices]
     p50, p90, p99 = whole.percentiles(SHARES)
     if p50 is not None:
         of_slices = [(None, None) if one is None else one.percentiles((0.5, 0.99)) for one in slices]
         figures |= {"p50": p50, "p90": p90, "p99": p99, "max": whole.largest}
-        figures |= {"p50s": [low for low, _ in of_slices], "p99s": [high for _, high in of_slices]}
-    return figures
+        over_time |= {"p50": [low for low, _ in of_slices], "p99": [high for _, high in of_slices]}
+    return figures | {"over_time": over_time}
 
 
 def filters(by: str, name: str) -> list[str]:

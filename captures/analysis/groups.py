@@ -158,7 +158,7 @@ class Group:
             "more_events": self.more_events,
             "commits": self.commits,
             "committed": {topic: dict(sorted(offsets.items())) for topic, offsets in sorted(self.offsets.items())},
-            "lag": lag_json(lag.of(self.group_id)),
+            "lag": lag_json(lag.of(self.group_id), self.group_id, lag),
             "errors": dict(sorted(self.errors.items())),
             "error_exchanges": dict(sorted(self.error_exchanges.items())),
             "first_exchange": self.first,

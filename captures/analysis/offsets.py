@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kproxy.captures.analysis.seen import Seen
-from kproxy.captures.lag import LATEST, PartitionLag
+from kproxy.captures.lag import LATEST, Lag, PartitionLag
+from kproxy.decoders.exchange_json import timestamp
 from kproxy.decoders.schema import api_keys
 
 
@@ -23,13 +24,34 @@ def follow_offsets(seen: Seen) -> None:
             _committed(seen)
 
 
-def lag_json(lags: Iterable[PartitionLag]) -> list[dict[str, Any]]:
-    """The JSON member "lag" of a group or topic; the partitions with the most lag come first."""
+def lag_json(lags: Iterable[PartitionLag], group: str, lag: Lag) -> list[dict[str, Any]]:
+    """The JSON member "lag" of a group, or of a group of a topic; the partitions with the most lag come first."""
     found = sorted(lags, key=lambda one: (-(one.records or 0), one.topic, one.partition))
     return [
-        {**one._asdict(), "seconds": None if one.seconds is None else round(one.seconds, 3), "state": one.state}
+        {
+            **one._asdict(),
+            "seconds": None if one.seconds is None else round(one.seconds, 3),
+            "state": one.state,
+            "rate": None if one.rate is None else round(one.rate, 3),
+            "over_time": over_time(lag.over_time(group, one.topic, one.partition), "records"),
+        }
         for one in found
     ]
+
+
+def over_time(points: Sequence[tuple[int, int]], name: str) -> dict[str, Any] | None:
+    """{"from": time of the first value, "ms": milliseconds from then to each value, `name`: the values}.
+
+    None for fewer than two points, each (time in ns, value).
+    """
+    if len(points) < 2:
+        return None
+    first = points[0][0]
+    return {
+        "from": timestamp(first, 9),
+        "ms": [(time - first) // 1_000_000 for time, _ in points],
+        name: [value for _, value in points],
+    }
 
 
 def _end(seen: Seen, element: Any, partition: object, offset: object) -> None:

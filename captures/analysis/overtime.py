@@ -28,21 +28,26 @@ FINEST: Final = 24
 class Slice:
     """Counts of the exchanges in one slice.
 
-    `latencies` counts exchanges by bucket. `smallest` and `largest` are latencies in nanoseconds; `smallest` is None if
-    no exchange has a response.
+    `bytes` are those of whole frames, requests and responses, their length fields included. `latencies` counts
+    exchanges by bucket. `smallest` and `largest` are latencies in nanoseconds; `smallest` is None if no exchange has a
+    response.
     """
 
     count: int = 0
     failed: int = 0
     throttle_ms: int = 0
+    bytes: int = 0
+    records: int = 0
     smallest: int | None = None
     largest: int = 0
     latencies: dict[int, int] = field(default_factory=dict)
 
-    def add(self, latency: int | None, *, failed: bool, throttle_ms: int) -> None:
+    def add(self, latency: int | None, *, failed: bool, throttle_ms: int, size: int, records: int = 0) -> None:
         self.count += 1
         self.failed += failed
         self.throttle_ms += throttle_ms
+        self.bytes += size
+        self.records += records
         if latency is not None:
             bucket = bucket_of(latency)
             self.latencies[bucket] = self.latencies.get(bucket, 0) + 1
@@ -53,6 +58,8 @@ class Slice:
         self.count += other.count
         self.failed += other.failed
         self.throttle_ms += other.throttle_ms
+        self.bytes += other.bytes
+        self.records += other.records
         if other.smallest is not None:
             self._reach(other.smallest, other.largest)
         for bucket, count in other.latencies.items():
@@ -130,8 +137,10 @@ class OverTime:
         self._whole: dict[int, Slice] = {}
         self._windows: dict[int, dict[int, Slice]] = {window: {} for window in WINDOWS}
 
-    def add(self, time: int, latency: int | None, *, failed: bool, throttle_ms: int) -> None:
-        """Count an exchange at `time` (ns), which the span must include already."""
+    def add(
+        self, time: int, latency: int | None, *, failed: bool, throttle_ms: int, size: int, records: int = 0
+    ) -> None:
+        """Count an exchange at `time` (ns), which the span must include already; `size` is in bytes."""
         self._fold()
         places = [(self._whole, time >> self._shift)]
         for window, slices in self._windows.items():
@@ -146,7 +155,7 @@ class OverTime:
             at = slices.get(number)
             if at is None:
                 at = slices[number] = Slice()
-            at.add(latency, failed=failed, throttle_ms=throttle_ms)
+            at.add(latency, failed=failed, throttle_ms=throttle_ms, size=size, records=records)
 
     def slices(self, window: int | None) -> list[Slice | None]:
         """The slices of a window, in order, with None for each empty slice; None as the window is the whole capture."""

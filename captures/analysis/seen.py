@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kproxy.captures.analysis.traffic import Traffic
 from kproxy.captures.bodies import Bodies
 from kproxy.captures.index.labels import topic_name
 from kproxy.captures.lag import Lag
@@ -55,6 +56,8 @@ class Seen:
     """Kafka's and the user's definitions, which give the names of APIs and errors."""
     lag: Lag
     """The consumer lag of all groups so far (see `captures.analysis.offsets`)."""
+    traffic: Traffic
+    """The traffic of all partitions so far, which the view of topics counts."""
     _decoded: tuple[Decoded | None, Decoded | None]
 
     @property
@@ -119,6 +122,7 @@ class Decoder:
         self._health = health or Health()
         self.knowledge = Knowledge()
         self.lag = Lag()
+        self.traffic = Traffic()
         self._clients: dict[tuple[str, str], Client] = {}
 
     def of(self, exchange: Exchange, bodies: Bodies | None = None) -> Seen | None:
@@ -140,7 +144,16 @@ class Decoder:
             client.software = f"{request['clientSoftwareName']} {request.get('clientSoftwareVersion', '')}".strip()
         found = [] if answered is None else codes(answered, exchange, self._definitions)
         return Seen(
-            exchange, client, request, response, found, self.knowledge, self._definitions, self.lag, (asked, answered)
+            exchange,
+            client,
+            request,
+            response,
+            found,
+            self.knowledge,
+            self._definitions,
+            self.lag,
+            self.traffic,
+            (asked, answered),
         )
 
     def _client(self, exchange: Exchange) -> Client:

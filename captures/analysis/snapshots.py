@@ -1,19 +1,17 @@
 """The process that makes the views of an indexed capture: python -m captures.analysis.snapshots INDEX_DIR.
 
-It reads the captures that the index's meta.json names, and follows them while they grow. Each view is a file
-INDEX_DIR/views/NAME.json, replaced as a whole: {"state": "reading" | "following" | "complete" | "stopped" | "failed",
-"exchanges", "bytes_read", "bytes_total", "renumbered", "left_out", "error", "blocks", "timelines"}. "renumbered":
-whether the beginning of a ring had been deleted when this reading began, so that its exchange numbers differ from the
-index's. "left_out" counts blocks beyond MOST_LINES.
+It reads the captures that the index's meta.json names, and follows them while they grow; with --since and --until it
+leaves out other exchanges. Each snapshot is a file in INDEX_DIR/views, replaced as a whole. The tables of a view are in
+NAME.table, whose form captures.analysis.columns.stored describes. Findings, figures and evidence are JSON, NAME.json.
+All have these members:
+{"state": "reading" | "following" | "complete" | "stopped" | "failed", "exchanges", "bytes_read", "bytes_total",
+"renumbered", "left_out", "error"}. "renumbered": whether the beginning of a ring had been deleted when this reading
+began, so that its exchange numbers differ from the index's. "left_out" counts blocks beyond MOST_LINES.
 
-A block is one thing, such as a group, with its details: {"key": its identity across snapshots, "lines": texts as in
-captures.analysis.display, by the local clock, "filters": for each line the display filters that select its exchanges,
-"timeline": a key of "timelines", or null}. Timelines are those of captures.analysis.timelines; a connection has that of
-its client's start-up.
-
-The figures of captures.analysis.figures are such files too, with the result of `Figures.to_json` in place of the
-blocks. The file EVIDENCE has "findings" instead: for each finding its "id", "rule", "severity", "parent" and
-"evidence", a list of {"exchange", "note", "path"}.
+Findings are blocks: {"key": its identity across snapshots, "lines": texts as in captures.analysis.display, by the local
+clock, "filters": for each line the display filters that select its exchanges}. Figures are the result of
+`Figures.to_json`. The file EVIDENCE has "findings": for each its "id", "rule", "severity", "parent" and "evidence", a
+list of {"exchange", "note", "path"}.
 """
 
 from __future__ import annotations
@@ -24,14 +22,19 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
 from kproxy.captures import private
+from kproxy.captures.analysis.blocks import MOST_LINES, blocks
+from kproxy.captures.analysis.columns.column import Table
+from kproxy.captures.analysis.columns.storing import store
+from kproxy.captures.analysis.columns.tables import of_view
+from kproxy.captures.analysis.concerned import with_findings
 from kproxy.captures.analysis.figures import FILES, Figures
-from kproxy.captures.analysis.timelines import timeline
-from kproxy.captures.analysis.views import Views, view_text
+from kproxy.captures.analysis.views import Views
 from kproxy.captures.bodies import Bodies
 from kproxy.captures.errors import CaptureError
 from kproxy.captures.findings.making import in_order
@@ -42,6 +45,7 @@ from kproxy.captures.index.format import META
 from kproxy.captures.index.format import VIEWS as FOLDER
 from kproxy.captures.index.reader import IndexReader, IndexUnreadableError
 from kproxy.captures.index.summary import Summary
+from kproxy.captures.period import Period
 from kproxy.captures.processes import name_process
 from kproxy.captures.reader import Reader
 from kproxy.captures.text import local
@@ -50,55 +54,14 @@ from kproxy.decoders.exchange import Exchange, StreamProblem
 
 WRITE_SECONDS: Final = 1.0
 """Minimum seconds between snapshots; the interval is also at least ten times as long as writing them takes."""
-MOST_LINES: Final = 5_000
-"""Maximum number of lines in a snapshot."""
 EVIDENCE: Final = "evidence"
 """Name of the snapshot that lists the findings with the exchanges that are their evidence."""
+CLIENTS: Final = "clients"
+"""Name of the view whose lines also have the number of findings."""
 BEGIN_SECONDS: Final = 0.1
-NO_FIGURES: Final[dict[str, Any]] = {"span": {}, "lines": []}
+NO_FIGURES: Final[dict[str, Any]] = {"span": {}, "lines": [], "total": {}}
 
 Line = Mapping[str, Any]
-
-
-# --- blocks -------------------------------------------------------------------------------------------
-
-
-def block(view: str, line: Line) -> dict[str, Any]:
-    """A JSON object of a view as a block of text, in the form that the module's docstring describes."""
-    kind = VIEWS[view].kinds[line["schema"]]
-    texts = list(view_text(view, [line], local))
-    found = list(kind.filters(line))
-    found += [found[0] if found else []] * (len(texts) - len(found))
-    key = [line["schema"], *(line[member] for member in kind.members)]
-    timeline_key = None if kind.timeline is None else json.dumps(kind.timeline(line))
-    return {"key": key, "lines": texts, "filters": found, "timeline": timeline_key}
-
-
-def blocks(view: str, lines: Iterable[Line]) -> dict[str, Any]:
-    """{"left_out", "blocks", "timelines"} of a view: as many blocks as fit into MOST_LINES, their timelines, and the
-    number of blocks left out.
-    """
-    shown: list[dict[str, Any]] = []
-    timelines: dict[str, dict[str, Any]] = {}
-    room, left_out = MOST_LINES, 0
-    for line in lines:
-        if room <= 0:
-            left_out += 1
-            continue
-        made = block(view, line)
-        drawn = timeline(line)
-        if made["timeline"] is not None and drawn is not None:
-            timelines[made["timeline"]] = drawn
-        for member in ("lines", "filters"):
-            del made[member][room:]
-        room -= len(made["lines"])
-        if shown and made["lines"][0].startswith(" "):
-            # indented: an event that belongs to the block above
-            for member in ("lines", "filters"):
-                shown[-1][member] += made[member]
-        else:
-            shown.append(made)
-    return {"left_out": left_out, "blocks": shown, "timelines": timelines}
 
 
 # --- the process -----------------------------------------------------------------------------------------------------
@@ -107,11 +70,16 @@ def blocks(view: str, lines: Iterable[Line]) -> dict[str, Any]:
 class Snapshots:
     """Passes complete exchanges to the views, and writes these at intervals; the indexer calls it after every step."""
 
-    def __init__(self, directory: Path, stopping: threading.Event, *, following: bool) -> None:
-        """`directory` is the index's. `stopping` is set when the reading must end."""
+    def __init__(
+        self, directory: Path, stopping: threading.Event, *, following: bool, period: Period | None = None
+    ) -> None:
+        """`directory` is the index's. `stopping` is set when the reading must end. Exchanges outside `period` are left
+        out.
+        """
         self._directory = directory / FOLDER
         self._index = directory
         self._stopping = stopping
+        self._period = period or Period()
         self._state = "following" if following else "reading"
         self._views: Views | None = None
         self._figures: Figures | None = None
@@ -132,12 +100,13 @@ class Snapshots:
             self._figures = Figures(reader.definitions)
             self._findings = Findings(reader.source, reader.definitions)
             self._renumbered = _beginning_is_gone(self._index)
-        for exchange, _ in done:
+        exchanges = [exchange for exchange, _ in done if self._period.has(exchange)]
+        for exchange in exchanges:
             bodies = Bodies(exchange, reader.source, reader.definitions)
             self._views.add(exchange, bodies)
             self._figures.add(exchange, bodies)
-        self._findings.add(in_order([exchange for exchange, _ in done], problems), reader.closings)
-        self._exchanges += len(done)
+        self._findings.add(in_order(exchanges, problems), reader.closings)
+        self._exchanges += len(exchanges)
         self._position, self._size = reader.position, reader.source.written()
         if time.monotonic() >= self._next:
             self.write()
@@ -168,15 +137,22 @@ class Snapshots:
             private.folder(self._directory)
             found = self._found()
             for view in VIEWS:
-                self._write(view, blocks(view, found if view == FINDINGS else self._lines(view)), error)
+                if tables := of_view(view):
+                    self._write_tables(view, tables, found, error)
+            self._write(FINDINGS, blocks(FINDINGS, found), error)
             self._write(EVIDENCE, {"findings": list(map(_evidence, found[:MOST_LINES]))}, error)
             for by, name in FILES.items():
                 self._write(name, NO_FIGURES if self._figures is None else self._figures.to_json(by), error)
         now = time.monotonic()
         self._next = now + max(WRITE_SECONDS, 10 * (now - began))
 
-    def _lines(self, view: str) -> Iterable[Line]:
-        return () if self._views is None else self._views[view].lines()
+    def _write_tables(
+        self, view: str, tables: Sequence[Table], found: Sequence[Line], error: CaptureError | None
+    ) -> None:
+        lines: list[Line] = [] if self._views is None else list(self._views[view].lines())
+        if view == CLIENTS:
+            lines = list(with_findings(lines, found))
+        self._replace(f"{view}.table", store(self._facts(error), lines, tables, local))
 
     def _found(self) -> list[Line]:
         """The findings so far as JSON objects; some are found only once the capture was read to its end."""
@@ -186,7 +162,11 @@ class Snapshots:
         return [finding_json(one) for one in (self._findings.finish() if over else self._findings.result())]
 
     def _write(self, view: str, content: dict[str, Any], error: CaptureError | None) -> None:
-        snapshot = {
+        self._replace(f"{view}.json", json.dumps({**self._facts(error), **content}).encode())
+
+    def _facts(self, error: CaptureError | None) -> dict[str, Any]:
+        """The members that all snapshots have."""
+        return {
             "state": self._state,
             "exchanges": self._exchanges,
             "bytes_read": self._position,
@@ -194,14 +174,14 @@ class Snapshots:
             "renumbered": self._renumbered,
             "left_out": 0,
             "error": None if error is None else str(error),
-            **content,
         }
-        data = json.dumps(snapshot).encode()
-        if self._last.get(view) == data:
-            return
-        self._last[view] = data
-        path = self._directory / f"{view}.json"
-        private.replace(path, data)
+
+    def _replace(self, name: str, data: bytes) -> None:
+        """Write a file unless it has this content already."""
+        digest = blake2b(data).digest()
+        if self._last.get(name) != digest:
+            self._last[name] = digest
+            private.replace(self._directory / name, data)
 
 
 def _evidence(finding: Line) -> dict[str, Any]:
@@ -236,6 +216,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="kproxy.captures.analysis.snapshots", description=__doc__)
     parser.add_argument("directory", metavar="INDEX_DIR", type=Path)
     parser.add_argument("--parent", type=int, metavar="PID", help="end when this process, which started it, ends")
+    parser.add_argument("--since", type=int, metavar="NS", help="only exchanges from this time on, ns since the epoch")
+    parser.add_argument("--until", type=int, metavar="NS", help="only exchanges before this time")
     options = parser.parse_args(arguments)
     stopping = threading.Event()
     indexer.live_with(stopping, options.parent)
@@ -243,7 +225,8 @@ def main(arguments: list[str] | None = None) -> int:
         if stopping.wait(BEGIN_SECONDS):
             return 0
     following = meta["state"] == "following"
-    snapshots = Snapshots(options.directory, stopping, following=following)
+    period = Period(options.since, options.until)
+    snapshots = Snapshots(options.directory, stopping, following=following, period=period)
     # lower priority than the interface and the relay
     os.nice(5)
     try:

@@ -84,7 +84,10 @@ def _milliseconds(value: int | None) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The values of an exchange that `Stats.take` counts; `errors` are names of error codes."""
+    """The values of an exchange that `Stats.take` counts; `errors` are names of error codes.
+
+    `records` is the number of records that it carries, 0 unless they are counted over time.
+    """
 
     exchange: Exchange
     bodies: Bodies
@@ -92,10 +95,11 @@ class Measured:
     undecodable: bool
     errors: list[str]
     throttle_ms: int
+    records: int = 0
 
 
-def measure(exchange: Exchange, bodies: Bodies, definitions: Definitions) -> Measured:
-    """The values of a complete exchange that `Stats.take` counts."""
+def measure(exchange: Exchange, bodies: Bodies, definitions: Definitions, *, records: int = 0) -> Measured:
+    """The values of a complete exchange that `Stats.take` counts; `records` as in Measured."""
     asked, answered = bodies.asked or {}, bodies.answered or {}
     waited = exchange.api_key in _FETCHES and wait_over(asked.get("maxWaitMs"), exchange.latency_ns)
     answer = bodies.response
@@ -105,7 +109,7 @@ def measure(exchange: Exchange, bodies: Bodies, definitions: Definitions) -> Mea
     # Trailing bytes show that the body was read in a wrong layout, so its numbers are meaningless.
     sound = answer is not None and not answer.problems and protocol is None
     throttle = answered.get("throttleTimeMs") if sound else None
-    return Measured(exchange, bodies, waited, _undecodable(exchange, bodies), names, max(0, throttle or 0))
+    return Measured(exchange, bodies, waited, _undecodable(exchange, bodies), names, max(0, throttle or 0), records)
 
 
 class Stats:
@@ -143,8 +147,7 @@ class Stats:
             line.throttled += measured.throttle_ms > 0
             line.throttle_ms += measured.throttle_ms
             if line.over_time is not None:
-                failed, throttle_ms = bool(measured.errors), measured.throttle_ms
-                line.over_time.add(time_of(exchange), exchange.latency_ns, failed=failed, throttle_ms=throttle_ms)
+                count_over_time(line.over_time, measured, exchange.latency_ns)
 
     def lines(self) -> list[Line]:
         """The lines of all names, the most frequent name first."""
@@ -174,9 +177,9 @@ class Stats:
         line.count += 1
         line.unanswered += exchange.status is Status.NO_RESPONSE
         if exchange.request is not None:
-            line.request_bytes += exchange.request.size + 4
+            line.request_bytes += exchange.request.length
         if exchange.response is not None:
-            line.response_bytes += exchange.response.size + 4
+            line.response_bytes += exchange.response.length
         if (latency := exchange.latency_ns) is not None:
             line.latency.add(latency)
 
@@ -189,6 +192,19 @@ class Stats:
             if self._span is not None and line.over_time is None:
                 line.over_time = OverTime(self._span)
         return line
+
+
+def count_over_time(over_time: OverTime, measured: Measured, latency: int | None) -> None:
+    """Count an exchange over time; `latency` in ns, None if it must not count."""
+    frames = (measured.exchange.request, measured.exchange.response)
+    over_time.add(
+        time_of(measured.exchange),
+        latency,
+        failed=bool(measured.errors),
+        throttle_ms=measured.throttle_ms,
+        size=sum(frame.length for frame in frames if frame is not None),
+        records=measured.records,
+    )
 
 
 def time_of(exchange: Exchange) -> int:

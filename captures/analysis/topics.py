@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from kproxy.captures.analysis.offsets import lag_json
 from kproxy.captures.analysis.seen import Client, Seen, Values
+from kproxy.captures.analysis.traffic import PRODUCER
 from kproxy.captures.index.labels import id_text, topic_id
 from kproxy.captures.lag import Lag, PartitionLag
 from kproxy.captures.partitioner import Keys
@@ -115,8 +116,8 @@ class Topic:
     producers: dict[Client, Producer] = field(default_factory=dict)
     consumers: dict[tuple[Client, int], Consumer] = field(default_factory=dict)
 
-    def line(self, lag: Mapping[str, list[PartitionLag]]) -> dict[str, Any]:
-        """The JSON object of the topic; `lag` has the lag of each group that committed offsets of the topic."""
+    def line(self, found: Mapping[str, list[PartitionLag]], lag: Lag) -> dict[str, Any]:
+        """The JSON object of the topic; `found` has the lag of each group that committed offsets of the topic."""
         return {
             "topic": self.name,
             "topic_id": self.topic_id,
@@ -127,7 +128,7 @@ class Topic:
             "bytes_out": sum(one.bytes for one in self.consumers.values()),
             "producers": [one.line() for one in self.producers.values()],
             "consumers": [one.line() for one in self.consumers.values()],
-            "groups": [{"group": group, "lag": lag_json(found)} for group, found in sorted(lag.items())],
+            "groups": [{"group": group, "lag": lag_json(lags, group, lag)} for group, lags in sorted(found.items())],
         }
 
 
@@ -161,7 +162,7 @@ class Topics:
     def lines(self) -> Iterator[dict[str, Any]]:
         lag = self._lag.by_topic()
         for topic in self.result():
-            yield {"schema": "kproxy.topic/1", **topic.line(lag.get(topic.name, {}))}
+            yield {"schema": "kproxy.topic/1", **topic.line(lag.get(topic.name, {}), self._lag)}
 
     # --- one function for each message ---
 
@@ -187,7 +188,9 @@ class Topics:
                 if code := codes.get((topic.name, index)):
                     producer.failed(code, seen.number)
                 if records is not None:
+                    before = producer.records, producer.bytes
                     _produced(producer, records, index)
+                    _moved(seen, PRODUCER, producer, before, (topic.name, index))
 
     def _fetch(self, seen: Seen) -> None:
         role, replica = fetch_role(seen)
@@ -207,9 +210,11 @@ class Topics:
                 if code := partition.get("errorCode"):
                     consumer.failed(code, seen.number)
                 if records := partition.get("records"):
+                    before = consumer.records, consumer.bytes
                     for batch in parse(records, check=False).batches:
                         consumer.bytes += batch.end - batch.start
                         consumer.records += 0 if batch.header.get("isControl") else _count(records, batch)
+                    _moved(seen, role, consumer, before, (topic.name, partition["partitionIndex"]))
 
     def _topic(self, name: str) -> Topic:
         topic = self._topics.get(name)
@@ -245,6 +250,12 @@ def _produced(producer: Producer, records: Any, partition: int) -> None:
                 if key is not None:
                     producer.keys.add(key, partition)
         producer.records += _count(records, batch)
+
+
+def _moved(seen: Seen, role: str, user: User, before: tuple[int, int], place: tuple[str, int]) -> None:
+    """Count the traffic of a partition, given the records and bytes of its user `before`."""
+    moved = user.records - before[0], user.bytes - before[1]
+    seen.traffic.add(*place, (role, seen.client.client_id, seen.client.host), moved, seen.time, seen.number)
 
 
 def _count(records: Any, batch: Batch) -> int:

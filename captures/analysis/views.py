@@ -1,16 +1,13 @@
-"""Collects all views of a reading, and formats them as text."""
+"""Collects all views of a reading."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Protocol, runtime_checkable
 
 from kproxy.captures.analysis.offsets import follow_offsets
 from kproxy.captures.analysis.seen import Decoder
 from kproxy.captures.bodies import Bodies
-from kproxy.captures.text import utc
-from kproxy.captures.views import VIEWS, Clock, Collector, Line
-from kproxy.decoders.escaping import escape
+from kproxy.captures.views import VIEWS, Collector
 from kproxy.decoders.exchange import Exchange, Health
 from kproxy.decoders.schema import Definitions
 from kproxy.decoders.stream import Source
@@ -47,8 +44,3 @@ class Views:
             follow_offsets(seen)
             for collector in self._collectors.values():
                 collector.add(seen)
-
-
-def view_text(view: str, lines: Iterable[Line], clock: Clock = utc) -> Iterator[str]:
-    """A view's JSON objects as lines of text, with control characters escaped; `clock` formats times."""
-    return map(escape, VIEWS[view].text(lines, clock))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.captures.lag import SAMPLES, WINDOW, Lag, PartitionLag, State
+from kproxy.captures.lag import POINTS, SAMPLES, WINDOW, Lag, PartitionLag, Points, State
 
 SECOND = 1_000_000_000
 
@@ -87,3 +87,50 @@ def test_any_order_gives_a_bounded_state_and_no_negative_lag(steps: list[tuple[i
         assert found.seconds is None or found.seconds >= 0
     assert len(made.window("g", "t", 0)) <= WINDOW
     assert all(len(ends._offsets) <= SAMPLES for ends in made._ends.values())
+
+
+def test_the_rate_of_commits() -> None:
+    assert lag((0, "e", 100), (1, "c", 10), (3, "c", 30), (5, "c", 90)).rate == 20
+    assert lag((0, "c", 10), (2, "c", 0)).rate == -5
+    assert lag((0, "c", 10)).rate is None
+    assert lag((1, "c", 10), (1, "c", 20)).rate is None
+    # of the latest commits alone
+    assert lag(*((number, "c", 7 * number * (number > 5)) for number in range(30))).rate == 7
+
+
+def test_lag_over_time_ends_now() -> None:
+    made = Lag()
+    made.commit("g", "t", 0, 0, 0)
+    assert not made.over_time("g", "t", 0)
+    made.end("t", 0, 10, 1)
+    made.commit("g", "t", 0, 4, 2)
+    made.commit("g", "t", 0, 10, 3)
+    assert made.over_time("g", "t", 0) == [(2, 6), (3, 0)]
+    made.end("t", 0, 30, 9)
+    assert made.over_time("g", "t", 0) == [(2, 6), (3, 0), (9, 20)]
+    assert made.ends("t", 0) == [(1, 10), (9, 30)]
+
+
+@given(st.lists(st.integers(0, 10**12), min_size=1, max_size=200))
+def test_points_are_few_and_keep_the_largest_value(values: list[int]) -> None:
+    points = Points()
+    for time, value in enumerate(values):
+        points.add(time, value)
+    kept = list(points)
+    assert len(kept) <= POINTS
+    assert kept == sorted(kept)
+    assert all(values[time] == value for time, value in kept)
+    assert max(value for _, value in kept) == max(values)
+    assert kept[-1] == (len(values) - 1, values[-1])
+
+
+@given(st.lists(st.integers(1, 1000), min_size=1, max_size=600))
+def test_ends_over_time_have_the_first_and_the_last(steps: list[int]) -> None:
+    made, end = Lag(), 0
+    for time, step in enumerate(steps):
+        end += step
+        made.end("t", 0, end, time)
+    found = made.ends("t", 0)
+    assert 1 <= len(found) <= POINTS
+    assert found == sorted(found)
+    assert (found[0], found[-1]) == ((0, steps[0]), (len(steps) - 1, end))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from kproxy.captures.analysis.display.filters import own
-from kproxy.captures.analysis.display.parts import error_lines, joined, lag_lines, lag_text
+from kproxy.captures.analysis.display.parts import assignment_text, error_lines, joined, lag_lines, lag_text
 from kproxy.captures.views import Clock, Kind, Line
 from kproxy.decoders.plurals import counted
 
@@ -38,14 +38,13 @@ def text(lines: Iterable[Line], clock: Clock) -> Iterator[str]:
                 yield f"      because {why}"
         for member in one["members"]:
             interval = member["heartbeat_interval_ms"]
-            given = [f"{topic} {' '.join(map(str, numbers))}" for topic, numbers in member["assignment"].items()]
             facts = [
                 f"{member['client_id']}@{member['host']}" if member["client_id"] else None,
                 f"instance {member['instance_id']}" if member["instance_id"] else None,
                 f"joined {clock(member['joined'])}" if member["joined"] else None,
                 f"left {clock(member['left'])}" if member["left"] else None,
                 f"heartbeat every {interval / 1000:.1f} s" if interval else None,
-                ", ".join(given),
+                assignment_text(member["assignment"]),
             ]  # fmt: skip
             yield f"  member {member['member_id']}  {joined(facts)}"
         for event in one["events"][:SHOWN_EVENTS]:
@@ -59,5 +58,5 @@ def text(lines: Iterable[Line], clock: Clock) -> Iterator[str]:
 
 
 KINDS: Final[Mapping[str, Kind]] = {
-    "kproxy.group/1": Kind(("group",), own("group", "group"), lambda line: [line["group"]]),
+    "kproxy.group/1": Kind(("group",), own("group", "group")),
 }

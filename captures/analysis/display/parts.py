@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from kproxy.captures.views import Line
@@ -19,7 +19,7 @@ def joined(facts: Iterable[str | None]) -> str:
 
 def user_text(user: Line) -> str:
     return f"{user['client_id'] or '(no client id)'}@{user['host']}" + (
-        f" {user['software']}" if user["software"] else ""
+        f" {user['software']}" if user.get("software") else ""
     )
 
 
@@ -29,12 +29,24 @@ def lag_text(lags: Sequence[Line]) -> str:
     The records are the sum over all partitions, the seconds those of the slowest. "lag unknown" if no partition's end
     is known.
     """
-    known = [one for one in lags if one["records"] is not None]
-    if not known:
+    known = known_lag(lags)
+    if known is None:
         return "lag unknown"
-    records = counted(sum(one["records"] for one in known), "record", ",")
-    seconds = max(one["seconds"] for one in known)
-    return f"lag {records}" + (f"  {seconds:,.1f} s" if seconds else "")
+    records, seconds = known
+    return f"lag {counted(records, 'record', ',')}" + (f"  {seconds:,.1f} s" if seconds else "")
+
+
+def known_lag(lags: Iterable[Line]) -> tuple[int, float] | None:
+    """(records behind in all partitions, seconds of the slowest); None if no partition's end is known."""
+    known = [(one["records"], one["seconds"]) for one in lags if one["records"] is not None]
+    if not known:
+        return None
+    return sum(records for records, _ in known), max(seconds for _, seconds in known)
+
+
+def assignment_text(assignment: Mapping[str, Iterable[int]]) -> str:
+    """The partitions that a member is assigned: "orders 0 1, payments 3"."""
+    return ", ".join(f"{topic} {' '.join(map(str, numbers))}" for topic, numbers in assignment.items())
 
 
 def lag_lines(lags: Sequence[Line]) -> Iterator[str]:
@@ -46,6 +58,7 @@ def lag_lines(lags: Sequence[Line]) -> Iterator[str]:
             f"{one['seconds']:,.1f} s",
             f"committed {one['committed']}",
             f"end {one['end']}",
+            None if one["rate"] is None else f"{one['rate']:,.1f} committed a second",
             one["state"],
         ]
         yield f"  {one['topic']}-{one['partition']}  {joined(facts)}"

@@ -41,7 +41,6 @@ KINDS: Final[Mapping[str, Kind]] = {
     "kproxy.transaction/1": Kind(
         ("transactional_id", "first_exchange"),
         _filters,
-        lambda line: [line["transactional_id"], line["first_exchange"]],
     ),
     "kproxy.aborted_transaction/1": Kind(("topic", "partition", "producer_id", "first_offset"), own("topic", "topic")),
 }

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.captures.analysis import cluster
+from kproxy.captures.analysis import cluster, traffic
 from tests.captures.analysis.support import Exchanged, views
 from tests.decoders.batches.support import batch, record
 from tests.decoders.records.test_internal import metadata as metadata_record
@@ -38,15 +38,29 @@ def from_controller(key: int, version: int, **body: Any) -> Exchanged:
     return key, version, {"controllerId": 1, "controllerEpoch": 6, **body}, {}
 
 
+def states(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the lines of partitions say of their leaders and replicas."""
+    told = ("leader", "leader_epoch", "isr", "replicas")
+    return [
+        {"partition": f"{one['topic']}-{one['partition']}", **{name: one[name] for name in told}}
+        for one in lines
+        if one["schema"] == "kproxy.partition/1" and (one["leader"], one["isr"], one["replicas"]) != (None,) * 3
+    ]
+
+
 def told(*steps: Exchanged) -> tuple[dict[str, Any], list[tuple[int, str, str, str]]]:
     """The cluster at last, and its events: (exchange, about, text, source)."""
-    head, *events = views(*steps)["cluster"].lines()
-    return head, [(one["exchange"], one["about"], one["text"], one["source"]) for one in events]
+    head, *others = views(*steps)["cluster"].lines()
+    events = [one for one in others if one["schema"] == "kproxy.cluster_event/1"]
+    return {**head, "partitions": states(others)}, [
+        (one["exchange"], one["about"], one["text"], one["source"]) for one in events
+    ]
 
 
 def test_what_metadata_tells() -> None:
     moved = {"clusterId": None, "topics": [], "brokers": [{"nodeId": 1, "host": "a", "port": 9999}]}
     head, *events = views(metadata(), metadata(**moved))["cluster"].lines()
+    events, partitions = events[:-2], events[-2:]
     assert head == {
         "schema": "kproxy.cluster/1",
         "cluster_id": "c1",
@@ -57,12 +71,12 @@ def test_what_metadata_tells() -> None:
             {"node_id": 2, "address": "b:9093", "rack": None},
         ],
         "fetches": {},
-        "partitions": [
-            {"partition": "t-0", "leader": 1, "leader_epoch": 3, "isr": (1, 2), "replicas": (1, 2)},
-            {"partition": "u-1", "leader": -1, "leader_epoch": 0, "isr": (), "replicas": (2,)},
-        ],
         "more_events": 0,
     }
+    assert states(partitions) == [
+        {"partition": "t-0", "leader": 1, "leader_epoch": 3, "isr": (1, 2), "replicas": (1, 2)},
+        {"partition": "u-1", "leader": -1, "leader_epoch": 0, "isr": (), "replicas": (2,)},
+    ]
     assert [(one["time"], one["exchange"], one["kind"], one["about"], one["text"]) for one in events] == [
         ("2023-11-14T22:13:20.001000000Z", 1, "broker", "broker 2", "at b:9093"),
         ("2023-11-14T22:13:20.001000000Z", 1, "broker", "broker 1", "at a:9092"),
@@ -248,3 +262,53 @@ def test_what_the_metadata_log_tells() -> None:
     assert head["partitions"] == [
         {"partition": "t-0", "leader": 2, "leader_epoch": 0, "isr": (2,), "replicas": (1, 2, 3)}
     ]
+
+
+def partitions(*steps: Exchanged) -> list[dict[str, Any]]:
+    return [one for one in views(*steps)["cluster"].lines() if one["schema"] == "kproxy.partition/1"]
+
+
+def test_replicas_that_are_missing() -> None:
+    lacking = {**REPLICAS, "isrNodes": [1], "offlineReplicas": [2]}
+    whole, less, back = (metadata(topics=[{"name": "t", "partitions": [one]}]) for one in (REPLICAS, lacking, REPLICAS))
+    (one,) = partitions(whole)
+    assert (one["under_replicated"], one["offline"], one["changes"]) == (False, (), [])
+    (one,) = partitions(whole, less)
+    assert (one["under_replicated"], one["offline"]) == (True, (2,))
+    assert [change["text"] for change in one["changes"]] == ["ISR [1,2] -> [1]", "offline replicas [] -> [2]"]
+    (one,) = partitions(whole, less, back)
+    assert (one["under_replicated"], one["offline"], len(one["changes"])) == (False, (), 4)
+
+
+def test_the_traffic_of_a_partition() -> None:
+    data = [{"name": "t", "partitionData": [{"index": 4, "records": batch(record(0, b"k", b"v"), 1)}]}]
+    fetched = {"partitionIndex": 4, "highWatermark": 9, "records": batch(record(0, b"k", b"v") * 2, 2)}
+    produce: Exchanged = (0, 8, {"acks": 1, "topicData": data}, {})
+    fetch: Exchanged = (1, 11, {"replicaId": -1}, {"responses": [{"topic": "t", "partitions": [fetched]}]})
+    (one,) = partitions(produce, produce, fetch)
+    assert (one["topic"], one["partition"], one["leader"], one["under_replicated"], one["end"]) == (
+        "t",
+        4,
+        None,
+        None,
+        9,
+    )
+    size = len(batch(record(0, b"k", b"v"), 1))
+    assert (one["records_in"], one["bytes_in"], one["records_out"]) == (2, 2 * size, 2)
+    # two requests 2 ms apart
+    assert (one["records_in_per_second"], one["records_out_per_second"]) == (1000.0, None)
+    assert [(user["role"], user["client_id"], user["records"], user["first_exchange"]) for user in one["users"]] == [
+        ("producer", "shop", 2, 1),
+        ("consumer", "shop", 2, 3),
+    ]
+
+
+def test_only_so_much_traffic_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(traffic, "MOST", 1)
+    counted = traffic.Traffic()
+    for partition in (0, 1):
+        for user in ("a", "b"):
+            counted.add("t", partition, (traffic.PRODUCER, user, "h"), (1, 10), 5, 1)
+    assert list(counted) == [("t", 0)]
+    assert counted.line("t", 0)["records_in"] == 1
+    assert counted.line("t", 1)["records_in"] == 0

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections import Counter
 from pathlib import Path
 
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
+import kproxy
 from kproxy.captures.analysis.figures import ALL, FILES, Figures, filters
 from kproxy.captures.analysis.histogram import RELATIVE_ERROR
 from kproxy.captures.analysis.overtime import PARTS, SECOND, SLICES, WINDOWS, OverTime, Slice, Span, together
@@ -30,7 +34,7 @@ def test_the_whole_capture_is_in_few_slices(added: list[tuple[int, int | None, b
     counted = OverTime(span)
     for time, latency, failed in added:
         span.include(time)
-        counted.add(time, latency, failed=failed, throttle_ms=1)
+        counted.add(time, latency, failed=failed, throttle_ms=1, size=10)
     slices = counted.slices(None)
     assert len(slices) <= SLICES
     whole = together(slices)
@@ -49,7 +53,7 @@ def test_a_window_is_what_came_last(window: int, times: list[int]) -> None:
     counted = OverTime(span)
     for time in times:
         span.include(time)
-        counted.add(time, None, failed=False, throttle_ms=0)
+        counted.add(time, None, failed=False, throttle_ms=0, size=0)
     width = window * SECOND // PARTS
     newest = max(times) // width
     expected = [sum(time // width == number for time in times) for number in range(newest - PARTS + 1, newest + 1)]
@@ -63,7 +67,7 @@ def test_a_window_is_what_came_last(window: int, times: list[int]) -> None:
 def test_percentiles_of_a_slice_are_near_the_truth(latencies: list[int]) -> None:
     one = Slice()
     for latency in latencies:
-        one.add(latency, failed=False, throttle_ms=0)
+        one.add(latency, failed=False, throttle_ms=0, size=0)
     ordered = sorted(latencies)
     shares = (0.5, 0.9, 0.99, 1.0)
     for share, found in zip(shares, one.percentiles(shares), strict=True):
@@ -93,9 +97,31 @@ def test_figures_are_those_of_the_command_line() -> None:
                 told["errors"],
                 told["throttle_ms"],
             )
-            assert sum(shown["counts"]) == told["count"]
+            assert sum(shown["over_time"]["count"]) == told["count"]
             for name in ("p50", "p90", "p99", "max"):
                 assert round(shown[name] / 1e6, 3) == told[f"{name}_ms"]
+
+
+@pytest.mark.parametrize("name", ["kafka-0.8.2.2.pcap", "kafka-1.1.1.pcap", "kafka-4.4.0-librdkafka.pcap"])
+def test_records_are_those_of_the_export(name: str) -> None:
+    """Batches of Produce and Fetch, in every codec and format, count the records that the JSON form says."""
+    reader = read([CAPTURES / name])
+    figures = Figures(reader.definitions)
+    for item in reader:
+        if isinstance(item, Exchange):
+            figures.add(item, Bodies(item, reader.source, reader.definitions))
+    reader.close()
+    expected: Counter[str] = Counter()
+    for line in kproxy.open(CAPTURES / name).lines():
+        exchange = json.loads(line)
+        counts = map(int, re.findall(r'"recordCount": ?([0-9]+)', line))
+        expected[exchange.get("api", "")] += sum(counts)
+    found: Counter[str] = Counter()
+    for one in figures.to_json("api")["lines"]:
+        found[one["name"]] += one["windows"][ALL]["records"]
+    assert +found == +expected
+    assert found["Produce"]
+    assert figures.to_json("api")["total"][ALL]["records"] == expected.total()
 
 
 @pytest.mark.parametrize("by", BY)
@@ -126,20 +152,26 @@ def test_what_figures_hold() -> None:
     }
     (line,) = told["lines"]
     assert (line["name"], line["long_poll"], line["filters"]) == ("Fetch", False, ["api == Fetch"])
+    size = len(request(1, 11, 1, maxWaitMs=5000)) + len(late)
     millisecond = {"p50": MILLISECOND, "p90": MILLISECOND, "p99": MILLISECOND, "max": MILLISECOND}
     nothing = [None] * 9
     assert line["windows"]["10"] == {
-        "count": 1, "failed": 1, "throttle_ms": 7, "counts": [0] * 9 + [1], **millisecond,
-        "p50s": [*nothing, MILLISECOND], "p99s": [*nothing, MILLISECOND],
+        "count": 1, "failed": 1, "throttle_ms": 7, "bytes": size, "records": 0, **millisecond,
+        "over_time": {
+            "count": [0] * 9 + [1], "bytes": [0] * 9 + [size], "failed": [0] * 9 + [1],
+            "p50": [*nothing, MILLISECOND], "p99": [*nothing, MILLISECOND],
+        },
     }  # fmt: skip
+    assert told["total"] == line["windows"]
     both = line["windows"]["all"]
     assert (both["count"], both["failed"], both["throttle_ms"], both["max"]) == (2, 1, 7, MILLISECOND)
-    assert len(both["counts"]) == (last >> 29) - (first >> 29) + 1 == 38
-    assert (both["counts"][0], both["counts"][-1], sum(both["counts"])) == (1, 1, 2)
-    assert (both["p50s"][0], both["p50s"][1], both["p99s"][-1]) == (MILLISECOND, None, MILLISECOND)
+    slices = both["over_time"]
+    assert len(slices["count"]) == (last >> 29) - (first >> 29) + 1 == 38
+    assert (slices["count"][0], slices["count"][-1], sum(slices["count"])) == (1, 1, 2)
+    assert (slices["p50"][0], slices["p50"][1], slices["p99"][-1]) == (MILLISECOND, None, MILLISECOND)
     # A minute of the clock begins within these 20 seconds.
-    assert line["windows"]["60"]["counts"] == [1, 0, 0, 1]
-    assert line["windows"]["600"]["counts"] == [2]
+    assert line["windows"]["60"]["over_time"]["count"] == [1, 0, 0, 1]
+    assert line["windows"]["600"]["over_time"]["count"] == [2]
 
 
 def test_nothing_counted() -> None:
@@ -148,14 +180,14 @@ def test_nothing_counted() -> None:
     assert (span.seconds(None), span.seconds(60), OverTime(span).slices(10)) == (0.0, 0.0, [])
     assert Slice().percentiles((0.5, 0.9)) == [None, None]
     one = Slice()
-    one.add(None, failed=True, throttle_ms=3)
+    one.add(None, failed=True, throttle_ms=3, size=0)
     assert (one.count, one.failed, one.throttle_ms, one.percentiles((0.5,))) == (1, 1, 3, [None])
 
 
 def test_percentiles_of_few_are_exact_at_the_end() -> None:
     one = Slice()
     for latency in (1000, 1007, 5000):
-        one.add(latency, failed=False, throttle_ms=0)
+        one.add(latency, failed=False, throttle_ms=0, size=0)
     assert one.percentiles((0.0, 0.33, 0.34, 0.67, 1.0)) == [1004, 1004, 1004, 5000, 5000]
     assert (one.smallest, one.largest) == (1000, 5000)
     whole = together([None, one, Slice(), one])

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from kproxy.captures.analysis import snapshots
-from kproxy.captures.analysis.snapshots import blocks
-from kproxy.captures.analysis.views import view_text
+from kproxy.captures.analysis.columns.stored import Stored
+from kproxy.captures.analysis.columns.tables import tables
+from kproxy.captures.analysis.texts import view_text
 from kproxy.captures.findings.model import finding_json
 from kproxy.captures.findings.reading import Findings
 from kproxy.captures.index.format import ROWS, ROWS_HEADER
@@ -24,10 +25,17 @@ from kproxy.captures.index.indexer import run
 from kproxy.captures.reader import read
 from kproxy.captures.views import FINDINGS, VIEWS
 from kproxy.decoders.filters import parse
-from tests.captures.analysis.support import views
 
 CAPTURE = Path(__file__).parents[2] / "data" / "captures" / "kafka-4.4.0-librdkafka.pcap"
 COMMAND = [sys.executable, "-m", "kproxy.captures.analysis.snapshots"]
+
+
+def facts(index: Path, view: str) -> dict[str, Any]:
+    """The members of a snapshot with tables; {} before it is written."""
+    try:
+        return Stored(index / "views" / f"{view}.table").facts
+    except FileNotFoundError:
+        return {}
 
 
 def snapshot(index: Path, view: str) -> dict[str, Any]:
@@ -58,25 +66,31 @@ def index(tmp_path: Path) -> Path:
     return tmp_path / "index"
 
 
-@pytest.mark.parametrize("view", [view for view in VIEWS if view != FINDINGS])
-def test_a_snapshot_says_what_the_command_prints(index: Path, view: str) -> None:
+@pytest.mark.parametrize("name", tables())
+def test_a_snapshot_has_the_rows_that_the_command_prints(index: Path, name: str) -> None:
+    table = tables()[name]
     subprocess.run([*COMMAND, str(index)], check=True, timeout=60, env={**os.environ, "TZ": "UTC"})
-    found = snapshot(index, view)
-    assert found["state"] == "complete"
-    assert found["exchanges"] == 176
-    assert found["renumbered"] is False
-    assert found["bytes_read"] == found["bytes_total"] == CAPTURE.stat().st_size
-    command = {"transactions": "txns", "connections": "conns"}.get(view, view)
+    stored = Stored(index / "views" / f"{table.view}.table")
+    assert (stored.facts["state"], stored.facts["exchanges"], stored.facts["renumbered"]) == ("complete", 176, False)
+    assert stored.facts["bytes_read"] == stored.facts["bytes_total"] == CAPTURE.stat().st_size
+    rows = stored.rows(table)
+    assert rows is not None
+    arranged = rows.order(table.order.removeprefix("-"), descending=table.order.startswith("-")) if table.order else ()
+    shown = [rows.cells(row)[1] for row in arranged or range(rows.count)]
+    view = next(view for view in VIEWS.values() if view.command is not None and name in view.screen.tables)
+    assert view.command is not None
+    columns = ",".join(column.name for column in table.columns)
+    asked = [view.command.name, str(CAPTURE), "--table", name, "--columns", columns]
     told = subprocess.run(
-        [sys.executable, "-c", "import sys; from kproxy.cli.main import main; main(sys.argv[1:])", command, CAPTURE],
+        [sys.executable, "-c", "import sys; from kproxy.cli.main import main; main(sys.argv[1:])", *asked],
         capture_output=True,
         text=True,
         check=True,
     )
-    assert [text for one in found["blocks"] for text in one["lines"]] == told.stdout.splitlines()
-    keys = [json.dumps(one["key"]) for one in found["blocks"]]
-    assert len(set(keys)) == len(keys)
-    assert all(len(one["filters"]) == len(one["lines"]) for one in found["blocks"])
+    heading, *lines = told.stdout.splitlines()
+    assert heading.split() == [word for column in table.columns for word in column.title.split()]
+    assert [line.split() for line in lines] == [" ".join(cells).split() for cells in shown]
+    assert len({rows.key(row) for row in range(rows.count)}) == rows.count
 
 
 def test_findings_are_those_of_the_command(index: Path) -> None:
@@ -99,21 +113,9 @@ def test_findings_are_those_of_the_command(index: Path) -> None:
 
 def test_times_are_those_of_the_local_clock(index: Path) -> None:
     subprocess.run([*COMMAND, str(index)], check=True, timeout=60, env={**os.environ, "TZ": "XST-03:30"})
-    text = json.dumps(snapshot(index, "transactions"))
-    assert "09:41:12.313 1 partition added" in text
-    assert "06:11:12" not in text
-
-
-def test_what_is_too_much_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshots, "MOST_LINES", 3)
-    topic: dict[str, Any] = {
-        "schema": "kproxy.topic/1", "topic_id": None, "partitions": 1, "records_in": 0, "bytes_in": 0, "records_out": 0,
-        "bytes_out": 0, "producers": [], "consumers": [], "groups": [],
-    }  # fmt: skip
-    told = blocks("topics", [{**topic, "topic": f"t{number}"} for number in range(5)])
-    shown, left_out = told["blocks"], told["left_out"]
-    assert [one["filters"] for one in shown] == [[[f'topic == "t{number}"']] for number in range(3)]
-    assert left_out == 2
+    text = (index / "views" / "transactions.table").read_text(errors="replace")
+    assert "09:41:12.313" in text
+    assert "06:11:12.313\t" not in text
 
 
 def test_a_recording_is_followed_until_its_index_is_complete(tmp_path: Path) -> None:
@@ -126,16 +128,16 @@ def test_a_recording_is_followed_until_its_index_is_complete(tmp_path: Path) -> 
         indexer = subprocess.Popen(
             [sys.executable, "-m", "kproxy.captures.index.indexer", "--follow", str(capture), str(index)]
         )  # fmt: skip
-        eventually(lambda: 0 < snapshot(index, "topics").get("exchanges", 0) < 176)
-        assert snapshot(index, "topics")["state"] == "following"
+        eventually(lambda: 0 < facts(index, "topics").get("exchanges", 0) < 176)
+        assert facts(index, "topics")["state"] == "following"
         with capture.open("ab") as file:
             file.write(data[half:])
-        eventually(lambda: snapshot(index, "topics")["bytes_read"] == len(data))
+        eventually(lambda: facts(index, "topics")["bytes_read"] == len(data))
         indexer.terminate()
         assert indexer.wait(60) == 0
         assert process.wait(60) == 0
-    assert snapshot(index, "topics")["state"] == "complete"
-    assert snapshot(index, "topics")["exchanges"] == 176
+    assert facts(index, "topics")["state"] == "complete"
+    assert facts(index, "topics")["exchanges"] == 176
 
 
 def test_the_process_ends_with_its_parent(index: Path) -> None:
@@ -150,7 +152,7 @@ def test_the_process_ends_with_its_parent(index: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())
-        eventually(lambda: snapshot(index, "cluster").get("state") == "following")
+        eventually(lambda: facts(index, "cluster").get("state") == "following")
         assert not gone(pid)
         parent.kill()
     eventually(lambda: gone(pid))
@@ -162,10 +164,12 @@ def test_an_unreadable_capture_is_told(tmp_path: Path) -> None:
     run([capture], index)
     done = subprocess.run([*COMMAND, str(index)], check=False, timeout=60)
     assert done.returncode == 3
-    found = snapshot(index, "topics")
-    assert found["state"] == "failed"
-    assert found["error"]
-    assert found["blocks"]
+    stored = Stored(index / "views" / "topics.table")
+    assert stored.facts["state"] == "failed"
+    assert stored.facts["error"]
+    rows = stored.rows(tables()["topics"])
+    assert rows is not None
+    assert rows.count
 
 
 def test_a_ring_whose_beginning_is_gone_numbers_anew(index: Path) -> None:
@@ -174,57 +178,7 @@ def test_a_ring_whose_beginning_is_gone_numbers_anew(index: Path) -> None:
         rows.seek(0)
         rows.write(ROWS_HEADER.pack(*header[:-1], 5))
     subprocess.run([*COMMAND, str(index)], check=True, timeout=60)
-    assert snapshot(index, "topics")["renumbered"] is True
-
-
-def test_what_finds_the_exchanges_of_each_line_of_text() -> None:
-    """A user of a topic has a line of text, and each of its errors one more."""
-    topics = [{"name": "t", "partitionResponses": [{"index": 0, "errorCode": 6}]}]
-    data = [{"name": "t", "partitionData": [{"index": 0, "records": None}]}]
-    found = views((0, 8, {"acks": 1, "topicData": data}, {"responses": topics}), (3, 12, {}, {"clusterId": "c"}))
-
-    def shown(view: str) -> list[Any]:
-        told = blocks(view, found[view].lines())
-        assert told["left_out"] == 0
-        assert all(len(one["lines"]) == len(one["filters"]) for one in told["blocks"])
-        return [(one["key"], one["filters"][:3], one["timeline"]) for one in told["blocks"]]
-
-    own, client = 'topic == "t"', 'client.id == "shop"'
-    assert shown("topics") == [(["kproxy.topic/1", "t"], [[own], [own, client], [own, client, "error == 6"]], None)]
-    assert shown("connections") == [
-        (["kproxy.connection/1", 1], [["connection == 1"]], '["shop", "10.0.0.1"]'),
-        (["kproxy.client/1", "shop", "10.0.0.1"], [[client]] * 3, '["shop", "10.0.0.1"]'),
-    ]
-    assert shown("cluster") == [(["kproxy.cluster/1"], [[]], None)]
-    assert list(blocks("connections", found["connections"].lines())["timelines"]) == ['["shop", "10.0.0.1"]']
-
-
-def test_what_finds_the_exchanges_of_a_transaction_and_a_group() -> None:
-    added = {"v3AndBelowTransactionalId": 'a "b"', "v3AndBelowTopics": [{"name": "t", "partitions": [0]}]}
-    end = {"transactionalId": 'a "b"', "committed": True}
-    found = views((12, 3, {"groupId": "g"}, {}), (24, 3, added, {}), (26, 3, end, {}), (24, 3, added, {}))
-    ended, still_open = blocks("transactions", found["transactions"].lines())["blocks"]
-    txn = 'txn == "a \\"b\\""'
-    assert ended["filters"][0] == [txn, "exchange >= 2", "exchange <= 3"]
-    assert still_open["filters"][0] == [txn, "exchange >= 4"]
-    assert (ended["timeline"], still_open["key"][1:]) == ('["a \\"b\\"", 2]', ['a "b"', 4])
-    (group,) = blocks("groups", found["groups"].lines())["blocks"]
-    assert (group["filters"][0], group["timeline"]) == (['group == "g"'], '["g"]')
-
-
-def test_lines_beyond_the_most_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = views((3, 12, {}, {}))
-    (whole,) = blocks("cluster", found["cluster"].lines())["blocks"]
-    connection, client = found["connections"].lines()
-    texts = len(blocks("connections", [connection])["blocks"][0]["lines"])
-    monkeypatch.setattr(snapshots, "MOST_LINES", texts)
-    told = blocks("connections", [connection, client, client])
-    assert ([one["key"][0] for one in told["blocks"]], told["left_out"]) == (["kproxy.connection/1"], 2)
-    monkeypatch.setattr(snapshots, "MOST_LINES", texts + 1)
-    told = blocks("connections", [connection, client, client])
-    assert ([len(one["lines"]) for one in told["blocks"]], told["left_out"]) == ([texts, 1], 1)
-    assert len(told["blocks"][1]["filters"]) == 1
-    assert whole["lines"]
+    assert facts(index, "topics")["renumbered"] is True
 
 
 @pytest.mark.parametrize(
@@ -248,9 +202,9 @@ def test_reading_ends_with_the_index(
     written._stop_with(meta)
     written.write()
     assert stopping.is_set() == stopped
-    told = snapshot(tmp_path, "topics")
-    assert (told["state"], told["exchanges"], told["blocks"]) == (state, 0, [])
+    told = facts(tmp_path, "topics")
+    assert (told["state"], told["exchanges"]) == (state, 0)
     assert told["bytes_total"] == (None if state == "following" else 0)
     assert snapshot(tmp_path, "stats-api")["lines"] == []
     written.end(None)
-    assert snapshot(tmp_path, "topics")["state"] == ("stopped" if state == "stopped" else "complete")
+    assert facts(tmp_path, "topics")["state"] == ("stopped" if state == "stopped" else "complete")

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from kproxy.captures.analysis import timelines
-from kproxy.captures.analysis.snapshots import blocks
 from kproxy.captures.analysis.timelines import FAILED, LEGEND, OK, nanoseconds, timeline
 from kproxy.captures.analysis.views import Views
 from kproxy.captures.reader import read
@@ -49,13 +48,29 @@ def test_the_pane_knows_all_letters() -> None:
 
 def test_groups(views: Views) -> None:
     for line in views["groups"].lines():
-        rows = drawn(line)["rows"]
+        every = drawn(line)["rows"]
+        rows = [row for row in every if not row["levels"]]
         assert [letter for _, letter in rows[0]["marks"]] == ["G"] * len(line["generations"])
         assert len(rows) == 1 + len(line["members"])
+        known = any(one["over_time"] for one in line["lag"])
+        assert [row["levels"][-1][1] for row in every if row["levels"]] == [0] * known
         for row, member in zip(rows[1:], line["members"], strict=True):
             assert row["name"] == member["client_id"]
             if member["left"]:
                 assert row["spans"][0][1] == nanoseconds(member["left"])
+
+
+def test_the_records_of_a_partition() -> None:
+    over_time = {"from": when(1), "ms": [0, 1000, 1010, 6000, 8000], "end": [100, 110, 600, 700, 700]}
+    line = {"schema": "kproxy.partition/1", "topic": "t", "partition": 3, "over_time": over_time, "changes": []}
+    (row,) = drawn(line)["rows"]
+    # four slices of two seconds: points that lie close together do not make a rate of 49,000
+    assert row == {
+        "name": "records/s 0..260",
+        "spans": [],
+        "marks": [],
+        "levels": [[*s(1), 260], [*s(3), 20], [*s(5), 20], [*s(7), 0], [*s(9), 0]],
+    }
 
 
 def test_transactions(views: Views) -> None:
@@ -67,21 +82,12 @@ def test_transactions(views: Views) -> None:
 
 
 def test_the_start_up_of_clients(views: Views) -> None:
-    lines = [line for line in views["connections"].lines() if line["schema"] == "kproxy.client/1"]
+    lines = list(views["clients"].lines())
     assert lines
     for line in lines:
         rows = drawn(line)["rows"]
         assert [row["name"] for row in rows] == [step["api"] for step in line["steps"]]
         assert [row["spans"][0][2] == OK for row in rows] == [step["done"] for step in line["steps"]]
-
-
-def test_a_connection_has_that_of_its_client(views: Views) -> None:
-    told = blocks("connections", views["connections"].lines())
-    assert told["timelines"]
-    connected = [block for block in told["blocks"] if block["key"][0] == "kproxy.connection/1"]
-    assert all(
-        block["timeline"] in told["timelines"] for block in connected if block["timeline"] != '["", "127.0.0.1"]'
-    )
 
 
 def test_what_has_no_time_has_no_timeline(views: Views) -> None:
@@ -92,9 +98,10 @@ def test_what_has_no_time_has_no_timeline(views: Views) -> None:
 def test_only_so_many_rows(views: Views, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timelines, "MOST_ROWS", 2)
     line = next(iter(views["groups"].lines()))
+    lag = any(one["over_time"] for one in line["lag"])
     made = drawn(line)
     assert len(made["rows"]) == 2
-    assert made["more"] == len(line["members"]) - 1
+    assert made["more"] == len(line["members"]) - 1 + lag
 
 
 def when(second: int) -> str:
@@ -118,6 +125,7 @@ def test_a_group_as_rows() -> None:
         "events": [{"time": when(at), "event": what, "member_id": who, "detail": detail}
                    for at, what, who, detail in happened],
         "members": [member("a", 1, 5, "shop"), member("b", 4, None), member("c", None, 9)],
+        "lag": [],
     }  # fmt: skip
     marks = [[at * 1_000_000_000, letter] for at, letter in ((2, "J"), (3, "S"), (4, "A"), (5, "X"))]
     assert timeline(line) == {
@@ -125,10 +133,10 @@ def test_a_group_as_rows() -> None:
         "from": s(1)[0],
         "to": s(9)[0],
         "rows": [
-            {"name": "generations", "spans": [], "marks": [[s(2)[0], "G"], [s(6)[0], "G"]]},
-            {"name": "shop", "spans": [[*s(1, 5), "ok"]], "marks": marks},
-            {"name": "b", "spans": [[*s(4, 9), "ok"]], "marks": [[s(6)[0], "!"], [s(7)[0], "*"]]},
-            {"name": "c", "spans": [], "marks": []},
+            {"name": "generations", "spans": [], "marks": [[s(2)[0], "G"], [s(6)[0], "G"]], "levels": []},
+            {"name": "shop", "spans": [[*s(1, 5), "ok"]], "marks": marks, "levels": []},
+            {"name": "b", "spans": [[*s(4, 9), "ok"]], "marks": [[s(6)[0], "!"], [s(7)[0], "*"]], "levels": []},
+            {"name": "c", "spans": [], "marks": [], "levels": []},
         ],
         "more": 0,
     }
@@ -150,7 +158,7 @@ def test_a_transaction_as_a_row(state: str, ended: int | None, end: int, how: st
     assert made is not None
     marks = [[second, letter] for second, letter in zip(s(2, 3, 4, 5, 6), "+P+C!", strict=True)]
     assert made["title"] == f"pay {state}"
-    assert made["rows"] == [{"name": "pay", "spans": [[*s(2, end), how]], "marks": marks}]
+    assert made["rows"] == [{"name": "pay", "spans": [[*s(2, end), how]], "marks": marks, "levels": []}]
     assert (made["from"], made["to"], made["more"]) == (s(2)[0], max(s(6)[0], s(end)[0]), 0)
 
 
@@ -165,9 +173,9 @@ def test_a_start_up_as_rows() -> None:
         "from": s(1)[0],
         "to": s(4)[0],
         "rows": [
-            {"name": "Metadata", "spans": [[s(1)[0], 1_001_500_000, "ok"]], "marks": []},
-            {"name": "JoinGroup", "spans": [[*s(2, 2), "failed"]], "marks": [[s(2)[0], "!"]]},
-            {"name": "SyncGroup", "spans": [[*s(3, 4), "failed"]], "marks": [[s(4)[0], "!"]]},
+            {"name": "Metadata", "spans": [[s(1)[0], 1_001_500_000, "ok"]], "marks": [], "levels": []},
+            {"name": "JoinGroup", "spans": [[*s(2, 2), "failed"]], "marks": [[s(2)[0], "!"]], "levels": []},
+            {"name": "SyncGroup", "spans": [[*s(3, 4), "failed"]], "marks": [[s(4)[0], "!"]], "levels": []},
         ],
         "more": 0,
     }
@@ -180,3 +188,34 @@ def test_only_the_last_marks_of_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     made = timeline({**line, "steps": steps})
     assert made is not None
     assert made["rows"][0]["marks"] == [[s(2)[0], "P"], [s(3)[0], "P"]]
+
+
+def test_the_lag_of_a_group_is_the_sum_of_its_partitions() -> None:
+    def over_time(begin: int, *points: tuple[int, int]) -> dict[str, Any]:
+        return {
+            "from": when(begin),
+            "ms": [1000 * (time - begin) for time, _ in points],
+            "records": [records for _, records in points],
+        }
+
+    lags = [
+        {"topic": "a", "partition": 0, "over_time": over_time(1, (1, 5), (3, 2500))},
+        {"topic": "a", "partition": 1, "over_time": over_time(2, (2, 7), (3, 0))},
+        {"topic": "b", "partition": 0, "over_time": over_time(1, (1, 0), (4, 0))},
+        {"topic": "b", "partition": 1, "over_time": None},
+    ]
+    line = {"schema": "kproxy.group/1", "kind": "classic", "group": "g", "generations": [], "events": [], "members": []}
+    rows = drawn({**line, "lag": lags})["rows"]
+    assert [row["name"] for row in rows] == ["generations", "lag 0..2.5k", "lag a-0 0..2.5k", "lag a-1 0..7"]
+    assert rows[1]["levels"] == [[*s(1), 5], [*s(2), 12], [*s(3), 2500], [*s(4), 2500]]
+
+
+def test_the_changes_of_a_partition() -> None:
+    changes = [
+        {"time": when(1), "kind": "leader"}, {"time": when(2), "kind": "isr"}, {"time": when(3), "kind": "offline"},
+        {"time": when(4), "kind": "replicas"},
+    ]  # fmt: skip
+    line = {"schema": "kproxy.partition/1", "topic": "t", "partition": 3, "over_time": None, "changes": changes}
+    (row,) = drawn(line)["rows"]
+    assert "".join(letter for _, letter in row["marks"]) == "LI!*"
+    assert timeline({**line, "changes": []}) is None

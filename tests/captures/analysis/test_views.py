@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from kproxy.captures.analysis.views import Views, view_text
+from kproxy.captures.analysis.texts import view_text
+from kproxy.captures.analysis.views import Views
 from kproxy.captures.reader import read
 from kproxy.captures.views import VIEWS
 from kproxy.decoders.exchange import Exchange
@@ -65,8 +66,9 @@ def test_leaders_and_replicas_are_those_that_were_told_last() -> None:
             if known is None or one["leaderEpoch"] >= known[1]:
                 newest[name] = (one["leader"], one["leaderEpoch"], one["replicas"])
     shown = {
-        one["partition"]: (one["leader"], one["leader_epoch"], list(one["replicas"]))
-        for one in lines_of(OLDEST, "cluster")[0]["partitions"]
+        f"{one['topic']}-{one['partition']}": (one["leader"], one["leader_epoch"], list(one["replicas"]))
+        for one in lines_of(OLDEST, "cluster")
+        if one["schema"] == "kproxy.partition/1" and one["replicas"] is not None
     }
     assert {name: shown[name] for name in newest} == newest
     assert any("leader 1 -> 2" in line.get("text", "") for line in lines_of(OLDEST, "cluster"))
@@ -81,14 +83,16 @@ def test_topics_that_are_being_deleted() -> None:
         if one["leader"] == -2
     }
     assert deleted
-    head, *events = lines_of(OLD, "cluster")
+    lines = lines_of(OLD, "cluster")
+    events = [line for line in lines if line["schema"] == "kproxy.cluster_event/1"]
     assert {line["about"] for line in events if line["text"] == "is being deleted"} == deleted
     assert not [line for line in events if "-2" in line["text"]]
-    assert {one["partition"] for one in head["partitions"] if one["leader"] == -2} == deleted
+    partitions = [line for line in lines if line["schema"] == "kproxy.partition/1"]
+    assert {f"{one['topic']}-{one['partition']}" for one in partitions if one["leader"] == -2} == deleted
 
 
 def test_events_of_the_cluster_are_in_order() -> None:
-    times = [line["time"] for line in lines_of(OLDEST, "cluster")[1:]]
+    times = [line["time"] for line in lines_of(OLDEST, "cluster") if line["schema"] == "kproxy.cluster_event/1"]
     assert times == sorted(times)
 
 
@@ -221,11 +225,7 @@ def test_software_is_what_clients_say_of_themselves() -> None:
 
 
 def test_how_far_clients_came() -> None:
-    clients = {
-        line["client_id"]: [step["api"] for step in line["steps"]]
-        for line in lines_of(NEW, "connections")
-        if line["schema"] == "kproxy.client/1"
-    }
+    clients = {line["client_id"]: [step["api"] for step in line["steps"]] for line in lines_of(NEW, "clients")}
     steps = clients["shop-c-classic-0"]
     assert steps[:5] == ["ApiVersions", "Metadata", "FindCoordinator", "JoinGroup", "SyncGroup"]
     assert {"OffsetFetch", "Fetch", "Heartbeat"} < set(steps)
@@ -329,7 +329,7 @@ def test_errors_stand_beside_an_exchange_that_was_answered_so(name: str) -> None
         found = [item for item in reader if isinstance(item, Exchange)]
         failed = {one.number: exchange_json(one, reader.source, reader.definitions)["error_codes"] for one in found}
     compared = 0
-    for view in ("topics", "groups", "connections"):
+    for view in ("topics", "groups", "connections", "clients"):
         for line in view_text(view, lines_of(name, view)):
             named = re.fullmatch(r" +\d+ (\w+)  #(\d+)", line) or re.search(r"\d+ (errors?) from #(\d+) on", line)
             if named is not None:
