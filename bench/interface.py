@@ -37,12 +37,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
-from typing import Self
+from typing import Any, Self
 
 from bench.offline import index_wholly, installed, kept_index, take_terminal, until_rows
 from bench.relay import Goals
 from bench.summary import BASE, PORT
+from kproxy.captures.analysis.columns.storing import store
+from kproxy.captures.analysis.columns.tables import of_view
 from kproxy.captures.index import format as layout
+from kproxy.captures.text import local
 from tests.support.multiply import multiply
 
 COLUMNS, LINES = 120, 40
@@ -58,42 +61,18 @@ TAILING_SECONDS, LOADING_SECONDS = 10.0, 10.0
 KEYS = {"down": b"j", "page down": b" ", "page up": b"\x02", "end": b"G", "home": b"g"}
 KEYS_GROWING = {name: key for name, key in KEYS.items() if name != "end"}
 """The keys without "end", because at the end of the list the interface follows new exchanges."""
+SORTS = {"sort by the next column": b"o"}
 ARROWS = {"down": b"\x1b[B", "page down": b"\x1b[6~"}
 """The keys that other programs than kproxy understand as well."""
 FILTER, EVERYTHING, CLEAR = b"api == Fetch\r", b"exchange > 0\r", b"\x15\r"
 """Keys typed into the filter bar, which the key `f` opens."""
 ROW = re.compile(rb"\d\d:\d\d:\d\d\.\d{3}")
 SHOW = "import sys, kproxy.tui; kproxy.tui.run(sys.argv[1])"
-TABLE = """
-import sys
-from pathlib import Path
-from textual.app import App
-from textual.widgets import DataTable
-from kproxy.captures.definitions import definitions
-from kproxy.captures.index.reader import IndexReader
-from kproxy.tui.listing.rows import COLUMNS, RowText
-
-class Table(App):
-    def compose(self):
-        yield DataTable(cursor_type="row")
-
-    def on_mount(self):
-        index = IndexReader(Path(sys.argv[1]))
-        text = RowText(index, definitions())
-        table = self.query_one(DataTable)
-        table.add_columns(*(column.title for column in COLUMNS))
-        rows = (index.row(number) for number in range(int(sys.argv[2])))
-        table.add_rows(
-            [
-                text.times.text(index, at, row, None) if column.name == "time" else text.cell(column.name, at + 1, row)
-                for column in COLUMNS
-            ]
-            for at, row in enumerate(rows)
-        )
-        table.focus()
-        self.animation_level = "none"
-
-Table().run()
+SHOW_STORED = """
+import sys, kproxy.tui
+from kproxy.tui.views import analysis
+analysis.MODULE = "this"  # the tables are there already: nothing is to be counted
+kproxy.tui.run(sys.argv[1])
 """
 
 
@@ -308,9 +287,44 @@ def while_growing(index: Path, times: int, goals: Goals) -> None:
         goals.at_most("memory, exchanges arriving", terminal.memory, 55, "MB")
 
 
+def on_tables(index: Path, times: int, goals: Goals) -> None:
+    """Measure keys on a table of TABLE_ROWS connections: moving, sorting by another column, and narrowing."""
+    began = time.perf_counter()
+    lines = [_connection(number) for number in range(1, TABLE_ROWS + 1)]
+    facts = {"state": "complete", "exchanges": TABLE_ROWS, "bytes_read": 0, "bytes_total": 0, "renumbered": False}
+    folder = index / layout.VIEWS
+    folder.mkdir(exist_ok=True)
+    stored = store({**facts, "left_out": 0, "error": None}, lines, of_view("connections"), local)
+    (folder / "connections.table").write_bytes(stored)
+    print(f"-- table of {TABLE_ROWS:,} connections: stored in {time.perf_counter() - began:.1f} s", flush=True)
+    with Terminal([sys.executable, "-c", SHOW_STORED, str(index)]) as terminal:
+        terminal.first_row()
+        terminal.settle()
+        terminal.send(b"6")
+        terminal.until(b"client-7919")
+        terminal.settle()
+        keys = pressed(terminal, KEYS, times)
+        goals.at_most("key to paint p50, table", keys.p50, 20, "ms")
+        goals.at_most("key to paint p99, table", keys.at(0.99), 40, "ms")
+        goals.at_most("sort by another column p50, table", pressed(terminal, SORTS, times).p50, 100, "ms")
+        print(f"  memory {terminal.memory:.1f} MB", flush=True)
+
+
+def _connection(number: int) -> dict[str, Any]:
+    return {
+        "schema": "kproxy.connection/1", "connection": number, "client": f"10.0.{number % 250}.7:{number}",
+        "broker": f"10.1.0.{number % 9}:9092", "began": "2026-11-28T06:00:00.000000000Z",
+        "last": f"2026-11-28T06:{number % 60:02}:00.000000000Z", "client_ids": [f"client-{number * 7919 % TABLE_ROWS}"],
+        "software": "apache-kafka-java 4.4.0", "sasl_mechanism": None, "sasl": None, "tls": False,
+        "exchanges": number * 31 % 9973, "errors": number % 13, "first_error": None, "unanswered": 0,
+        "request_bytes": number * 101 % 99_991, "response_bytes": number * 103 % 99_991, "in_flight_most": number % 6,
+        "first_exchange": number, "last_exchange": number,
+    }  # fmt: skip
+
+
 def beside_table(index: Path, times: int) -> None:
     print(f"-- Textual's DataTable: {TABLE_ROWS:,} rows", flush=True)
-    with Terminal([sys.executable, "-c", TABLE, str(index), str(TABLE_ROWS)]) as terminal:
+    with Terminal([sys.executable, "-m", "bench.data_table", str(index), str(TABLE_ROWS)]) as terminal:
         print(f"  first row after {terminal.first_row():.1f} s")
         terminal.settle(1.0)
         pressed(terminal, ARROWS, times)
@@ -364,6 +378,7 @@ def bench(given: Sequence[str]) -> None:
         larger = repeated(index, options.times, place / "larger")
         on_index(larger, f"index repeated {options.times} times", options.keys, goals)
         while_growing(larger, options.keys, goals)
+        on_tables(index, options.keys, goals)
         beside_table(larger, options.keys)
         beside_termshark(capture, options.keys)
     goals.show()

@@ -147,6 +147,11 @@ One language for the terminal UI's filter bar, `-Y/--filter` and `--record`:
     response.body.responses[].partitions[].errorCode == OFFSET_OUT_OF_RANGE
     any response.body.topics[].partitions[].isrNodes[] != 3
     record.key == 42 or record.value contains refund
+    "refund" and not batch.codec == zstd
+
+A text in quotes selects the exchanges that contain it, ignoring case: in the name of the API, the client, a topic, a
+group, a transaction or an error, in an address, in a text field of request or response, in the key, the value or a
+header of a record. In the terminal UI, `enter` turns words that are not a filter into such a search.
 
 A bare field, or one after `has`, asks whether the exchange has a value of it: `error`, `has response.body.errorCode`.
 A comparison with a value that an exchange does not have is false, with `!=`, `not in` and `not contains` too; `not` in

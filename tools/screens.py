@@ -20,10 +20,13 @@ from pathlib import Path
 from typing import Final
 
 from kproxy.tui.app import KproxyApp
+from kproxy.tui.settings.preferences import Preferences
 
 ROOT: Final = Path(__file__).parent.parent
 SCREENS: Final = ROOT / "docs" / "screens"
 SIZE: Final = (120, 36)
+THEME: Final = "dark"
+"""Its colours are the same in every viewer; those of a terminal are not."""
 INDEXER: Final = "kproxy.captures.index.indexer"
 LIBRDKAFKA: Final = "captures/kafka-4.4.0-librdkafka.pcap"
 POLL_GAP: Final = "findings/group.poll_gap.pcap.xz"
@@ -35,7 +38,7 @@ class Picture:
     """A screen to draw.
 
     `capture` is a path below tests/data, `keys` lead to the screen, and `awaited` is a text that it shows once it is
-    painted completely.
+    painted completely; `then` are keys that are pressed after that.
     """
 
     name: str
@@ -43,6 +46,7 @@ class Picture:
     keys: tuple[str, ...]
     awaited: str
     filter_text: str = ""
+    then: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +66,18 @@ PICTURES: Final = (
         "not api in (ApiVersions, Metadata)",
     ),
     Picture("stats", "captures/kafka-1.1.1.pcap", ("2",), "of 249 exchanges"),
-    Picture("overview", LIBRDKAFKA, ("g", "enter", *["left_curly_bracket"] * 2), "Overview", "error"),
+    Picture("chart", "captures/kafka-1.1.1.pcap", ("2", "m"), "of 249 exchanges"),
+    Picture("compare", LIBRDKAFKA, ("ctrl+g", *"129", "enter", "D", "enter", "a"), "fields differ"),
+    Picture("overview", LIBRDKAFKA, ("g", "enter"), "Overview", "error"),
     Picture("timing", LIBRDKAFKA, ("g", "enter", *["right_curly_bracket"] * 2), "Timing", "api == Fetch"),
     Picture("records", LIBRDKAFKA, ("g", "9"), "tombstone"),
-    Picture("topics", LIBRDKAFKA, ("3",), "shop-payments"),
+    Picture("topics", LIBRDKAFKA, ("3",), "producer"),
     Picture("groups", LIBRDKAFKA, ("4",), "generation"),
-    Picture("transactions", LIBRDKAFKA, ("5",), "shop-tx"),
-    Picture("connections", LIBRDKAFKA, ("6",), "in flight at most"),
-    Picture("findings", POLL_GAP, ("7",), "max.poll.interval.ms"),
-    Picture("cluster", LIBRDKAFKA, ("B",), "controller 1"),
+    Picture("transactions", LIBRDKAFKA, ("5",), "partition added"),
+    Picture("connections", LIBRDKAFKA, ("6",), "Received"),
+    Picture("clients", LIBRDKAFKA, ("8",), "start-up of"),
+    Picture("findings", POLL_GAP, ("7",), "max.poll.interval.ms", then=("j", "j")),
+    Picture("cluster", LIBRDKAFKA, ("B",), "leader 1"),
     Picture("health", LIBRDKAFKA, ("0",), "packets"),
     Picture("help", LIBRDKAFKA, (QUESTION,), "What every key does"),
 )  # fmt: skip
@@ -110,7 +117,9 @@ def drawn(capture: str, filter_text: str, steps: Sequence[tuple[tuple[str, ...],
         file = Path(packed.stem if packed.suffix == ".xz" else packed.name)
         file.write_bytes(lzma.decompress(data) if packed.suffix == ".xz" else data)
         subprocess.run([sys.executable, "-P", "-m", INDEXER, str(file), "index"], check=True, timeout=60)
-        screens = asyncio.run(_drawn(KproxyApp(Path("index"), filter_text=filter_text, ascii_only=False), steps))
+        preferences = Preferences(theme=THEME)
+        app = KproxyApp(Path("index"), filter_text=filter_text, ascii_only=False, preferences=preferences)
+        screens = asyncio.run(_drawn(app, steps))
         return [screen.replace(f"{directory}/", "") for screen in screens]
 
 
@@ -146,7 +155,8 @@ def main(names: Sequence[str]) -> None:
     SCREENS.mkdir(exist_ok=True)
     for one in PICTURES:
         if not names or one.name in names:
-            (text,) = drawn(one.capture, one.filter_text, [(one.keys, one.awaited)])
+            steps = [(one.keys, one.awaited), *([(one.then, one.awaited)] if one.then else [])]
+            text = drawn(one.capture, one.filter_text, steps)[-1]
             (SCREENS / f"{one.name}.svg").write_text(text, encoding="utf-8")
     if not names or "session" in names:
         screens = drawn(POLL_GAP, "", [(step.keys, step.awaited) for step in SESSION])

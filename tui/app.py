@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -13,12 +14,14 @@ from typing import TYPE_CHECKING
 
 from textual.screen import ModalScreen
 
+from kproxy.captures.period import Period
 from kproxy.tui.actions.registry import HELD
 from kproxy.tui.application import Application
 from kproxy.tui.output.commands import Exporter, Opener, OtherCapture, UnopenedError
 from kproxy.tui.settings.keeping import History
 from kproxy.tui.settings.live import RunInfo
 from kproxy.tui.settings.preferences import Preferences
+from kproxy.tui.settings.remembered import Remembered
 from kproxy.tui.showing import Showing
 
 if TYPE_CHECKING:
@@ -53,6 +56,9 @@ class KproxyApp(Application):
     ) -> None:
         preferences = preferences or Preferences()
         super().__init__(preferences, ascii_only=ascii_only)
+        if preferences.read_only:
+            exporter = opener = None
+            live = None if live is None else replace(live, ours=False, held=None)
         self._opener = opener
         self._shows = partial(
             Showing,
@@ -65,6 +71,8 @@ class KproxyApp(Application):
             arrived=arrived,
             saved=self.saved,
             history=History(preferences.kept("filter-history")),
+            writes_notes=not preferences.read_only,
+            remembered=Remembered(preferences.kept("layout.json")),
         )
         self._shown = [self._shows(index_dir, live=live, filter_text=filter_text, exporter=exporter)]
         """Stack of opened indexes: the last one is on screen, and leaving it shows the previous one."""
@@ -86,6 +94,13 @@ class KproxyApp(Application):
     @property
     def applied_filter(self) -> str:
         return self.main.bar.applied
+
+    @property
+    def period(self) -> Period:
+        return self._showing.captions.period
+
+    def limit(self, period: Period) -> None:
+        self._showing.limit(period)
 
     def on_mount(self) -> None:
         self.push_screen(self.main)

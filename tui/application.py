@@ -14,6 +14,7 @@ from textual import events
 from textual.driver import Driver
 from textual.filter import LineFilter
 
+from kproxy.captures.period import Period
 from kproxy.tui.actions.keymap import Keymap
 from kproxy.tui.screens.composed import Composed
 from kproxy.tui.settings.keeping import History, SavedFilters
@@ -78,6 +79,15 @@ class Application(KeysInTurn):
     @property
     def applied_filter(self) -> str:
         """The filter of the list; empty without one."""
+        raise NotImplementedError
+
+    @property
+    def period(self) -> Period:
+        """The times that all screens but Health are limited to."""
+        raise NotImplementedError
+
+    def limit(self, period: Period) -> None:
+        """Show only exchanges of a period, on all screens but Health; an empty period shows all."""
         raise NotImplementedError
 
     def go(self, name: str) -> None:

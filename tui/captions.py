@@ -7,8 +7,10 @@ from bisect import bisect_left
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kproxy.captures.period import Period
 from kproxy.captures.text import size_text
 from kproxy.decoders.plurals import counted
+from kproxy.tui.listing.times import moment_text
 from kproxy.tui.terminal import look
 from kproxy.tui.views.index_writer import Ended, Writer
 from kproxy.tui.widgets.chrome import Part
@@ -46,6 +48,8 @@ class Captions:
         self.index: IndexReader | None = None
         self._found = found
         self.error = ""
+        self.period = Period()
+        """The times that all screens but Health are limited to."""
         self.back_to = back_to
         """Name of the captures that leaving returns to; empty if it returns to the shell."""
         self._live = live
@@ -103,6 +107,14 @@ class Captions:
         self._last_rate = (len(rows) - bisect_left(rows, since, key=lambda row: index.row(row).time)) / RATE_SECONDS
         return self._last_rate
 
+    def limits(self) -> list[Part]:
+        """Parts of a status line about the times that are shown; none if all are."""
+        if not self.period:
+            return []
+        since, until = (None if one is None else moment_text(one) for one in (self.period.since, self.period.until))
+        text = " ".join([*([f"from {since}"] if since else []), *([f"to {until}"] if until else [])])
+        return [(f"  [{text}: w shows all times]", look.BOLD)]
+
     def progress(self) -> list[Part]:
         if self.error:
             return [(f"  {self.error}", look.SEVERITY["E"])]
@@ -150,7 +162,8 @@ class Captions:
         if self.error:
             return ["", self.error]
         if self.index is not None and self.index.count and filtered:
-            return ["", f"0 of {self.index.count:,} match.   f edits the filter, ctrl+x clears it."]
+            times = "   w shows all times." if self.period else ""
+            return ["", f"0 of {self.index.count:,} match.   f edits the filter, ctrl+x clears it.{times}"]
         if self._live is not None:
             paste = f"bootstrap.servers={self._live.bootstrap}"
             return [

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kproxy.captures.period import Period
 from kproxy.captures.views import FINDINGS
 from kproxy.tui.actions.registry import HELD
 from kproxy.tui.captions import Captions
@@ -51,6 +52,16 @@ class Showing:
         """Whether frames can be intercepted."""
         return self._live is not None and self._live.held is not None
 
+    def limit(self, period: Period) -> None:
+        """Show only exchanges of a period, on all screens but Health."""
+        self.captions.period = period
+        self.main.filtering.limit()
+        self.main.show_chrome()
+        self.analysis.limit(period)
+        for view in self.views.values():
+            view.forget()
+            view.show_chrome()
+
     def view(self, name: str) -> TabbedScreen:
         """A screen of tui.actions.registry.SCREENS other than the exchanges, or HELD; created at the first call."""
         if name not in self.views:
@@ -63,26 +74,32 @@ class Showing:
             from kproxy.tui.screens.views import HealthScreen
             from kproxy.tui.views.health import Health
 
-            return HealthScreen(name, self._cells, self.captions, Health(self.captions, self._live))
+            return HealthScreen(
+                name, self._cells, self.captions, self.main.exporting, Health(self.captions, self._live)
+            )
         if name == "records":
             from kproxy.tui.screens.records import RecordsScreen
 
-            return RecordsScreen(name, self._cells, self.captions, self.main.shared)
+            return RecordsScreen(name, self._cells, self.captions, self.main.exporting, self.main.shared)
         if name == "stats":
             from kproxy.tui.screens.stats import StatsScreen
 
-            return StatsScreen(name, self._cells, self.captions, self.analysis)
+            return StatsScreen(name, self._cells, self.captions, self.main.exporting, self.analysis)
         if name == HELD:
             from kproxy.tui.screens.held import HeldScreen
 
             assert self._live is not None  # noqa: S101 (`intercepts` was asked)
             assert self._live.held is not None  # noqa: S101
-            return HeldScreen(name, self._cells, self.captions, self._live.held)
-        from kproxy.tui.screens.views import AnalysisScreen, FindingsScreen
-
+            return HeldScreen(name, self._cells, self.captions, self.main.exporting, self._live.held)
         if name == FINDINGS:
-            return FindingsScreen(name, self._cells, self.captions, self.analysis, self.found)
-        return AnalysisScreen(name, self._cells, self.captions, self.analysis)
+            from kproxy.tui.screens.views import FindingsScreen
+
+            return FindingsScreen(
+                name, self._cells, self.captions, self.main.exporting, self.analysis, self.found, self.main.shared
+            )
+        from kproxy.tui.screens.tables import TablesScreen
+
+        return TablesScreen(name, self._cells, self.captions, self.main.exporting, self.analysis)
 
     def close(self) -> None:
         """Stop the analysis process, then call `close`; call this after the screens have ended. May take seconds."""

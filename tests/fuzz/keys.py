@@ -38,10 +38,10 @@ LEAST, MOST = (20, 5), (200, 60)
 BACK = (100, 30)
 """The size in which the screen is looked at in the end."""
 STAND_SECONDS = 30.0
-TITLES = tuple(
-    f" {title}"
-    for title in ("kproxy", "Help", "Filter by", "Saved filters", "Copy", "Command", "Export", "Menu", "An export runs")
-)
+TITLES = (
+    " kproxy", " Help", " Filter by", " Saved and recent filters", " Columns of the list", " Copy", " Command",
+    " Export", " Menu", " An export runs", " Compare",
+)  # fmt: skip
 KEYS = sorted({key for action in actions.ACTIONS for key in action.keys})
 LETTERS = [*"abcxyz0123456789()=!<>\"'/\\.,:;$#-_*", "space", "backspace", "delete", "enter", "tab", "up", "down"]
 MOVES = ("enter", "escape", "q", "tab", *(key for key, _, _ in actions.SCREENS.values()))

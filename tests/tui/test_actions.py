@@ -7,7 +7,11 @@ from kproxy.tui.actions.action import Action
 from kproxy.tui.actions.keymap import key_text
 from kproxy.tui.app import KproxyApp
 from kproxy.tui.screens.base import KproxyScreen
+from kproxy.tui.screens.columns import Columns
+from kproxy.tui.screens.columns_menu import ColumnsMenu
 from kproxy.tui.screens.command import CommandInput, CommandScreen
+from kproxy.tui.screens.compare import CompareLines, CompareScreen
+from kproxy.tui.screens.comparing import Comparing
 from kproxy.tui.screens.copying import Copying
 from kproxy.tui.screens.exchanges import ExchangesScreen
 from kproxy.tui.screens.export import ExportLines, ExportScreen, FileInput
@@ -24,6 +28,8 @@ from kproxy.tui.screens.marking import Marking
 from kproxy.tui.screens.menu import FilterMenu, MenuLines
 from kproxy.tui.screens.proving import Proving
 from kproxy.tui.screens.records import RecordsScreen
+from kproxy.tui.screens.stats import StatsScreen
+from kproxy.tui.screens.tables import TablesScreen
 from kproxy.tui.widgets.exchange_list import ExchangeList
 from kproxy.tui.widgets.field_tree import FieldTree
 from kproxy.tui.widgets.filter_line import FilterInput
@@ -34,6 +40,7 @@ from kproxy.tui.widgets.overview import Overview
 from kproxy.tui.widgets.record import RecordPane
 from kproxy.tui.widgets.records import RecordTable
 from kproxy.tui.widgets.stats import StatsTable
+from kproxy.tui.widgets.table import TableList
 from kproxy.tui.widgets.timing import TimingPane
 from tools.docs import DOCS
 
@@ -48,17 +55,20 @@ HANDLERS = {
     "filter": FilterInput,
     "outline": Outline,
     "stats": StatsTable,
+    "table": TableList,
     "find": FindInput,
     "help": HelpLines,
     "command": CommandInput,
     "menu": MenuLines,
     "forms": FilterMenu,
+    "columns": ColumnsMenu,
     "filtering": Filtering,
-    "walking": (Marking, Proving, Jumping, Following, ExchangesScreen),
+    "walking": (Marking, Proving, Jumping, Following, Comparing, ExchangesScreen),
     "finding": Finding,
     "follow": FollowScreen,
+    "compare": CompareLines,
     "held": HeldScreen,
-    "exchanges": (ExchangesScreen, Layout),
+    "exchanges": (ExchangesScreen, Layout, Columns),
     "copying": Copying,
     "export": ExportLines,
     "export-file": FileInput,
@@ -86,7 +96,10 @@ def test_an_action_has_title_help_keys_and_a_handler(action: Action) -> None:
     widget = HANDLERS[action.context]
     if name.startswith("screen."):
         name = name.removeprefix("screen.")
-        screens = (FilterMenu, CommandScreen, ExportScreen, ExchangesScreen, RecordsScreen, HelpScreen)
+        screens = (
+            CommandScreen, CompareScreen, ExchangesScreen, ExportScreen, FilterMenu, HelpScreen, RecordsScreen,
+            StatsScreen, TablesScreen,
+        )  # fmt: skip
         widget = next(screen for screen in screens if hasattr(screen, f"action_{name}"))
     if name.startswith("app."):
         widget, name = KproxyApp, name.removeprefix("app.")

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import os
+import shlex
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,11 +15,20 @@ from textual.pilot import Pilot
 
 from kproxy.captures.index.indexer import run
 from kproxy.cli.commands.decode import command as decode
+from kproxy.cli.commands.export import command as export
+from kproxy.cli.main import main
 from kproxy.tui.app import KproxyApp
+from kproxy.tui.output.commands import Exporter
 from kproxy.tui.output.copying import byte_copies, c_array, dump
 from kproxy.tui.screens.menu import ChoiceMenu
+from kproxy.tui.screens.views import HealthScreen
 from kproxy.tui.terminal import clipboard
+from tests.support.proxy import KPROXY
+from tests.tui.screen import grid
 from tests.tui.test_screens import sasl
+from tests.tui.test_views import captured, until
+
+__all__ = ["captured"]
 
 CAPTURE = Path(__file__).parents[1] / "data" / "captures" / "kafka-4.4.0-librdkafka.pcap"
 
@@ -79,7 +92,7 @@ async def test_a_request_that_was_copied_is_decoded_again(real: Path, copied: li
 async def test_yank_takes_what_is_under_the_cursor(real: Path, copied: list[str]) -> None:
     app = KproxyApp(real, ascii_only=False)
     async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.press("g", "j", "enter")
+        await pilot.press("g", "j", "enter", *["right_curly_bracket"] * 2)
         for _ in range(30):
             await pilot.press("j")
             if app.main.detail.fields.node is not None and app.main.detail.fields.node.name == "host":
@@ -98,11 +111,20 @@ async def test_a_record_is_copied(real: Path, copied: list[str]) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("g", "enter", "right_curly_bracket")
         await pilot.pause()
-        assert (await names(pilot))[:2] == ["key", "kcat line"]  # a tombstone
+        assert (await names(pilot))[:3] == ["key", "record JSON", "kcat line"]  # a tombstone
         await pilot.press("space")
         await pilot.pause()
-        assert (await names(pilot))[:3] == ["value", "key", "kcat line"]
+        assert (await names(pilot))[:4] == ["value", "key", "record JSON", "kcat line"]
         await take(pilot, "kcat line")
+        await take(pilot, "record JSON")
+    exported = CliRunner().invoke(
+        export, [str(CAPTURE), "--format", "records", "-o", "-", "-Y", "exchange == 7"], catch_exceptions=False
+    )
+    (told,) = map(json.loads, exported.stdout.splitlines())
+    record = json.loads(copied[1])
+    assert record["value"]
+    assert record == {name: told[name] for name in record}
+    assert list(record) == ["topic", "partition", "offset", "timestamp", "key", "value", "headers"]
     assert copied[0].startswith("kcat -b 127.0.0.1:19092 -C -t shop-orders -p 0 -o ")
 
 
@@ -171,3 +193,61 @@ async def test_what_was_done_is_said(index: Path, copied: list[str]) -> None:
         await pilot.pause()
         said = [note.message for note in app._notifications]
     assert said == [f"copied {len(copied[0].encode())} B"]
+
+
+async def test_the_command_that_prints_the_health_is_copied(captured: Path) -> None:
+    app = KproxyApp(captured, ascii_only=False, exporter=Exporter(("kproxy", "export"), captures=(str(CAPTURE),)))
+    async with app.run_test(size=(100, 40)) as pilot:
+        await pilot.press("0")
+        await pilot.pause()
+        screen = app.screen
+        assert isinstance(screen, HealthScreen)
+        (command,) = [one.make() for one in screen.copies() if one.name == "command"]
+    assert command == f"kproxy export {CAPTURE} | tail -n 1"
+    ours = command.replace("kproxy ", f"{KPROXY} ", 1)
+    done = await asyncio.to_thread(subprocess.run, ["sh", "-c", ours], check=True, capture_output=True, timeout=120)
+    health = json.loads(done.stdout)
+    assert health["schema"] == "kproxy.health/1"
+    assert health["packets"] == 679
+
+
+@pytest.mark.parametrize(
+    ("keys", "command"),
+    [
+        ((), "kproxy export {capture}"),
+        (("f", *"api == Produce", "enter"), "kproxy export {capture} -Y 'api == Produce'"),
+        (("f", *"payments", "enter"), "kproxy export {capture} -Y '\"payments\"'"),
+        (("m", "j", "m", "M"), "kproxy export {capture} -Y 'exchange >= 1 and exchange <= 2'"),
+        (("2",), "kproxy stats {capture}"),
+        (("2", "b"), "kproxy stats {capture} --by client"),
+        (("7",), "kproxy findings {capture}"),
+        (("9",), "kproxy export {capture} --format records"),
+        (
+            ("f", *"api == Produce", "enter", "g", "j", "9"),
+            "kproxy export {capture} --format records -Y '(api == Produce) and (exchange >= 7)'",
+        ),
+    ],
+)
+async def test_the_command_that_prints_the_same_is_copied(
+    keys: tuple[str, ...], command: str, tmp_path: Path, copied: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    capture = Path(shutil.copy(CAPTURE, tmp_path / "a.pcap"))
+    run([capture], tmp_path / "index")
+    exporter = Exporter(("kproxy", "export"), captures=(str(capture),))
+    app = KproxyApp(tmp_path / "index", ascii_only=False, exporter=exporter)
+    async with app.run_test(size=(100, 40)) as pilot:
+        await pilot.press(*keys)
+        await until(lambda: app.keys_wait is False and len(grid(app)) > 30, pilot)
+        await pilot.press("c")
+        await pilot.pause()
+        menu = app.screen
+        assert isinstance(menu, ChoiceMenu)
+        assert menu._choices[-1].name == "command"
+        await pilot.press("G", "enter")
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+    assert copied == [command.format(capture=capture)]
+    with pytest.raises(SystemExit) as ended:
+        main(shlex.split(copied[0])[1:])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out

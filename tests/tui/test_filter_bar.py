@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from textual.pilot import Pilot
 
 from kproxy.tui.app import KproxyApp
+from kproxy.tui.screens.kept_filters import KeptFilters
 from kproxy.tui.settings.preferences import Preferences
 from kproxy.tui.widgets.filter_bar import FilterBar
 from kproxy.tui.widgets.suggestions import Suggestions
 from tests.tui.screen import grid
+from tests.tui.test_views import until
 
 
 def bar(app: KproxyApp) -> FilterBar:
@@ -105,6 +108,35 @@ async def test_enter_takes_the_highlighted_suggestion_of_an_unfinished_filter(in
         assert app.main.pane.count == 2
 
 
+async def test_enter_searches_for_words_that_are_no_filter(index: Path) -> None:
+    app = KproxyApp(index, ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("f")
+        await type_in(pilot, "metaDATA ")
+        assert "enter searches for this text" in "".join(grid(app))
+        assert bar(app).applied == ""
+        await pilot.press("enter")
+        await pilot.pause()
+        assert bar(app).applied == '"metaDATA"'
+        assert app.main.pane.count == 2
+        await pilot.press("f", "end")
+        await type_in(pilot, " and not 'nowhere'")
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.main.pane.count == 2
+
+
+async def test_what_has_an_operator_is_never_a_search(index: Path) -> None:
+    app = KproxyApp(index, ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("f")
+        await type_in(pilot, "eror == 3")
+        await pilot.press("enter")
+        await pilot.pause()
+        assert bar(app).applied == ""
+        assert "did you mean error?" in "".join(grid(app))
+
+
 async def test_history_outlives_the_process(index: Path, tmp_path: Path) -> None:
     preferences = Preferences(state=tmp_path / "state")
     app = KproxyApp(index, ascii_only=False, preferences=preferences)
@@ -119,6 +151,33 @@ async def test_history_outlives_the_process(index: Path, tmp_path: Path) -> None
         assert bar(app).input.value == "error"
         await pilot.press("down", "down")
         assert bar(app).input.value == "topi"
+
+
+async def test_recent_filters_are_offered_with_their_counts(index: Path) -> None:
+    app = KproxyApp(index, ascii_only=False, preferences=Preferences(filters={"slow": "latency > 50ms"}))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.pause()
+        decoded = 'record.value contains "a"'
+        counts = {}
+        for text in ("api == Fetch", decoded, "error", "$slow"):
+            app.main.bar.set_text(text)
+            await until(partial(_is_applied, app, text), pilot)
+            counts[text] = app.main.pane.count
+        await pilot.press("ctrl+x", "dollar_sign")
+        await until(lambda: isinstance(app.screen, KeptFilters) and len(app.screen._counts) == 5, pilot)
+        await pilot.pause()
+        lines = [line.split() for line in grid(app)[1:6]]
+        assert lines[0] == [">$slow", str(counts["$slow"]), "latency", ">", "50ms"]
+        latest = ["$slow", "error", decoded, "api == Fetch"]
+        assert [line[:2] for line in lines[1:]] == [["recent", str(counts[text])] for text in latest]
+        assert any(counts.values())
+        await pilot.press("j", "j", "enter")
+        await until(lambda: app.main.bar.applied == "error", pilot)
+
+
+def _is_applied(app: KproxyApp, text: str) -> bool:
+    view, index = app.main.pane.view, app.main.shared.index
+    return view is not None and index is not None and view.text == text and view.scanned == index.count
 
 
 async def test_a_saved_filter_stands_for_its_text(index: Path) -> None:
@@ -151,7 +210,7 @@ async def test_a_menu_that_is_left_filters_nothing(index: Path) -> None:
 async def test_a_field_is_filtered_by_in_every_form(index: Path) -> None:
     app = KproxyApp(index, ascii_only=False)
     async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("j", "j", "j", "enter", "G", "equals_sign", "enter")
+        await pilot.press("j", "j", "j", "enter", *["right_curly_bracket"] * 2, "G", "equals_sign", "enter")
         await pilot.pause()
         first = bar(app).applied
         assert first.startswith("response.body.")

@@ -160,7 +160,7 @@ async def test_a_cut_last_packet_is_no_failure(tmp_path: Path) -> None:
         assert "Capture  read as far as it can be read" in text
         assert "everything before that place is shown" in text
         # the line that counts frames of which bytes are missing opens their exchanges
-        lines = [line for block in screen.pane._blocks for line in block.lines]
+        lines = [line for block in screen.outline._blocks for line in block.lines]
         at = next(number for number, line in enumerate(lines) if "only the beginning" in line)
         await pilot.press(*["j"] * at, "enter")
         await until(lambda: app.screen is app.main and app.main.filtering.filtered, pilot)

@@ -37,8 +37,8 @@ def screen(index: Path) -> Iterator[Painted]:
         ("fexchange > 3\r ", "10/57"),
         ("fexchange > 3\rf\x15exchange > 5\r\x073\x7f9\r", "4/55"),
         ("jjjj", "5/60"),
-        ("jjj\rjjj", "bytes 0008-000d"),
-        ("jjj\tjjj", "bytes 0008-000d"),
+        ("jjj\r}}jjj", "bytes 0x0008-0x000d"),
+        ("jjj\t}}jjj", "bytes 0x0008-0x000d"),
     ],
 )
 def test_each_key_goes_where_those_before_it_led(screen: Painted, keys: str, painted: str) -> None:

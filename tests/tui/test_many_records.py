@@ -201,4 +201,4 @@ async def test_what_is_withheld_cannot_be_copied(captured: Path, monkeypatch: py
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await go(app, pilot)
         monkeypatch.setattr(type(screen.tab), "withholds", lambda _tab, _line: True)
-        assert screen._copies() == []
+        assert screen.copies() == []

@@ -141,10 +141,10 @@ async def test_screens_are_clicked(index: Path) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("0")
         await pilot.pause()
-        await pilot.click(offset=place(app, "Topics"))
+        await pilot.click(offset=place(app, "Topic"))
         await pilot.pause()
         assert app.screen is app._showing.views["topics"]
-        await pilot.click(offset=place(app, "Exchan"))
+        await pilot.click(offset=place(app, "Excha"))
         await pilot.pause()
         assert app.screen_stack[-1] is app.main
 

@@ -29,7 +29,7 @@ async def test_the_terminal_s_cursor_is_on_the_line(index: Path) -> None:
         first = app.cursor_position
         line = grid(app)[first.y]
         assert line.split()[:2] == ["W", "4"]
-        await pilot.press("enter", "j")
+        await pilot.press("enter", *["right_curly_bracket"] * 2, "j")
         await pilot.pause()
         assert app.cursor_position.y == app.main.detail.fields.region.y + 1
         await pilot.press("escape")

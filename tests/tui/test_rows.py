@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kproxy.captures.text import latency_text, size_text
-from kproxy.tui.listing.rows import COLUMNS, fit_columns
+from kproxy.tui.listing.columns import COLUMNS, OFFERED, Column, fit_columns
 
 
 @pytest.mark.parametrize(
@@ -29,6 +31,17 @@ def test_columns_fill_the_width_and_never_pass_it(width: int) -> None:
     widest = sum(column.most for column in COLUMNS) + len(COLUMNS) - 1
     assert used == min(width, widest) or len(columns) < len(COLUMNS)
     assert all(cells >= column.width for column, cells in columns)
+
+
+@given(st.lists(st.sampled_from(OFFERED), min_size=1, unique=True), st.integers(1, 300))
+def test_chosen_columns_share_any_width(chosen: list[Column], width: int) -> None:
+    columns = fit_columns(width, chosen)
+    assert sum(cells for _, cells in columns) + len(columns) - 1 <= width
+    kept = [column for column, _ in columns]
+    assert kept
+    assert kept == [column for column in chosen if column in kept]
+    if width >= sum(column.width + 1 for column in chosen):
+        assert kept == chosen
 
 
 def test_columns_go_in_order() -> None:

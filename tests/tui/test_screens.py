@@ -34,7 +34,7 @@ def focused(app: KproxyApp) -> Widget | None:
 async def test_the_bytes_of_a_field_are_marked(index: Path) -> None:
     app = KproxyApp(index, ascii_only=False)
     async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.press("j", "j", "j", "enter", "j", "j", "j")
+        await pilot.press("j", "j", "j", "enter", *["right_curly_bracket"] * 2, "j", "j", "j")
         await pilot.pause()
         assert "00" in " ".join(styled(app, "reverse"))
 
@@ -122,7 +122,7 @@ async def test_help(index: Path) -> None:
 async def test_tree_and_bytes_follow_each_other(index: Path) -> None:
     app = KproxyApp(index, ascii_only=False)
     async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("j", "j", "j", "enter", "G")
+        await pilot.press("j", "j", "j", "enter", *["right_curly_bracket"] * 2, "G")
         await pilot.pause()
         detail = app.main.detail
         assert detail.fields.node is not None
@@ -453,7 +453,7 @@ async def test_a_secret_s_meaning_is_withheld_with_it(tmp_path: Path) -> None:
     for show_secrets in (False, True):
         app = KproxyApp(index, ascii_only=False, show_secrets=show_secrets)
         async with app.run_test(size=(80, 24)) as pilot:
-            await pilot.press("enter")
+            await pilot.press("enter", *["right_curly_bracket"] * 2)
             await pilot.pause()
             assert any("errorCode: 58 SASL_AUTHENTICATION_FAILED  Not retr" in line for line in grid(app))
             tree = app.screen.query_one(FieldTree)

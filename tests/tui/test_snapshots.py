@@ -33,7 +33,7 @@ OF_TRANSACTIONS = {"filter_text": "api == Produce and txn == shop-tx"}
 EXPORTS = {"exporter": Exporter(("kproxy", "export"))}
 LIVE_SECONDS = 1_700_003_725.0
 STARTED = {"live": replace(LIVE, since=LIVE_SECONDS - 3_725)}
-OTHERS = {"list-ascii-80x24", "mouse-menu-80x24", "stats-ascii-80x24"}
+OTHERS = {"compare-100x30", "list-ascii-80x24", "mouse-menu-80x24", "stats-ascii-80x24"}
 """Snapshots of tests elsewhere."""
 
 
@@ -54,11 +54,11 @@ LOOKS = (
     Look("list-live", "sample", options=STARTED),
     Look("nothing-yet", "none", options=STARTED),
     Look("nothing-matches", "sample", options={"filter_text": "api == Produce"}),
-    Look("detail", "sample", "j j j enter j j j"),
-    Look("bytes", "sample", "j j j enter G enter left"),
+    Look("detail", "sample", "j j j enter } } j j j"),
+    Look("bytes", "sample", "j j j enter } } G enter left"),
     Look("undecodable", "sample", "j j j j j enter"),
     Look("request", "captured", "enter { j j j", options=OF_TRANSACTIONS),
-    Look("overview", "sample", "j enter { {"),
+    Look("overview", "sample", "j enter"),
     Look("records-produce", "records", "g enter }"),
     Look("records-fetch", "records", "g j enter }"),
     Look("timing", "captured", "j j enter } } j", options={"filter_text": "api == Fetch"}),
@@ -73,7 +73,7 @@ LOOKS = (
     # what stands over a screen
     Look("filter-menu", "sample", "j j j ="),
     Look("saved-filters", "sample", "$", options=SAVED),
-    Look("copy-menu", "sample", "j j j enter G c"),
+    Look("copy-menu", "sample", "j j j enter } } G c"),
     Look("follow", "captured", "t", options=OF_TRANSACTIONS),
     Look("palette", "sample", "ctrl+p 'filter·", (SMALLEST, *SIZES)),
     Look("command", "sample", ": 'theme·"),
@@ -81,6 +81,8 @@ LOOKS = (
     Look("export-file", "sample", "x j j j", options=EXPORTS),
     Look("leave", "sample", "q", options=STARTED),
     Look("help", "sample", "?"),
+    Look("legend", "sample", "? ?"),
+    Look("columns", "sample", "C"),
     Look("help-of-lines", "captured", "3 ?"),
     # the screens beside the exchanges
     Look("stats", "captured", "2 j"),
@@ -92,10 +94,22 @@ LOOKS = (
     Look("many-records", "captured", "9"),
     Look("health", "sample", "0 j"),
     Look("cluster", "captured", "B j"),
+    Look("clients", "captured", "8 j"),
+    Look("clients-sorted", "captured", "8 o o o o j"),
+    Look("clients-narrowed", "captured", "8 / 'classic enter"),
+    Look("clients-none", "captured", "8 / 'nobody enter"),
+    Look("client", "captured", "8 j enter j"),
+    Look("clients-plain", "captured", "8 o j", SIZES[:1], {"preferences": Preferences(plain=True)}),
+    Look("partitions", "captured", "3 }"),
+    Look("members", "captured", "4 }"),
+    Look("lag", "captured", "4 } }"),
+    Look("aborted", "captured", "5 }"),
+    Look("events", "captured", "B }"),
+    Look("brokers", "captured", "B {"),
 )
 NAMED = {
     "{": "left_curly_bracket", "}": "right_curly_bracket", "=": "equals_sign", ":": "colon", "$": "dollar_sign",
-    "?": "question_mark",
+    "?": "question_mark", "/": "slash",
 }  # fmt: skip
 
 

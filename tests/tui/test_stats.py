@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from kproxy.tui.app import KproxyApp
 from kproxy.tui.screens.stats import StatsScreen
 from kproxy.tui.terminal.cells import Cells
 from kproxy.tui.views import stats
-from kproxy.tui.views.plot import percentile_plot, sparkline
+from kproxy.tui.views.plot import band, bars, columns, sparkline, time_axis
 from tests.support.thinned import thinned
 from tests.tui.screen import assert_snapshot, grid, styled
 from tests.tui.test_views import captured, ended, until
@@ -25,6 +27,7 @@ from tests.tui.test_views import captured, ended, until
 __all__ = ["captured"]
 
 CELLS = Cells()
+START = 1_700_000_000 * 10**9
 PLAIN = Cells(ascii_only=True)
 
 
@@ -157,6 +160,13 @@ async def test_grouping_window_and_order(captured: Path) -> None:
         await press("left", lambda: pane.window == "10")
         await press("left", lambda: pane.window == "10")
         assert 0 < sum(line.figures["count"] for line in pane._lines) < everything
+        await press("o", lambda: pane.order == "bytes")
+        moved = [line.figures["bytes"] for line in pane._lines]
+        assert moved == sorted(moved, reverse=True)
+        await press("o", lambda: pane.order == "records")
+        moved = [line.figures["records"] for line in pane._lines]
+        assert moved == sorted(moved, reverse=True)
+        assert moved[0]
         await press("o", lambda: pane.order == "failed")
         failed = [line.figures["failed"] for line in pane._lines]
         assert failed == sorted(failed, reverse=True)
@@ -189,24 +199,87 @@ VALUES = st.lists(st.none() | st.integers(0, 2**60), max_size=60)
 
 
 @given(VALUES, VALUES, st.integers(0, 200), st.integers(0, 20))
-def test_a_plot_fits(lows: list[int | None], highs: list[int | None], width: int, height: int) -> None:
+def test_a_chart_fits(lows: list[int | None], highs: list[int | None], width: int, height: int) -> None:
     lows, highs = lows[: len(highs)], highs[: len(lows)]
+    shared = columns(len(lows), width)
+    if shared is None:
+        return
     for cells in (CELLS, PLAIN):
-        plot = percentile_plot(lows, highs, width, height, cells)
-        assert len(plot) in {0, height}
-        assert all(cell_len(line) <= width for line in plot)
+        charts = [
+            band(lows, highs, shared, height, cells),
+            bars([one or 0 for one in highs], shared, height, str, cells),
+        ]
+        for chart in charts:
+            assert len(chart) in {0, height}
+            assert all(cell_len(line) <= width for line in chart)
+        times = time_axis(START, START + shared.count * 10**9, shared, cells)
+        assert cell_len(times) <= width
 
 
-@pytest.mark.parametrize("height", [2, 5])
-def test_a_plot_of_one_value_lies_on_the_ground(height: int) -> None:
-    plot = percentile_plot([10**6, 10**6], [10**6, None], 30, height, CELLS)
-    assert [line.partition("│")[0].strip() for line in plot] == [""] * (height - 1) + ["1.0"]
-    assert [line.partition("│")[2] for line in plot[:-1]] == [""] * (height - 1)
-    assert plot[-1].partition("│")[2] == "▬" * 11 + "─" * 11
+@given(st.integers(1, 60), st.integers(0, 200))
+def test_every_slice_has_cells_of_its_own_where_there_is_room(count: int, width: int) -> None:
+    shared = columns(count, width)
+    if shared is not None and shared.room >= count:
+        cells = [cell for number in range(count) for cell in shared.cells(number)]
+        assert cells == list(range(width - shared.room, width))
+        assert all(shared.slice_at(cell) == number for number in range(count) for cell in shared.cells(number))
 
 
-def test_a_plot_shows_what_is_high_above_what_is_low() -> None:
-    plot = percentile_plot([10**6, None, 10**6], [10**8, None, 10**6], 30, 5, CELLS)
-    assert [line.partition("│")[0].strip() for line in plot] == ["100.0", "", "", "", "1.0"]
-    assert plot[0].partition("│")[2] == "▪▪▪▪▪▪▪"
-    assert plot[4].partition("│")[2] == "───────       ▬▬▬▬▬▬▬▬"
+@given(st.integers(1, 10**12), st.integers(1, 10**12), st.integers(2, 20))
+def test_the_scale_of_latencies_has_round_ends_around_all_values(one: int, other: int, height: int) -> None:
+    shared = columns(1, 40)
+    assert shared is not None
+    lines = band([min(one, other)], [max(one, other)], shared, height, CELLS)
+    labels = [line.partition("│")[0].strip() for line in lines]
+    assert labels[0] != labels[-1]
+    assert all(labels[0 :: height - 1])
+
+
+def shown(lines: list[str]) -> tuple[list[str], list[str]]:
+    """Labels and what is drawn, line by line."""
+    return [line.partition("│")[0].strip() for line in lines], [line.partition("│")[2] for line in lines]
+
+
+def test_equal_percentiles_lie_on_the_ground_of_a_round_scale() -> None:
+    shared = columns(2, 30)
+    assert shared is not None
+    labels, drawn = shown(band([10**6, 10**6], [10**6, None], shared, 5, CELLS))
+    assert labels == ["2.0", "", "", "", "1.0"]
+    assert drawn == [""] * 4 + ["▬" * 11 + "─" * 11]
+
+
+def test_what_lies_between_percentiles_is_shaded() -> None:
+    shared = columns(3, 30)
+    assert shared is not None
+    labels, drawn = shown(band([10**6, None, 10**6], [10**8, None, 10**6], shared, 5, CELLS))
+    assert labels == ["100.0", "", "10.0", "", "1.0"]
+    assert drawn == ["▪▪▪▪▪▪▪", *["░░░░░░░"] * 3, "───────       ▬▬▬▬▬▬▬▬"]
+
+
+def test_bars_begin_at_zero() -> None:
+    shared = columns(4, 12)
+    assert shared is not None
+    labels, drawn = shown(bars([0, 10, 25, 50], shared, 4, lambda value: f"{value:g}", CELLS))
+    assert labels == ["50", "37.5", "25", "12.5"]
+    assert drawn == ["   █", "   █", "  ██", " ▆██"]
+    assert shown(bars([0, 0.001, 0, 1], shared, 2, str, CELLS))[1] == ["   █", " ▁ █"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "labels"),
+    [
+        (0.3, ["22:13:20.000", "22:13:20.100", "22:13:20.200"]),
+        (30, ["22:13:20", "22:13:25", "22:13:30", "22:13:35", "22:13:40", "22:13:45"]),
+        (4000, ["22:20:00", "22:30:00", "22:40:00", "22:50:00", "23:00:00", "23:10:00"]),
+        (3 * 86_400, ["11-15 00:00:00", "11-16 00:00:00", "11-17 00:00:00"]),
+    ],
+)
+def test_times_below_a_chart_are_round_and_differ(
+    seconds: float, labels: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    shared = columns(30, 100)
+    assert shared is not None
+    line = time_axis(START, START + round(seconds * 10**9), shared, CELLS)
+    assert re.findall(r"│([-0-9 :.]+[0-9])", line) == labels

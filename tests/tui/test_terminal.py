@@ -204,7 +204,7 @@ def test_glyphs_are_those_that_the_locale_has(
     command = [sys.executable, "-c", REPLAY, "replay", str(CAPTURE), *arguments]
     with Painted(command, environment(XDG_CACHE_HOME=str(tmp_path), **more)) as screen:
         screen.wait_for("154 ex")
-        screen.press("\r")
+        screen.press("\r}}")
         screen.wait_for("correlationId")
         assert screen.text.isascii() is is_ascii
 

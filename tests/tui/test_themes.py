@@ -26,7 +26,8 @@ def colours(app: KproxyApp) -> set[str]:
 
 
 async def seen(index: Path, theme: str) -> tuple[list[str], set[str]]:
-    app = KproxyApp(index, ascii_only=False, preferences=Preferences(theme=theme))
+    preferences = Preferences(theme=theme)
+    app = KproxyApp(index, ascii_only=False, preferences=preferences, filter_text="api != Heartbeat")
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("j", "j", "j", "enter")
         await pilot.pause()
@@ -38,8 +39,9 @@ async def test_a_theme_changes_colours_alone(index: Path, theme: str) -> None:
     lines, used = await seen(index, theme)
     assert lines == (await seen(index, "terminal"))[0]
     if theme in {"dark", "light"}:
-        allowed = {*THEMES[theme].colours.values(), THEMES[theme].text, f"on {THEMES[theme].ground}"}
-        assert used <= allowed
+        allowed = {*THEMES[theme].colours.values(), THEMES[theme].text}
+        assert used <= {*allowed, f"on {THEMES[theme].ground}", f"on {THEMES[theme].raised}"}
+        assert f"on {THEMES[theme].raised}" in used
         assert len(used) > 4
     elif theme == "mono":
         assert used <= {"default", "on default", "ansi_default", "on ansi_default"}
@@ -59,7 +61,8 @@ async def test_a_theme_can_be_changed_while_it_runs(index: Path) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("colon", *"theme light", "enter")
         await pilot.pause()
-        assert colours(app) <= {*THEMES["light"].colours.values(), THEMES["light"].text, "on #fbfbfb"}
+        grounds = {"on #fbfbfb", f"on {THEMES['light'].raised}"}
+        assert colours(app) <= {*THEMES["light"].colours.values(), THEMES["light"].text, *grounds}
         await pilot.press("colon", *"theme blue", "enter")
         await pilot.pause()
         assert f"on {THEMES['light'].ground}" in colours(app)
@@ -79,9 +82,22 @@ def luminance(colour: str) -> float:
 def test_everything_can_be_read(name: str) -> None:
     """Contrast as WCAG counts it, dim text included."""
     theme = THEMES[name]
-    for text in (theme.text, *theme.colours.values()):
-        lighter, darker = sorted((luminance(text), luminance(theme.ground)), reverse=True)
-        assert (lighter + 0.05) / (darker + 0.05) >= 4.5, text
+    pairs = [(text, theme.ground) for text in (theme.text, *theme.colours.values())]
+    for pair in [*pairs, (theme.text, theme.raised)]:
+        darker, lighter = sorted(map(luminance, pair))
+        assert (lighter + 0.05) / (darker + 0.05) >= 4.5, pair
+
+
+@pytest.mark.parametrize("name", ["dark", "light"])
+def test_what_is_reversed_stands_out_from_the_ground(name: str) -> None:
+    """Not by its hue alone: it is brighter or darker than the ground too."""
+    theme = THEMES[name]
+    darker, lighter = sorted((luminance(theme.raised), luminance(theme.ground)))
+    assert (lighter + 0.05) / (darker + 0.05) >= 1.3
+    styled = ThemeFilter(theme)._style
+    assert styled(look.CURSOR).bgcolor == Color.parse(theme.raised)
+    assert not styled(look.CURSOR).reverse
+    assert styled(look.TITLE_ALARM).reverse
 
 
 def test_every_colour_of_the_look_has_one_in_each_theme() -> None:

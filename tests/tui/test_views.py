@@ -14,7 +14,11 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from kproxy.captures.analysis.columns.stored import Stored
+from kproxy.captures.analysis.columns.storing import store
+from kproxy.captures.analysis.columns.tables import of_view
 from kproxy.captures.index.indexer import run
+from kproxy.captures.text import local
 from kproxy.tui.actions import registry as actions
 from kproxy.tui.app import KproxyApp
 from kproxy.tui.screens.tabbed import known_tests
@@ -54,12 +58,15 @@ def ended(pid: int | None) -> bool:
 
 
 @contextmanager
-def changed(index: Path, view: str) -> Iterator[dict[str, Any]]:
-    """A snapshot to be changed and written again; the next process that adds up writes it as it was."""
-    path = index / "views" / f"{view}.json"
-    snapshot = json.loads(path.read_text())
-    yield snapshot
-    path.write_text(json.dumps(snapshot))
+def changed(index: Path, view: str) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """(facts, lines) of a view to be changed and written again; the next process that adds up writes it as it was."""
+    path = index / "views" / f"{view}.table"
+    found = Stored(path)
+    facts, lines = found.facts, [dict(line) for line in found.lines()]
+    yield facts, lines
+    replacement = path.with_suffix(".new")
+    replacement.write_bytes(store(facts, lines, of_view(view), local))
+    replacement.replace(path)
 
 
 def shown(app: KproxyApp) -> object:
@@ -105,13 +112,21 @@ async def test_enter_leads_to_the_exchange_and_back(captured: Path) -> None:
     app = KproxyApp(captured, filter_text="api == Metadata", ascii_only=False)
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await go(app, pilot, "5")
+        assert not screen.outline.is_on_screen
+        await pilot.press("enter")
+        await until(lambda: screen.outline.has_focus and screen.outline.count > 2, pilot)
         await pilot.press("j", "j", "enter")
         await until(lambda: app.screen is app.main and app.main.pane.selected == 48, pilot)
         assert not app.main.filtering.filtered
         await pilot.press("escape")
         await pilot.pause()
         assert shown(app) is screen
-        assert screen.pane.cursor > 1
+        assert screen.outline.cursor > 1
+        await pilot.press("q")  # closes the details
+        await pilot.pause()
+        assert shown(app) is screen
+        assert app.focused is screen.pane
+        assert not screen.outline.is_on_screen
         await pilot.press("1")
         await pilot.pause()
         assert shown(app) is app.main
@@ -123,9 +138,9 @@ async def test_going_back_ends_somewhere(captured: Path) -> None:
     app = KproxyApp(captured, ascii_only=False)
     async with app.run_test(size=(80, 24)) as pilot:
         await go(app, pilot, "5")
-        await pilot.press("j", "j", "enter")
+        await pilot.press("enter", "j", "j", "enter")
         await until(lambda: app.screen is app.main, pilot)
-        await pilot.press("q", "q", "q")
+        await pilot.press("q", "q", "q", "q")
         await until(lambda: app._exit, pilot)
 
 
@@ -133,10 +148,10 @@ async def test_exchanges_with_other_numbers_are_not_led_to(captured: Path) -> No
     app = KproxyApp(captured, ascii_only=False)
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await go(app, pilot, "6")
-        with changed(captured, "connections") as snapshot:
-            snapshot["renumbered"] = True
+        with changed(captured, "connections") as (facts, _):
+            facts["renumbered"] = True
         screen._tick()
-        await pilot.press("enter")
+        await pilot.press("enter", "enter")
         await pilot.pause()
         assert shown(app) is screen
         assert "counted anew" in "\n".join(grid(app))
@@ -146,7 +161,7 @@ async def test_a_reason_leads_where_its_rebalance_does(captured: Path) -> None:
     app = KproxyApp(captured, ascii_only=False)
     async with app.run_test(size=(80, 24)) as pilot:
         await go(app, pilot, "4")
-        await pilot.press("slash", *"because", "enter", "enter")
+        await pilot.press("enter", "slash", *"because", "enter", "enter")
         await until(lambda: app.screen is app.main and app.main.pane.selected == 140, pilot)
 
 
@@ -165,12 +180,12 @@ async def test_a_transaction_is_not_all_of_its_id(captured: Path) -> None:
     app = KproxyApp(captured, ascii_only=False)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await go(app, pilot, "5")
-        await pilot.press("slash", *"aborted after", "enter", "equals_sign")
+        await pilot.press("slash", *"aborted", "enter", "equals_sign")
         await until(lambda: app.screen is app.main and app.main.filtering.filtered, pilot)
         assert app.main.bar.applied == 'txn == "shop-tx" and exchange >= 53 and exchange <= 59'
         await pilot.press("5")
-        with changed(captured, "transactions") as snapshot:
-            snapshot["renumbered"] = True
+        with changed(captured, "transactions") as (facts, _):
+            facts["renumbered"] = True
         screen._tick()
         await pilot.press("equals_sign", "equals_sign")
         await until(lambda: app.main.bar.applied == 'txn == "shop-tx"', pilot)
@@ -180,7 +195,7 @@ async def test_a_line_is_joined_to_the_filter_that_is_applied(captured: Path) ->
     app = KproxyApp(captured, filter_text="api == Fetch", ascii_only=False)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await go(app, pilot, "3")
-        await pilot.press("slash", *"consumer", "enter", "equals_sign")
+        await pilot.press("enter", "slash", *"consumer", "enter", "equals_sign")
         await pilot.pause()
         text = "\n".join(grid(app))
         assert 'topic == "shop-orders" and client.id == ' in text
@@ -217,8 +232,8 @@ async def test_fold_find_and_cursor_are_kept(captured: Path) -> None:
     app = KproxyApp(captured, ascii_only=False)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await go(app, pilot, "4")
-        pane = screen.pane
-        await pilot.press("underscore")
+        pane = screen.outline
+        await pilot.press("slash", *"classic", "enter", "enter", "underscore")
         assert pane.count < 6
         await pilot.press("slash", *"refused", "enter")
         await pilot.pause()
@@ -240,14 +255,14 @@ async def test_what_is_found_may_be_an_expression_and_a_wrong_one_stays_to_be_me
     app = KproxyApp(captured, ascii_only=False)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         screen = await go(app, pilot, "4")
-        await pilot.press("slash", *"/ref(/", "enter")
+        await pilot.press("slash", *"classic", "enter", "tab", "slash", *"/ref(/", "enter")
         await pilot.pause()
         assert "invalid regular expression" in "\n".join(grid(app))
         assert "Find /ref(/" in "\n".join(grid(app))
         await pilot.press("backspace", "backspace", *"used|x{9}/", "enter")
         await pilot.pause()
         assert "refused" in " ".join(styled(app, "reverse"))
-        assert app.focused is screen.pane
+        assert app.focused is screen.outline
         assert "[find: /refused|x{9}/]" in "\n".join(grid(app))
 
 
@@ -256,27 +271,30 @@ async def test_the_cursor_stays_on_its_thing_while_others_come(captured: Path) -
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await go(app, pilot, "6")
         await pilot.press("j", "j", "j")
-        with changed(captured, "connections") as snapshot:
-            del snapshot["blocks"][0]
+        with changed(captured, "connections") as (_, lines):
+            del lines[0]
         screen._tick()
         await pilot.pause()
-        assert styled(app, "reverse")[-1].startswith("4  127.0.0.1")
+        assert styled(app, "reverse")[-1].startswith("4  shop-gzip")
         # it is replaced whole, but whoever writes there, it is no reason to fall over
-        (captured / "views" / "connections.json").write_bytes(b"{")
+        damaged = captured / "views" / "damaged"
+        damaged.write_bytes(b"{")
+        damaged.replace(captured / "views" / "connections.table")
         screen._tick()
         await pilot.pause()
-        assert styled(app, "reverse")[-1].startswith("4  127.0.0.1")
+        assert styled(app, "reverse")[-1].startswith("4  shop-gzip")
 
 
 async def test_text_cannot_drive_the_terminal(captured: Path) -> None:
     app = KproxyApp(captured, ascii_only=True)
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await go(app, pilot, "3")
-        with changed(captured, "topics") as snapshot:
-            snapshot["blocks"][0]["lines"][0] = "evil\x1b[31m\u202e"
+        with changed(captured, "topics") as (_, lines):
+            lines[0]["topic"] = "evil\x1b[31m\u202e"
         screen._tick()
+        await pilot.press("enter")
         await pilot.pause()
-        assert "evil\\x1b[31m\\u202e" in "\n".join(grid(app))
+        assert "\n".join(grid(app)).count("evil\\x1b[31m\\u202e") == 2
         assert "".join(grid(app)).isascii()
 
 
@@ -314,7 +332,7 @@ async def main():
     app = KproxyApp(Path(sys.argv[1]), ascii_only=False)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("3", "4", "0")
-        heavy = ("numpy", "kproxy.captures.reader", "kproxy.captures.analysis")
+        heavy = ("numpy", "kproxy.captures.reader", "kproxy.captures.analysis.views")
         names = [name for name in heavy if name in sys.modules]
         # Not by print: Textual has taken standard output, and flushes nothing.
         os.write(1, " ".join([str(app.analysis.pid), *names]).encode() + b"\\n")
@@ -333,12 +351,12 @@ def test_the_ui_stays_small_and_its_process_ends_with_it(tmp_path: Path) -> None
     with subprocess.Popen([sys.executable, "-c", SCRIPT, str(index)], stdout=subprocess.PIPE, text=True) as ui:
         assert ui.stdout is not None
         pid, *loaded = ui.stdout.readline().split()
-        while not (index / "views" / "cluster.json").exists() and time.monotonic() < deadline:
+        while not (index / "views" / "cluster.table").exists() and time.monotonic() < deadline:
             time.sleep(0.02)
         alive = not ended(int(pid))
         ui.kill()
     assert (loaded, alive) == ([], True)
-    assert (index / "views" / "cluster.json").exists()
+    assert (index / "views" / "cluster.table").exists()
     while not ended(int(pid)):
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -350,8 +368,8 @@ async def test_a_text_is_found_in_lines_that_have_no_room(index: Path) -> None:
         await pilot.press("0")
         screen = app.screen
         assert isinstance(screen, ViewScreen)
-        screen.pane.sought = patterns.read("packets read")
-        screen.pane.action_found(1)
+        screen.outline.sought = patterns.read("packets read")
+        screen.outline.action_found(1)
         await pilot.resize_terminal(80, 24)
         await pilot.pause()
         assert "packets read" in " ".join(styled(app, "reverse"))
@@ -361,7 +379,7 @@ async def test_the_cursor_stays_on_its_line_in_another_width(captured: Path) -> 
     app = KproxyApp(captured, ascii_only=False)
     async with app.run_test(size=(80, 24)) as pilot:
         await go(app, pilot, "3")
-        await pilot.press(*["j"] * 7)
+        await pilot.press("enter", *["j"] * 7)
         await pilot.pause()
         line = styled(app, "reverse")[-1]
         assert line.startswith("consumer  shop-c-consumer-0")

@@ -37,9 +37,12 @@ class Note:
 class Notes:
     """The notes on one capture. Index rows count from 0, so row i is exchange i + 1."""
 
-    def __init__(self, path: Path | None) -> None:
-        """With None, notes are not stored. Another file than a notes file is left unchanged; `trouble` says so."""
-        self._path = path
+    def __init__(self, path: Path | None, *, writes: bool = True) -> None:
+        """Reads a file of notes, if there is one; changes are stored in it if `writes`. With None nothing is stored.
+
+        Another file than a notes file is left unchanged; `trouble` says so.
+        """
+        self._path = path if writes else None
         self._notes: dict[int, Note] = {}
         self.dismissed: set[str] = set()
         """Ids of findings that the user has dismissed; change them by `dismiss`."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kproxy.captures.index import format as layout
 from kproxy.captures.index.format import Flag, Row, State
 from kproxy.captures.index.reader import IndexReader
-from kproxy.captures.text import RESULTS, api_text, latency_text, size_text
-from kproxy.decoders.fields import BY_NAME, FIELDS, Type
+from kproxy.captures.text import RESULTS, api_text, delay_text, latency_text, size_text
+from kproxy.decoders.fields import BY_NAME, Field, Type
 from kproxy.decoders.schema import Definitions, errors
 from kproxy.tui.listing.times import Times, of_day
 
@@ -30,71 +29,11 @@ STATE_LETTER = {
     State.CUT: "?",
 }
 
-LONG_POLL, THROTTLED = " long poll", " throttled"
-"""Words after the result: the broker held a Fetch until its max wait was over; the broker throttled the client."""
-
 CUT = "/"
 """The sign in the list for an exchange whose last record batch is incomplete."""
 
 EVIDENCE = "!"
 """The sign in the list for an exchange that is evidence of a finding."""
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of the list: at least `width` cells, up to `most` where there is room."""
-
-    name: str
-    title: str
-    width: int
-    most: int
-    right: bool = False
-
-
-_OF_SEVERAL = {
-    "state": Column("state", "S", 3, 3),
-    "label": Column("label", "Topic/Group/Txn", 15, 60),
-    "result": Column("result", "Result", 12, 34),
-}
-"""Columns made from several attributes."""
-_OF_ONE = {
-    field.name: Column(field.name, cell.title, cell.width, max(cell.width, cell.most), cell.right)
-    for field in FIELDS
-    if (cell := field.cell) is not None
-}
-_ORDER = (
-    "state", "exchange", "time", "connection", "client.id", "broker", "api", "label", "result", "latency",
-    "request.size", "response.size", "records",
-)  # fmt: skip
-_FURTHER = tuple(name for name in _OF_ONE if name not in _ORDER)
-COLUMNS = tuple((_OF_SEVERAL | _OF_ONE)[name] for name in (*_ORDER, *_FURTHER))
-DROPPED_FIRST = (
-    *_FURTHER, "records", "response.size", "request.size", "broker", "client.id", "connection", "time", "exchange",
-)  # fmt: skip
-"""The order in which columns are dropped if the list is too narrow."""
-_GROW = ("result", "label", "label", "api", "client.id", "result")
-
-
-def fit_columns(width: int) -> list[tuple[Column, int]]:
-    """The columns that fit into `width` cells, with their widths; one cell separates two columns."""
-    columns = list(COLUMNS)
-    for name in DROPPED_FIRST:
-        if sum(column.width + 1 for column in columns) - 1 <= width:
-            break
-        columns = [column for column in columns if column.name != name]
-    widths = {column.name: column.width for column in columns}
-    spare = width - sum(widths.values()) - (len(columns) - 1)
-    most = {column.name: column.most for column in columns}
-    while spare > 0:
-        grown = False
-        for name in _GROW:
-            if spare > 0 and name in widths and widths[name] < most[name]:
-                widths[name] += 1
-                spare -= 1
-                grown = True
-        if not grown:
-            break
-    return [(column, widths[column.name]) for column in columns]
 
 
 class RowText:
@@ -110,6 +49,8 @@ class RowText:
         self._second = -1
         self._clock = ""
         self._values: RowValues | None = None
+        self._getters: dict[str, list[Callable[[Row], Any]]] = {}
+        """By attribute without a method here, the functions that read its parts."""
         self._own: dict[str, Callable[[int, Row], str]] = {
             "state": self._state,
             "exchange": self._number,
@@ -181,19 +122,33 @@ class RowText:
             self._values = RowValues(self._index, self._definitions)
         self._values.number = number
         field = BY_NAME[name]
+        parts = self._getters.get(name)
+        if parts is None:
+            parts = self._getters[name] = [self._values.getter(part) for part in field.attributes]
+        found: list[Any] = []
         try:
-            value = self._values.getter(field.attributes[0])(row)
+            for part in parts:
+                if field.many:
+                    found += part(row)
+                elif (value := part(row)) is not None:
+                    found.append(value)
         except Unavailable:
-            return ""
-        if value is None:
-            return ""
+            pass  # what is known is shown
+        if len(parts) > 1 and found:
+            found = [sum(found)]
+        return ", ".join(self._text(field, value) for value in found)
+
+    def _text(self, field: Field, value: int | str) -> str:
+        """The text of one value of an attribute."""
+        if field.type is Type.FLAG:
+            return "yes" if value else ""
+        if isinstance(value, str):
+            return value
         if field.type is Type.DURATION:
             return latency_text(value)
         if field.type is Type.TIME:
             return self.time_of_day(value)
-        if field.type is Type.FLAG:
-            return "yes" if value else ""
-        return size_text(value) if isinstance(value, int) else str(value)
+        return size_text(value) if field.type is Type.SIZE else str(value)
 
     def _state(self, number: int, row: Row) -> str:
         state = "~" if row.flags & Flag.MODIFIED else STATE_LETTER.get(State(row.state), " ")
@@ -232,7 +187,8 @@ class RowText:
         text = RESULT[State(row.state)]
         if row.latency == layout.NO_LATENCY:
             return text
-        return f"{text}{LONG_POLL if row.flags & Flag.WAITED else THROTTLED if row.flags & Flag.THROTTLED else ''}"
+        waited, throttled = bool(row.flags & Flag.WAITED), bool(row.flags & Flag.THROTTLED)
+        return text + delay_text(long_poll=waited, throttled=throttled)
 
     def _latency(self, _number: int, row: Row) -> str:
         if row.latency != layout.NO_LATENCY:

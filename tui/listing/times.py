@@ -33,6 +33,20 @@ def of_day(seconds: int) -> str:
         return "??:??:??"
 
 
+def day_of(seconds: int) -> str:
+    """Local month and day, "11-27"; question marks for a time that the platform cannot convert."""
+    try:
+        return time.strftime("%m-%d", time.localtime(seconds))
+    except (OverflowError, ValueError, OSError):
+        return "??-??"
+
+
+def moment_text(nanoseconds: int) -> str:
+    """Local time of day with milliseconds, "12:34:56.789", of a time in ns since the epoch."""
+    second, rest = divmod(nanoseconds, NANOSECONDS)
+    return f"{of_day(second)}.{rest // 1_000_000:03d}"
+
+
 def zone(seconds: int) -> str:
     """Offset of local time from UTC ("UTC", "+02:00"); empty for a time that the platform cannot convert."""
     try:

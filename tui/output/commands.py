@@ -15,7 +15,9 @@ class Exporter:
     program: tuple[str, ...]
     """The program and its first arguments; it must accept the option --tell DESCRIPTOR."""
     options: tuple[str, ...] = ()
-    """Options for reading the captures: ports, definitions, schemas."""
+    """Options for reading the captures: ports, definitions."""
+    viewing: tuple[str, ...] = ()
+    """Options for showing keys and values of records: schemas."""
     captures: tuple[str, ...] = ()
     """The captures to read; if empty, as for standard input, the sources of the index."""
 

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kproxy.decoders.view import View
 from kproxy.tui.detail.opened import Opened
@@ -66,14 +66,24 @@ def frame_copies(name: str, opened: Opened | None) -> Iterator[Copy]:
 
 
 def record_copies(line: RecordLine, broker: str) -> Iterator[Copy]:
-    """Copies of value and key, and of a kcat command that fetches the record again from `broker`."""
+    """Copies of value and key, of the record as JSON, and of a kcat command that fetches it again from `broker`."""
     offset, _, key, value, _ = line.record
     for name, data in (("value", value), ("key", key)):
         if data is not None:
             yield Copy(name, "text, or digits where it is none", partial(text_of, bytes(data)))
+    yield Copy("record JSON", "topic, partition, offset, time, key, value, headers", partial(record_json, line))
     if line.place.topic:
         place = f"-t {shlex.quote(line.place.topic)} -p {line.place.partition} -o {offset} -c 1"
         yield Copy("kcat line", "fetches the record again", lambda: f"kcat -b {broker} -C {place}")
+
+
+def record_json(line: RecordLine) -> str:
+    """A record as a JSON object with the members that it has in `kproxy export --format records`."""
+    from kproxy.captures.export.encoding import encode
+    from kproxy.decoders.batches.compiled import record_forms
+
+    (form,), _ = record_forms([line.record])
+    return encode({"topic": line.place.topic, "partition": line.place.partition, **form}).decode()
 
 
 def json_copy(index: IndexReader, definitions: Definitions, number: int, *, show_secrets: bool) -> Copy:
@@ -81,16 +91,22 @@ def json_copy(index: IndexReader, definitions: Definitions, number: int, *, show
 
     def make() -> str:
         from kproxy.captures.export.encoding import encode
-        from kproxy.captures.index.exchanges import Exchanges
-        from kproxy.captures.opening import open_source
-        from kproxy.decoders.exchange_json import exchange_json
 
-        view = View(show_secrets=show_secrets, knowledge=index.knowledge)
-        with (
-            closing(Exchanges(index, definitions)) as exchanges,
-            closing(open_source(index.meta["sources"], ordered=True)) as source,
-        ):
-            exchange = exchanges.row(number + 1, index.row(number)).exchange
-            return encode(exchange_json(exchange, source, definitions, view=view)).decode()
+        return encode(exchange_form(index, definitions, number, show_secrets=show_secrets)).decode()
 
     return Copy("exchange JSON", "as kproxy export prints it", make)
+
+
+def exchange_form(index: IndexReader, definitions: Definitions, number: int, *, show_secrets: bool) -> dict[str, Any]:
+    """The exchange of an index row in the form of the exchange JSON. Raises CaptureError."""
+    from kproxy.captures.index.exchanges import Exchanges
+    from kproxy.captures.opening import open_source
+    from kproxy.decoders.exchange_json import exchange_json
+
+    view = View(show_secrets=show_secrets, knowledge=index.knowledge)
+    with (
+        closing(Exchanges(index, definitions)) as exchanges,
+        closing(open_source(index.meta["sources"], ordered=True)) as source,
+    ):
+        exchange = exchanges.row(number + 1, index.row(number)).exchange
+        return exchange_json(exchange, source, definitions, view=view)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kproxy.captures.export.output_formats import OUTPUT_FORMATS
 from kproxy.captures.outputs import refuse_existing
 from kproxy.captures.text import size_text
+from kproxy.decoders.extras import installing
 from kproxy.decoders.plurals import counted
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class Wanted:
         if form.single and what.number is None:
             return f"{self.form} holds one exchange: choose “this”"
         if form.needs and find_spec(form.needs) is None:
-            return f"{self.form} needs {form.needs}: pip install 'kafka-kproxy[{form.extra}]'"
+            return f"{self.form} needs {form.needs}: {installing(form.extra)}"
         if not self.target.name:
             return "name a file"
         if self.target.is_dir() and form.suffix:
@@ -119,7 +120,7 @@ def numbers_test(numbers: Iterable[int]) -> str:
 
 def arguments(exporter: Exporter, captures: Sequence[str], what: Choice, wanted: Wanted, target: Path) -> list[str]:
     """The arguments of `kproxy export`."""
-    found = [*exporter.options, "--format", wanted.form]
+    found = [*exporter.options, *exporter.viewing, "--format", wanted.form]
     if what.tests:
         text = what.tests[0] if len(what.tests) == 1 else " and ".join(f"({test})" for test in what.tests)
         found += ["--filter", text]
@@ -291,7 +292,7 @@ def of_line(text: str, default: Wanted) -> Wanted:
     words = shlex.split(text)
     form = words[0] if words else default.form
     if form not in OUTPUT_FORMATS:
-        raise ValueError(f"no format {form}: {', '.join(OUTPUT_FORMATS)}")
+        raise ValueError(f"no format {form}; there are {', '.join(OUTPUT_FORMATS)}")
     if len(words) > 2:
         raise ValueError("give one format and one file; quote a file name with spaces")
     found = replace(default, form=form)

@@ -10,8 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from textual.geometry import Region
+from textual.strip import Strip
 from textual.widget import Widget
 
+from kproxy.captures.period import Period
 from kproxy.tui.actions import registry as actions
 from kproxy.tui.actions.action import Action
 from kproxy.tui.captions import Captions
@@ -57,6 +60,10 @@ class KproxyScreen(Composed[None]):
         # nothing is displayed while the application mounts its first screen, so painting waits until that is done
         if not self.app._batch_count:  # noqa: SLF001 (Textual would paint for nobody)
             super()._compositor_refresh()
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        # #root covers the screen; Textual would look up the regions of all panes to find the screen's borders
+        return [Strip.blank(crop.width)] * crop.height
 
     @property
     def _root(self) -> Ground:
@@ -198,6 +205,9 @@ class KproxyScreen(Composed[None]):
     def action_step_back(self) -> None:
         """Like `action_back`, but never leave kproxy."""
         self.action_back()
+
+    def action_all_times(self) -> None:
+        self.app.limit(Period())
 
     def action_quit_now(self) -> None:
         self.app.exit()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from textual.widget import Widget
 
@@ -16,6 +17,9 @@ from kproxy.tui.screens.shared import Shared
 from kproxy.tui.terminal.cells import Cells
 from kproxy.tui.widgets.detail import Detail
 from kproxy.tui.widgets.overview import Overview
+
+if TYPE_CHECKING:
+    from kproxy.tui.screens.exporting import Exporting
 
 
 class Copying:
@@ -57,8 +61,12 @@ class Copying:
             app.call_from_thread(notify, f"the capture cannot be read: {error}", severity="error", timeout=4)
 
 
-def copies_of(shared: Shared) -> list[Copy]:
-    """The copies that the focused pane offers, then those that the selected exchange offers."""
+def copies_of(shared: Shared, exporting: Exporting) -> list[Copy]:
+    """The copies that the focused pane offers, those that the selected exchange offers, then those of the list."""
+    return [*_copies_of_exchange(shared), *exporting.commands("export", filters=exporting.shown())]
+
+
+def _copies_of_exchange(shared: Shared) -> list[Copy]:
     found = _copies_of_pane(shared, shared.screen.focused)
     index, row_number, opener = shared.index, shared.pane.selected, shared.opener
     if index is None or row_number is None or opener is None:

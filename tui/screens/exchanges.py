@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -15,6 +16,7 @@ from textual.widget import Widget
 
 from kproxy.captures.definitions import definitions
 from kproxy.captures.index.reader import IndexReader, IndexUnreadableError
+from kproxy.captures.period import Period
 from kproxy.captures.views import FINDINGS
 from kproxy.tui.actions import registry as actions
 from kproxy.tui.actions.action import Action
@@ -25,6 +27,8 @@ from kproxy.tui.listing.matching import View
 from kproxy.tui.listing.rows import RowText
 from kproxy.tui.screens.asking import Asking
 from kproxy.tui.screens.base import KproxyScreen
+from kproxy.tui.screens.columns import Columns
+from kproxy.tui.screens.comparing import Comparing
 from kproxy.tui.screens.copying import Copying, copies_of
 from kproxy.tui.screens.exporting import Exporting
 from kproxy.tui.screens.filtering import Filtering
@@ -37,9 +41,10 @@ from kproxy.tui.screens.proving import Proving
 from kproxy.tui.screens.shared import Shared
 from kproxy.tui.settings.keeping import History, SavedFilters
 from kproxy.tui.settings.live import RunInfo
+from kproxy.tui.settings.remembered import Remembered
 from kproxy.tui.terminal import look
 from kproxy.tui.widgets.chrome import Bar, HelpBar, Part
-from kproxy.tui.widgets.detail import TABS, Detail
+from kproxy.tui.widgets.detail import OVERVIEW, RESPONSE, TABS, Detail
 from kproxy.tui.widgets.exchange_list import ExchangeList
 from kproxy.tui.widgets.filter_bar import FilterBar
 from kproxy.tui.widgets.find_bar import FindBar
@@ -89,6 +94,7 @@ class ExchangesScreen(KproxyScreen):
         *,
         live: RunInfo | None = None,
         looks_for_findings: bool = False,
+        writes_notes: bool = True,
         filter_text: str = "",
         release: str | None = None,
         user_definitions: Sequence[str] = (),
@@ -97,16 +103,20 @@ class ExchangesScreen(KproxyScreen):
         arrived: Event | None = None,
         saved: SavedFilters | None = None,
         history: History | None = None,
+        remembered: Remembered | None = None,
         exporter: Exporter | None = None,
     ) -> None:
         super().__init__(cells, captions)
         saved = SavedFilters() if saved is None else saved
+        remembered = remembered or Remembered()
         self.pane = ExchangeList(cells, id="list")
         self.detail = Detail(cells, show_secrets=show_secrets, viewers=viewers, id="detail")
         self.bar = FilterBar(cells, saved, history, id="filter")
         known = definitions(release, user_definitions)
-        self.shared = shared = Shared(self, cells, directory, known, show_secrets, self.pane, self.detail, self.bar)
-        self.panes = Layout(shared, Ground(id="root"), self._show_selected)
+        self.shared = shared = Shared(
+            self, cells, captions, directory, known, show_secrets, self.pane, self.detail, self.bar
+        )
+        self.panes = Layout(shared, Ground(id="root"), self._show_selected, remembered)
         self._asking = asking = Asking(self, self._focus_again)
         jumping = Jumping(shared, asking)
         self.filtering = Filtering(
@@ -116,9 +126,11 @@ class ExchangesScreen(KproxyScreen):
         self.finder = ExchangeFinder(shared, jumping)
         self._finding = Finding(self, asking, lambda: self.pane, self.finder.find)
         self._following = Following(shared, self.filtering)
-        self._marking = Marking(shared, asking, jumping, self._show_again)
+        self._marking = Marking(shared, asking, jumping, self._show_again, writes=writes_notes)
         self._proving = Proving(shared, jumping, found, self._show_again, automatic=looks_for_findings and live is None)
-        copying = Copying(self, cells, partial(copies_of, shared))
+        self._columns = Columns(shared, remembered)
+        comparing = Comparing(shared, asking)
+        copying = Copying(self, cells, partial(copies_of, shared, self.exporting))
         self.take_actions(
             self.panes,
             self.filtering,
@@ -128,7 +140,9 @@ class ExchangesScreen(KproxyScreen):
             self._marking,
             self._proving,
             jumping,
+            comparing,
             copying,
+            self._columns,
         )
         self._arrived = arrived or Event()
         self._live = live
@@ -156,6 +170,7 @@ class ExchangesScreen(KproxyScreen):
         self.pane.empty = self._empty
         self.pane.chosen = self._show_chosen
         self.pane.tail = self._live is not None
+        self._columns.show()
         self.pane.focus()
         self._mark_tiny()
         self.panes.apply()
@@ -274,8 +289,15 @@ class ExchangesScreen(KproxyScreen):
     def _show_selected(self) -> None:
         """Show the exchange under the cursor in the detail."""
         self._behind = False
+        self._choose_tab()
         if self._presenter is not None:
             self._presenter.show(self.pane.selected, f"{self.pane.cursor + 1:,}/{self.pane.count:,}")
+
+    def _choose_tab(self) -> None:
+        """Begin an exchange with an error at its overview. At once, so that keys that wait find the tab."""
+        selected = self.shared.selected_row
+        if selected is not None:
+            self.detail.begin_at(OVERVIEW if selected[1].error else RESPONSE)
 
     def _catch_up(self) -> None:
         # panes are removed before their screen is
@@ -322,6 +344,7 @@ class ExchangesScreen(KproxyScreen):
         parts += self.finder.parts() or self._finding.parts()
         if self._captions.back_to:
             parts.append((f"  [q: back to {self._captions.back_to}]", look.BOLD))
+        parts += self._captions.limits()
         parts += self._captions.progress()
         if self._live is not None and (why := self._live.stopped()):
             parts.append((f"  [recording stopped: {why}]", look.SEVERITY["E"]))
@@ -336,7 +359,8 @@ class ExchangesScreen(KproxyScreen):
 
                 parts.append((f"  undecided: {reasons(pane.view.unknown)}", look.SEVERITY["W"]))
             # last, so that it is cut where the line is too short: the filter bar shows the filter too
-            parts.append((f"  [f: {pane.view.text}]", look.PLAIN))
+            if self.bar.applied:
+                parts.append((f"  [f: {self.bar.applied}]", look.PLAIN))
         right: list[Part] = []
         if client := self._client_without_column():
             right.append((f"client {client} ", look.PLAIN))
@@ -381,9 +405,22 @@ class ExchangesScreen(KproxyScreen):
                 self._proving.show_field(row)
         else:
             self.shared.return_to = row
+            if self._captions.period:
+                self.app.limit(Period())
             self.bar.set_text("")
             self.notify("the filter hid the exchange: cleared", timeout=3)
         return True
+
+    def action_limit(self, end: str) -> None:
+        """Begin ("since") or end ("until") the times that are shown at the selected exchange; again undoes that."""
+        if self.shared.selected_row is None:
+            return
+        time, old = self.shared.selected_row[1].time, self._captions.period
+        at = time if end == "since" else time + 1
+        period = replace(old, **{end: None if getattr(old, end) == at else at})
+        if period.since is not None and period.until is not None and period.since >= period.until:
+            period = Period(**{end: at})
+        self.app.limit(period)
 
     def filter_by(self, text: str, came_from: str, *, prepared: bool = False) -> None:
         """Apply a filter from screen `came_from`; with `prepared` only put it into the bar."""
@@ -402,6 +439,7 @@ class ExchangesScreen(KproxyScreen):
     def _show_chosen(self) -> None:
         """Show the exchange under the cursor in the detail, at once or when no more keys wait."""
         if self.panes.detail_shown:
+            self._choose_tab()
             if not self._presented:
                 # after the first rows are painted, which the application does once it is mounted
                 self._presented = True
@@ -435,6 +473,11 @@ class ExchangesScreen(KproxyScreen):
         event.stop()
         self.panes.open()
         self.show_chrome()
+
+    @on(ExchangeList.Resized)
+    def _column_resized(self, event: ExchangeList.Resized) -> None:
+        event.stop()
+        self._columns.resize(event.name, event.width)
 
     @on(ExchangeList.TailChanged)
     def _tail_changed(self, event: ExchangeList.TailChanged) -> None:

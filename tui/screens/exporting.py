@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kproxy.captures.export.output_formats import OUTPUT_FORMATS
 from kproxy.captures.index.format import Flag
+from kproxy.tui.output.copying import Copy
 from kproxy.tui.output.exporting import (
     ALL,
     MARKED,
@@ -25,6 +27,7 @@ from kproxy.tui.screens.shared import Shared
 from kproxy.tui.terminal import look
 
 if TYPE_CHECKING:
+    from kproxy.decoders.filters import Expression
     from kproxy.tui.output.commands import Exporter
     from kproxy.tui.settings.live import RunInfo
     from kproxy.tui.widgets.chrome import Part
@@ -83,18 +86,40 @@ class Exporting:
     # Subjects of an export.
 
     @property
-    def _captures(self) -> Sequence[str]:
+    def captures(self) -> Sequence[str]:
+        """Names of the captures that a command reads."""
         exporter = self.exporter
         if exporter is not None and exporter.captures:
             return exporter.captures
         return [] if self._shared.index is None else list(self._shared.index.meta.get("sources", []))
+
+    def commands(
+        self, name: str, *more: str, filters: Sequence[str] = (), limited: bool = True, piped: str = ""
+    ) -> list[Copy]:
+        """A copy of the command `kproxy name` that reads what is shown here; none if no command reads it.
+
+        `more` are further arguments, `piped` is what follows the command. All `filters` apply; without filters, if
+        `limited`, the times that are shown.
+        """
+        if self.exporter is None:
+            return []
+        limits = () if filters or not limited else self._shared.captions.period.options()
+        joined = " and ".join(f"({one})" for one in filters) if len(filters) > 1 else "".join(filters)
+        options = (*self.exporter.options, *more, *limits, *(("-Y", joined) if joined else ()))
+        command = shlex.join(["kproxy", name, *self.captures, *options]) + piped
+        return [Copy("command", command, lambda: command)]
+
+    def shown(self) -> Sequence[str]:
+        """The filters that select what the list shows."""
+        found = self._choices()
+        return found[SHOWN].tests if SHOWN in found else found[MARKED].tests if MARKED in found else ()
 
     def _choices(self) -> dict[str, Choice]:
         """Sets of exchanges that can be exported, by name: SHOWN, MARKED, THIS, ALL."""
         index, pane, view = self._shared.index, self._shared.pane, self._shared.pane.view
         if index is None or view is None:
             return {}
-        filters = () if view.expression is None else (str(view.expression),)
+        filters = () if view.expression is None else (portable(view.text, view.expression),)
         hidden = [row for row in pane.hidden if index.first <= row < index.count]
         shown = (*filters, *([f"not ({self._numbered(hidden)})"] if hidden else []))
         found = {SHOWN: Choice(view.count - len(hidden), shown)}
@@ -161,13 +186,13 @@ class Exporting:
                 self._screen.notify(str(error), severity="warning", timeout=4)
                 return
             named = len(line.split()) > 1
-            if named and not first.exists and not first.trouble(choices[first.what], self._captures):
+            if named and not first.exists and not first.trouble(choices[first.what], self.captures):
                 self._begin(choices, first)
                 return
         from kproxy.tui.screens.export import ExportScreen
 
         screen = ExportScreen(
-            self._shared.cells, exporter, self._captures, choices, first, secrets=self._shared.show_secrets,
+            self._shared.cells, exporter, self.captures, choices, first, secrets=self._shared.show_secrets,
             notes=[*self._export_notes(), *(["Exchanges that pass meanwhile are exported too."] if self._live else ())],
             stem=self._stem,
         )  # fmt: skip
@@ -177,7 +202,7 @@ class Exporting:
         form = line.split(maxsplit=1)[0]
         what = THIS if form == "html" and THIS in choices else next(iter(choices))
         number = choices[what].number
-        target = default_target(self._captures, form if form in OUTPUT_FORMATS else "jsonl", what, number, self._stem)
+        target = default_target(self.captures, form if form in OUTPUT_FORMATS else "jsonl", what, number, self._stem)
         return of_line(line, Wanted(what, form, "secrets", target))
 
     def _begin(self, choices: dict[str, Choice], wanted: Wanted | None) -> None:
@@ -185,7 +210,7 @@ class Exporting:
         if wanted is None or exporter is None:
             return
         try:
-            self.export = Export(exporter, self._captures, choices[wanted.what], wanted, self._export_notes())
+            self.export = Export(exporter, self.captures, choices[wanted.what], wanted, self._export_notes())
         except OSError as error:
             self._screen.notify(f"not exported: {error.strerror or error}", severity="error", timeout=6)
         self._screen.show_chrome()
@@ -211,3 +236,10 @@ class Exporting:
         if not space:
             return [(name, one.meaning) for name, one in OUTPUT_FORMATS.items() if name.startswith(form)]
         return [(f"{form} {quoted(name)}", said) for name, said in completions(path.strip("'\""))]
+
+
+def portable(text: str, expression: Expression) -> str:
+    """A filter for a command: as the user wrote it, if that needs neither saved filters nor the capture's end."""
+    from kproxy.decoders.filters.language import SAVED
+
+    return str(expression) if SAVED in text or expression.relative or not text else text

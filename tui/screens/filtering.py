@@ -61,12 +61,25 @@ class Filtering:
         self._shared.pane.view = self._first_view(index)
 
     def _first_view(self, index: IndexReader) -> View:
-        if not self._first:
+        from kproxy.decoders.filters import parse
+
+        return self._view(index, self._first if self._first and parse(self._first, self._saved).expression else "")
+
+    def _view(self, index: IndexReader, text: str) -> View:
+        """The exchanges of the period that a valid filter selects."""
+        period = self._shared.captions.period
+        if period:
+            text = " and ".join([*period.tests(), *([f"({text})"] if text else [])])
+        if not text:
             return View(index, self._shared.definitions)
         from kproxy.decoders.filters import parse
 
-        expression = parse(self._first, self._saved).expression
-        return View(index, self._shared.definitions, expression, self._first if expression else "")
+        return View(index, self._shared.definitions, parse(text, self._saved).expression, text)
+
+    def limit(self) -> None:
+        """Show only exchanges of the present period; the bar's filter stays."""
+        if self._shared.index is not None:
+            self._show(self._shared.index, self._bar.applied)
 
     def apply(self, event: FilterBar.Applied) -> None:
         """Show the exchanges that the bar's filter selects."""
@@ -74,17 +87,20 @@ class Filtering:
         if index is None:
             self._first = event.text
             return
+        self._show(index, event.text)
+        if isinstance(self._screen.focused, FilterInput):
+            self._leave_filter()
+        self._screen.show_chrome()
+
+    def _show(self, index: IndexReader, text: str) -> None:
         shared, old = self._shared, self._shared.pane.view
-        view = View(index, shared.definitions, event.result.expression, event.text)
+        view = self._view(index, text)
         left = view.scan(old.scanned if shared.paused and old else index.count)
         shared.pane.show(view)
         if old is not None:
             old.close()
         if left:
             self._scan_on(view)
-        if isinstance(self._screen.focused, FilterInput):
-            self._leave_filter()
-        self._screen.show_chrome()
 
     def leave(self) -> None:
         """Leave the bar; the applied filter stays."""
@@ -117,7 +133,9 @@ class Filtering:
         if not text:
             self._screen.notify("no filter is applied", timeout=3)
         elif parse(f"{SAVED}{name}", {name: "error"}).expression is None:
-            self._screen.notify(f"{name!r} cannot be a name: letters, digits, - and _", severity="warning", timeout=4)
+            self._screen.notify(
+                f"{name!r} cannot be a name: it may have letters, digits, - and _", severity="warning", timeout=4
+            )
         elif SAVED in text and parse(text).expression is None:
             self._screen.notify(f"a saved filter cannot refer to another: {text}", severity="warning", timeout=4)
         else:
@@ -144,15 +162,21 @@ class Filtering:
         self._screen.notify(said, timeout=3)
 
     def action_saved_filters(self) -> None:
-        """Open a menu of saved filters, to be joined to the applied one."""
+        """Open a menu of saved and recent filters, to be joined to the applied one."""
+        from kproxy.decoders.filters import parse
         from kproxy.decoders.filters.language import SAVED
+        from kproxy.tui.screens.kept_filters import MOST_RECENT, KeptFilters
         from kproxy.tui.search.clauses import Clause
 
+        index = self._shared.index
         clauses = [Clause(f"{SAVED}{name}", f"{SAVED}{name}") for name in self._saved]
-        if clauses:
-            self._offer("Saved filters", clauses)
-        else:
-            self._screen.notify("no filter is saved; :filter save NAME keeps the one that is applied", timeout=4)
+        recent = [text for text in self._bar.recent if parse(text, self._saved).expression is not None]
+        clauses += [Clause("recent", text) for text in recent[:MOST_RECENT]]
+        if not clauses or index is None:
+            self._screen.notify("no filter was applied or saved yet; :filter save NAME keeps one", timeout=4)
+            return
+        menu = KeptFilters(self._shared.cells, clauses, self._bar.applied, self._saved, index, self._shared.definitions)
+        self._screen.app.push_screen(menu, self._filter_asked)
 
     def names(self, typed: str) -> Sequence[tuple[str, str]]:
         """Completions of the name of a saved filter."""

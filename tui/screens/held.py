@@ -22,6 +22,7 @@ from kproxy.tui.widgets.outline import Outline
 
 if TYPE_CHECKING:
     from kproxy.tui.captions import Captions
+    from kproxy.tui.screens.exporting import Exporting
     from kproxy.tui.settings.live import HeldFrames
     from kproxy.tui.terminal.cells import Cells
     from kproxy.tui.widgets.chrome import Part
@@ -39,8 +40,8 @@ class HeldScreen(ViewScreen):
     CONTEXTS = ("app", "held")
     BINDINGS: ClassVar = [binding for context in CONTEXTS[1:] for binding in actions.bindings(context)]
 
-    def __init__(self, view: str, cells: Cells, captions: Captions, held: HeldFrames) -> None:
-        super().__init__(view, cells, captions)
+    def __init__(self, view: str, cells: Cells, captions: Captions, exporting: Exporting, held: HeldFrames) -> None:
+        super().__init__(view, cells, captions, exporting)
         self._held = held
         self._edited: dict[int, str] = {}
         """Texts that were edited and refused, by the number of the frame."""
@@ -60,7 +61,7 @@ class HeldScreen(ViewScreen):
         if shown == self._shown:
             return False
         self._shown = shown
-        self.pane.show([_block(frame, seconds) for (frame, _), (_, seconds) in zip(frames, shown, strict=True)])
+        self.outline.show([_block(frame, seconds) for (frame, _), (_, seconds) in zip(frames, shown, strict=True)])
         return True
 
     def facts_told(self) -> list[Part]:
@@ -72,7 +73,7 @@ class HeldScreen(ViewScreen):
     @property
     def _chosen(self) -> dict[str, Any] | None:
         """The frame under the cursor, if it still waits."""
-        block = self.pane.block
+        block = self.outline.block
         return next((frame for frame, _ in self._held.frames if block and frame["held"] == block.key), None)
 
     def _decide(self, **decision: Any) -> None:

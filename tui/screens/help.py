@@ -16,6 +16,7 @@ from kproxy.decoders.fields import FIELDS
 from kproxy.decoders.filters.language import OPERATORS, PREFIXES, operators
 from kproxy.tui.actions import registry as actions
 from kproxy.tui.actions.keymap import DEFAULT, Keymap, keymap_of
+from kproxy.tui.listing.legend import LEGEND
 from kproxy.tui.screens.modal import Modal
 from kproxy.tui.search import patterns
 from kproxy.tui.search.searching import in_lines
@@ -47,8 +48,15 @@ class HelpLines(Lines):
     def count(self) -> int:
         return len(self._lines)
 
+    @property
+    def legend(self) -> int:
+        """The line at which the legend of the marks begins."""
+        before = next(at for at, (_, text, _) in enumerate(self._content) if text == LEGEND[0][0])
+        return sum(len(_wrap(line, self.size.width - 2)) for line in self._content[:before])
+
     def segments(self, index: int, width: int) -> list[Segment]:
         keys, text, style = self._lines[index]
+        keys = "".join(one if one.isascii() else self.cells.glyph(one) for one in keys)
         if not keys:
             return [Segment(self.cells.fit(f" {text}", width), style)]
         rest = Segment(self.cells.fit(text, width - KEY_CELLS), style)
@@ -87,26 +95,24 @@ def help_lines(contexts: Sequence[str], keymap: Keymap = DEFAULT) -> list[tuple[
     lines += [
         ("and or not ( )", "join tests", look.PLAIN),
         ("", "", look.PLAIN),
-        (
-            "",
-            "Column S: E could not be read, W error, N error that clients retry; > waits, ? one half is missing,",
-            look.PLAIN,
-        ),
-        (
-            "",
-            "0 no reply is due, ~ bytes changed by kproxy. Result: long poll: a Fetch that waited for records.",
-            look.PLAIN,
-        ),
+    ]
+    for title, marks in LEGEND:
+        lines.append(("", title, look.BOLD))
+        lines += [(mark, meaning, look.PLAIN) for mark, meaning in marks]
+        lines.append(("", "", look.PLAIN))
+    lines += [
+        ("", "Result: a long poll is a Fetch that waited for records until its max wait was over.", look.PLAIN),
         ("", "Shift and drag selects text with the terminal's own means.", look.PLAIN),
     ]
     return lines
 
 
 class HelpScreen(Modal[None]):
-    """Help; q, esc or ? close it, / finds a text in it."""
+    """Help; a second ? shows what the marks mean, q, esc or a third ? close it, / finds a text in it."""
 
     BINDINGS: ClassVar = [
-        Binding("q,escape,question_mark,f1", "close", show=False),
+        Binding("q,escape", "close", show=False),
+        Binding("question_mark,f1", "legend", show=False),
         Binding("ctrl+c", "close", show=False),
     ]
     DEFAULT_CSS = """
@@ -131,7 +137,7 @@ class HelpScreen(Modal[None]):
 
     def _show_title(self) -> None:
         said = f"   [find: {self._sought.words}]" if self._sought is not None else ""
-        keys = "/ find  n N next  q back "
+        keys = "? marks  / find  n N next  q back "
         self.query_one(Bar).show(([(f" Help{said}", look.TITLE)], [(keys, look.TITLE)]))
 
     def action_find(self) -> None:
@@ -162,6 +168,16 @@ class HelpScreen(Modal[None]):
         if event.text:
             self.action_found(1)
         self._show_title()
+
+    def action_legend(self) -> None:
+        """Go to the legend of the marks; from there, close the help."""
+        pane = self.query_one(HelpLines)
+        at = pane.legend
+        if pane.cursor >= at:
+            self.action_close()
+        else:
+            pane.move_to(at)
+            pane.set_top(at)
 
     def action_close(self) -> None:
         self.dismiss()

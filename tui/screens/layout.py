@@ -8,6 +8,7 @@ from textual import events
 from textual.widget import Widget
 
 from kproxy.tui.screens.shared import Shared
+from kproxy.tui.settings.remembered import Remembered
 from kproxy.tui.widgets.filter_line import FilterInput
 from kproxy.tui.widgets.find_bar import FindInput
 from kproxy.tui.widgets.painted import Ground
@@ -24,15 +25,16 @@ LEAST_SHARE, MOST_SHARE = 10, 90
 
 
 class Layout:
-    def __init__(self, shared: Shared, root: Ground, show_selected: Callable[[], None]) -> None:
-        """`show_selected` shows the selected exchange in the detail."""
+    def __init__(self, shared: Shared, root: Ground, show_selected: Callable[[], None], remembered: Remembered) -> None:
+        """`show_selected` shows the selected exchange in the detail. What the user chooses is `remembered`."""
         self._shared = shared
         self._screen = shared.screen
         self.root = root
         self._show_selected = show_selected
         self._maximised = False
-        self._layout = LAYOUTS[0]
-        self._share: int | None = None
+        self._remembered = remembered
+        self._layout = remembered.layout if remembered.layout in LAYOUTS else LAYOUTS[0]
+        self._share = None if remembered.share is None else max(LEAST_SHARE, min(remembered.share, MOST_SHARE))
         """Percent of the shared screen that the user has given the list."""
         self._dragging = False
 
@@ -139,6 +141,7 @@ class Layout:
         """Switch to the next of LAYOUTS."""
         self._layout = LAYOUTS[(LAYOUTS.index(self._layout) + 1) % len(LAYOUTS)]
         self._share = None
+        self._remember()
         self.apply()
         self._screen.notify(f"list {self._layout}", timeout=2)
 
@@ -147,6 +150,7 @@ class Layout:
         by = by if self._screen.focused is self._shared.pane else -by
         share = self._share if self._share is not None else 50 if self.root.has_class("-side") else LIST_SHARE
         self._take_share(share + by * STEP_SHARE)
+        self._remember()
 
     def _take_share(self, share: int) -> None:
         self._share = max(LEAST_SHARE, min(share, MOST_SHARE))
@@ -173,4 +177,9 @@ class Layout:
                 self._take_share(100 * (event.screen_y - body.y) // max(1, body.height))
 
     def release(self) -> None:
-        self._dragging = False
+        if self._dragging:
+            self._dragging = False
+            self._remember()
+
+    def _remember(self) -> None:
+        self._remembered.choose_layout(self._layout, self._share)

@@ -14,8 +14,11 @@ COMMENT = "Comment"
 
 
 class Marking:
-    def __init__(self, shared: Shared, asking: Asking, jumping: Jumping, show_again: Callable[[], None]) -> None:
-        """`show_again` shows the selected exchange again in the detail."""
+    def __init__(
+        self, shared: Shared, asking: Asking, jumping: Jumping, show_again: Callable[[], None], *, writes: bool
+    ) -> None:
+        """`show_again` shows the selected exchange again in the detail. Notes are stored if `writes`."""
+        self._writes = writes
         self._shared = shared
         self._asking = asking
         self._jumping = jumping
@@ -26,7 +29,7 @@ class Marking:
         index, pane = self._shared.index, self._shared.pane
         if index is None or pane.text is None:
             return
-        notes = Notes(beside(index.meta.get("sources", [])))
+        notes = Notes(beside(index.meta.get("sources", [])), writes=self._writes)
         pane.notes = pane.text.notes = notes
         if notes.trouble:
             self._shared.screen.notify(notes.trouble, timeout=4)

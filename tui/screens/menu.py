@@ -47,6 +47,11 @@ class MenuLines(Lines):
     def count(self) -> int:
         return len(self._choices)
 
+    def replace(self, choices: Sequence[Choice]) -> None:
+        """Show other choices; the cursor stays on its line."""
+        self._choices = choices
+        self.content_changed()
+
     def segments(self, index: int, width: int) -> list[Segment]:
         choice = self._choices[index]
         names = min(self._names + 2, width // 2)

@@ -13,7 +13,6 @@ from kproxy.tui.actions import registry as actions
 from kproxy.tui.detail.records import RecordLine
 from kproxy.tui.output.copying import Copy, record_copies
 from kproxy.tui.screens.asking import Asking
-from kproxy.tui.screens.copying import Copying
 from kproxy.tui.screens.finding import Finding, not_found
 from kproxy.tui.screens.shared import Shared
 from kproxy.tui.screens.tabbed import TabbedScreen
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from kproxy.tui.captions import Captions
     from kproxy.tui.detail.many_records import ManyRecords
     from kproxy.tui.listing.matching import View
+    from kproxy.tui.screens.exporting import Exporting
     from kproxy.tui.search import patterns
     from kproxy.tui.terminal.cells import Cells
     from kproxy.tui.widgets.chrome import Part
@@ -42,12 +42,12 @@ class RecordsScreen(TabbedScreen):
     CONTEXTS = ("app", "finding", "copying")
     BINDINGS: ClassVar = [binding for context in CONTEXTS[1:] for binding in actions.bindings(context)]
 
-    def __init__(self, view: str, cells: Cells, captions: Captions, shared: Shared) -> None:
-        super().__init__(view, cells, captions)
+    def __init__(self, view: str, cells: Cells, captions: Captions, exporting: Exporting, shared: Shared) -> None:
+        super().__init__(view, cells, captions, exporting)
         self._shared = shared
         self._asking = Asking(self, lambda pane: self.set_focus(pane or self.pane))
         self._finding = Finding(self, self._asking, lambda: self.pane, self._find)
-        self.take_actions(self._finding, Copying(self, cells, self._copies))
+        self.take_actions(self._finding)
         self._begun: tuple[View | None, int | None] = (None, None)
         """The list's view, and the index row selected in it, when reading began."""
         self._many: ManyRecords | None = None
@@ -98,9 +98,8 @@ class RecordsScreen(TabbedScreen):
         parts: list[Part] = []
         if self.tab.reading:
             parts.append(("  reading", look.DIM))
-        view = self._shared.pane.view
-        if view is not None and view.filtered:
-            parts.append((f"  [f: {view.text}]", look.PLAIN))
+        if self._shared.bar.applied:
+            parts.append((f"  [f: {self._shared.bar.applied}]", look.PLAIN))
         return [*parts, *self._finding.parts(), *self._captions.progress()]
 
     # reading
@@ -142,7 +141,18 @@ class RecordsScreen(TabbedScreen):
         if self._many is not None and shown is not None:
             self._begin(shown, max(0, self._many.start - EARLIER))
 
-    def _copies(self) -> list[Copy]:
+    def copies(self) -> list[Copy]:
+        return [*self._copies_of_line(), *self._command()]
+
+    def _command(self) -> list[Copy]:
+        """A copy of the command that prints these records; none if it would number exchanges otherwise."""
+        index, many = self._shared.index, self._many
+        if index is None or index.first or many is None or many.first is None:
+            return []
+        filters = [*self._exporting.shown(), *([f"exchange >= {many.first}"] if many.first > 1 else [])]
+        return self._exporting.commands("export", "--format", "records", filters=filters)
+
+    def _copies_of_line(self) -> list[Copy]:
         line = self.pane.line
         if not isinstance(line, RecordLine) or self.tab.withholds(line):
             return []

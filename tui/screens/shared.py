@@ -16,6 +16,7 @@ from kproxy.tui.widgets.filter_bar import FilterBar
 if TYPE_CHECKING:
     from kproxy.captures.index.format import Row
     from kproxy.captures.index.reader import IndexReader
+    from kproxy.tui.captions import Captions
     from kproxy.tui.detail.many_records import ManyRecords
     from kproxy.tui.detail.opened import Opener
     from kproxy.tui.listing.matching import View
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 class Shared:
     screen: KproxyScreen
     cells: Cells
+    captions: Captions
     directory: Path
     """Where the index is, or will be."""
     definitions: Definitions

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
 from textual.app import ComposeResult
 from textual.widget import Widget
 
 from kproxy.captures.text import size_text
+from kproxy.tui.actions import registry as actions
 from kproxy.tui.actions.registry import SCREENS
 from kproxy.tui.listing.times import zone_of
+from kproxy.tui.output.copying import Copy
 from kproxy.tui.screens.base import KproxyScreen
+from kproxy.tui.screens.copying import Copying
 from kproxy.tui.terminal import look
 from kproxy.tui.terminal.cells import Cells
 from kproxy.tui.widgets.chrome import Bar, HelpBar, Part
@@ -21,6 +24,7 @@ from kproxy.tui.widgets.painted import Ground
 
 if TYPE_CHECKING:
     from kproxy.tui.captions import Captions
+    from kproxy.tui.screens.exporting import Exporting
     from kproxy.tui.screens.menu import Asked
 
 TICK = 0.25
@@ -45,13 +49,20 @@ def letters(width: int, chosen: str) -> int:
 class TabbedScreen(KproxyScreen):
     """A screen of SCREENS other than the exchanges; a subclass supplies panes and content."""
 
+    CONTEXTS: ClassVar[tuple[str, ...]] = ("app", "copying")
+    BINDINGS: ClassVar = actions.bindings("copying")
+    LIMITED: ClassVar[bool] = True
+    """Whether the screen shows only the times that the application is limited to."""
     CSS = """
     .-tiny #screens, .-tiny .content { display: none; }
     """
 
-    def __init__(self, view: str, cells: Cells, captions: Captions) -> None:
+    def __init__(self, view: str, cells: Cells, captions: Captions, exporting: Exporting) -> None:
+        """`exporting` makes the commands that read the same captures as this screen."""
         super().__init__(cells, captions)
         self.view = view
+        self._exporting = exporting
+        self.take_actions(Copying(self, cells, self.copies))
 
     def compose(self) -> ComposeResult:
         with Ground(id="root"):
@@ -87,6 +98,13 @@ class TabbedScreen(KproxyScreen):
         """Parts of the status line about the content."""
         raise NotImplementedError
 
+    def copies(self) -> list[Copy]:
+        """What can be copied now, first what the key `y` copies."""
+        raise NotImplementedError
+
+    def forget(self) -> None:
+        """Forget what was counted, because other exchanges are counted from now on; what is shown stays till then."""
+
     # the lines around
 
     def _tabs(self) -> list[Part]:
@@ -118,7 +136,8 @@ class TabbedScreen(KproxyScreen):
         index = self._captions.index
         clock = zone_of(index) if index is not None else ""
         right: list[Part] = [(f"times {clock} ", look.DIM)] if clock else []
-        self.query_one("#status", Bar).show(([place, *self.status_parts()], right))
+        limits = self._captions.limits() if self.LIMITED else []
+        self.query_one("#status", Bar).show(([place, *self.status_parts(), *limits], right))
         self.query_one(HelpBar).show_for(self.context, self.focused, self)
 
     def _lay_out(self) -> None:

@@ -1,4 +1,4 @@
-"""The screens Topics, Groups, Transactions, Connections, Cluster and Health: analyses of all exchanges as lines."""
+"""The screens Findings and Health: blocks of lines; and what they share with the screens that have tables."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from textual import on
+from textual import events, on
 from textual.widget import Widget
 
 from kproxy.tui.captions import Captions
+from kproxy.tui.output.copying import Copy
 from kproxy.tui.screens.asking import Asking
 from kproxy.tui.screens.tabbed import TabbedScreen, read_so_far, why_empty
 from kproxy.tui.terminal import look
@@ -20,10 +21,14 @@ from kproxy.tui.views.analysis import Analysis, Block
 from kproxy.tui.views.health import Health
 from kproxy.tui.widgets.chrome import Part
 from kproxy.tui.widgets.find_bar import FindBar
+from kproxy.tui.widgets.lines import Lines
 from kproxy.tui.widgets.outline import Outline
+from kproxy.tui.widgets.preview import Preview
 from kproxy.tui.widgets.timeline import TimelinePane
 
 if TYPE_CHECKING:
+    from kproxy.tui.screens.exporting import Exporting
+    from kproxy.tui.screens.shared import Shared
     from kproxy.tui.search import patterns
     from kproxy.tui.views.findings import Found
 
@@ -31,9 +36,9 @@ if TYPE_CHECKING:
 class ViewScreen(TabbedScreen):
     """An outline with a timeline below; a subclass supplies the lines."""
 
-    def __init__(self, view: str, cells: Cells, captions: Captions) -> None:
-        super().__init__(view, cells, captions)
-        self._asking = Asking(self, lambda _: self.pane.focus())
+    def __init__(self, view: str, cells: Cells, captions: Captions, exporting: Exporting) -> None:
+        super().__init__(view, cells, captions, exporting)
+        self._asking = Asking(self, lambda pane: (pane or self.pane).focus())
 
     def content(self) -> Iterator[Widget]:
         yield Outline(self._cells, id="outline", classes="content")
@@ -41,20 +46,32 @@ class ViewScreen(TabbedScreen):
         yield FindBar(id="find", classes="content")
 
     @property
-    def pane(self) -> Outline:
+    def pane(self) -> Lines:
+        return self.outline
+
+    @property
+    def outline(self) -> Outline:
         return self.query_one(Outline)
+
+    def copies(self) -> list[Copy]:
+        """Copies of the line under the cursor and of all lines about its subject."""
+        outline = self.outline
+        if outline.cursor >= outline.count or outline.block is None:
+            return []
+        line, whole = outline.line_text(outline.cursor), "\n".join(outline.block.lines)
+        return [Copy("line", line, lambda: line), Copy("all lines", "of what the line is about", lambda: whole)]
 
     def facts_told(self) -> list[Part]:
         """Parts of the status line about the reading that the lines come from."""
         raise NotImplementedError
 
     def status_parts(self) -> list[Part]:
-        sought = self.pane.sought
+        sought = self.outline.sought
         return [*self.facts_told(), *([(f"  [find: {sought.words}]", look.PLAIN)] if sought is not None else ())]
 
     def _draw(self) -> None:
         """Draw the timeline of the block under the cursor."""
-        block = self.pane.block
+        block = self.outline.block
         self.query_one(TimelinePane).show(None if block is None else block.timeline)
 
     # messages
@@ -93,8 +110,8 @@ class ViewScreen(TabbedScreen):
         return partial(self._find, patterns.read(text))
 
     def _find(self, sought: patterns.Sought) -> None:
-        self.pane.sought = sought
-        self.pane.action_found(1)
+        self.outline.sought = sought
+        self.outline.action_found(1)
 
     @on(FindBar.Done)
     def _answered(self, event: FindBar.Done) -> None:
@@ -102,31 +119,15 @@ class ViewScreen(TabbedScreen):
 
 
 class AnalysisScreen(ViewScreen):
-    """A screen whose lines come from the analysis process."""
+    """A screen whose content comes from the analysis process."""
 
-    def __init__(self, view: str, cells: Cells, captions: Captions, analysis: Analysis) -> None:
-        super().__init__(view, cells, captions)
+    def __init__(self, view: str, cells: Cells, captions: Captions, exporting: Exporting, analysis: Analysis) -> None:
+        super().__init__(view, cells, captions, exporting)
         self._analysis = analysis
         self._facts: dict[str, Any] | None = None
 
-    def refreshed(self) -> bool:
-        self._analysis.start()
-        snapshot = self._analysis.snapshot(self.view)
-        if snapshot is None:
-            if self._facts is None:
-                self.pane.empty = "Reading the capture"
-            # the first lines come before the pane has a width, without which no line is under the cursor
-            self._draw()
-            return False
-        self._facts = snapshot.facts
-        self.pane.empty = why_empty(snapshot.facts)
-        self.show_blocks(snapshot.blocks)
-        self._draw()
-        return True
-
-    def show_blocks(self, blocks: Sequence[Block]) -> None:
-        """Show the blocks of a new snapshot."""
-        self.pane.show(blocks)
+    def forget(self) -> None:
+        self._facts = None
 
     def facts_told(self) -> list[Part]:
         return read_so_far(self._facts, died=self._analysis.died)
@@ -144,11 +145,18 @@ class AnalysisScreen(ViewScreen):
 
 
 class FindingsScreen(AnalysisScreen):
-    """The Findings screen, on which findings can be dismissed; dismissed ones come last, one line each."""
+    """The Findings screen, on which findings can be dismissed; dismissed ones come last, one line each.
 
-    def __init__(self, view: str, cells: Cells, captions: Captions, analysis: Analysis, found: Found) -> None:
-        super().__init__(view, cells, captions, analysis)
+    Below the lines is the exchange that the line under the cursor names.
+    """
+
+    def __init__(
+        self, view: str, cells: Cells, captions: Captions, exporting: Exporting, analysis: Analysis, found: Found,
+        shared: Shared,
+    ) -> None:  # fmt: skip
+        super().__init__(view, cells, captions, exporting, analysis)
         self._found = found
+        self._shared = shared
         self._blocks: Sequence[Block] = ()
 
     def content(self) -> Iterator[Widget]:
@@ -156,12 +164,41 @@ class FindingsScreen(AnalysisScreen):
             if isinstance(widget, Outline):
                 widget.dismisses = True
             yield widget
+            if isinstance(widget, Outline):
+                yield Preview(self._cells, self._shared, id="preview", classes="content")
+
+    def copies(self) -> list[Copy]:
+        return [*super().copies(), *self._exporting.commands("findings")]
+
+    def refreshed(self) -> bool:
+        self._analysis.start()
+        snapshot = self._analysis.snapshot(self.view)
+        if snapshot is None:
+            if self._facts is None:
+                self.outline.empty = "Reading the capture"
+            # the first blocks may come before the pane has a width, and then there is no cursor line to draw for
+            self._draw()
+            return False
+        self._facts = snapshot.facts
+        self.outline.empty = why_empty(snapshot.facts)
+        self.show_blocks(snapshot.blocks)
+        self._draw()
+        return True
 
     def show_blocks(self, blocks: Sequence[Block]) -> None:
         self._blocks = blocks
         kept = [block for block in blocks if not self._found.is_dismissed(_finding_of(block))]
         dismissed = [block for block in blocks if self._found.is_dismissed(_finding_of(block))]
-        self.pane.show([*kept, *map(_in_short, dismissed)])
+        self.outline.show([*kept, *map(_in_short, dismissed)])
+
+    def _draw(self) -> None:
+        super()._draw()
+        renumbered = self._facts is not None and self._facts["renumbered"]
+        self.query_one(Preview).show_exchange(None if renumbered else self.outline.exchange)
+
+    def on_resize(self, event: events.Resize) -> None:
+        del event  # the base class takes it too
+        self._draw()
 
     @on(Outline.DismissAsked)
     def _dismiss_asked(self, event: Outline.DismissAsked) -> None:
@@ -184,10 +221,12 @@ def _in_short(block: Block) -> Block:
 
 
 class HealthScreen(ViewScreen):
-    """The Health screen: how well the capture could be read."""
+    """The Health screen: how well the capture could be read, whatever times are shown."""
 
-    def __init__(self, view: str, cells: Cells, captions: Captions, health: Health) -> None:
-        super().__init__(view, cells, captions)
+    LIMITED = False
+
+    def __init__(self, view: str, cells: Cells, captions: Captions, exporting: Exporting, health: Health) -> None:
+        super().__init__(view, cells, captions, exporting)
         self._health = health
         self._looked = 0.0
 
@@ -197,6 +236,10 @@ class HealthScreen(ViewScreen):
                 widget.counts = True
             yield widget
 
+    def copies(self) -> list[Copy]:
+        # the last line of an export is the health
+        return [*super().copies(), *self._exporting.commands("export", limited=False, piped=" | tail -n 1")]
+
     def refreshed(self) -> bool:
         now = time.monotonic()
         if now - self._looked < 1.0:
@@ -205,7 +248,7 @@ class HealthScreen(ViewScreen):
         blocks = self._health.blocks()
         if blocks is None:
             return False
-        self.pane.show(blocks)
+        self.outline.show(blocks)
         return True
 
     def facts_told(self) -> list[Part]:

@@ -24,9 +24,11 @@ class Preferences:
     mouse: bool = True
     looks_for_findings: bool = False
     """Look for findings as soon as a capture is indexed, if it is not too large."""
+    read_only: bool = False
+    """Write no file and open no other capture; what the user keeps lasts until leaving."""
     state: Path | None = None
     """Directory of histories and saved filters; None stores nothing."""
 
     def kept(self, name: str) -> Path | None:
         """Path of a file in the state directory; None if nothing is stored."""
-        return None if self.state is None else self.state / name
+        return None if self.state is None or self.read_only else self.state / name

@@ -8,13 +8,13 @@ from kproxy.decoders.escaping import escape
 
 # Unicode glyphs of the interface and their substitutes in ASCII
 _GLYPHS = {
-    "…": "~", "│": "|", "─": "-", "▐": "[", "▌": "]", "•": "*", "✖": "x", "▾": "v", "▸": ">", "█": "#", "░": ":",
-    "▪": "*", "▬": "#", "━": "=",
+    "…": "~", "│": "|", "─": "-", "•": "*", "✖": "x", "▾": "v", "▸": ">", "█": "#", "░": ":",
+    "▪": "*", "▬": "#", "━": "=", "▲": "^", "▼": "v", "≠": "!",
 }  # fmt: skip
 
 
 # substitutes in plain mode, for glyphs that are decoration or whose meaning words repeat
-_PLAIN = {"│": " ", "─": "-", "█": " ", "▐": "[", "▌": "]"}
+_PLAIN = {"│": " ", "─": "-", "█": " "}
 
 
 class Cells:
@@ -41,6 +41,24 @@ class Cells:
             return set_cell_size(text, width - 1) + self.glyph("…")
         padding = " " * (width - length)
         return padding + text if right else text + padding
+
+    def fit_tail(self, text: str, width: int) -> str:
+        """Like `fit`, but a text that is too long loses its beginning."""
+        text = self.escape(text)
+        if cell_len(text) <= width or width <= 0:
+            return self.fit(text, width)
+        kept = text[1 - width :] if width > 1 else ""
+        while cell_len(kept) > width - 1:
+            kept = kept[1:]
+        return self.fit(self.glyph("…") + kept, width)
+
+    def fit_middle(self, text: str, width: int) -> str:
+        """Like `fit`, but a text that is too long loses its middle, so that names with the same beginning differ."""
+        text = self.escape(text)
+        if cell_len(text) <= width or width < 5:
+            return self.fit(text, width)
+        tail = (width - 1) // 2
+        return self.fit(text, width - tail) + self.fit_tail(text, tail + 1).removeprefix(self.glyph("…"))
 
     def fit_keeping_last_word(self, text: str, width: int) -> str:
         """Like `fit`, but a cut text keeps its last word: an API's version, the number of further topics."""

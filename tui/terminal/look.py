@@ -25,7 +25,6 @@ SEVERITY = {
     "E": Style(color="red", bold=True),
     "W": Style(color="yellow"),
     "N": Style(color="cyan"),
-    "C": Style(color="blue"),
 }
 OK = Style(color="green")
 WAITING = Style(color="bright_black")

@@ -18,16 +18,21 @@ DEFAULT = "default"
 
 @dataclass(frozen=True)
 class Theme:
-    """Replacements of colours by name; `text` and `ground` replace the terminal's default text and background."""
+    """Replacements of colours by name; `text` and `ground` replace the terminal's default text and background.
+
+    `raised` is the ground of what would be reversed without colour: the cursor, the title and the bytes of a field.
+    """
 
     said: str
     colours: Mapping[str, str] = field(default_factory=dict)
     text: str = DEFAULT
     ground: str = DEFAULT
+    raised: str = DEFAULT
     bold: bool = False
     """Whether coloured text is bold as well."""
 
 
+# in the order of their numbers
 _COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white", "bright_black")
 
 THEMES: Mapping[str, Theme] = {
@@ -40,6 +45,7 @@ THEMES: Mapping[str, Theme] = {
         },
         "#d4d4d4",
         "#1a1a1a",
+        "#2d4f67",
     ),
     "light": Theme(
         "dark on light",
@@ -49,6 +55,7 @@ THEMES: Mapping[str, Theme] = {
         },
         "#1f1f1f",
         "#fbfbfb",
+        "#c5dcf2",
     ),
     "high-contrast": Theme("nothing dim, colours bold", {"bright_black": DEFAULT}, bold=True),
     "mono": Theme("no colours", dict.fromkeys(_COLOURS, DEFAULT)),
@@ -72,9 +79,14 @@ class ThemeFilter(LineFilter):
         text = self._colour(style.color, theme.text)
         ground = self._colour(style.bgcolor, theme.ground)
         bold = theme.bold and text is not None and not text.is_default
+        if style.reverse and style.color is None and theme.raised != DEFAULT:
+            return style + Style(color=text, bgcolor=theme.raised, reverse=False)
         return style + Style(color=text, bgcolor=ground, bold=True if bold else None)
 
     def _colour(self, colour: RichColor | None, own: str) -> RichColor | None:
         if colour is None or colour.is_default:
             return None if own == DEFAULT else RichColor.parse(own)
-        return RichColor.parse(self._theme.colours.get(colour.name, colour.name))
+        # Textual names some of them by their numbers: color(2)
+        number = colour.number
+        name = colour.name if number is None or number >= len(_COLOURS) else _COLOURS[number]
+        return RichColor.parse(self._theme.colours.get(name, name))

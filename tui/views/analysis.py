@@ -5,14 +5,19 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Hashable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kproxy.captures.index.format import VIEWS
+from kproxy.captures.period import Period
+
+if TYPE_CHECKING:
+    from kproxy.captures.analysis.columns.stored import Stored
 
 MODULE = "kproxy.captures.analysis.snapshots"
 STOP_SECONDS = 3.0
@@ -20,11 +25,12 @@ STOP_SECONDS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class TimeRow:
-    """A row of a timeline: spans (from, to, "ok" or "failed") and marks (time, letter)."""
+    """A row of a timeline: spans (from, to, "ok" or "failed"), marks (time, letter) and levels (time, value)."""
 
     name: str
     spans: tuple[tuple[int, int, str], ...]
     marks: tuple[tuple[int, str], ...]
+    levels: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +70,35 @@ class Analysis:
 
     def __init__(self, index_dir: Path) -> None:
         self._directory = index_dir
+        self._period = Period()
         self._process: subprocess.Popen[bytes] | None = None
         self._stamps: dict[str, tuple[int, int, int]] = {}
+        self._tables: dict[str, Stored] = {}
 
     def start(self) -> None:
         """Start the process unless it was started before."""
         if self._process is None:
+            period = self._period
+            ends = [f"--{name}={time}" for name, time in (("since", period.since), ("until", period.until)) if time]
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", MODULE, "--parent", str(os.getpid()), str(self._directory)],
+                [sys.executable, "-P", "-m", MODULE, "--parent", str(os.getpid()), *ends, str(self._directory)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
             )
+
+    def limit(self, period: Period) -> None:
+        """Count only the exchanges of a period from now on; a process that has started begins again."""
+        self._period = period
+        if self._process is not None:
+            self._process.kill()  # at once, and it writes nothing any more
+            self._process.wait()
+            shutil.rmtree(self._directory / VIEWS, ignore_errors=True)
+            self._stamps.clear()
+            self._tables.clear()
+            self._process = None
+            self.start()
 
     @property
     def started(self) -> bool:
@@ -96,31 +118,33 @@ class Analysis:
         facts = self.facts(view)
         if facts is None:
             return None
-        drawn = {key: _timeline(one) for key, one in facts.pop("timelines", {}).items()}
-        blocks = tuple(
-            Block(
-                json.dumps(one["key"]),
-                tuple(one["lines"]),
-                tuple(map(tuple, one["filters"])),
-                drawn.get(one.get("timeline")),
-            )
-            for one in facts.pop("blocks")
-        )
+        blocks = tuple(map(block_of, facts.pop("blocks")))
         return Snapshot(facts, blocks)
+
+    def stored(self, view: str) -> Stored | None:
+        """The newest tables of a view, the same object as before if they are; None before they can be read."""
+        from kproxy.captures.analysis.columns.stored import Stored, UnreadableError
+
+        path = self._directory / VIEWS / f"{view}.table"
+        with contextlib.suppress(OSError, UnreadableError):
+            stamp = _stamp(path.stat())
+            if self._stamps.get(path.name) != stamp:
+                self._tables[view] = Stored(path)
+                self._stamps[path.name] = stamp
+        return self._tables.get(view)
 
     def facts(self, view: str) -> dict[str, Any] | None:
         """The newest snapshot of a view, as JSON; None if it was returned before or cannot be read."""
         path = self._directory / VIEWS / f"{view}.json"
         try:
             with path.open("rb") as file:
-                status = path.stat()
-                stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
-                if self._stamps.get(view) == stamp:
+                stamp = _stamp(os.fstat(file.fileno()))
+                if self._stamps.get(path.name) == stamp:
                     return None
                 facts: dict[str, Any] = json.load(file)
         except (OSError, ValueError):
             return None
-        self._stamps[view] = stamp
+        self._stamps[path.name] = stamp
         return facts
 
     def stop(self) -> None:
@@ -136,8 +160,10 @@ class Analysis:
             process.wait()
 
 
-def _timeline(data: dict[str, Any]) -> Timeline:
-    rows = tuple(
-        TimeRow(row["name"], tuple(map(tuple, row["spans"])), tuple(map(tuple, row["marks"]))) for row in data["rows"]
-    )
-    return Timeline(data["title"], data["from"], data["to"], rows, data["more"])
+def block_of(data: dict[str, Any], drawn: Timeline | None = None) -> Block:
+    """A block in the form of captures.analysis.blocks."""
+    return Block(json.dumps(data["key"]), tuple(data["lines"]), tuple(map(tuple, data["filters"])), drawn)
+
+
+def _stamp(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_ino, status.st_mtime_ns, status.st_size

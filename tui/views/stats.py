@@ -6,15 +6,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kproxy.captures.period import Period
+
 GROUPINGS: Final = ("api", "client", "broker", "topic")
 """The attributes by which exchanges can be grouped, as in captures.analysis.stats."""
 ALL: Final = "all"
 WINDOWS: Final[dict[str, str]] = {"10": "10 s", "60": "1 min", "600": "10 min", ALL: "all"}
 """Windows of time: name in the figures, and text."""
 ORDERS: Final[dict[str, str]] = {
-    "count": "count", "failed": "errors", "p50": "p50", "p90": "p90", "p99": "p99", "max": "max",
+    "count": "count", "bytes": "bytes", "records": "records", "failed": "errors",
+    "p50": "p50", "p90": "p90", "p99": "p99", "max": "max",
 }  # fmt: skip
 """Orders of the lines: the member of the figures to sort by, and its name on screen."""
+PERCENTILES: Final = ("p50", "p99")
+"""The percentiles that are known of each slice."""
+LATENCY: Final = "latency"
+MEASURES: Final[dict[str, tuple[str, str]]] = {
+    LATENCY: ("", "latency, ms"),
+    "requests": ("count", "requests a second"),
+    "bytes": ("bytes", "bytes a second"),
+    "records": ("records", "records a second"),
+    "errors": ("failed", "errors a second"),
+}
+"""What the chart can show: by name, the figure whose rate it shows ("" for the latencies), and its title."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +44,11 @@ class Line:
     def key(self) -> tuple[str, bool]:
         return self.name, self.long_poll
 
+    def over_time(self, figure: str) -> Sequence[Any]:
+        """A figure of each slice; all 0 or None if the snapshot leaves it out."""
+        found: dict[str, Sequence[Any]] = self.figures["over_time"]
+        return found.get(figure) or [None if figure in PERCENTILES else 0] * len(found["count"])
+
     @property
     def title(self) -> str:
         """The name, followed by "(long poll)" for Fetches that the broker held until their max wait was over."""
@@ -44,13 +63,9 @@ class Window:
     slice: int
     seconds: float
 
-    def tests(self, slices: int) -> list[str]:
-        """The display filters for the first `slices` slices of the window; an exchange is in them if it passes all."""
-        from kproxy.decoders.fields import Type
-        from kproxy.decoders.filters.values import LITERALS
-
-        write = LITERALS[Type.TIME].write
-        return [f"time >= {write(self.start)}", f"time < {write(self.start + self.slice * slices)}"]
+    def period(self, first: int, after: int) -> Period:
+        """The time from the beginning of slice `first` to the beginning of slice `after`."""
+        return Period(self.start + first * self.slice, self.start + after * self.slice)
 
 
 NOWHEN: Final = Window(0, 1_000_000_000, 0.0)
@@ -70,3 +85,9 @@ def lines_of(facts: dict[str, Any], window: str, order: str) -> Sequence[Line]:
     ]
     found.sort(key=lambda line: (-line.figures.get(order, -1), line.name, line.long_poll))
     return found
+
+
+def total_of(facts: dict[str, Any], window: str) -> Line | None:
+    """The total of a window; None without an exchange. Its percentiles are those of all but long polls."""
+    figures = facts["total"].get(window)
+    return None if figures is None else Line("total", False, (), figures)

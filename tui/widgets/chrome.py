@@ -11,6 +11,7 @@ from textual.screen import Screen
 from textual.strip import Strip
 
 from kproxy.tui.actions import registry as actions
+from kproxy.tui.actions.action import Action
 from kproxy.tui.actions.keymap import keymap_of
 from kproxy.tui.terminal import look
 from kproxy.tui.terminal.cells import Cells
@@ -70,11 +71,23 @@ class HelpBar(Bar):
     HelpBar { height: 2; }
     """
 
+    def __init__(self, cells: Cells, **options: Any) -> None:
+        super().__init__(cells, **options)
+        self._shown: tuple[Any, ...] = ()
+        """What the keys that are shown depend on."""
+
     def show_for(self, context: str, widget: Any, screen: Any) -> None:
         """Show the keys of `widget`'s context and those of `screen.CONTEXTS`, which work in all its panes."""
+        own = actions.on_bar(actions.of(context), widget)
+        shared = actions.on_bar([action for one in screen.CONTEXTS for action in actions.of(one)], screen)
+        shown = (context, isinstance(widget, Screen), own, shared, keymap_of(self.app))
+        if shown == self._shown:
+            return  # as after most keys
+        self._shown = shown
+        title = f" {actions.CONTEXTS[context].split()[-1].capitalize()}: "
         self.show(
-            (self._keys(f" {actions.CONTEXTS[context].split()[-1].capitalize()}: ", (context,), widget), []),
-            (self._keys(" kproxy: ", screen.CONTEXTS, screen) if screen.CONTEXTS else [], []),
+            (self._keys(title, own, widget), []),
+            (self._keys(" kproxy: ", shared, screen) if screen.CONTEXTS else [], []),
         )
 
     def cut(self, line: Strip, room: int) -> Strip:
@@ -84,11 +97,11 @@ class HelpBar(Bar):
             del kept[-KEY_PARTS:]
         return Strip(kept).crop(0, room)
 
-    def _keys(self, title: str, contexts: Sequence[str], widget: Any) -> list[Part]:
+    def _keys(self, title: str, able: Sequence[Action], widget: Any) -> list[Part]:
         keymap = keymap_of(self.app)
         parts: list[Part] = [(title, look.DIM)]
         whose = "screen" if isinstance(widget, Screen) else "focused"
-        for action in actions.on_bar([action for context in contexts for action in actions.of(context)], widget):
+        for action in able:
             key = action.bar_key or keymap.text(action).split()[0]
             name = action.handler.partition("(")[0]
             does = action.handler if "." in name else f"{whose}.{action.handler}"

@@ -31,8 +31,12 @@ if TYPE_CHECKING:
 
 RECORDS = "Records"
 TIMING = "Timing"
-TABS = ("Overview", "Request", "Response", RECORDS, TIMING)
-SIDES = {"Request": Side.CLIENT, "Response": Side.BROKER}
+OVERVIEW = "Overview"
+"""The tab of an exchange with an error, until another one is chosen: it says what to do."""
+RESPONSE = "Response"
+"""The tab of any other exchange, until another one is chosen."""
+TABS = (OVERVIEW, "Request", RESPONSE, RECORDS, TIMING)
+SIDES = {"Request": Side.CLIENT, RESPONSE: Side.BROKER}
 SIDE_BY_SIDE = 100
 """Smallest width, in cells, at which fields and bytes stand side by side."""
 SIXTEEN_BYTES = 116
@@ -61,15 +65,7 @@ class Detail(Ground):
     Detail.-wide #bytes { width: 74; height: 1fr; }
     Detail.-wide #facts { height: 8; }
     Detail.-wide.-narrow #bytes { width: 42; }
-    Detail #overview { display: none; }
-    Detail.-overview #overview { display: block; }
-    Detail.-overview #panes { display: none; }
-    Detail #timing { display: none; }
-    Detail.-timing #timing { display: block; }
-    Detail.-timing #panes { display: none; }
-    Detail RecordsTab { display: none; }
-    Detail.-records RecordsTab { display: block; }
-    Detail.-records #panes { display: none; }
+    Detail #overview, Detail #timing, Detail RecordsTab { display: none; }
     """
 
     def __init__(
@@ -80,7 +76,9 @@ class Detail(Ground):
         self.choices = Choices(viewers or PlainViewers(), View(show_secrets=show_secrets))
         self._records: int | None = None
         self._show_secrets = show_secrets
-        self.tab = "Response"
+        self.tab = RESPONSE
+        self._is_chosen = False
+        """Whether the user, or a finding, has chosen the tab."""
         self._opened: Opened | None = None
         self._sought = ("", "")
         """Name and value of the field to show in the next frame (see `seek`)."""
@@ -89,6 +87,8 @@ class Detail(Ground):
         self._about = Bar(cells, id="about")
         self._tabs = Bar(cells, id="tabs")
         self._overview = Overview(cells, id="overview")
+        self._sides = Ground(id="panes")
+        """The fields and the bytes of a request or response."""
         self.fields = FieldTree(cells, show_secrets=show_secrets, id="fields")
         self._buffers = Bar(cells, id="buffers")
         self.hex = HexView(cells, id="hex")
@@ -100,7 +100,7 @@ class Detail(Ground):
         yield self._about
         yield self._tabs
         yield self._overview
-        with Ground(id="panes"):
+        with self._sides:
             yield self.fields
             with Ground(id="bytes"):
                 yield self._buffers
@@ -119,7 +119,7 @@ class Detail(Ground):
             return self.records.panes
         if self.tab == TIMING:
             return [self._timing]
-        return [self._overview] if self.tab == "Overview" else [self.fields, self.hex]
+        return [self._overview] if self.tab == OVERVIEW else [self.fields, self.hex]
 
     @property
     def side(self) -> Side | None:
@@ -133,11 +133,19 @@ class Detail(Ground):
 
     def choose(self, by: int) -> None:
         """Go `by` tabs to the right, to the left if negative."""
+        self._is_chosen = True
+        self._go_to(TABS[(TABS.index(self.tab) + by) % len(TABS)])
+
+    def begin_at(self, tab: str) -> None:
+        """Show a tab for the next exchange, unless one was chosen or the user is reading this one."""
+        if not self._is_chosen and tab != self.tab and self.screen.focused not in self.panes:
+            self._go_to(tab)
+
+    def _go_to(self, tab: str) -> None:
         focused = self.screen.focused in self.panes
-        self.tab = TABS[(TABS.index(self.tab) + by) % len(TABS)]
-        self.update_classes(
-            {"-overview": self.tab == "Overview", "-records": self.tab == RECORDS, "-timing": self.tab == TIMING}
-        )
+        self.tab = tab
+        shown = {OVERVIEW: self._overview, RECORDS: self.records, TIMING: self._timing}.get(tab, self._sides)
+        self.show_one(shown, (self._sides, self._overview, self.records, self._timing))
         self._show_tabs()
         if focused:
             self.panes[0].focus()
@@ -188,7 +196,7 @@ class Detail(Ground):
         parts: list[Part] = [(" ", look.DIM)]
         for name in TABS:
             chosen = name == self.tab
-            left, right = (self._cells.glyph("▐"), self._cells.glyph("▌")) if chosen else (" ", " ")
+            left, right = ("[", "]") if chosen else (" ", " ")
             text = f"{name} {size_text(self._records)}" if name == RECORDS and self._records is not None else name
             style = look.CURSOR if chosen else look.PLAIN
             parts.append((f"{left}{text}{right}", look.pressed(style, f"screen.show_tab('{name}')")))
@@ -257,7 +265,7 @@ class Detail(Ground):
         start, end = selected
         total = self.hex.length
         bytes_text = (
-            f" bytes {start:04x}-{max(start, end - 1):04x} of {total}" if end > start else f" at byte {start:04x}"
+            f" bytes 0x{start:04x}-0x{max(start, end - 1):04x} of {total}" if end > start else f" at byte 0x{start:04x}"
         )
         first: list[Part] = [(bytes_text, look.BOLD)]
         if item.node is None:

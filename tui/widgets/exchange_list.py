@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.segment import Segment
@@ -14,8 +14,9 @@ from kproxy.captures.index.format import Row, State
 from kproxy.captures.index.reader import IndexReader
 from kproxy.tui.actions import registry as actions
 from kproxy.tui.listing.arrangement import BY_TITLE, GREATEST_FIRST, MOST_ORDERED, ORDERS, Fixed, Rows, Without, ordered
+from kproxy.tui.listing.columns import COLUMNS, Column, fit_columns
 from kproxy.tui.listing.matching import View
-from kproxy.tui.listing.rows import Column, RowText, fit_columns
+from kproxy.tui.listing.rows import RowText
 from kproxy.tui.terminal import look
 from kproxy.tui.terminal.cells import Cells
 from kproxy.tui.widgets.lines import Lines
@@ -42,6 +43,13 @@ class ExchangeList(Lines):
     class TailChanged(Message):
         """Tail was switched on or off."""
 
+    class Resized(Message):
+        """The right end of a column was dragged; `width` is the column's new width in cells."""
+
+        def __init__(self, name: str, width: int) -> None:
+            super().__init__()
+            self.name, self.width = name, width
+
     def __init__(self, cells: Cells, **options: Any) -> None:
         super().__init__(cells, **options)
         self.index: IndexReader | None = None
@@ -67,7 +75,12 @@ class ExchangeList(Lines):
         self._painted: dict[int, Row] = {}
         """Rows as last painted, by line: those on screen and some more."""
         self._selected: int | None = None
+        self._chosen: Sequence[Column] = COLUMNS
         self._columns: tuple[int, list[tuple[Column, int]]] = (0, [])
+        self._resizing: tuple[str, int] | None = None
+        """The column whose right end the mouse drags: its name, and the cell at which it begins."""
+        self._resized = False
+        """Whether the mouse button that dragged was just released."""
 
     @property
     def rows_shown(self) -> Rows | None:
@@ -240,8 +253,13 @@ class ExchangeList(Lines):
 
     def columns(self, width: int) -> list[tuple[Column, int]]:
         if self._columns[0] != width:
-            self._columns = (width, fit_columns(width))
+            self._columns = (width, fit_columns(width, self._chosen))
         return self._columns[1]
+
+    def show_columns(self, columns: Sequence[Column]) -> None:
+        """Show these columns, in this order, as far as there is room."""
+        self._chosen, self._columns = columns, (0, [])
+        self.content_changed()
 
     def heading(self, _line: int, width: int) -> list[Segment]:
         titles = []
@@ -368,6 +386,43 @@ class ExchangeList(Lines):
     def clicked(self, event: events.Click) -> None:
         if event.chain == 2:
             self.action_open()
+
+    # widths of columns
+
+    def _border_at(self, x: int) -> tuple[str, int] | None:
+        """The column whose right end is at a cell of the heading: its name, and the cell at which it begins."""
+        start = 0
+        for column, cells in self.columns(self.size.width - 1):
+            if x == start + cells:
+                return column.name, start
+            start += cells + 1
+        return None
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        self._resized = False
+        self._resizing = self._border_at(event.x) if event.y < self.HEADING and event.button == 1 else None
+        if self._resizing is not None:
+            event.stop()
+            self.capture_mouse()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        if self._resizing is not None:
+            event.stop()
+            name, start = self._resizing
+            self.post_message(self.Resized(name, event.x - start))
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        if self._resizing is not None:
+            event.stop()
+            self._resizing, self._resized = None, True
+            self.release_mouse()
+
+    def on_click(self, event: events.Click) -> None:
+        """Take the click that ends a drag away from the title that it ends on."""
+        if self._resized:
+            self._resized = False
+            event.stop()
+            event.prevent_default()
 
     def _announce(self) -> None:
         selected = self.selected

@@ -204,9 +204,9 @@ class FieldTree(Lines):
         for piece in wrap(f"{self.cells.glyph('✖')} {text}", room, subsequent_indent="  "):
             self._items.append(Item(depth, span=span, text=piece, style=look.SEVERITY["E"], near=near))
 
-    def on_resize(self, event: events.Resize) -> None:
+    def resized(self) -> None:
         """Wrap the texts of problems anew."""
-        del event
+        super().resized()
         item = self.item
         if any(one.style is look.SEVERITY["E"] for one in self._items):
             self._rebuild()

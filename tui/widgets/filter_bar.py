@@ -8,7 +8,6 @@ from rich.style import Style
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import Input, Static
@@ -19,6 +18,7 @@ from kproxy.tui.settings.keeping import History, SavedFilters
 from kproxy.tui.terminal import look
 from kproxy.tui.terminal.cells import Cells
 from kproxy.tui.widgets.filter_line import FilterInput
+from kproxy.tui.widgets.painted import Ground
 from kproxy.tui.widgets.suggestions import Suggestions
 
 if TYPE_CHECKING:
@@ -39,12 +39,12 @@ STATES = {
 APPLICABLE = {"ok", "empty"}
 
 
-class FilterBar(Vertical):
+class FilterBar(Ground):
     """Parses the text while it is typed, but posts only complete filters: a broken filter changes nothing."""
 
     DEFAULT_CSS = """
     FilterBar { height: auto; }
-    FilterBar Horizontal { height: 1; }
+    FilterBar #filter-row { height: 1; layout: horizontal; }
     FilterBar #filter-label { width: 9; }
     FilterBar FilterInput { width: 1fr; height: 1; border: none; padding: 0; background: ansi_default; }
     FilterBar #filter-state { width: auto; min-width: 2; padding: 0 1; }
@@ -53,12 +53,11 @@ class FilterBar(Vertical):
     """
 
     class Applied(Message):
-        """A filter is applied; an empty one (`result.expression` is None) shows all exchanges."""
+        """A valid filter is applied; an empty one shows all exchanges."""
 
-        def __init__(self, text: str, result: Result) -> None:
+        def __init__(self, text: str) -> None:
             super().__init__()
             self.text = text
-            self.result = result
 
     class Left(Message):
         """The bar was left; the applied filter stays."""
@@ -75,13 +74,15 @@ class FilterBar(Vertical):
         self._counts_of: SlicedCounts | None = None
         self._applied = ""
         self._counts = ""
+        self._search: str | None = None
+        """The filter that searches for the text in the line, if that is no filter."""
         self._result: Result | None = None
         """What the latest parse of the filter's text gave; None before the first parse."""
         self._timer: Timer | None = None
         self._counting: Timer | None = None
 
     def compose(self) -> ComposeResult:
-        with Horizontal():
+        with Ground(id="filter-row"):
             yield Static(" Filter ", id="filter-label")
             yield FilterInput(self._suggestions, self._history, id="filter-input")
             yield Static("", id="filter-state")
@@ -100,6 +101,11 @@ class FilterBar(Vertical):
     def applied(self) -> str:
         """Text of the applied filter, "" for none."""
         return self._applied
+
+    @property
+    def recent(self) -> list[str]:
+        """The filters that were applied, the latest first."""
+        return self._history.lines[::-1]
 
     @property
     def pending(self) -> bool:
@@ -155,7 +161,9 @@ class FilterBar(Vertical):
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
-        """Apply a complete filter; for an unfinished one take the marked suggestion instead."""
+        """Apply a complete filter, or search for words that are none; for an unfinished filter take the marked
+        suggestion instead.
+        """
         event.stop()
         self._judge()
         if self._result is not None and self._result.status == "unfinished":
@@ -172,35 +180,42 @@ class FilterBar(Vertical):
 
     def _submit(self) -> None:
         self._judge()
+        if self._search is not None:
+            self.input.set_value(self._search)
+            self._judge()
         self.close_suggestions()
         if self._result is not None and self._result.status in APPLICABLE:
             text = self.input.value.strip()
             self._applied = text
             self.input.remember(text)
-            self.post_message(self.Applied(text, self._result))
+            self.post_message(self.Applied(text))
         self._show_state()
 
     def _judge(self) -> None:
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
-        from kproxy.decoders.filters import parse
+        from kproxy.decoders.filters import as_search, parse
 
         result = self._result = parse(self.input.value, self._saved)
-        self.input.mark.result = result
+        self._search = as_search(self.input.value) if result.status == "error" else None
+        self.input.mark.result = None if self._search else result
         self.input.refresh()
         broken = result.status == "error"
         self.set_class(broken, "-broken")
         if broken:
             message = f"{result.message}  (col {result.span[0] + 1})"
             text = Text(self._cells.escape(f"         {message}"), no_wrap=True, overflow="ellipsis", end="")
-            text.stylize(look.SEVERITY["E"])
+            if self._search is None:
+                text.stylize(look.SEVERITY["E"])
             self.query_one("#filter-error", Static).update(text)
         self._show_state()
 
     def _show_state(self) -> None:
         status = "empty" if self._result is None else self._result.status
         word, style = STATES[status]
+        if self._search is not None:
+            word, style = "enter searches for this text", STATES["ok"][1]
         if self._result is not None and self._result.expression is not None and status == "ok":
             word = f"ok {self._result.expression.cost}"
         if self.pending and status in APPLICABLE:

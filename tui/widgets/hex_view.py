@@ -171,9 +171,9 @@ class HexView(Lines):
     def action_field(self) -> None:
         self.post_message(self.FieldWanted())
 
-    def on_resize(self, event: events.Resize) -> None:
+    def resized(self) -> None:
         self.cursor = self.byte // self.per_row
-        super().on_resize(event)
+        super().resized()
 
     def clicked(self, event: events.Click) -> None:
         column = event.x - self._digits - 1

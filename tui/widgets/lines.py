@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.geometry import Offset, Region
+from textual.geometry import Offset, Region, Size
 from textual.message import Message
 from textual.strip import Strip
 
@@ -51,6 +51,7 @@ class Lines(Painted, can_focus=True):
         self.top = 0
         self._strips: OrderedDict[Hashable, Strip] = OrderedDict()
         self._thumb = (-1, -1)
+        self._size_before = Size(0, 0)
 
     class MenuAsked(Message):
         """Asks for a menu of actions on the line under the cursor."""
@@ -214,7 +215,13 @@ class Lines(Painted, can_focus=True):
     # events
 
     def on_resize(self, event: events.Resize) -> None:
-        del event
+        # Textual also sends this event, with the same size, when a hidden pane is shown again
+        if event.size != self._size_before:
+            self._size_before = event.size
+            self.resized()
+
+    def resized(self) -> None:
+        """Called when the pane has another size: paint all lines for it."""
         line = self.cursor - self.top
         self.top = max(0, min(self.cursor - min(line, self.rows - 1), self.count - self.rows))
         self._strips.clear()

@@ -78,6 +78,8 @@ class Outline(Lines):
         """Whether blocks can be dismissed."""
         self.counts = False
         """Whether each line counts exchanges, which `enter` then shows."""
+        self.beside_table = False
+        """Whether it shows the details of a table's row."""
         self.sought: Sought | None = None
         self._blocks: Sequence[Block] = ()
         self._folded: set[Hashable] = set()
@@ -206,12 +208,18 @@ class Outline(Lines):
         here = self._under_cursor()
         return None if here is None else here[0]
 
+    @property
+    def exchange(self) -> int | None:
+        """Number of the exchange that the line under the cursor names; None if it names none."""
+        here = self._under_cursor()
+        return None if here is None else _exchange(here[0].lines[: here[1] + 1])
+
     def action_enter(self) -> None:
         here = self._under_cursor()
         if here is None:
             return
         block, line = here
-        number = _exchange(block.lines[: line + 1])
+        number = self.exchange
         if number is not None:
             self.post_message(self.Followed(number))
         elif line == 0:

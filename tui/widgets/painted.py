@@ -16,7 +16,8 @@ from textual.widget import Widget
 class Painted(Widget):
     """A widget without border and padding, whose lines are as wide as the widget.
 
-    `render_line` makes the lines; they are cached until refreshed, and a line that then looks the same is not sent.
+    `render_line` makes the lines, which are cached until they are refreshed. A line that looks the same after a refresh
+    is not sent to the terminal again.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -79,6 +80,17 @@ class Ground(Painted, Container):
 
     def render_line(self, _y: int) -> Strip:
         return Strip.blank(self.size.width)
+
+    def show_one(self, shown: Widget, among: Iterable[Widget]) -> None:
+        """Show one child `among` several and hide the others. This must not change the container's own size.
+
+        The property `display` would make Textual arrange all widgets of the screen anew, and a class also look up their
+        styles.
+        """
+        for child in among:
+            if child.styles.set_rule("display", "block" if child is shown else "none"):
+                child.refresh(layout=True)
+        self._nodes._updates += 1  # noqa: SLF001 (Textual uses an arrangement again while this is unchanged)
 
 
 def joined(segments: Iterable[Segment], width: int, beside: Segment, over: Style | None = None) -> Strip:

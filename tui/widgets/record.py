@@ -215,7 +215,7 @@ def _batch(line: RecordLine) -> Iterator[Shown]:
         sizes = f"{header['compression']} {sizes} -> {unpacked}"
     yield "batch", f"{where}  magic {header['magic']}  {sizes}", *_PLAIN
     valid = header["crcValid"]
-    words = f"{header['crc']:08x} " + ("ok" if valid else "does not match")
+    words = f"0x{header['crc']:08x} " + ("ok" if valid else "does not match")
     yield "crc", words, look.PLAIN if valid else look.SEVERITY["E"], ""
     if header["magic"] < 2:
         return

@@ -193,8 +193,8 @@ class RecordTable(Lines):
             return first_text(data)
         return one_line(self._choices.look(topic, part, line.record), data)
 
-    def on_resize(self, event: events.Resize) -> None:
-        super().on_resize(event)
+    def resized(self) -> None:
+        super().resized()
         if self.cursor < self.rows:
             # shows the topic's name above the first record
             self.set_top(0)

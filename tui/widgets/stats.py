@@ -1,4 +1,4 @@
-"""The panes of the Stats screen: a table of names and figures, and a plot of one name's percentiles over time."""
+"""The table of the Stats screen: names and their figures."""
 
 from __future__ import annotations
 
@@ -6,29 +6,32 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from rich.segment import Segment
+from rich.style import Style
 from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
-from kproxy.captures.text import latency_text
+from kproxy.captures.text import latency_text, size_text
 from kproxy.tui.actions import registry as actions
-from kproxy.tui.listing.times import of_day
 from kproxy.tui.terminal import look
 from kproxy.tui.terminal.cells import Cells
-from kproxy.tui.views.plot import AXIS_CELLS, BOTH, HIGH, LOW, percentile_plot, sparkline
+from kproxy.tui.views.plot import sparkline
 from kproxy.tui.views.stats import GROUPINGS, NOWHEN, ORDERS, WINDOWS, Line, Window
 from kproxy.tui.widgets.lines import Lines
-from kproxy.tui.widgets.painted import Painted
 
 FIGURES: Final = (
-    ("count", 8), ("req/s", 7), ("err%", 6), ("p50", 7), ("p90", 7), ("p99", 7), ("max", 7), ("throttled", 9),
+    ("count", 8), ("req/s", 7), ("B/s", 8), ("rec/s", 7), ("err%", 6), ("p50", 7), ("p90", 7), ("p99", 7), ("max", 7),
+    ("throttled", 11),
 )  # fmt: skip
 """Titles and widths of the columns between a name and its sparkline."""
 NAME_CELLS: Final = 20
 MOST_NAME_CELLS: Final = 44
 FEWEST_SPARKS: Final = 10
-DROPPED_FIRST: Final = ("count", "throttled", "p90", "req/s", "max", "p50", "err%")
-"""The order in which figures are dropped if the table is too narrow: a cut figure would read as another one."""
+DROPPED_FIRST: Final = ("count", "throttled", "p90", "rec/s", "B/s", "req/s", "max", "p50", "err%")
+"""The order in which figures are dropped if the table is too narrow: a cut figure would read as another one. The figure
+that orders the lines stays."""
+ORDERED_BY: Final = {"bytes": "B/s", "records": "rec/s", "failed": "err%"}
+"""The titles of orders' figures, where they are not their names."""
 
 
 class StatsTable(Lines):
@@ -36,7 +39,7 @@ class StatsTable(Lines):
 
     CONTEXT = "stats"
     BINDINGS = actions.bindings("stats")
-    HEADING = 2
+    HEADING = 3
 
     class Moved(Message):
         """The cursor is on another line."""
@@ -52,6 +55,7 @@ class StatsTable(Lines):
         self.by, self.window, self.order = GROUPINGS[0], "all", next(iter(ORDERS))
         self.empty = ""
         self._lines: Sequence[Line] = ()
+        self._total: Line | None = None
         self._span = NOWHEN
 
     @property
@@ -66,9 +70,10 @@ class StatsTable(Lines):
     def span(self) -> Window:
         return self._span
 
-    def show(self, lines: Sequence[Line], span: Window) -> None:
+    def show(self, lines: Sequence[Line], total: Line | None, span: Window) -> None:
+        """Show lines and, above them, the total of all exchanges."""
         old = self.line
-        self._lines, self._span = lines, span
+        self._lines, self._total, self._span = lines, total, span
         if old is not None and self.cursor:
             keys = [line.key for line in lines]
             self.cursor = keys.index(old.key) if old.key in keys else self.cursor
@@ -80,6 +85,8 @@ class StatsTable(Lines):
     def heading(self, line: int, width: int) -> list[Segment]:
         if line == 0:
             return self._choices(width)
+        if line == 2:
+            return [] if self._total is None else self._figures_of(self._total, width, look.BOLD, look.BOLD)
         name, sparks = self._room(width)
         titles = [self.cells.fit(f" {'API' if self.by == 'api' else self.by}", name)]
         titles += [self.cells.fit(title, size, right=True) for title, size in self._figures(width)]
@@ -103,7 +110,8 @@ class StatsTable(Lines):
 
     def _figures(self, width: int) -> Sequence[tuple[str, int]]:
         shown: Sequence[tuple[str, int]] = FIGURES
-        for name in DROPPED_FIRST:
+        ordering = ORDERED_BY.get(self.order, self.order)
+        for name in (name for name in DROPPED_FIRST if name != ordering):
             if sum(size for _, size in shown) + NAME_CELLS + FEWEST_SPARKS + 1 <= width:
                 break
             shown = tuple(one for one in shown if one[0] != name)
@@ -117,15 +125,19 @@ class StatsTable(Lines):
 
     def segments(self, index: int, width: int) -> list[Segment]:
         line = self._lines[index]
+        return self._figures_of(line, width, look.PLAIN, look.DIM if line.long_poll else look.PLAIN)
+
+    def _figures_of(self, line: Line, width: int, plain: Style, titled: Style) -> list[Segment]:
+        """A line's title and figures; without a failure figures have the style `plain`."""
         name, sparks = self._room(width)
         title = self.cells.fit_keeping_last_word(line.title, name - 1)
-        segments = [Segment(f" {title}", look.DIM if line.long_poll else look.PLAIN)]
+        segments = [Segment(f" {title}", titled)]
         for column, size in self._figures(width):
             text = figure(column, line.figures, self._span.seconds)
             failed = column == "err%" and line.figures["failed"]
-            style = look.SEVERITY["W"] if failed else look.PLAIN
+            style = look.SEVERITY["W"] if failed else plain
             segments.append(Segment(self.cells.fit(text, size, right=True), style))
-        spark = sparkline(line.figures["counts"], sparks - 1, self.cells)
+        spark = sparkline(line.over_time("count"), sparks - 1, self.cells)
         segments.append(Segment(f" {spark}", look.NAME))
         return segments
 
@@ -169,6 +181,10 @@ def figure(title: str, figures: dict[str, Any], seconds: float) -> str:
         case "req/s":
             rate = figures["count"] / seconds if seconds else 0.0
             return f"{rate:,.0f}" if rate >= 99.95 else f"{rate:.1f}"
+        case "B/s":
+            return f"{size_text(round(figures['bytes'] / seconds))}B" if seconds else "-"
+        case "rec/s":
+            return size_text(round(figures["records"] / seconds)) if figures["records"] and seconds else "-"
         case "err%":
             return f"{100 * figures['failed'] / figures['count']:.1f}" if figures["failed"] else "0"
         case "throttled":
@@ -179,55 +195,3 @@ def figure(title: str, figures: dict[str, Any], seconds: float) -> str:
 
 def _next(names: Sequence[str], name: str) -> str:
     return names[(names.index(name) + 1) % len(names)]
-
-
-class StatsPlot(Painted):
-    """Plot of median and 99th percentile of one line over the window."""
-
-    DEFAULT_CSS = """
-    StatsPlot { width: 1fr; height: 8; }
-    """
-
-    def __init__(self, cells: Cells, **options: Any) -> None:
-        super().__init__(**options)
-        self._cells = cells
-        self._line: Line | None = None
-        self._span = NOWHEN
-        self._painted: list[tuple[str, bool]] = []
-
-    def show(self, line: Line | None, span: Window) -> None:
-        if (line, span) != (self._line, self._span):
-            self._line, self._span = line, span
-            self._lay_out()
-
-    def on_resize(self, event: events.Resize) -> None:
-        del event
-        self._lay_out()
-
-    def _lay_out(self) -> None:
-        """Make the lines to paint; each says whether it is a heading."""
-        line, width, height = self._line, self.size.width, self.size.height
-        self._painted = []
-        if line is not None:
-            glyph = self._cells.glyph
-            title = f" {line.title}   ms   p50 {2 * glyph(LOW)}   p99 {2 * glyph(HIGH)}   both {2 * glyph(BOTH)}"
-            figures = line.figures
-            plot = percentile_plot(figures.get("p50s", ()), figures.get("p99s", ()), width, height - 2, self._cells)
-            if plot:
-                end = self._span.start + self._span.slice * len(figures["counts"])
-                ends = f"{' ' * AXIS_CELLS}{glyph('│')}{_clock(self._span.start)}"
-                times = ends + _clock(end).rjust(max(0, width - len(ends) - 1))
-                self._painted = [(title, True), *((text, False) for text in plot), (times, True)]
-            else:
-                self._painted = [(f" {line.title}   nothing was answered", True)]
-        self.refresh()
-
-    def render_line(self, y: int) -> Strip:
-        width = self.size.width
-        text, quiet = self._painted[y] if y < len(self._painted) else ("", True)
-        style = look.DIM if quiet else look.NAME
-        return Strip([Segment(self._cells.fit(text, width), style)]).adjust_cell_length(width)
-
-
-def _clock(nanoseconds: int) -> str:
-    return of_day(nanoseconds // 1_000_000_000)

@@ -1,4 +1,4 @@
-"""The timeline of the block under the cursor: rows of spans and marks."""
+"""The timeline of the block under the cursor: rows of spans, marks and levels."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from textual.strip import Strip
 from kproxy.tui.listing.times import of_day
 from kproxy.tui.terminal import look
 from kproxy.tui.terminal.cells import Cells
+from kproxy.tui.views.plot import sparkline
 from kproxy.tui.widgets.painted import Painted
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ MOST_LOW, MOST_TALL = 7, 16
 """Maximum number of lines in a terminal with fewer rows than TALL_ROWS, and in one with at least as many."""
 LETTERS: Final[dict[str, str]] = {
     "G": "generation", "J": "join", "S": "sync", "A": "assigned", "X": "left/abort", "+": "added", "P": "produce",
-    "C": "commit", "!": "error", "*": "other",
+    "C": "commit", "L": "leader", "I": "in-sync replicas", "!": "error", "*": "other",
 }  # fmt: skip
 """Meanings of the letters of captures.analysis.timelines."""
 
@@ -84,6 +85,8 @@ class TimelinePane(Painted):
             for at in range(self._column(start, room), self._column(end, room) + 1):
                 if 0 <= at < len(line):
                     line[at] = (self._cells.glyph(SPAN), style)
+        for at, bar in enumerate(sparkline(self._highest(row.levels, room), room, self._cells)):
+            line[at] = (bar, look.PLAIN)
         for moment, letter in row.marks:
             at = self._column(moment, room)
             if 0 <= at < len(line):
@@ -91,6 +94,17 @@ class TimelinePane(Painted):
                 line[at] = (letter, style)
         name = self._cells.fit(f" {row.name}", NAME_CELLS)
         return [Segment(name, look.NAME), *(Segment(glyph, style) for glyph, style in line)]
+
+    def _highest(self, levels: tuple[tuple[int, int], ...], room: int) -> list[int]:
+        """The highest level in each of `room` columns; a level holds until the next one, the last to the end."""
+        if not levels or room < 1:
+            return []
+        found = [0] * room
+        starts = [self._column(moment, room) for moment, _ in levels]
+        for (_, value), first, after in zip(levels, starts, [*starts[1:], room], strict=True):
+            for at in range(first, max(after, first + 1)):
+                found[at] = max(found[at], value)
+        return found
 
     def _column(self, moment: int, room: int) -> int:
         if self._timeline is None or room < 1:
