@@ -101,7 +101,8 @@ class Answers:
 
     def view(self, name: str, where: str = "", cursor: int = 0) -> Object:
         """What happened across exchanges: groups (members, generations, why each rebalance happened), topics (who
-        produces and consumes), transactions, connections (how far each client came), or cluster (leaders, ISRs).
+        produces and consumes), transactions, connections, clients (what each does, how far it came), or cluster
+        (leaders, ISRs, traffic of each partition).
         """
         with self._capture(where) as (capture, answer):
             return _page(answer, name, capture.view(name), cursor, MOST)

@@ -40,11 +40,11 @@ def exporter(
     if spooling is not None:
         options += [f"--spool-dir={spooling.directory}"] if spooling.directory else []
         options += [f"--spool-max={spooling.most}"] if spooling.most != MOST else []
+    views: list[str] = []
     if viewing is not None:
-        options += [f"--schemas={viewing.schemas}"] if viewing.schemas else []
-        options += [f"--registry={viewing.registry}"] if viewing.registry else []
+        views += [f"--schemas={viewing.schemas}"] if viewing.schemas else []
+        views += [f"--registry={viewing.registry}"] if viewing.registry else []
         parts = [(f"{rule.topic}.{rule.part}" if rule.part else rule.topic, rule.viewer) for rule in viewing.rules]
-        options += [f"--view={place}={viewer}" for place, viewer in parts]
-    return Exporter(
-        (*COMMAND, "export"), tuple(options), () if "-" in map(str, captures) else tuple(map(str, captures))
-    )
+        views += [f"--view={place}={viewer}" for place, viewer in parts]
+    named = () if "-" in map(str, captures) else tuple(map(str, captures))
+    return Exporter((*COMMAND, "export"), tuple(options), tuple(views), named)

@@ -20,6 +20,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 THEMES = ("terminal", "dark", "light", "high-contrast", "mono")
 """Names of tui.terminal.themes.THEMES, repeated so that --help does not load it."""
 _CHOSEN = "kproxy.interface"
+_READ_ONLY = "kproxy.read-only"
 
 
 def painting(command: Command) -> Command:
@@ -56,6 +57,18 @@ def painting(command: Command) -> Command:
     return cast("Command", made)
 
 
+def guarded(command: Command) -> Command:
+    """Adds --read-only, which `preferences` reads."""
+    option = click.option(
+        "--read-only",
+        is_flag=True,
+        expose_value=False,
+        callback=lambda ctx, _, value: ctx.meta.update({_READ_ONLY: value}),
+        help="Write nothing and open nothing else: no exports; marks, comments and saved filters last until you leave.",
+    )
+    return option(command)
+
+
 def _state() -> Path:
     """The directory of the interface's histories and saved filters."""
     import platformdirs
@@ -78,10 +91,12 @@ def preferences() -> Preferences:
 
     for line in _no_texts():
         settings.warn(line)
+    meta = click.get_current_context().meta
     return Preferences(
         filters=_texts("filters"),
         keymap=_texts("keymap"),
-        **click.get_current_context().meta[_CHOSEN],
+        **meta[_CHOSEN],
+        read_only=meta.get(_READ_ONLY, False),
         looks_for_findings=True,
         state=_state(),
     )

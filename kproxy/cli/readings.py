@@ -15,7 +15,7 @@ from kproxy.cli.options.selecting import fails_on
 
 if TYPE_CHECKING:
     from kproxy.captures.errors import CaptureError
-    from kproxy.captures.reader import Reader
+    from kproxy.captures.reader import Item, Reader
     from kproxy.cli.options.selecting import Selection
     from kproxy.decoders.exchange import Exchange
 
@@ -26,10 +26,16 @@ def exchanges(reader: Reader, selection: Selection) -> Iterator[Exchange]:
     """The selected exchanges of a reading; shows a progress bar meanwhile."""
     from kproxy.decoders.exchange import Exchange
 
-    for batch in progress.batches(reader):
-        for item in selection.of(batch, reader.source, reader.definitions):
+    for batch in items(reader, selection):
+        for item in batch:
             if isinstance(item, Exchange):
                 yield item
+
+
+def items(reader: Reader, selection: Selection) -> Iterator[Sequence[Item]]:
+    """The selected exchanges of a reading and the problems of its streams, batch by batch, as `exchanges`."""
+    for batch in progress.batches(reader):
+        yield list(selection.of(batch, reader.source, reader.definitions))
         if selection.done:
             return
 

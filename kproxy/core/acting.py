@@ -223,6 +223,8 @@ class ActedConnection(Connection):
         verdict = Verdict(frame)
         self._actors.offer(Side.CLIENT, turn, verdict)
         self._know(verdict)
+        if verdict.final:
+            verdict.end_waits()
         if verdict.vanishes:
             verdict.frame = None
             self.vanish()
@@ -377,6 +379,7 @@ class ActedConnection(Connection):
                 commands.append(one)
         data = b"".join(sent)
         if any(isinstance(one, End) for one in commands):  # addresses could not be replaced
+            verdict.end_waits()
             return [_record(frame, verdict, ((), faults)), *self._to_client.put(commands)]
         if isinstance(verdict.wait, Asking):
             verdict.wait.frame = data
@@ -449,9 +452,8 @@ class ActedConnection(Connection):
 
     def _know(self, verdict: Verdict) -> None:
         """Let this connection wake when a wait of this verdict is released."""
-        for wait in (verdict.wait, verdict.pace, verdict.mute):
-            if wait is not None:
-                wait.wake = self._woken
+        for wait in verdict.waits:
+            wait.wake = self._woken
 
     def _woken(self) -> None:
         if self.wake is not None:

@@ -37,8 +37,10 @@ class Lane:
 
         With `pace`, each frame among them leaves in pieces, unless `wait` is for a decision: that frame leaves whole.
         """
-        if pace is not None and not isinstance(wait, Asking):
+        if pace is not None and commands and not isinstance(wait, Asking):
             return self._put([*([([], wait)] if wait is not None else ()), *_paced(commands, pace)])
+        if pace is not None:
+            pace.done()
         if not self._queue and wait is None:
             return list(commands)
         return self._put([(commands, wait)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -166,6 +166,16 @@ class Verdict:
     def final(self) -> bool:
         """Whether nobody else needs to decide on this frame."""
         return self.frame is None or self.ending is not None or self.vanishes
+
+    @property
+    def waits(self) -> Iterator[Wait]:
+        """Every wait that the actors asked for."""
+        return (wait for wait in (self.wait, self.pace, self.mute) if wait is not None)
+
+    def end_waits(self) -> None:
+        """Nothing of the frame leaves, so nothing waits."""
+        for wait in self.waits:
+            wait.done()
 
     def answer_instead(self, note: str, answer: bytes) -> None:
         """Answer a request instead of the broker; `note` says why, for the packet comments of both frames."""

@@ -26,8 +26,11 @@ ASKED = frozenset(
 ANSWERED = frozenset({"error_codes", "retriable", "throttle", "response_size"})
 """Attributes of rows that are known once the response has arrived."""
 CARRIED = frozenset(
-    {"records", "record_keys", "record_values", "record_headers", "record_offsets", "record_timestamps"}
-)
+    {
+        "records", "record_texts", "record_keys", "record_values", "record_headers", "record_offsets",
+        "record_timestamps", "batch_codecs", "batch_sizes", "batch_magics",
+    }
+)  # fmt: skip
 """Attributes of the records that a request (Produce) or a response (Fetch) carries."""
 
 

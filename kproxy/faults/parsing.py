@@ -128,7 +128,7 @@ def _match(text: str, start: int, end: int) -> Expression:
         raise RuleError(message, text, start + result.span[0], start + max(result.span[1], result.span[0] + 1))
     field = unknown_field(result.expression)
     if field is not None:
-        at = text.find(field.name, start)
+        at = max(start, text.find(field.name, start))  # a search in quotes does not name its fields
         raise RuleError(
             f"{field.name} ({field.doc}) is not known when a rule is matched", text, at, at + len(field.name)
         )

@@ -433,7 +433,7 @@ class Slice(Sided):
 
 @dataclass(frozen=True, slots=True)
 class Answer(Action):
-    """kproxy answers instead of the broker, with a body of the form of the exchange JSON.
+    """kproxy answers instead of the broker; the body is written as in the exchange JSON (docs/exchange-json.md).
 
     `written` is the JSON as the rule has it; fields that it leaves out get the defaults of Kafka's definitions.
     """

@@ -19,6 +19,7 @@ from kproxy.captures.source import STANDARD_INPUT
 from kproxy.decoders.batches.codecs import DEFAULT_LIMIT
 from kproxy.decoders.exchange_json import health_json, timestamp
 from kproxy.decoders.exchange_row import Why
+from kproxy.decoders.extras import installing
 from kproxy.library.closing import Closing
 from kproxy.library.exchange import Exchange, Record
 from kproxy.library.reading import Options, Reading, expression_of
@@ -77,9 +78,9 @@ def open(  # noqa: A001 (kproxy.open is the name that users expect)
 class Capture(Closing):
     """Captures that are read as one. Iterate over it for its exchanges: each iteration reads it from the start.
 
-    A context manager that closes its files at the end; they are also closed once neither the capture nor an exchange of
-    it is used. Bodies are decoded when they are asked for, so memory does not grow with the capture. `open` and `where`
-    make captures.
+    A context manager that closes its files at the end; they are also closed once nothing refers to the capture or
+    to one of its exchanges. Bodies are decoded when they are asked for, so memory does not grow with the capture.
+    `open` and `where` make captures.
     """
 
     def __init__(self, options: Options, filters: tuple[str, ...] = (), first: FileSource | None = None) -> None:
@@ -200,10 +201,11 @@ class Capture(Closing):
         }
 
     def view(self, name: str) -> list[dict[str, Any]]:
-        """The JSON objects of a view across exchanges: "topics", "groups", "transactions", "connections" or "cluster".
+        """The JSON objects of a view across exchanges: "topics", "groups", "transactions", "connections", "clients" or
+        "cluster".
 
-        They are those of the commands `kproxy topics`, `groups`, `txns`, `conns` and `cluster`. Raises ValueError for
-        another name.
+        They are those of the commands `kproxy topics`, `groups`, `txns`, `conns`, `clients` and `cluster`. Raises
+        ValueError for another name.
         """
         from kproxy.captures.analysis.views import Views
         from kproxy.captures.views import VIEWS
@@ -268,7 +270,7 @@ class Capture(Closing):
         Raises ImportError without pyarrow, ValueError for an unknown table.
         """
         if find_spec("pyarrow") is None:
-            raise ImportError("tables need pyarrow: pip install 'kafka-kproxy[parquet]'")
+            raise ImportError(f"tables need pyarrow: {installing('parquet')}")
         from kproxy.library.dataframes import Collected
 
         source = self._source()

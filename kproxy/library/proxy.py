@@ -7,7 +7,7 @@ from typing import Any
 
 from kproxy.captures.errors import CaptureError
 from kproxy.runs.launcher import RelayProcess
-from kproxy.runs.registry import ask
+from kproxy.runs.registry import Refused, ask, ask_rules
 from kproxy.runs.settings import Settings, upstream
 
 SCRATCH_BYTES = 64 << 20
@@ -41,25 +41,26 @@ class Proxy:
 
     def add(self, text: str) -> str:
         """Adds a rule; returns its name. Raises RuleError, or ValueError if the name is taken."""
-        answer = ask(self._process.run_dir, "faults", op="add", rule=text)
-        if "error" in answer:
-            from kproxy.faults.parsing import parse
+        try:
+            return str(ask_rules(self._process.run_dir, "add", rule=text)["rules"][0]["name"])
+        except Refused as error:
+            refused = str(error)
+        from kproxy.faults.parsing import parse
 
-            parse(text)  # raises the same error with the positions in the text
-            raise ValueError(answer["error"])
-        return str(answer["rules"][0]["name"])
+        parse(text)  # raises the same error with the positions in the text
+        raise ValueError(refused)
 
     def rules(self) -> dict[str, dict[str, Any]]:
         """The rules with their counters, by name."""
-        return {rule["name"]: rule for rule in ask(self._process.run_dir, "faults", op="list")["rules"]}
+        return {rule["name"]: rule for rule in ask_rules(self._process.run_dir, "list")["rules"]}
 
     def remove(self, name: str) -> None:
-        """Removes a rule; the frames that it holds are forwarded."""
-        ask(self._process.run_dir, "faults", op="remove", name=name)
+        """Removes a rule; the frames that it holds are forwarded. Raises ValueError if there is no such rule."""
+        ask_rules(self._process.run_dir, "remove", name=name)
 
     def release(self, name: str) -> int:
-        """Forwards the frames that a rule holds; returns their number."""
-        return int(ask(self._process.run_dir, "faults", op="release", name=name)["released"])
+        """Forwards the frames that a rule holds; returns their number. Raises ValueError if there is no such rule."""
+        return int(ask_rules(self._process.run_dir, "release", name=name)["released"])
 
     def flush(self) -> int:
         """Writes all traffic so far to the recording.

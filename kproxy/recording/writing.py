@@ -103,7 +103,7 @@ class Writer:
         counters.dropped += batch.packets
 
     def fail(self, why: str) -> None:
-        """Marks writing as failed and calls `on_failure`; does nothing while writing has failed already."""
+        """Marks writing as failed and calls `on_failure`; does nothing if writing has failed already."""
         if self.counters.failed is None:
             self.counters.failed = why
             self._on_failure(why)

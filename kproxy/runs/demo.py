@@ -18,6 +18,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
+from kproxy.decoders.extras import installing
 from kproxy.runs.demo_clients import START_SECONDS, run_all
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def main() -> None:
         leaders = {"leader": leader_of(cluster, sys.argv[1])} if sys.argv[1:] else {}
     except (ImportError, DemoError) as error:
         missing = isinstance(error, ImportError)
-        reason = "the demo needs librdkafka: pip install 'kafka-kproxy[demo]'" if missing else str(error)
+        reason = f"the demo needs librdkafka: {installing('demo')}" if missing else str(error)
         print(json.dumps({"error": reason, "missing": missing}), flush=True)
         return
     print(json.dumps({"bootstrap": bootstrap, **leaders}), flush=True)

@@ -206,3 +206,15 @@ def ask(run_dir: Path, command: str, seconds: float = ASKING_SECONDS, **more: An
             answer += piece
     event: Answer = json.loads(answer)
     return event
+
+
+class Refused(ValueError):  # noqa: N818 (an answer, not an error of the program)
+    """A run refuses a command; the message is the run's."""
+
+
+def ask_rules(run_dir: Path, op: str, **more: Any) -> Answer:
+    """Sends a command about rules, such as "add"; returns the answer. Raises Refused, OSError."""
+    answer = ask(run_dir, "faults", op=op, **more)
+    if "error" in answer:
+        raise Refused(str(answer["error"]))
+    return answer

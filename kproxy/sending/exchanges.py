@@ -13,7 +13,7 @@ from kproxy.sending.broker import Answer
 
 
 class _Bytes:
-    """The bytes of one exchange as a source."""
+    """The bytes of one exchange, as a Source (decoders.stream) for the decoder."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

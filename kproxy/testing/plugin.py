@@ -70,12 +70,13 @@ def kproxy_cluster(request: pytest.FixtureRequest) -> Iterator[str]:
     if given:
         yield str(given)
         return
+    from kproxy.decoders.extras import installing
     from kproxy.runs.demo import start_cluster
 
     try:
         keeper, bootstrap = start_cluster()
     except ImportError:
-        pytest.fail("the mock cluster needs librdkafka: pip install 'kafka-kproxy[pytest]'", pytrace=False)
+        pytest.fail(f"the mock cluster needs librdkafka: {installing('pytest')}", pytrace=False)
     yield bootstrap
     del keeper
 

@@ -143,7 +143,7 @@ def test_on_a_terminal_it_is_the_terminal_interface(environment: dict[str, str])
 def test_a_pipe_is_the_capture_and_keys_come_from_the_terminal(environment: dict[str, str]) -> None:
     terminal = Terminal("replay", "-", environment=environment, stdin=CAPTURE)
     terminal.wait_for("LeaderAndIsr")
-    terminal.press("\r")
+    terminal.press("\r}}")
     terminal.wait_for("MetadataResponse")
     terminal.press("Q")
     assert terminal.end() == 0
@@ -222,7 +222,7 @@ def test_a_capture_that_was_indexed_is_not_read_again(tmp_path: Path, environmen
         (entry,) = kept.glob("[!.]*")
         rows.add((entry / "rows").stat().st_ino)
         assert entry.stat().st_mtime > 1_000_000, "it is used"
-        terminal.press("\r")
+        terminal.press("\r}}")
         terminal.wait_for("MetadataResponse")
         terminal.press("Q")
         assert terminal.end() == 0

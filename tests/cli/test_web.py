@@ -6,19 +6,24 @@ import asyncio
 import importlib.util
 import os
 import re
+import shutil
 import signal
 import sys
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import psutil
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
 from yarl import URL
 
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
+from kproxy.web import server
 
 DATA = Path(__file__).parents[1] / "data" / "captures"
 CAPTURE = DATA / "kafka-4.4.0-librdkafka.pcap"
@@ -27,11 +32,12 @@ PATIENCE = 60.0
 
 
 class Served:
-    """A `kproxy web` that runs, and the URL that it told."""
+    """A `kproxy web` that runs, and the URLs that it told."""
 
-    def __init__(self, process: asyncio.subprocess.Process, url: URL) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, url: URL, shared: URL | None = None) -> None:
         self.process = process
         self.url = url
+        self.shared = shared
         self.bare = url.with_query(None)
         self.origin = str(self.bare).rstrip("/")
 
@@ -40,23 +46,31 @@ class Served:
         return found
 
 
-@pytest.fixture
-async def served(tmp_path: Path) -> AsyncIterator[Served]:
+@asynccontextmanager
+async def serving(tmp_path: Path, *arguments: str) -> AsyncIterator[Served]:
+    """A `kproxy web` whose files all lie in a directory."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("KPROXY_", "TEXTUAL"))}
     environment["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
     for name in ("CACHE", "STATE", "CONFIG", "RUNTIME"):
         environment[f"XDG_{name}_{'DIR' if name == 'RUNTIME' else 'HOME'}"] = str(tmp_path)
     process = await asyncio.create_subprocess_exec(
-        *COMMAND, str(CAPTURE), stdout=asyncio.subprocess.PIPE, env=environment, cwd=tmp_path
+        *COMMAND, *arguments, stdout=asyncio.subprocess.PIPE, env=environment, cwd=tmp_path
     )
     try:
         assert process.stdout is not None
-        line = await asyncio.wait_for(process.stdout.readline(), PATIENCE)
-        yield Served(process, URL(line.decode().strip()))
+        told = range(1 + ("--share" in arguments))
+        lines = [(await asyncio.wait_for(process.stdout.readline(), PATIENCE)).decode() for _ in told]
+        yield Served(process, *(URL(line.rpartition(": ")[2].strip()) for line in lines))
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
+
+
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[Served]:
+    async with serving(tmp_path, str(CAPTURE)) as found:
+        yield found
 
 
 @pytest.fixture
@@ -116,7 +130,7 @@ async def test_the_page_asks_nobody_else_and_repeats_no_host_header(
         text = await page.text()
         assert page.status == 200
         assert "evil" not in text + str(page.headers)
-    assert "//" not in text.replace("${scheme}//", "").replace("// by", "")
+    assert "//" not in text.replace("${scheme}//", "").replace("// by", "").replace("// keys", "")
     asked = re.findall(r"""(?:href|src)="(/[^"]+)"|url\("([^"]+)"\)""", text)
     assert len(asked) == 4
     for address in map("".join, asked):
@@ -146,6 +160,39 @@ async def test_what_is_exported_and_copied_comes_to_the_browser(
             got = await file.read()
     assert got == (tmp_path / "kafka-4.4.0-librdkafka-shown.jsonl").read_bytes()
     assert got.count(b"kproxy.exchange/1") == 176
+
+
+async def test_who_has_the_shared_token_only_looks(tmp_path: Path, browser: aiohttp.ClientSession) -> None:
+    capture = Path(shutil.copy(CAPTURE, tmp_path / "a.pcap"))
+    before = sorted(os.listdir(tmp_path))  # noqa: PTH208 (pathlib is refused in coroutines)
+    async with serving(tmp_path, str(capture), "--share") as served:
+        assert served.shared is not None
+        async with browser.get(served.shared) as page:
+            assert page.status == 200
+        async with browser.ws_connect(
+            served.bare / "ws", origin=served.origin, params={"width": 120, "height": 40}
+        ) as ws:
+            await painted(ws, "ApiVersions")
+            await ws.send_json(["stdin", "mjmx2"])
+            assert "The same as a command" not in await painted(ws, "p99")
+        kept = {"kproxy", *before}
+        assert set(os.listdir(tmp_path)) <= kept  # noqa: PTH208
+        async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as own:
+            async with own.get(served.url):
+                pass
+            async with own.ws_connect(served.bare / "ws", origin=served.origin) as ws:
+                await painted(ws, "ApiVersions")
+                await ws.send_json(["stdin", "m"])
+                async with asyncio.timeout(PATIENCE):
+                    while not capture.with_name("a.pcap.notes.json").exists():  # noqa: ASYNC110 (a file tells nothing)
+                        await asyncio.sleep(0.05)
+
+
+async def test_so_many_tabs_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MOST_TABS", 0)
+    one = server.GuardedServer({"t": ["true"]}, "kproxy", 1)
+    with pytest.raises(web.HTTPServiceUnavailable):
+        await one.handle_websocket(make_mocked_request("GET", "/ws"))
 
 
 async def test_what_paints_ends_with_who_served_it_however_that_ends(

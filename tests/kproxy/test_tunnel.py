@@ -118,7 +118,7 @@ def test_a_refusal_behind_the_proxy_is_named(broker: FakeBroker, kind: Kind, sai
     with kind({}) as way, RelayProcess(settings(broker.address, way.url)) as process:
         with connect(process.bootstrap) as client, pytest.raises(ConnectionResetError):
             client.recv(1)
-        wanted = f"upstream {broker.address} cannot be reached: {way.url} refused to connect to it: {said}"
+        wanted = f"upstream {broker.address} cannot be reached: {way.url} refused the connection: {said}"
         assert wanted in process.command("status")["messages"]
 
 
@@ -131,7 +131,7 @@ def test_wrong_credentials_are_named_and_not_told(
     with kind({}, ("me", SECRET)) as way:
         why = asyncio.run(probe.problem("127.0.0.1", broker.port, SECONDS, through=Tunnel.parse(way.url)))
     assert why is not None
-    assert "refused to connect to it" in why
+    assert "refused the connection" in why
     assert "private" not in why
 
 

@@ -29,6 +29,7 @@ NAMED = {
     "enter": "\r", "tab": "\t", "escape": "\x1b", "backspace": "\x7f", "delete": "\x1b[3~", "shift+tab": "\x1b[Z",
     "up": "\x1b[A", "down": "\x1b[B", "right": "\x1b[C", "left": "\x1b[D", "home": "\x1b[H", "end": "\x1b[F",
     "pageup": "\x1b[5~", "pagedown": "\x1b[6~", "ctrl+up": "\x1b[1;5A", "ctrl+down": "\x1b[1;5B",
+    "shift+up": "\x1b[1;2A", "shift+down": "\x1b[1;2B",
     "f1": "\x1bOP", "f7": "\x1b[18~", "f8": "\x1b[19~",
     **{_character_to_key(character): character for character in string.printable if character.isprintable()},
     **{f"ctrl+{letter}": chr(ord(letter) - 96) for letter in string.ascii_lowercase},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import lzma
 import re
 import shutil
 import tempfile
@@ -24,12 +25,17 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).parents[2]
 CAPTURES = ROOT / "tests" / "data" / "captures"
+THROTTLED = ROOT / "tests" / "data" / "findings" / "latency.throttled.pcap.xz"
 NAMED = {"enter": "Enter", "esc": "Escape", "tab": "Tab", "ctrl+g": "C-g"}
 """Keys of docs/keys.md by tmux's names; other words of several characters are typed."""
 SCHEMA = {
     "type": "record", "name": "Order",
     "fields": [{"name": "id", "type": "long"}, {"name": "item", "type": "string"}],
 }  # fmt: skip
+
+SIZES = [(80, 24), (120, 40)]
+MOST_KEYS = 8
+"""No task takes more after its captures are open; what is typed into a line counts as one."""
 
 Step = tuple[list[str], list[str]]
 """Keys, and what is seen after them."""
@@ -77,13 +83,19 @@ def places(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def terminal(tmp_path: Path, places: dict[str, str]) -> Iterator[Terminal]:
+def size() -> tuple[int, int]:
+    return SIZES[0]
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, places: dict[str, str], size: tuple[int, int]) -> Iterator[Terminal]:
     """A shell where the captures are."""
     require("tmux")
     for capture in CAPTURES.glob("kafka-*.pcap"):
         shutil.copy(capture, tmp_path)
+    (tmp_path / "latency.throttled.pcap").write_bytes(lzma.decompress(THROTTLED.read_bytes()))
     # The path of a socket is short.
-    with tempfile.TemporaryDirectory() as short, Terminal(tmp_path, Path(short, "tmux"), places) as shell:
+    with tempfile.TemporaryDirectory() as short, Terminal(tmp_path, Path(short, "tmux"), places, size) as shell:
         shell.wait_for(PROMPT)
         yield shell
 
@@ -100,6 +112,12 @@ def perform(terminal: Terminal, steps: list[Step]) -> None:
         terminal.wait_for(*seen)
 
 
+@pytest.mark.parametrize("task", TASKS)
+def test_a_task_takes_few_keys(task: str) -> None:
+    opened = [keys for keys, _ in TASKS[task] if not any("kproxy " in key for key in keys)]
+    assert 0 < sum(map(len, opened)) <= MOST_KEYS
+
+
 OF_ITS_OWN = {
     "Read a record's Avro value",
     "Copy a request as hex",
@@ -108,6 +126,7 @@ OF_ITS_OWN = {
 """Tasks that need more than the captures, or leave more than the screen."""
 
 
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: "{}x{}".format(*size))
 @pytest.mark.parametrize("task", [task for task in TASKS if task not in OF_ITS_OWN])
 def test_the_screen_shows_what_the_task_asks_for(task: str, terminal: Terminal) -> None:
     perform(terminal, TASKS[task])

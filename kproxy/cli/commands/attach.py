@@ -10,7 +10,7 @@ import click
 
 from kproxy.cli import settings as cli
 from kproxy.cli.exporting import exporter
-from kproxy.cli.interface import painting, preferences
+from kproxy.cli.interface import guarded, painting, preferences
 from kproxy.cli.opening import opener
 from kproxy.cli.options.findings import telling_findings
 from kproxy.cli.options.reading import defining, headless, releasing, revealing
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 @defining
 @viewing
 @painting
+@guarded
 def command(
     wanted: str | None,
     headless: bool,

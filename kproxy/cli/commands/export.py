@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -14,6 +13,7 @@ import click
 from kproxy.captures.export.output_formats import OUTPUT_FORMATS, TextOptions
 from kproxy.cli import progress, readings, resuming, settings
 from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.extras import require
 from kproxy.cli.options.reading import captured, decrypting, defining, porting, releasing, revealing, spooling
 from kproxy.cli.options.selecting import Selection, selecting
 from kproxy.cli.options.types import SIZE
@@ -332,8 +332,7 @@ def _tables(tables: str | None, form: str, target: Path | None, *, bodies: bool)
         return ()
     if target is None or str(target) == "-":
         raise Failure("--format parquet writes a folder: give -o DIR", Exit.USAGE)
-    if find_spec("pyarrow") is None:
-        raise Failure("--format parquet needs pyarrow: pip install 'kafka-kproxy[parquet]'", Exit.USAGE)
+    require("--format parquet", "pyarrow", "parquet")
     return wanted_tables(tables, bodies=bodies)
 
 

@@ -173,16 +173,15 @@ def reload(wanted: str | None) -> None:
 
 def _ask(wanted: str | None, op: str, **more: Any) -> dict[str, Any]:
     """Sends a command about rules to a running proxy. Raises UsageError if refused, Failure without an answer."""
-    from kproxy.runs.registry import ask
+    from kproxy.runs.registry import Refused, ask_rules
 
     run = running(wanted)
     try:
-        answer = ask(run.run_dir, "faults", op=op, **more)
+        return ask_rules(run.run_dir, op, **more)
+    except Refused as error:
+        raise click.UsageError(str(error)) from None
     except (OSError, ValueError) as error:
         raise Failure(f"{run.pid} {run.name} does not answer: {error}", Exit.CONNECT) from None
-    if "error" in answer:
-        raise click.UsageError(str(answer["error"]))
-    return answer
 
 
 def _said(text: str) -> None:

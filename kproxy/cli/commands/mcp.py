@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ import click
 
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.extras import require
 from kproxy.cli.options.reading import decrypting, defining, porting, releasing
 from kproxy.cli.options.types import Parsed
 from kproxy.cli.running import recording_of, running
@@ -59,8 +59,7 @@ def command(
     kproxy mcp --attach orders --allow-faults
     kproxy mcp capture.pcap --http 8765
     """  # noqa: D301 (\b keeps click from joining the lines)
-    if importlib.util.find_spec("mcp") is None:
-        raise Failure("kproxy mcp needs the SDK of the protocol: pip install 'kafka-kproxy[mcp]'", Exit.USAGE)
+    require("kproxy mcp", "mcp", "mcp")
     if (attach is None) == (not captures):
         raise click.UsageError("name captures, or --attach a running proxy")
     if any(str(path) == "-" for path in captures):

@@ -16,7 +16,7 @@ from kproxy.cli import readings, settings
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.exporting import exporter
 from kproxy.cli.indexed import indexed, refuse_segments
-from kproxy.cli.interface import painting, preferences
+from kproxy.cli.interface import guarded, painting, preferences
 from kproxy.cli.opening import opener
 from kproxy.cli.options.reading import captured, decrypting, defining, porting, releasing, revealing, spooling
 from kproxy.cli.options.selecting import Selection, selecting
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 @spooling
 @viewing
 @painting
+@guarded
 def command(
     captures: tuple[Path, ...],
     headless: bool,

@@ -142,6 +142,8 @@ async def _serve(server: Server, port: int, nodes: list[int]) -> None:
     finally:
         await server.close()
     given, missed = server.answers.given, sum(server.missed.values())
-    click.echo(f"{given} of {server.answers.total} recorded answers were given; {missed} requests were never recorded")
+    click.echo(
+        f"{given} of {server.answers.total} recorded answers were given; {missed} requests had no recorded answer"
+    )
     for name, number in server.missed.most_common():
         click.echo(f"  {name}: {number}")

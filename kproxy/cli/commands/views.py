@@ -1,4 +1,4 @@
-"""The commands of the views across exchanges: `kproxy topics`, `groups`, `txns`, `conns`, `cluster`."""
+"""The commands of the views across exchanges: `kproxy topics`, `groups`, `txns`, `conns`, `clients`, `cluster`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproxy.captures.analysis.views import Views, view_text
-from kproxy.captures.views import VIEWS, Command, View
+from kproxy.captures.analysis.texts import view_text
+from kproxy.captures.analysis.views import Views
+from kproxy.captures.views import VIEWS, Command, Line, View
 from kproxy.cli import readings
 from kproxy.cli.options.reading import captured, decrypting, defining, porting, releasing, spooling
 from kproxy.cli.options.selecting import Selection, selecting
+from kproxy.cli.options.tabling import tabled, tabling
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from kproxy.captures.ports import Ports
     from kproxy.captures.spool import Spooling
     from kproxy.decoders.filters import Expression
@@ -31,6 +35,7 @@ def __getattr__(name: str) -> click.Command:
 
 def _command(view: View, command: Command) -> click.Command:
     @captured
+    @tabling(view.screen.tables)
     @selecting
     @porting
     @releasing
@@ -38,13 +43,13 @@ def _command(view: View, command: Command) -> click.Command:
     @decrypting
     @spooling
     def run(**options: Any) -> None:
-        _show(view.name, **options)
+        _show(view, **options)
 
     return click.command(name=command.name, help=command.manual)(run)
 
 
 def _show(
-    view: str,
+    view: View,
     captures: tuple[Path, ...],
     expression: Expression | None,
     count: int | None,
@@ -55,9 +60,15 @@ def _show(
     user_definitions: tuple[str, ...],
     keylog: Path | None,
     spooling: Spooling,
+    **table: Any,
 ) -> None:
+    from kproxy.captures.analysis.concerned import with_findings
+    from kproxy.captures.findings.model import finding_json
+    from kproxy.captures.findings.reading import Findings
     from kproxy.captures.reader import read
+    from kproxy.decoders.exchange import Exchange
 
+    asked = tabled(view.screen.tables, **table)
     selection = Selection(expression, count, since, until)
     reader = read(
         list(captures),
@@ -68,7 +79,19 @@ def _show(
         spooling=spooling,
     )
     views = Views(reader.source, reader.definitions, reader.health)
+    findings = Findings(reader.source, reader.definitions) if asked is not None and asked.shows("findings") else None
     with closing(reader):
-        for exchange in readings.exchanges(reader, selection):
-            views.add(exchange)
-    readings.tell(reader, selection, view.removesuffix("s"), views[view].lines(), partial(view_text, view))
+        for items in readings.items(reader, selection):
+            for item in items:
+                if isinstance(item, Exchange):
+                    views.add(item)
+            if findings is not None:
+                findings.add(items, reader.closings)
+    what = view.name.removesuffix("s")
+    if asked is None:
+        readings.tell(reader, selection, what, views[view.name].lines(), partial(view_text, view.name))
+        return
+    lines: Iterable[Line] = views[asked.table.view].lines()
+    if findings is not None:
+        lines = with_findings(lines, map(finding_json, findings.finish()))
+    readings.tell(reader, selection, what, asked.objects(lines), asked.text)

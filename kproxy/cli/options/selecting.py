@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from kproxy.captures.period import Period
 from kproxy.cli.options.types import FILTER, TIME
 
 if TYPE_CHECKING:
@@ -78,8 +79,10 @@ class Selection:
     taken: int = 0
     """Number of exchanges selected so far."""
     _matcher: Matcher | None = None
+    _period: Period = field(init=False)
 
     def __post_init__(self) -> None:
+        self._period = Period(self.since, self.until)
         if self.expression is not None and self.expression.relative:
             from kproxy.cli.exits import Exit, Failure
 
@@ -142,10 +145,7 @@ class Selection:
         return self._matcher
 
     def in_time(self, exchange: Exchange) -> bool:
-        frame = exchange.request or exchange.response
-        if frame is None:
-            return True
-        return (self.since is None or frame.time >= self.since) and (self.until is None or frame.time < self.until)
+        return self._period.has(exchange)
 
     @property
     def done(self) -> bool:

@@ -113,7 +113,7 @@ async def test_only_with_rules_an_agent_can_act(monkeypatch: pytest.MonkeyPatch)
             return {"error": "no => in this rule"}
         return {"rules": [{"name": "lost"}]}
 
-    monkeypatch.setattr("kproxy.agents.rules.ask", ask)
+    monkeypatch.setattr("kproxy.runs.registry.ask", ask)
     async with Client(server(answers(), Rules(Path("run")))) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert (await call(client, "add_fault", rule="lost: api == Fetch => refuse"))["added"] == {"name": "lost"}

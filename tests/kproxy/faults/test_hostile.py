@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kproxy.core.passing import MAX_NOTED
@@ -37,6 +37,10 @@ MORE = [
 ]
 
 
+@example(["api == Produce => slice 1 request, first 2", "version >= 0 => intercept 2s"],
+         [("client", producing(0, 0, acks=0))], 0)  # fmt: skip
+@example(["all topic == t => hold request", "api == Produce => drop request, once per partition"],
+         [("client", producing(0, 0, acks=0))], 0)  # fmt: skip
 @given(
     st.lists(st.sampled_from([*RULES, *MORE]), min_size=1, max_size=4), st.lists(STEPS, max_size=12), st.integers(0, 9)
 )

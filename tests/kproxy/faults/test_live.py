@@ -280,10 +280,11 @@ def test_a_client_asks_the_leader_that_it_is_told(cluster: str, tmp_path: Path) 
         there = leader.list_topics("misled", SECONDS)
         true = there.topics["misled"].partitions[0].leader
         wrong = next(node for node in there.brokers if node != true)
-    rule = f"api == Metadata and topic == misled => leader misled-0 = {wrong}, nth 1"
+    # A client that is busy asks several times before it sends a record.
+    rule = f"api == Metadata and topic == misled => leader misled-0 = {wrong}, first 4"
     with relay(cluster, record_to=recording, faults=(rule,)) as process:
         assert produced(process.bootstrap, "misled", ["a"]) == [None]
-        assert faults(process)["rules"][0]["hits"] == 1
+        assert 1 <= faults(process)["rules"][0]["hits"] <= 4
     codes = [line["error_codes"] for line in exchanges(recording) if line["api"] == "Produce"]
     assert ["NOT_LEADER_OR_FOLLOWER"] in codes
     assert codes[-1] == []

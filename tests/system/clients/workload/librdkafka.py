@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import logging
+import math
+import time
 from functools import partial
 from typing import Any, cast
 
@@ -22,6 +24,10 @@ MOVING = (
     KafkaError.STALE_MEMBER_EPOCH,
     KafkaError.UNKNOWN_MEMBER_ID,
 )
+
+
+REJOIN_SECONDS = 30
+"""Seconds without an assigned partition after which a member leaves its group and joins again."""
 
 
 def heard(error: KafkaError) -> None:
@@ -121,6 +127,25 @@ class Program:
                 headers = cast("list[Header] | None", message.headers())
                 self.run.take(reader, topic, partition, offset, message.key(), message.value(), headers)
 
+    def join(self, reader: str, topic: str, member: Consumer) -> None:
+        """Until the member, alone in its group, has all partitions of `topic`."""
+        began = -math.inf
+
+        def assigned() -> bool:
+            nonlocal began
+            # The leader may learn of a new topic from one broker, ask another that does not know it yet, assign no
+            # partitions, and notice no change later.
+            if not member.assignment() and time.monotonic() > began + REJOIN_SECONDS:
+                if began > 0:
+                    LOG.warning("%s: nothing assigned in %d s, joins again", reader, REJOIN_SECONDS)
+                    member.unsubscribe()
+                member.subscribe([self.run.full(topic)])
+                began = time.monotonic()
+            self.poll(reader, member)
+            return len(member.assignment()) == PARTITIONS
+
+        until(assigned, "partitions are assigned")
+
     def commit(self, reader: str, *members: Consumer) -> None:
         """Where each of them is."""
 
@@ -164,13 +189,7 @@ class Program:
     def transactions(self) -> None:
         self.create("transactions")
         member = self.member("committing")
-        member.subscribe([self.run.full("transactions")])
-
-        def assigned() -> bool:
-            self.poll("committing", member)
-            return len(member.assignment()) == PARTITIONS
-
-        until(assigned, "partitions are assigned")
+        self.join("committing", "transactions", member)
         producer = self.producer("transactions", **{"transactional.id": self.run.full("transactions")})
         producer.init_transactions(60)
         for kind in ("first", "aborted", "second"):
@@ -226,13 +245,7 @@ class Program:
         # A batch that comes after one whose leader was killed can be refused for ever.
         producer = self.producer("outage", **{"compression.type": "lz4", "max.in.flight": 1})
         member = self.member("outage", **{"heartbeat.interval.ms": 500})
-        member.subscribe([self.run.full("outage")])
-
-        def assigned() -> bool:
-            self.poll("outage", member)
-            return len(member.assignment()) == PARTITIONS
-
-        until(assigned, "partitions are assigned")
+        self.join("outage", "outage", member)
         for word, numbers in (("steady", range(60)), ("survived", range(60, 120))):
             stage(word)
             for record in self.run.records("outage", "paced", numbers):
