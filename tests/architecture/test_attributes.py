@@ -38,7 +38,8 @@ from kproxy.captures.index.indexer import run
 from kproxy.captures.index.reader import IndexReader
 from kproxy.decoders.filters import parse
 from kproxy.decoders.schema import definitions
-from kproxy.tui.listing.rows import COLUMNS, RowText
+from kproxy.tui.listing.columns import COLUMNS
+from kproxy.tui.listing.rows import RowText
 run([Path(sys.argv[2])], Path(sys.argv[3]))
 with IndexReader(Path(sys.argv[3])) as index:
     text = RowText(index, definitions())

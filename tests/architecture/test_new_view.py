@@ -1,4 +1,4 @@
-"""A new view across exchanges is a module that collects it, one that makes text of it, and a row of VIEWS."""
+"""A new view across exchanges is three modules, which collect it, make text of it and tables, and a row of VIEWS."""
 
 from __future__ import annotations
 
@@ -35,11 +35,21 @@ def text(lines, clock):
 
 KINDS = {"kproxy.host/1": Kind(("host",), own("client", "host"))}
 """
+COLUMNS = """
+from kproxy.captures.analysis.columns.column import COUNT, NAME, Column, Table, member
+
+TABLES = (
+    Table(
+        "hosts", "Hosts", "hosts", "kproxy.host/1",
+        (Column("host", "Host", NAME, member("host")), Column("exchanges", "Exchanges", COUNT, member("exchanges"))),
+    ),
+)
+"""
 ROW = """
     View(
         "hosts", "hosts:Hosts",
         Command("hosts", "Show who connects.", "Show the hosts of clients."),
-        Screen("H", "Hosts", "The hosts of clients."),
+        Screen("H", "Hosts", "The hosts of clients.", ("hosts",)),
     ),
 """
 BEGIN = """
@@ -53,21 +63,29 @@ def load(name, path):
 load("kproxy.captures.views", folder / "views.py")
 load("kproxy.captures.analysis.hosts", folder / "hosts.py")
 load("kproxy.captures.analysis.display.hosts", folder / "display.py")
+load("kproxy.captures.analysis.columns.hosts", folder / "columns.py")
 """
 COMMAND = "from kproxy.cli.main import main; main(sys.argv[2:])"
 SCREEN = """
 import json
-from kproxy.captures.analysis.snapshots import blocks
+from kproxy.captures.analysis.columns.stored import Stored
+from kproxy.captures.analysis.columns.storing import store
+from kproxy.captures.analysis.columns.tables import of_view
 from kproxy.captures.analysis.views import Views
 from kproxy.captures.reader import read
+from kproxy.captures.text import utc
 from kproxy.decoders.exchange import Exchange
 from kproxy.tui.actions.registry import SCREENS
+from kproxy.tui.views.details import details
 reader = read([Path(sys.argv[2])])
 found = Views(reader.source, reader.definitions)
 for item in reader:
     if isinstance(item, Exchange):
         found.add(item)
-print(json.dumps([SCREENS["hosts"], blocks("hosts", found["hosts"].lines())]))
+path = folder / "hosts.table"
+path.write_bytes(store({}, list(found["hosts"].lines()), of_view("hosts"), utc))
+rows = Stored(path).rows(of_view("hosts")[0])
+print(json.dumps([SCREENS["hosts"], rows.cells(0)[1], details("hosts", rows.line(0)).filters]))
 """
 
 
@@ -80,6 +98,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "views.py").write_text(text.replace(begin, begin + ROW), encoding="utf-8")
     (tmp_path / "hosts.py").write_text(COLLECTOR, encoding="utf-8")
     (tmp_path / "display.py").write_text(DISPLAY, encoding="utf-8")
+    (tmp_path / "columns.py").write_text(COLUMNS, encoding="utf-8")
     return tmp_path
 
 
@@ -97,11 +116,14 @@ def test_a_view_has_a_command(folder: Path) -> None:
     assert (line["schema"], line["host"]) == ("kproxy.host/1", "127.0.0.1")
     assert python(COMMAND, folder, "hosts", LIBRDKAFKA) == f"127.0.0.1  {line['exchanges']} exchanges\n"
     assert "Show who connects." in python(COMMAND, folder, "--help")
+    assert python(COMMAND, folder, "hosts", LIBRDKAFKA, "--table", "hosts").splitlines() == [
+        "Host       Exchanges",
+        "127.0.0.1        176",
+    ]
 
 
 def test_a_view_has_a_screen(folder: Path) -> None:
-    screen, snapshot = json.loads(python(SCREEN, folder, LIBRDKAFKA))
+    screen, cells, filters = json.loads(python(SCREEN, folder, LIBRDKAFKA))
     assert screen == ["H", "Hosts", "The hosts of clients."]
-    (block,) = snapshot["blocks"]
-    assert block["key"] == ["kproxy.host/1", "127.0.0.1"]
-    assert block["filters"] == [['client == "127.0.0.1"']]
+    assert cells == ["127.0.0.1", "176"]
+    assert filters == [['client == "127.0.0.1"']]
