@@ -14,6 +14,8 @@ PACKAGE ?= captures/tcp
 MUTATION_SAMPLE ?= 100
 MUTATION_SEED ?= 1
 PYTEST ?= $(BIN)/python -m pytest --durations 20
+SYSTEM = $(PYTEST) -m system --timeout 1500
+ALONE = test $$? -eq 1 && $(SYSTEM) -n 0 --last-failed --last-failed-no-failures none
 
 # Processes that tests start would compile their modules each time.
 unexport PYTHONDONTWRITEBYTECODE
@@ -62,9 +64,10 @@ coverage: $(VENV)/.dev
 
 # Fuzz (FUZZ_SECONDS for each target), then what needs Java, Maven, tshark or network namespaces.
 # Those in tests/system start clusters, so only two of their files run at once; the others take all cores.
+# Two clusters on two cores delay each other, so tests that failed (exit code 1) run once more without others beside them.
 test-system: fuzz
-	$(PYTEST) -n 2 --dist loadfile -m system --timeout 1500 $(or $(TESTS),tests/system)
-	$(if $(TESTS),,$(PYTEST) -n logical --dist loadfile -m system --timeout 1500 --ignore tests/system)
+	$(SYSTEM) -n 2 --dist loadfile $(or $(TESTS),tests/system) || $(ALONE) $(or $(TESTS),tests/system)
+	$(if $(TESTS),,$(SYSTEM) -n logical --dist loadfile --ignore tests/system || $(ALONE) --ignore tests/system)
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) $(if $(FUZZ_SEED),--seed $(FUZZ_SEED))

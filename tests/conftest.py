@@ -35,15 +35,15 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.fixture(scope="session", autouse=True)
 def places_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
-    """Gives this worker kproxy's directories and a directory for temporary files of its own.
+    """Gives this worker kproxy's directories, a directory for temporary files of its own, and a terminal with colours.
 
     A run whose state directory has too long a path for a socket keeps its state in the directory for temporary files,
     and `kproxy ps` looks there: with one directory for all workers, a test would see the runs of another one.
     """
     home = tmp_path_factory.mktemp("home")
     with tempfile.TemporaryDirectory(prefix="kt-") as temporary, pytest.MonkeyPatch.context() as patch:
-        for name, place in {**homes(home), "TMPDIR": temporary}.items():
-            patch.setenv(name, place)
+        for name, value in {**homes(home), "TMPDIR": temporary, "TERM": "xterm-256color"}.items():
+            patch.setenv(name, value)
         patch.setattr(tempfile, "tempdir", None)  # tempfile reads TMPDIR only once
         yield
 
