@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Self
 
@@ -24,6 +25,9 @@ class CaptureError(Exception):
     `path` is the file or directory as the user named it ("-" for standard input). `offset` is the byte of the file at
     which reading stopped, None if the error concerns no byte.
     """
+
+    others: Sequence[CaptureError] = ()
+    """The errors of further files that were read together with this one, because they are of the same time."""
 
     def __init__(self, message: str, path: Path | str, offset: int | None = None) -> None:
         where = f"{path}" if offset is None else f"{path}: byte {offset}"

@@ -118,7 +118,7 @@ def merged(parts: Sequence[Part]) -> Iterator[bytes]:
     """The packets of several files in the order of time, as pieces of a pcapng file.
 
     Packets of one file keep their order; of packets with the same time, those of the first file come first. Raises
-    CaptureError at the end if a file could not be read to its end.
+    CaptureError at the end if files could not be read to their ends: that of the first such file, with the `others`.
     """
     streams = [Stream(part.view) for part in parts]
     interfaces: dict[tuple[int, int, bool], int] = {}
@@ -149,12 +149,18 @@ def merged(parts: Sequence[Part]) -> Iterator[bytes]:
     if dropped:
         out += pcapng_writer.statistics(0, 0, dropped)
     yield bytes(out)
-    for part, stream in zip(parts, streams, strict=True):
-        error = stream.error or detect.cut(stream.reading, len(part.view))
-        if error is not None:
-            raise CaptureError.of(error, part.name)
-        if part.spool is not None and part.spool.error is not None:
-            raise part.spool.error
+    errors = [error for one in zip(parts, streams, strict=True) if (error := _error(*one)) is not None]
+    if errors:
+        errors[0].others = errors[1:]
+        raise errors[0]
+
+
+def _error(part: Part, stream: Stream) -> CaptureError | None:
+    """Why a file could not be read to its end; None if it could."""
+    error = stream.error or detect.cut(stream.reading, len(part.view))
+    if error is not None:
+        return CaptureError.of(error, part.name)
+    return None if part.spool is None else part.spool.error
 
 
 def known(keys: Sequence[Ints]) -> list[int]:

@@ -436,7 +436,7 @@ class Reader:
     def _next_part(self, error: CaptureError | None) -> None:
         """Go on with the next file. `error` is why the present one could not be read to its end."""
         if error is not None:
-            self.errors.append(error)
+            self.errors += (error, *error.others)
         if self._walker is not None:
             self._dropped += self._walker.dropped
             self._untimed += self._walker.untimed

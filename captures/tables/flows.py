@@ -172,5 +172,15 @@ class FlowCounter:
         """
         for index, part in enumerate(self._parts):
             file = self._files.get(index, _File())
-            why = next((errors[one] for one in (part.name, *part.name.split(AND)) if one in errors), None)
+            why = reason(part.name, errors, name)
             yield self._capture, name(part.name), part.size, file.first, file.last, file.packets, why is not None, why
+
+
+def reason(part: str, errors: Mapping[str, str], name: Callable[[str], str] = str) -> str | None:
+    """Why the part of a source with this name could not be read to its end; None if it could.
+
+    `errors` and `name` are as for `FlowCounter.captures`. The text names the file if several were read as one part.
+    """
+    if part in errors:
+        return errors[part]
+    return "; ".join(f"{name(one)}: {errors[one]}" for one in part.split(AND) if one in errors) or None

@@ -293,13 +293,13 @@ CAPTURES: Final = Table(
     "first_ts_ns",
     _columns(
         _CAPTURE,
-        ("path", "string", "path of the file, as it was given"),
-        ("size", "bigint", "size of the file in bytes"),
+        ("path", "string", "path of the file, as it was given; files of the same time are joined with +"),
+        ("size", "bigint", "size of the file in bytes; of files of the same time, their size when merged"),
         ("first_ts_ns", "time", "time of the first TCP segment"),
         ("last_ts_ns", "time", "time of the last TCP segment"),
         ("packets", "bigint", "number of TCP segments"),
         ("truncated", "boolean", "whether the file could not be read to its end"),
-        ("error", "string", "why the file could not be read to its end"),
+        ("error", "string", "why the file could not be read to its end; of files of the same time, for each such file"),
     ),
 )  # fmt: skip
 

@@ -136,6 +136,19 @@ def test_one_that_cannot_be_read_is_told_last(tmp_path: Path) -> None:
     assert reader.health.packets == len(taken) - 1
 
 
+def test_each_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    taken = traffic.packets(traffic.KAFKA_1_1)
+    paths = [
+        files.write(tmp_path / "whole", files.pcap(taken[::3])),
+        files.write(tmp_path / "cut", files.pcap(taken[1::3])[:-3]),
+        files.write(tmp_path / "cut.gz", gzip.compress(files.pcap(taken[2::3]))[:-9]),
+    ]
+    reader = read(paths)
+    with pytest.raises(CaptureError, match=r"cut: byte \d+: ends inside a packet"):
+        list(reader)
+    assert [str(error.path) for error in reader.errors] == [str(paths[1]), str(paths[2])]
+
+
 def test_a_file_given_twice_is_read_once() -> None:
     assert traffic.lines(read([traffic.KAFKA_1_1, traffic.KAFKA_1_1])) == WHOLE
 

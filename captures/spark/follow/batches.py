@@ -153,7 +153,7 @@ def _state(states: DataFrame | None) -> bytes | None:
 
 def _lost(file: File, group: int) -> Summary:
     base = group * WIDE
-    return Summary(0, group, file.path, base, max(file.size, 1), base, base, base, error=GONE)
+    return Summary(0, group, file.path, base, max(file.size, 1), base, base, base, errors=[(file.path, GONE, None)])
 
 
 def _as_parcels(states: DataFrame) -> DataFrame:
@@ -180,7 +180,7 @@ def _of_files(carry: Carry, order: Order) -> dict[str, list[Any]]:
 def _anomalies(carry: Carry, order: Order) -> Iterator[Row]:
     clock = 0
     for one in order.files:
-        if one.error == GONE:
+        if any(why == GONE for _, why, _ in one.errors):
             yield _anomaly(order.capture, clock, LOST, one.size, f"{one.name}: {GONE}")
         clock = max(clock, one.clock)
     for path, first in carry.late:

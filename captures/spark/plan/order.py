@@ -20,6 +20,7 @@ from kproxy.captures.joining import Span, overlapping
 from kproxy.captures.spark.plan.files import is_url, shown
 from kproxy.captures.spark.plan.slices import Piece, Slice, sliced
 from kproxy.captures.spark.plan.splits import WIDE, Plan, moved, of_groups
+from kproxy.captures.tables.flows import reason
 from kproxy.captures.tables.rows import Row
 from kproxy.captures.tcp.packets import Ints
 from kproxy.decoders.exchange import Health
@@ -31,8 +32,8 @@ class Summary:
 
     `first` and `last` are the times of the first and last packet; `segments` is the number of TCP segments,
     `first_segment` and `last_segment` are their times; `clock` is the latest time. The split has the addresses from
-    `start` to `end`, and was read up to `position`; the file has `size` addresses from `base` on. `error` is the reason
-    why it could not be read further, at `offset`. `trouble` is the reason why the file must be read as a whole.
+    `start` to `end`, and was read up to `position`; the file has `size` addresses from `base` on. `trouble` is the
+    reason why the file must be read as a whole.
     """
 
     split: int
@@ -49,8 +50,8 @@ class Summary:
     segments: int = 0
     first_segment: int | None = None
     last_segment: int | None = None
-    error: str | None = None
-    offset: int | None = None
+    errors: list[tuple[str, str, int | None]] = field(default_factory=list)
+    """Files that could not be read further, each with the reason and the byte; several if they are read as one."""
     trouble: str | None = None
     unknown: list[int] = field(default_factory=list)
     """Link-layer types in the file that kproxy cannot read."""
@@ -159,7 +160,7 @@ class Order:
     def errors(self) -> list[CaptureError]:
         """Why files could not be read to their ends, in the order of reading; or their unknown link layers."""
         files = self.files
-        errors = [CaptureError(one.error, one.name, one.offset) for one in files if one.error is not None]
+        errors = [CaptureError(why, name, offset) for one in files for name, why, offset in one.errors]
         unknown = {link for one in self.summaries for link in one.unknown}
         if unknown and not errors:
             errors.append(CaptureError(not_read(unknown), files[0].name))
@@ -169,7 +170,7 @@ class Order:
         """The rows of the table captures."""
         errors = {str(error.path): error.message for error in self.errors}
         for one in self.files:
-            why = errors.get(one.name)
+            why = reason(one.name, errors)
             yield (
                 self.capture, one.name, one.size, one.first_segment, one.last_segment, one.segments, why is not None,
                 why,
@@ -255,7 +256,7 @@ def _pieces(plan: Plan, summaries: Sequence[Summary]) -> list[Piece]:
     found: list[Piece] = []
     for one in summaries:
         split = plan.splits[one.split]
-        odd = one.trouble is not None or one.error is not None or one.untimed > 0
+        odd = one.trouble is not None or one.errors or one.untimed > 0
         if odd or split.walker is None or split.stamp is None or is_url(split.paths[0]) or one.link is None:
             return []
         clock = size = 0
@@ -276,5 +277,5 @@ def _joined(one: Summary, later: Summary) -> Summary:
     both.segments = one.segments + later.segments
     both.first_segment = later.first_segment if one.first_segment is None else one.first_segment
     both.last_segment = one.last_segment if later.last_segment is None else later.last_segment
-    both.error, both.offset = (later.error, later.offset) if one.error is None else (one.error, one.offset)
+    both.errors = one.errors or later.errors
     return both

@@ -205,7 +205,7 @@ def _records(split: Split, walker: Walker, view: memoryview, wanted: Ports | Non
                 packets = reading.links.segments(view, records, split.base)
                 yield from reading.segments(view, packets, stays=True)
     except FormatError as error:
-        summary.error, summary.offset = error.message, error.offset
+        summary.errors = [(name, error.message, error.offset)]
     summary.position = split.base + walker.position
     if walker.binding != bound or walker.dropped or reading.links.fragmented:
         summary.link = None
@@ -218,10 +218,10 @@ def _records(split: Split, walker: Walker, view: memoryview, wanted: Ports | Non
             summary.trouble = (
                 f"its splits do not meet: one ends at byte {walker.position}, the next begins at byte {split.end}"
             )
-    if split.last and summary.error is None:
+    if split.last and not summary.errors:
         left = detect.cut(walker, split.end)
         if left is not None:
-            summary.error, summary.offset = left.message, left.offset
+            summary.errors = [(name, left.message, left.offset)]
     yield reading.finished(walker)
 
 
@@ -251,11 +251,11 @@ def _whole(split: Split, source: FileSource, wanted: Ports | None) -> Iterator[S
                         part.final = True
             left = detect.cut(walker, part.size) if source.view(part) else None
             if left is not None:
-                summary.error, summary.offset = left.message, left.offset
+                summary.errors = [(part.name, left.message, left.offset)]
         except FormatError as error:
-            summary.error, summary.offset = error.message, error.offset or None
+            summary.errors = [(part.name, error.message, error.offset or None)]
         except CaptureError as error:
-            summary.error, summary.offset = error.message, error.offset
+            summary.errors = [(str(one.path), one.message, one.offset) for one in (error, *error.others)]
         summary.size = part.size
         summary.end = base + part.size
         summary.position = base + (0 if walker is None else walker.position)

@@ -148,10 +148,11 @@ def test_a_group_beside_files_of_other_times(tmp_path: Path) -> None:
     assert {len(split.paths) for split in planned.splits if split.slice is not None} == {2, 3}
 
 
-@pytest.mark.parametrize("number", [0, 1])
-def test_a_damaged_file_among_them_is_merged_by_one_task(number: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("damaged", [(0,), (1,), (0, 1)])
+def test_damaged_files_among_them_are_merged_by_one_task(damaged: Sequence[int], tmp_path: Path) -> None:
     paths = written(tmp_path, in_turns(SOME, 2))
-    paths[number].write_bytes(paths[number].read_bytes()[:-7])
+    for number in damaged:
+        paths[number].write_bytes(paths[number].read_bytes()[:-7])
     planned = assert_sliced(paths, 1 << 14)
     assert [split.slice for split in planned.splits] == [None]
 

@@ -393,14 +393,17 @@ def test_usage(tmp_path: Path) -> None:
     assert "records" not in USUAL
 
 
-def test_of_merged_captures_of_which_one_is_cut_the_rest_is_there(tmp_path: Path) -> None:
-    whole, cut = tmp_path / "whole.pcap", tmp_path / "cut.pcap"
+def test_of_merged_captures_of_which_some_are_cut_the_rest_is_there(tmp_path: Path) -> None:
+    whole, cut, short = tmp_path / "whole.pcap", tmp_path / "cut.pcap", tmp_path / "short.pcap"
     packets = traffic.packets(traffic.LIBRDKAFKA)
     whole.write_bytes(files.pcap(packets[:100]))
     cut.write_bytes(files.pcap(packets[:9])[:-5])
+    short.write_bytes(files.pcap(packets[:12])[:-7])
     out = tmp_path / "out"
-    export(whole, cut, "--format", "parquet", "-o", out, code=Exit.INPUT)
+    result = CliRunner().invoke(main, ["export", *map(str, (whole, cut, short)), "--format", "parquet", "-o", str(out)])
+    assert result.exit_code == Exit.INPUT
+    assert [str(path) in result.stderr for path in (whole, cut, short)] == [False, True, True]
     (row,) = table(out, "captures")
     assert row["truncated"]
-    assert "ends inside a packet" in row["error"]
+    assert [text.partition(": ")[0] for text in row["error"].split("; ")] == [str(cut), str(short)]
     assert len(table(out, "exchanges")) > 10
