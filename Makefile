@@ -66,8 +66,8 @@ coverage: $(VENV)/.dev
 # Those in tests/system start clusters, so only two of their files run at once; the others take all cores.
 # Two clusters on two cores delay each other, so tests that failed (exit code 1) run once more without others beside them.
 test-system: fuzz
-	$(SYSTEM) -n 2 --dist loadfile $(or $(TESTS),tests/system) || $(ALONE) $(or $(TESTS),tests/system)
-	$(if $(TESTS),,$(SYSTEM) -n logical --dist loadfile --ignore tests/system || $(ALONE) --ignore tests/system)
+	$(SYSTEM) -n 2 --dist loadfile $(or $(TESTS),tests/system) || { $(ALONE) $(or $(TESTS),tests/system); }
+	$(if $(TESTS),,$(SYSTEM) -n logical --dist loadfile --ignore tests/system || { $(ALONE) --ignore tests/system; })
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) $(if $(FUZZ_SEED),--seed $(FUZZ_SEED))

@@ -110,7 +110,9 @@ class Exchange:
     session: Session | None = None
     """State of the connection's authentication after this exchange; set only for SASL exchanges."""
     end: End | None = None
-    """The end of the connection, or of one direction, after which no response can come; None if none completed it."""
+    """The end of the connection, or of one direction, that completed the exchange because no response can come after
+    it; None if no end did.
+    """
 
     @property
     def size(self) -> int:

@@ -64,7 +64,7 @@ class Run:
     overlaps: Sequence[tuple[int, int]] = ()
     """Stream ranges (start, end) in which a retransmission has other bytes than the first copy.
 
-    A Run that only reports such ranges has no segments, and the time of the report in `times`.
+    A Run that only reports such ranges has no segments; its `times` holds the time of the report.
     """
     released: int = 0
     """For segments captured out of order, the address of the packet after which they could be delivered.

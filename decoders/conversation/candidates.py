@@ -62,7 +62,7 @@ class Awaited:
         self._limit = limit
         self._newest: object = None
         self._leads: dict[int, set[int]] = {}
-        """By the first two bytes of a correlation id, the third bytes that occur after them."""
+        """Maps the first two bytes of the correlation ids seen so far to the set of their third bytes."""
         self._tops: set[int] = set()
         self._coarse = False
         self._pattern: re.Pattern[bytes] | None = None

@@ -78,7 +78,9 @@ class Conversation:
         self._held: deque[Run | Gap | End] = deque()
         """Events of the broker's side that wait until the connection is recognised as Kafka."""
         self._unfinished: End | None = None
-        """The End of the broker's side, if its resynchronisation still waits for requests that a hole may delay."""
+        """The End of the broker's side, kept while its search for the next frame still waits for requests that missing
+        client bytes may delay.
+        """
         self._ended = [False, False]
         self._over = False
         self._session: Session | None = None
@@ -218,7 +220,8 @@ class Conversation:
     def _until(self, key: int) -> Iterator[list[Item] | int]:
         """Yield `key`, so that the caller processes the requests captured before it.
 
-        If such a request was captured late and its response may be in memory already, that memory is searched again.
+        If such a request is delivered after broker bytes that may hold its response were searched, those of these bytes
+        that are still in memory are searched again.
         """
         while True:
             yield max(key, self._responses.floor)

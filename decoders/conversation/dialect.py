@@ -175,7 +175,8 @@ class DialectConversation:
     def _answered(self, asker: Side, frame: Frame, data: bytes) -> Exchange | None:
         """The request of `asker` that a frame of the other side would answer; None if there is none.
 
-        If pairing is by order, it is the oldest request that can still be answered in time, else the latest request.
+        If pairing is by order, it is the oldest waiting request that is not overdue, or the newest one if all are
+        overdue.
         """
         waiting = self._waiting[asker]
         if self.dialect.by_order:

@@ -301,7 +301,7 @@ class Framer:
         raise NotImplementedError
 
     def refute(self, start: int, end: int) -> int | None:
-        """Whether the frame [start, end) is proved; see `Judge.refute`."""
+        """The number of bytes decoded to refute the frame [start, end); None if it is proved. See `Judge.refute`."""
         raise NotImplementedError
 
     def probe(self) -> int | None:
@@ -325,7 +325,7 @@ class Framer:
         return True
 
     def aligned(self, out: list[Item], position: int, end: int) -> None:
-        """End the search: a frame begins at `position`, as the bytes before `end` show, and reading continues there."""
+        """End the search and continue reading at `position`: the bytes before `end` prove that a frame begins there."""
         stretch, search = self.stretch, self.search
         if search is None:
             return

@@ -18,7 +18,9 @@ def text(size: int, *, later: bool = False) -> str:
 
 
 def problem(where: str, start: int, low: int, high: int, *, later: bool = False) -> Problem:
-    """The problem of bytes [low, high) of a stream, for the frame that begins at stream offset `start`."""
+    """The problem that a retransmission differs in the stream's bytes [low, high), for the frame that begins at stream
+    offset `start`.
+    """
     return Problem(where, low - start, "", text(high - low, later=later), Code.OVERLAP)
 
 

@@ -4,9 +4,9 @@ A request that wants no reply (Produce with acks=0) still waits for one, because
 `no_reply_expected` once a later request of its connection is answered (brokers answer in order), its id is used again,
 `Limits.no_reply_time` of capture time has passed, or the connection ends, whichever comes first.
 
-A dialect's request among Kafka's may have a response without a correlation id. Brokers answer in order, so the first
-response that no earlier request waits for is taken; if a later request waits for that id, the response must also fit
-the dialect's definition.
+A dialect's request among Kafka's may have a response without a correlation id. Brokers answer in order, so it gets the
+first response whose leading bytes are not the correlation id of an earlier waiting request; if they are the id of a
+later one, the response must also fit the dialect's definition.
 
 A response without a request waits `Limits.early_time` for its request, because a hole in the client's bytes delays the
 requests after it, and because a capture can hold the two out of order; then it is an orphan. It is an orphan at once if
@@ -95,8 +95,8 @@ class Pairing:
         """Process `answers` and, before each, the items in `asked` with lower keys; returns the index of the next item
         in `asked`.
 
-        `ask` is called for items other than requests in `asked` and, during a `search` for responses, for requests too;
-        `other` is called for items other than responses in `answers`.
+        Requests in `asked` are processed here, but during a `search` for responses they are passed to `ask`, as all
+        other items in `asked` are; items in `answers` that are not responses are passed to `other`.
         """
         count = len(asked)
         upcoming = asked[index][0] if index < count else _NEVER
@@ -215,7 +215,8 @@ class Pairing:
         self._finish(key, exchange, Status.OK, None)
 
     def _is_next(self, frame: Frame, exchange: Exchange | None) -> bool:
-        """Whether a response belongs to the oldest request whose response has no correlation id, not to `exchange`.
+        """Whether a response answers the oldest request in `in_order` (whose responses have no correlation id) rather
+        than `exchange`.
 
         The response's first bytes equal the correlation id of `exchange`.
         """

@@ -343,7 +343,7 @@ class Requests(Framer):
         self.withdrawn, self.current = self.current, None
 
     def _in_dialect(self, head: bytes) -> Dialect | None:
-        """The dialect that has a request type with the number that `head` holds in place of the API key.
+        """The dialect with a request type whose number is in the place of the API key in `head`.
 
         None if no dialect has such a type.
         """

@@ -22,7 +22,7 @@ _RESPONSE = Struct(">ii")
 KEPT = 1 << 16
 """Maximum number of searched bytes that stay in memory.
 
-They are searched again for requests that a hole had delayed.
+They are searched again for the responses to requests that missing client bytes had delayed.
 """
 
 CLOSED = frozenset({"FIN", "RST"})
@@ -257,5 +257,7 @@ class Responses(Framer):
 
 
 def _asked_before(request: Frame, address: int) -> bool:
-    """Whether the last piece of a request begins before this address; gaps in the request do not matter."""
+    """Whether the last captured piece of a request begins at a lower address than `address`; missing bytes of the
+    request are ignored.
+    """
     return (request.spans[-1][0] if request.spans else request.at) < address

@@ -20,7 +20,7 @@ MOST_CANDIDATES = 256
 LONGEST_CHAIN = 4096
 
 EFFORT = 2
-"""Limit on failed attempts: for each magnitude of a frame's size, at most this many bytes are decoded in vain per
+"""Limit on failed attempts: for each bit length of a frame's size, at most this many bytes are decoded in vain per
 searched byte.
 """
 TRIAL = 64
@@ -46,8 +46,8 @@ class Judge(Protocol):
     def refute(self, start: int, end: int) -> int | None:
         """None if the frame [start, end) is proved, else the number of bytes that were decoded to refute it.
 
-        The number is 0 if the header alone refutes the frame. Such a refutation must cost nothing, because the ends of
-        batches decide how much of the header `candidates` saw.
+        The number is 0 if the header alone refutes the frame. Such a refutation must not count as effort, because how
+        much of the header `candidates` could check depends on where the batch ended.
         """
         ...
 
@@ -57,7 +57,7 @@ class Search:
 
     `step` takes one segment at a time, so that a caller can order segments with other events.
 
-    The judge holds the search, so the search holds no judge: that would be a reference cycle.
+    The search keeps no reference to its judge: the judge refers to the search, so that would be a reference cycle.
 
     The work is bounded even if the bytes are crafted to look like headers everywhere. For each magnitude (bit length)
     of a frame's size, at most EFFORT bytes per searched byte are decoded in vain; further possible frames are dropped
@@ -89,7 +89,8 @@ class Search:
         self.chain: list[int] | None = [] if chained else None
         self.link_at = start
         self._broken = False
-        """Whether the chain of lengths ends at `link_at`.
+        """Whether the chain of lengths cannot be continued at `link_at`: no valid header is there, or the chain has its
+        maximum length.
 
         Frames in it that end within the same segment may still be proved.
         """

@@ -97,7 +97,9 @@ def _answered(session: Session, frame: Frame | None, token: Token | None, lifeti
 
 
 def _talks(session: Session) -> bool:
-    """Whether the mechanism's last token always has bytes; an unreadable token then does not end the login."""
+    """Whether the mechanism always ends with a non-empty token (SCRAM), so that a response whose token cannot be read
+    does not count as success.
+    """
     return (session.mechanism or "").startswith("SCRAM")
 
 

@@ -41,7 +41,9 @@ from kproxy.decoders.stream import Side
 _REQUEST = struct.Struct(">hhi")
 _RESPONSE = struct.Struct(">i")
 _FEW = 64
-"""Number of requests in flight up to which the fast path may resume: each slow read looks at all of them."""
+"""Maximum number of requests in flight with which the fast path may resume; the check after each slow read goes through
+all of them.
+"""
 _MOST_PLANS = 10_000
 
 _Lines = tuple[Sequence[str], Sequence[str]]
@@ -51,7 +53,7 @@ _Lines = tuple[Sequence[str], Sequence[str]]
 class Actors(Protocol):
     """The interface to a relay's actors and rules that `ActedConnection` needs.
 
-    `plans` is `Passing.plans` of all connections. Whenever answers of `act_on` change, its owner empties it.
+    `plans` is `Passing.plans` of all connections. Its owner empties `plans` whenever results of `act_on` change.
     """
 
     plans: dict[int, Any]
@@ -98,7 +100,7 @@ class ActedConnection(Connection):
         self._early: list[Command] = []
         """kproxy's own answers that must be sent before the response whose first bytes have just arrived."""
         self._swapped: list[tuple[list[Command], Wait]] = []
-        """Responses that are sent after the next one."""
+        """Responses held back until the next response has been sent, each with the wait that limits the delay."""
         self._over_now = False
         """Whether an actor has ended the connection."""
         self.vanished = False
@@ -253,7 +255,9 @@ class ActedConnection(Connection):
         return commands
 
     def _request_decided(self, turn: Turn, frame: bytes, found: Sequence[Command], decided: Verdict) -> list[Command]:
-        """Commands for a request that waited for a decision; `found` are those without one."""
+        """Commands for a request that waited for a decision; `found` are the commands that forward it if there is no
+        decision.
+        """
         record = Record(0, frame, decided.comment("broker"))
         if decided.ending is not None:
             self._over_now = True
@@ -266,7 +270,7 @@ class ActedConnection(Connection):
     def _answer_instead(self, turn: Turn, verdict: Verdict) -> list[Command]:
         """Commands for a request that the broker never sees: its verdict's answer, once earlier responses have left.
 
-        A request that a broker has answered before it was whole gets no second answer.
+        If the broker has answered the request before kproxy had received it whole, kproxy sends no answer of its own.
         """
         self._forget(turn)
         if verdict.answer is None or turn.number not in self._order:
@@ -281,7 +285,9 @@ class ActedConnection(Connection):
         return self._answer()
 
     def _another(self, turn: Turn) -> Turn:
-        """The turn of a further copy of a request."""
+        """Makes a turn for one more copy of a request that is sent several times, and notes that the broker will answer
+        it.
+        """
         copy = Turn(turn.api_key, turn.api_version, turn.correlation_id, self._parties, turn.replies)
         self._expect(copy)
         return copy

@@ -21,9 +21,9 @@ class Carrier:
     """Names the address fields of one response: in the entries of array `array`, or top-level fields if that is "".
 
     With `listeners`, host and port are one level deeper, in an array of that name in each entry. With `whole`, the
-    response is held until it is whole whatever its size; without it, only up to the hold limit. `controllers`
-    is True if the addresses are controllers', False if they are brokers'. If it is the name of a top-level field before
-    the array, they are controllers' if the value of that field is CONTROLLERS.
+    response is held until it is whole whatever its size; without it, only up to the hold limit. `controllers` is True
+    if the addresses are controllers', False if they are brokers'. If `controllers` is a string, it names a top-level
+    field before the array; the addresses are controllers' if that field's value is CONTROLLERS.
     """
 
     array: str
@@ -163,7 +163,9 @@ class Reader:
         self._left = MOST_READ
 
     def within(self, start: int, end: int) -> Reader:
-        """A reader of the bytes [start, end) of the same buffer; it may read the entries that this reader has left."""
+        """A reader of the bytes [start, end) of the same buffer; its limit is what is left of this reader's MOST_READ
+        entries.
+        """
         inner = Reader(self.buffer, start, end, flexible=self.flexible)
         inner._left = self._left
         return inner

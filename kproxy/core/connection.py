@@ -60,7 +60,7 @@ _LONGEST_FIRST = 1 << 29
 Later frames may have up to 2 GiB.
 """
 _LEAST_VIEW = 4096
-"""Pieces of a held frame that are smaller, in bytes, are copied together into one buffer."""
+"""Size in bytes below which pieces of a held frame are copied together into one buffer."""
 _MOST_LINES = 200
 """Maximum number of changed fields that a packet comment names."""
 _ADVICE = {
@@ -139,7 +139,8 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Command: record bytes that `side` (0 the client, 1 the broker) has sent; only of connections that say `records`.
+    """Command: record bytes that `side` (0 the client, 1 the broker) has sent; used only by connections whose `records`
+    is True.
 
     With a comment, the bytes end a frame that actors or rules acted on.
     """

@@ -25,7 +25,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any], message: Message
 
 
 def by(name: str, changes: list[Change]) -> list[Change]:
-    """The changes with the name of who made them before each path."""
+    """The changes, each with `name`, the name of who made it, in front of its path."""
     return [Change(f"{name}: {one.path}", one.old, one.new) for one in changes]
 
 

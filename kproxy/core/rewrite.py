@@ -49,8 +49,9 @@ def varint(value: int) -> bytes:
 def splices(endpoints: Sequence[Endpoint], ours: Ours, *, flexible: bool) -> tuple[list[Splice], list[Change]]:
     """The (replacements, changed fields) for all endpoints that have a host.
 
-    Responses without a node have host "" and port -1, which stay. If a node has several endpoints in one message, the
-    first is used as its address, and all get the same replacement. `flexible` says that string lengths are varints.
+    A response that names no node has host "" and port -1; these are not replaced. If a node has several endpoints in
+    one message, the first is used as its address, and all get the same replacement. `flexible` says that string lengths
+    are varints.
     """
     found: list[Splice] = []
     changes: list[Change] = []

@@ -71,7 +71,9 @@ class Wait:
                 self.wake()
 
     def done(self) -> None:
-        """The frame has left, or never will: forgets the connection, which may have ended."""
+        """Called when the frame has been sent or never will be: marks the wait as over and drops its reference to the
+        connection.
+        """
         self.over = True
         self.wake = None
 
@@ -98,8 +100,8 @@ class Pace(Wait):
 class Asking(Wait):
     """A wait for a decision of somebody outside, such as a person.
 
-    `number` names it; `frame` is what leaves unless they decide otherwise, at the latest at the time `until`. The
-    connection sets `frame` and `carry_out`, a function that makes the commands for a verdict on the frame.
+    `number` identifies the wait; without a decision `frame` is sent, at the time `until` at the latest. The connection
+    sets `frame` and `carry_out`, a function that makes the commands for a verdict on the frame.
     """
 
     number: int = 0
@@ -133,7 +135,7 @@ class Ending:
 
 
 Shape = Callable[[bytes], bytes]
-"""Makes other bytes of a frame that is about to leave; they need not be a frame any more."""
+"""A function that replaces the bytes of a frame just before it is sent; its result need not be a valid frame."""
 
 
 @dataclass(slots=True)
@@ -144,7 +146,7 @@ class Verdict:
     kproxy gives itself (None: none). `changes` are fields that differ from the frame that came; `notes` say what else
     was done, and `reasons` explain `answer`. `copies` is how often the frame leaves, `shapes` are applied to it last.
     `vanishes`: neither this frame nor anything later on this connection reaches the other side, and no end is sent.
-    `behind`: it leaves after the response that follows it. With `pace` it leaves piece by piece. Requests of this
+    `behind`: this response is sent after the next response. With `pace` it leaves piece by piece. Requests of this
     connection wait until the time `mute`.
     """
 
@@ -173,7 +175,7 @@ class Verdict:
         return (wait for wait in (self.wait, self.pace, self.mute) if wait is not None)
 
     def end_waits(self) -> None:
-        """Nothing of the frame leaves, so nothing waits."""
+        """Marks all waits of this verdict as over, because nothing of the frame is sent."""
         for wait in self.waits:
             wait.done()
 

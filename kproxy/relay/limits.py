@@ -60,7 +60,8 @@ class Room:
     def of(cls, asked: int | None, listeners: int = 0) -> Room:
         """The limit `asked` for, reduced to the connections that the free file descriptors allow.
 
-        `asked` None allows all of these; `listeners` descriptors are kept for listeners.
+        With `asked` None, the limit is that number of connections; `listeners` is the number of descriptors kept for
+        listeners.
         """
         files = _open_files()
         possible = max((_spare(files) - listeners) // FILES_PER_CONNECTION, 1)

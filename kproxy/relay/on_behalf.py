@@ -80,7 +80,7 @@ class OnBehalf:
             self._carry_out([self._gate.refuse("closes the connection while kproxy authenticates")])
 
     def close(self) -> None:
-        """Called when the link has ended; stops the timer and drops held bytes."""
+        """Called when the link has ended; stops the timer."""
         self._stop_timer()
 
     def _carry_out(self, acts: Sequence[Act]) -> None:

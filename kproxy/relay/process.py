@@ -262,7 +262,7 @@ class Process:
     def _watch_launcher(self) -> None:
         """Watches standard input, which ends when the launcher exits.
 
-        Then this process removes the run's files at its end.
+        If the launcher exits before this process, this process removes the run's files when it ends.
         """
 
         def readable() -> None:
