@@ -117,8 +117,9 @@ def overlapping(spans: Sequence[Span]) -> list[list[Span]]:
 def merged(parts: Sequence[Part]) -> Iterator[bytes]:
     """The packets of several files in the order of time, as pieces of a pcapng file.
 
-    Packets of one file keep their order; of packets with the same time, those of the first file come first. Raises
-    CaptureError at the end if files could not be read to their ends: that of the first such file, with the `others`.
+    Packets of one file keep their order; of packets with the same time, those of the first file come first. If files
+    could not be read to their ends, raises at the end the CaptureError of the first such file; its `others` are the
+    errors of the rest.
     """
     streams = [Stream(part.view) for part in parts]
     interfaces: dict[tuple[int, int, bool], int] = {}

@@ -131,8 +131,8 @@ class Reader:
         `ports` are the ports whose connections are read (None: all). `follow` means that the capture grows. `limits`
         bound the requests that wait for responses. A batch has at most `batch` packets. An out-of-order packet waits at
         most `patience` nanoseconds of capture time for the packets before it; the default is LIVE_TIME if the capture
-        is followed, LONGEST_TIME otherwise. With less than LONGEST_TIME, it also waits no longer than that on a silent
-        connection.
+        is followed, LONGEST_TIME otherwise. If the capture is followed and `patience` is less than LONGEST_TIME, the
+        limit also holds on a connection without further packets.
         """
         self.source = source
         self.definitions = definitions
@@ -294,11 +294,13 @@ class Reader:
 
     @property
     def _waits_end(self) -> bool:
-        """Whether packets wait for earlier ones that are taken for lost if their connection stays silent."""
+        """Whether packets are waiting that must be handled after a while even if no further packet arrives on their
+        connection.
+        """
         return self._follow and self._patience < LONGEST_TIME and self._reassembler.waits
 
     def _wait_no_longer(self) -> list[Item]:
-        """The items that the waiting packets complete, without those before them."""
+        """Treat the packets that waiting packets wait for as lost; returns the items that become complete."""
         self._slices.extend(slices(self._reassembler.wait_no_longer()))
         return self._slice()
 
@@ -587,8 +589,8 @@ class Reader:
 
 
 def _present(events: list[Event], gone: int) -> list[Event]:
-    """The events, with gaps in place of the runs with bytes below address `gone`: they were deleted while their packets
-    waited for others.
+    """The events, with a Gap in place of each run that begins below address `gone`: its bytes were deleted while its
+    packets waited for others.
     """
     if not gone:
         return events

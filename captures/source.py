@@ -191,7 +191,7 @@ class FileSource:
         return part.spool
 
     def _amount(self, part: Part) -> int:
-        """How many bytes a step takes from a part's spool, at least.
+        """The minimum number of bytes that a step takes from a part's spool.
 
         The number is small at first, so that the first rows appear soon, and grows with the part. It stays 1 if the
         bytes arrive slowly (`streams`).

@@ -254,7 +254,7 @@ class Direction:
         self._remember(piece)
 
     def _insert(self, piece: Piece, same: Same) -> None:
-        """Add those bytes of a segment to the pending pieces that are not pending yet."""
+        """Add a segment's bytes to the pending pieces, except those that are already pending."""
         pending = self.pending
         i = bisect_right(pending, piece.start, key=_end_of)
         while piece.start < piece.end:

@@ -15,7 +15,8 @@ it begins anew, as a connection whose beginning was not captured.
 
 Most traffic arrives in order. Packets of a batch whose data is contiguous in both directions become one Run for each
 direction, without work for each packet (`_at_once`); all others are handled one by one (`_one_by_one`, direction.py).
-Both ways give the same events. So does any division into batches, except that runs may be cut in other places.
+Both ways give the same events. The events do not depend either on how packets are divided into batches, except for
+where runs are cut.
 """
 
 from __future__ import annotations
@@ -55,11 +56,13 @@ MOST_AT_ONCE = 1 << 30
 AGAIN = 10_000_000
 """Nanoseconds after which a segment that fills a gap was sent again, rather than overtaken on its way."""
 TIMEOUT = 150_000_000
-"""Nanoseconds of silence after which a segment with nothing new was sent again by a timeout (200 ms at least). Sooner
-it is a probe: the acknowledgement of the last segment was delayed, and nothing was lost.
+"""If a connection was silent for longer than this (ns) before a segment without new bytes, the segment is a timeout
+retransmission (TCP's timeout is at least 200 ms). Sooner it is a probe: the acknowledgement of the last segment was
+delayed, and nothing was lost.
 """
 QUIET = 120_000_000_000
-"""Nanoseconds after a connection's end after which any packet on its ports begins another connection."""
+"""Once this many nanoseconds have passed since a connection ended, any packet on its ports begins another connection.
+"""
 PARTS = 12
 """Number of parts into which connections are divided; the number of processes of a reading should divide it."""
 MOST_OVER = 1024
@@ -73,7 +76,8 @@ CROWDED = f"it was silent while {MOST_OPEN} others were active"
 MOST_WAITING = 2 << 20
 """Maximum memory, in bytes, of the waiting packets of a part: their captured bytes and OVERHEAD for each."""
 ROOM = 48
-"""Number of addresses behind a packet's last byte: each packet that this packet releases gets one of them.
+"""Number of addresses after a packet's last byte that are given, in order, to the waiting packets that its arrival
+releases.
 
 The headers of the next packet take more addresses, so the order of items does not depend on batches and splits.
 """
@@ -338,7 +342,8 @@ class Reassembler:
         return any(self._waiting)
 
     def wait_no_longer(self, since: int | None = None) -> list[TcpConnection]:
-        """Take the packets before the waiting ones for lost; returns the connections that got events.
+        """Treat the packets that waiting packets wait for as lost, and handle the waiting ones; returns the connections
+        that got events.
 
         With `since`, only on connections without a packet after this time (ns).
         """
@@ -346,7 +351,7 @@ class Reassembler:
         return self._touched_ones()
 
     def _take_all_waiting(self, at: int, since: int | None = None) -> None:
-        """Handle all waiting packets, as if their places in the capture were address `at` or behind it.
+        """Handle all waiting packets as if they had arrived just after address `at`.
 
         With `since`, only those of connections without a packet after this time (ns).
         """
@@ -906,7 +911,8 @@ def _answering(which: Ints, beyond: Ints, sent: tuple[Ints, Ints] | None, end: i
     none.
 
     `beyond` has, for each packet, the number of acknowledged bytes that had not arrived before the first packet. `sent`
-    is (the packets that carry the next bytes, for each the offset of its end), counted from the same point.
+    is (packets that carry the acknowledged direction's next bytes, number of bytes up to the end of each), counted from
+    the same point; None if there are none.
     """
     # A FIN may account for one byte.
     ahead = beyond > 1

@@ -1,9 +1,9 @@
 """Finds, and proves, offsets at which a capture can be cut so that each packet is in exactly one piece.
 
 A payload may contain a capture, so bytes that look like a packet header prove nothing. But every stretch as long as the
-longest possible record contains the beginning of a record. The search therefore takes every offset of the stretch
-before a border for a beginning, follows each from record to record, and drops those that reach an impossible record.
-The true beginning is never dropped. So where all remaining candidates have met, a record begins.
+longest possible record contains the beginning of a record. The search therefore treats every offset in such a stretch
+before a border as a candidate beginning, follows each candidate from record to record, and drops those that reach an
+impossible record. The true beginning is never dropped. So where all remaining candidates have met, a record begins.
 
 The proof assumes plausible records: no longer than the limit, captured length at most the original length, time within
 years of the first packet. The reader of a piece checks it nevertheless: if a walk from the file's beginning ends

@@ -180,8 +180,8 @@ class Order:
         """The corrected plan, in splits of about `size` bytes; None if `plan` is right.
 
         A file is read as a whole if one of its splits does not end where the next begins; files that overlap in time
-        are read together, with `slices` in slices of time where that is possible. Slices need summaries of a survey
-        (`surveyed`); without them the corrected plan is the given one, which asks for a survey.
+        are read together, with `slices` in slices of time where that is possible. Slices need the summaries of a survey
+        (`surveyed`); without them, if slices are possible, returns `plan` with `overlaps` set, which requests a survey.
         """
         whole = {one.group - plan.before for one in self.summaries if one.trouble is not None}
         spans: dict[int, Span] = {}

@@ -52,8 +52,8 @@ class Slice:
 class Piece:
     """A stretch of a file that is to be sliced: from where `walker` stands to offset `end`.
 
-    `last` is the latest time in it or before it in its split; its records take `merged` bytes in a merged file, where
-    their interface has the link-layer type `link`.
+    `last` is the latest packet time from the start of its split to the end of the stretch. The stretch's records take
+    `merged` bytes in a merged file and have the link-layer type `link`.
     """
 
     path: str
@@ -115,7 +115,9 @@ class _File:
         return Range(one.path, one.stamp, one.walker, end, self.clocks[first], before, self.base)
 
     def before(self, since: int) -> int:
-        """The merged size of the records before the range of a slice, and of the interface if there are any."""
+        """The size, in the merged file, of the file's records before the range of the slice that begins at `since`; if
+        there are such records, the interface block is included.
+        """
         size = self.sizes[self.first(since)]
         return size + self.interface if size else 0
 

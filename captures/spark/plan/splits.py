@@ -298,7 +298,9 @@ def _has_secrets(path: str) -> bool:
 
 
 def _merged(group: tuple[str, ...]) -> str:
-    """The id of the capture that begins with these local files merged, without merging more than its beginning."""
+    """The id of the capture whose first files are these local files, merged; only the beginning is merged to compute
+    it.
+    """
     with contextlib.closing(FileSource([Path(path) for path in group])) as source:
         first = next(merged(source.parts))  # at least joining.PIECE bytes, more than HEAD, or all
         return named(first[:HEAD])

@@ -21,11 +21,15 @@ COPIED: Final = 1 << 12
 
 @dataclass(frozen=True, slots=True)
 class Addressed:
-    """The files whose bytes can be read by address: (path, stamp) by the index of their addresses' range (WIDE)."""
+    """The files whose bytes can be read by address; `files` maps address // WIDE to the (path, stamp) of the file that
+    has these addresses.
+    """
 
     files: Mapping[int, tuple[str, Stamp]] = field(default_factory=dict)
     groups: frozenset[int] = frozenset()
-    """The ranges of the addresses that packets of these files have: those of the files, or of merged files."""
+    """The indexes (address // WIDE) of the ranges in which packets of these files have their addresses: a file's own
+    range, or that of a merged file.
+    """
     every: bool = False
     """Whether these are all groups of the reading."""
 

@@ -38,8 +38,8 @@ class Flows:
 
     @property
     def counts(self) -> list[list[Counts]]:
-        """For each flow, the Counts of its directions; directions are numbered and times are counted from the flow's
-        first.
+        """For each flow, the Counts of its directions; directions are numbered from the flow's first direction, times
+        are relative to its first segment.
         """
         found: list[list[Counts]] = [[] for _ in self.numbers]
         flows = np.repeat(np.arange(len(self.numbers)), np.diff(self.directions)).tolist()

@@ -30,7 +30,7 @@ NUMBERED: Final = {"exchange": (EXCHANGES.name, "exchange"), "flow": (FLOWS.name
 
 
 BYTES_AT_ONCE: Final = 8 << 20
-"""Number of bytes of frames after which the next items of a batch are closed separately."""
+"""The items of a batch are closed in groups; a group ends once its frames have this many bytes."""
 _NONE: Final[Mapping[str, int]] = {}
 _NO_ROWS: Final[Mapping[str, list[Row]]] = {}
 
@@ -43,7 +43,9 @@ class Numbers:
 
     @classmethod
     def of(cls, counts: Iterable[tuple[str, int, int]], already: Mapping[str, int] = _NONE) -> Numbers:
-        """Numbers from (kind, range, number of items), and the number of items of each kind numbered `already`."""
+        """Makes Numbers from entries (kind, range, number of items); `already` has, for each kind, the number of items
+        that were numbered before.
+        """
         found: dict[str, dict[int, int]] = {"exchange": {}, "flow": {}}
         for kind, span, count in counts:
             if kind in COUNTED:

@@ -23,8 +23,9 @@ _GAPS: Final = TABLES[FLOWS.name].index("gap_bytes")
 class Digest:
     """The totals and facts of stage 2's items that stage 3 needs.
 
-    `facts` maps each fact to its first position, by whether the item is final. `counts` maps (kind,
-    range) to a number of items without a number of their own. `lost` is the number of missing bytes in rows of flows.
+    `facts[True]` maps each fact of final items to its first position, `facts[False]` each fact of other items. `counts`
+    maps (kind, range) to how many items were not numbered by an earlier batch. `lost` is the number of missing bytes in
+    rows of flows.
     """
 
     facts: dict[bool, dict[tuple[str, str, str], Position]] = field(default_factory=lambda: {True: {}, False: {}})
@@ -61,10 +62,10 @@ class Digest:
         return zstandard.compress(pickle.dumps(self, pickle.HIGHEST_PROTOCOL))
 
     def learned(self, *, final: bool) -> Iterator[LearnedFact]:
-        """The facts of final items, or of all other items, each with its first position."""
+        """The facts of the final items if `final` is true, else of all other items; each with its first position."""
         return ((*fact, position) for fact, position in self.facts[final].items())
 
     @property
     def counted(self) -> Iterator[tuple[str, int, int]]:
-        """Kind, range, and number of items."""
+        """The entries of `counts` as (kind, range, number of items)."""
         return ((kind, span, count) for (kind, span), count in self.counts.items())

@@ -33,7 +33,8 @@ _FRAME: Final = [field.name for field in fields(Frame)]
 
 
 def of_item(item: Item, closing: Closing | None, source: Source, *, selected: bool) -> tuple[int, bytes]:
-    """(value of `ended`, data) of a complete item; `closing` is the end of its connection, if known with it.
+    """(value of `ended`, data) of a complete item; `closing` is how its connection ended, if that became known together
+    with the item.
 
     An exchange that the filter has not `selected` has no data, and its bytes are not read.
     """

@@ -175,7 +175,9 @@ class Held(FileSource):
         super().__init__(())
         self.beyond = beyond
         self._merged, self._real = array("q"), array("q")
-        """Addresses of the segments of slices and of all later ones, in order, and those at which `beyond` has them."""
+        """Two parallel arrays: segments' addresses, in order, and the addresses at which `beyond` has them. Empty until
+        the first segments for which the two differ.
+        """
         self._starts: list[int] = []
         self._payloads: list[Any] = []
         for at, payload in spans:
@@ -393,7 +395,7 @@ class Flow:
         return not self._started and self._reader.over
 
     def presume(self) -> None:
-        """Yield all further items in the form that they have if the capture ends here."""
+        """Note that all later items exist only if the capture ends here: their standing is OPEN or PRESUMED."""
         self._begun = self._rank, frozenset(self._first)
 
     def end(self) -> Iterator[Any]:

@@ -79,9 +79,10 @@ class Merging:
 class _Part:
     """The next records of one file.
 
-    `keys` are their times in the order of merging, `time` those in the file; `own` are their sizes in the merged file,
-    `sizes` these with the size of the interface's block where it precedes one. Of the TCP segments in them, `which` are
-    the indexes of their records, `within` the distance of their payload from its record's first captured byte.
+    `keys` are their times as raised for merging (_Stream), `time` their times in the file. `own` are their sizes in the
+    merged file; `sizes` are the same, plus that of the interface block for a record that it precedes. Of the TCP
+    segments in them, `which` are the indexes of their records, `within` the distance of their payload from its record's
+    first captured byte.
     """
 
     keys: Ints

@@ -46,7 +46,9 @@ class Packed(NamedTuple):
     software: str | None
     found: bool
     moved: Sequence[int]
-    """How far from its address the source has each span; empty if all are at their addresses."""
+    """For each span, the distance from its address to the address at which the source has it; empty if these are the
+    same.
+    """
 
     @property
     def spans(self) -> Iterator[tuple[int, int]]:
@@ -98,7 +100,9 @@ def unpack(packed: bytes) -> Packed:
 
 
 def _relative(frame: Frame, time: int, at: int) -> tuple[Any, ...]:
-    """A frame with times and addresses relative to these; each span relative to the end of the one before."""
+    """A frame as a tuple, with times relative to `time` and addresses relative to `at`; each span is relative to the
+    end of the span before.
+    """
     last = at
     spans: list[int] = []
     for start, length in frame.spans:

@@ -1,8 +1,8 @@
 """Packs the packets that a split has of a flow into few bytes, for the shuffle between stage 1 and stage 2.
 
-Numbers are written as differences from those that the flow would have without lost or reordered packets, byte plane by
-byte plane, which zstd compresses well. The columns of several flows are computed at once and then divided among the
-flows.
+Sequence and acknowledgement numbers are written as differences from the values that they would have without lost or
+repeated segments. All columns are written byte plane by byte plane, which zstd compresses well. The columns of several
+flows are computed at once and then divided among the flows.
 """
 
 from __future__ import annotations
@@ -154,7 +154,9 @@ def _expected(which: Ints, length: Ints, base: Ints, begins: Ints, whose: Where)
 
 
 def _planes(given: Columns, steps: int) -> Iterator[_Planes]:
-    """Columns in the written form, flow by flow; this many leading columns are differences."""
+    """For each flow, its columns as _Planes; the first `steps` columns are written as differences of successive
+    numbers.
+    """
     starts = given.starts
     some = starts[:-1] < starts[1:]
     begins = starts[:-1][some]
@@ -180,7 +182,7 @@ def _planes(given: Columns, steps: int) -> Iterator[_Planes]:
 
 
 def _numbers(planes: _Planes, steps: int) -> Ints:
-    """The columns, one in each row."""
+    """The inverse of `_planes` for one flow: an array with one row for each column."""
     count, first, sizes, data = planes
     low = np.zeros((len(sizes), count, 8), np.uint8)
     of, place = _places(sizes)

@@ -29,9 +29,9 @@ GROUP: Final = 2048
 def read(split: Split, wanted: Ports | None = None, *, payload: bool = False) -> Iterator[Any]:
     """The parcels and summaries of a split, as batches of captures.spark.read.packing.PARCELS.
 
-    With `payload`, and where bytes cannot be read by address (captures.spark.read.addressed), they have all bytes of
-    segments. Of files at URLs they have the heads of frames, which saves requests. Otherwise they have none. Raises
-    CaptureError if a file cannot be opened.
+    Parcels contain all payload if `payload` is true or the bytes cannot be read by address
+    (captures.spark.read.addressed); otherwise the heads of frames for files at URLs, which saves requests, and no
+    payload for local files. Raises CaptureError if a file cannot be opened.
     """
     by_address = (split.stamp is not None or split.slice is not None) and not payload
     sent = Sent.ALL if not by_address else Sent.HEADS if files.is_url(split.paths[0]) else Sent.NONE

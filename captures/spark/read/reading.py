@@ -145,7 +145,7 @@ def segments(split: Split, wanted: Ports | None = None) -> Iterator[Segments | S
 
 
 def surveyed(split: Split) -> list[Summary]:
-    """The summary of a split of a file, as far as it can be told without looking into packets; none if the split is not
+    """A list with the split's summary, as far as it is known without decoding packets; empty if the split is not part
     of a local file that is cut.
 
     Never raises on the content of files; raises CaptureError if the file cannot be opened.
@@ -283,7 +283,7 @@ class _Reading:
         self.take_times(records.time)
 
     def mark(self, offset: int) -> None:
-        """Note what the records before an offset of the file take, unless the last such note is near."""
+        """Add an offset of the file to Summary.marks, unless it is less than MARKS bytes after the last one."""
         summary = self.summary
         before = summary.marks[-1][0] if summary.marks else summary.start - summary.base
         if offset - before >= MARKS and summary.base + offset < summary.end:
@@ -320,7 +320,9 @@ class _Reading:
             yield found
 
     def finished(self, walker: Walker | None) -> Summary:
-        """The summary of the file that `walker` has read; None if its format could not be detected."""
+        """The summary of the file; `walker` is the walker that has read it, None if the file's format could not be
+        detected.
+        """
         self.summary.unknown = sorted(self.links.unknown)
         self.summary.unread = dict(Counter(self.links.unread) - Counter(self.unread_before))
         self.summary.untimed = 0 if walker is None else walker.untimed
