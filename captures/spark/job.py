@@ -256,10 +256,11 @@ def shuffled(spark: SparkSession) -> int:
 def segments(
     spark: SparkSession, planned: Plan, size: int, wanted: Ports | None, *, payload: bool = False
 ) -> tuple[Plan, DataFrame, Order]:
-    """Read the splits of a plan; returns (plan, parcels, order of the files).
+    """Read the splits of a plan; returns (corrected plan, parcels, summaries of all splits as an Order).
 
-    Splits report where the plan is wrong; the returned plan is corrected. Parcels (captures.spark.read.packing.PARCELS)
-    are those of connections with a port in `wanted` (None: all); `payload` is as in captures.spark.read.parcels.
+    A split reports if the plan is wrong, and the corrected plan is then read. Parcels
+    (captures.spark.read.packing.PARCELS) are those of connections with a port in `wanted` (None: all); `payload` is as
+    in captures.spark.read.parcels.
     """
     summaries: list[Summary] = []
     while True:

@@ -16,12 +16,12 @@ from kproxy.captures.period import Period
 from kproxy.tui.app import KproxyApp
 from kproxy.tui.listing.times import moment_text
 from kproxy.tui.output.commands import Exporter
-from kproxy.tui.screens.stats import StatsScreen
 from kproxy.tui.screens.tables import TablesScreen
 from kproxy.tui.views.findings import Found
 from kproxy.tui.widgets.chart import Chart
 from tests.support.proxy import KPROXY
 from tests.tui.screen import grid
+from tests.tui.test_stats import go
 from tests.tui.test_views import CAPTURE, captured, ended, until
 
 __all__ = ["captured"]
@@ -79,12 +79,7 @@ async def test_the_other_screens_count_what_their_commands_count(captured: Path)
         await pilot.press("1")
         await pilot.pause()
         period = await limited(app, pilot)
-        await pilot.press("2")
-        await until(lambda: ended(app.analysis.pid), pilot)
-        screen = app.screen
-        assert isinstance(screen, StatsScreen)
-        screen._tick()
-        await pilot.pause()
+        screen = await go(app, pilot)
         lines = {(line.name, line.long_poll): line.figures["count"] for line in screen.pane._lines}
         expected = printed("stats", period, "--json")
         told = {(one["api"], one["long_poll"]): one["count"] for one in expected if "count" in one}
@@ -107,11 +102,7 @@ async def test_the_other_screens_count_what_their_commands_count(captured: Path)
 async def test_a_time_is_marked_in_the_chart_and_begins_what_is_shown(captured: Path) -> None:
     app = KproxyApp(captured, ascii_only=False)
     async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("2")
-        await until(lambda: ended(app.analysis.pid), pilot)
-        screen = app.screen
-        assert isinstance(screen, StatsScreen)
-        screen._tick()
+        screen = await go(app, pilot)
         await pilot.press("left_square_bracket")
         await pilot.pause()
         assert not app.period
@@ -140,12 +131,7 @@ async def test_a_time_is_marked_in_the_chart_and_begins_what_is_shown(captured: 
 async def test_times_are_chosen_with_the_mouse(captured: Path) -> None:
     app = KproxyApp(captured, ascii_only=False)
     async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("2")
-        await until(lambda: ended(app.analysis.pid), pilot)
-        screen = app.screen
-        assert isinstance(screen, StatsScreen)
-        screen._tick()
-        await pilot.pause()
+        screen = await go(app, pilot)
         chart = screen.chart
         assert chart._columns is not None
         first, last = (chart._columns.cells(number).start for number in (4, 9))
@@ -160,12 +146,7 @@ async def test_times_are_chosen_with_the_mouse(captured: Path) -> None:
 async def test_a_click_in_the_chart_only_marks(captured: Path) -> None:
     app = KproxyApp(captured, ascii_only=False)
     async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("2")
-        await until(lambda: ended(app.analysis.pid), pilot)
-        screen = app.screen
-        assert isinstance(screen, StatsScreen)
-        screen._tick()
-        await pilot.pause()
+        screen = await go(app, pilot)
         assert screen.chart._columns is not None
         await pilot.click(Chart, offset=(screen.chart._columns.cells(7).start, 3))
         await pilot.pause()

@@ -103,7 +103,7 @@ class TabbedScreen(KproxyScreen):
         raise NotImplementedError
 
     def forget(self) -> None:
-        """Forget what was counted, because other exchanges are counted from now on; what is shown stays till then."""
+        """Discard the counts, because other exchanges are to be counted; the screen shows the old ones until then."""
 
     # the lines around
 

@@ -67,7 +67,7 @@ class Stored:
         self._line = lru_cache(maxsize=KEPT_LINES)(self._line_at)
 
     def rows(self, table: Table) -> Rows | None:
-        """The rows of a table; None if the file does not have it, or is damaged there."""
+        """The rows of a table; None if the file does not contain the table, or its bytes are damaged."""
         try:
             return Rows(self, table, self._heads[table.name])
         except (KeyError, TypeError, ValueError):

@@ -163,7 +163,7 @@ class Opener:
 
 
 class _Moved:
-    """Reads frames of packed exchanges from a source that may have them at other addresses."""
+    """Reads frames of packed exchanges from a source, in which their bytes may have other addresses."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
