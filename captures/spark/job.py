@@ -24,10 +24,11 @@ from kproxy.captures.spark.plan.order import Order, Summary
 from kproxy.captures.spark.plan.splits import SPLIT_SIZE, Plan, plan
 from kproxy.captures.spark.read import events, parcels, reading
 from kproxy.captures.spark.read.addressed import Addressed
+from kproxy.captures.spark.read.bundles import BUNDLE, BUNDLES, bundled, unbundled
 from kproxy.captures.spark.read.closing import Closer, Counting, Numbers
 from kproxy.captures.spark.read.digest import DIGEST, Digest
 from kproxy.captures.spark.read.facts import Facts, LearnedFact, changing
-from kproxy.captures.spark.read.flows import COUNTED, FINAL, ITEMS, SORTED, Options, items
+from kproxy.captures.spark.read.flows import Options, items
 from kproxy.captures.spark.read.folding import FOUND, Fold, folded
 from kproxy.captures.spark.read.packing import PARCELS
 from kproxy.captures.spark.session.workers import Stage, mapped
@@ -139,7 +140,7 @@ def make(
     facts, numbers = Facts(learned(digest, made)), Numbers.of(digest.counted)
     closing = max(1, min(count, sum(digest.counts.values()) // FEW))
     borders = evenly(digest, closing)
-    in_order = of_rows(made).repartitionById(len(borders) + 1, _part(borders)).sortWithinPartitions(*SORTED)
+    in_order = bundles(made).repartitionById(len(borders) + 1, _part(borders)).sortWithinPartitions("range")
     names = tuple(name for name in TABLES if name in options.tables)
     at_hand = {CAPTURES.name: [arrow.batch(CAPTURES, list(order.captures()))]}
     rows = [parts.unclosed(in_order, lambda: Closer(options, facts, numbers, order, addressed))]
@@ -177,9 +178,10 @@ def _items(options: Options, order: Order, addressed: Addressed) -> Stage:
 
 
 def drafted(sent: DataFrame, parts: int, stage: Stage) -> DataFrame:
-    """The result of stage 2 on the parcels of flows: items (captures.spark.read.flows.ITEMS)."""
+    """The result of stage 2 on the parcels of flows: items in bundles (captures.spark.read.bundles.BUNDLES)."""
     by_flow = sent.where("flow_id is not null").repartition(parts, "flow_id")
-    return kept(mapped(by_flow.sortWithinPartitions("flow_id", "position"), stage, ITEMS))
+    in_order = by_flow.sortWithinPartitions("flow_id", "position")
+    return kept(mapped(in_order, lambda batches: bundled(stage(batches)), BUNDLES))
 
 
 def digest_of(drafted: DataFrame) -> Digest:
@@ -187,9 +189,9 @@ def digest_of(drafted: DataFrame) -> Digest:
     return Digest.of(bytes(row["state"]) for row in drafted.where(f.col("kind") == DIGEST).select("state").collect())
 
 
-def of_rows(drafted: DataFrame) -> DataFrame:
-    """The items that have rows."""
-    return drafted.where("state is null and event is null")
+def bundles(drafted: DataFrame) -> DataFrame:
+    """The bundles of items in the result of stage 2, with the columns that stage 3 needs."""
+    return drafted.where(f.col("kind") == BUNDLE).select("range", "items")
 
 
 def evenly(digest: Digest, parts: int) -> list[int]:
@@ -229,18 +231,15 @@ def learned(digest: Digest, drafted: DataFrame, *, final: bool = True) -> list[L
     found = list(digest.learned(final=final))
     several = changing(found)
     if several:
-        standing = f.col("standing") == FINAL
-        facts = drafted.where(standing if final else ~standing).select(
-            f.struct("done", "born", "nth").alias("position"), f.inline("learned")
-        )
+        facts = drafted.select(f.inline("learned")).where(f.col("final") == f.lit(final))
         found += map(_fact, facts.where(f.col("about").isin(several)).toLocalIterator())
     return found
 
 
 def _numbered(first: DataFrame, numbers: Numbers, parts: int) -> DataFrame:
     """The numbers of items, as rows that precede the parcels of the items' flows."""
-    counted = first.where(f.col("kind").isin([*COUNTED])).repartition(parts, "range").sortWithinPartitions(*SORTED)
-    return mapped(counted, lambda batches: Counting(numbers).rows(batches), PARCELS)
+    counted = bundles(first).repartition(parts, "range").sortWithinPartitions("range")
+    return mapped(counted, lambda batches: Counting(numbers).rows(unbundled(batches)), PARCELS)
 
 
 def shuffled(spark: SparkSession) -> int:
@@ -327,5 +326,4 @@ def of_splits(planned: Plan, wanted: Ports | None, *, payload: bool) -> Stage:
 
 
 def _fact(row: Any) -> LearnedFact:
-    at = row["position"]
-    return row["fact"], row["about"], row["known"], (at["done"], at["born"], at["nth"])
+    return row["fact"], row["about"], row["known"], (row["done"], row["born"], row["nth"])

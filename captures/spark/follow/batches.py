@@ -19,9 +19,10 @@ from kproxy.captures.spark.follow.flow_states import STATE_KIND, carried
 from kproxy.captures.spark.follow.state import StateError
 from kproxy.captures.spark.plan.order import Order, Summary
 from kproxy.captures.spark.plan.splits import WIDE, plan
+from kproxy.captures.spark.read.bundles import unbundled
 from kproxy.captures.spark.read.closing import CLOSED, Closer, Numbers
 from kproxy.captures.spark.read.facts import Facts
-from kproxy.captures.spark.read.flows import FINAL, SORTED, Options
+from kproxy.captures.spark.read.flows import FINAL, Options
 from kproxy.captures.spark.read.folding import Fold, folded
 from kproxy.captures.spark.read.packing import PARCELS, STATE
 from kproxy.captures.spark.session.workers import Stage, mapped
@@ -92,14 +93,14 @@ def make(
     count = job.parallelism(spark, len(order.summaries) - len(carry.summaries))
     with_states = sent if states is None else sent.unionByName(_as_parcels(states))
     drafted = job.drafted(with_states, count, _carried(options, order, carry))
-    items, digest = job.of_rows(drafted), job.digest_of(drafted)
+    digest = job.digest_of(drafted)
     numbers = Numbers.of(digest.counted, carry.counts)
     for_good = job.learned(digest, drafted)
     facts = Facts([*carry.facts, *for_good, *job.learned(digest, drafted, final=False)])
     closed = job.kept(
         mapped(
-            items.repartition(count, "range").sortWithinPartitions(*SORTED),
-            lambda rows: Closer(options, facts, numbers, order).close(rows),
+            job.bundles(drafted).repartition(count, "range").sortWithinPartitions("range"),
+            lambda rows: Closer(options, facts, numbers, order).close(unbundled(rows)),
             CLOSED,
         )
     )

@@ -113,15 +113,13 @@ class Closer:
         """Batches of CLOSED: the items with all their rows; those of tables that are not in `names` are left out."""
         names = [name for name in MADE if name in names]
         for batch in batches:
-            # Spark gives times in the session's time zone
-            some = batch.cast(pa.schema([ITEMS.field(name) for name in batch.schema.names]))
-            packed = [None if data is None else unpack(data) for data in some.column("packed").to_pylist()]
+            packed = [None if data is None else unpack(data) for data in batch.column("packed").to_pylist()]
             start = size = 0
             for index, each in enumerate(packed):
                 size += 0 if each is None else each.exchange.size
                 if size >= BYTES_AT_ONCE or index == len(packed) - 1:
                     end = index + 1
-                    yield self._closed(some.slice(start, end - start), packed[start:end], names)
+                    yield self._closed(batch.slice(start, end - start), packed[start:end], names)
                     start, size = end, 0
 
     def _closed(self, batch: Any, packed: Sequence[Packed | None], names: Sequence[str]) -> Any:
@@ -182,8 +180,6 @@ def rows_of(opened: Open, position: Position, facts: Facts, options: Options) ->
 
 
 PLACE: Final = ("standing", "kind", "started", "born", "rank")
-TAKEN: Final = (*PLACE, "range", "done", "nth", "number", "open", "packed", "rows")
-"""Columns of items that closing needs."""
 CLOSED: Final = pa.schema([
     *(ITEMS.field(name) for name in PLACE), ("number", pa.int64()),
     *((name, pa.list_(pa.struct(list(arrow.schema(TABLES[name]))))) for name in MADE),

@@ -59,7 +59,7 @@ MADE: Final = tuple(name for name in TABLES if name not in {CAPTURES.name, FINDI
 ROWS: Final = 1024
 """Maximum number of items in a batch."""
 BYTES: Final = 16 << 20
-"""Number of bytes of exchanges in a batch (the column `event`) that end it."""
+"""Number of bytes of exchanges in a batch (the columns `event` and `open`) that end it."""
 
 _LEARNED: Final = pa.list_(pa.struct([("fact", pa.string()), ("about", pa.string()), ("known", pa.string())]))
 
@@ -90,8 +90,8 @@ at which the item was complete; `born` is the address of its connection's first 
 within its flow by beginning, `nth` by completion. Numbers are given in the order (started, born, rank), facts are known
 in the order (done, born, nth). `range` is started >> GRANULE. The `started` of a flow is that of its first exchange.
 
-`rows` is a pickled mapping of tables' names to lists of rows, or null: one column of bytes costs far less between
-Python and Java than a nested column for each table. `learned` holds the facts in the item for other flows. If `packed`
+`rows` is a pickled mapping of tables' names to lists of rows, or null: most items have no rows before stage 3.
+`learned` holds the facts in the item for other flows. If `packed`
 (captures.spark.read.opening.pack) or `open` (a pickled Open) is present, the item is an exchange that has no rows yet.
 `number` is present if an earlier batch of a stream numbered the item. `standing` is FINAL, or the item's state until
 the next batch of a stream (OPEN, PRESUMED). Two kinds have a `state` and no rows: "state", that of a flow for the next
@@ -107,7 +107,7 @@ PRESUMED: Final = "presumed"
 """Standing of an item that exists only if the capture ends here."""
 _NO_EVENT: Final = (None, None)
 """Values of the columns `ended` and `event` for items that have no event."""
-_EVENT: Final = ITEMS.get_field_index("event")
+_EVENT, _OPEN = (ITEMS.get_field_index(name) for name in ("event", "open"))
 COUNTED: Final = {"exchange": "exchange", "begun": "exchange", "flow": "flow"}
 """By kind of an item, the name of its counter."""
 NUMBERED: Final = [kind for kind, counts_as in COUNTED.items() if counts_as == "exchange"]
@@ -668,7 +668,7 @@ def packed(rows: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
     size = 0
     for row in rows:
         held.append(row)
-        size += len(row[_EVENT] or ())
+        size += len(row[_EVENT] or row[_OPEN] or ())
         if len(held) == ROWS or size >= BYTES:
             yield _batch(held)
             held, size = [], 0

@@ -33,6 +33,8 @@ _IN_PYTHON: Final = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # Small batches: for each row with nested lists, Java counts all earlier rows of its batch again.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
+    # A row may be a bundle of thousands of items.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "16m",
     # Java ends before its C2 compiler pays off, and its default garbage collector marks the heap repeatedly if values
     # have megabytes.
     "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC",

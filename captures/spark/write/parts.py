@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from kproxy.captures.spark.read.closing import TAKEN, Closer
+from kproxy.captures.spark.read.bundles import unbundled
+from kproxy.captures.spark.read.closing import Closer
 from kproxy.captures.spark.read.flows import MADE
 from kproxy.captures.spark.session.workers import mapped
 from kproxy.captures.tables import arrow
@@ -56,13 +57,13 @@ def findings(found: DataFrame) -> Part:
     return Part(found, (FINDINGS.name,), unfolded)
 
 
-def unclosed(drafted: DataFrame, closer: Callable[[], Closer]) -> Part:
-    """The rows of items that are not closed yet (captures.spark.read.flows.ITEMS), in the order of numbering."""
+def unclosed(bundles: DataFrame, closer: Callable[[], Closer]) -> Part:
+    """The rows of items that are not closed yet, from bundles (captures.spark.read.bundles) in the order of ranges."""
 
     def make(batches: Iterable[Any], names: Sequence[str]) -> Iterator[tuple[str, Any]]:
-        yield from unfolded(closer().close(batches, names), names)
+        yield from unfolded(closer().close(unbundled(batches), names), names)
 
-    return Part(drafted.select(*TAKEN), MADE, make)
+    return Part(bundles, MADE, make)
 
 
 def unfolded(batches: Iterable[Any], names: Sequence[str]) -> Iterator[tuple[str, Any]]:
