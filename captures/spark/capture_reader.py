@@ -13,6 +13,7 @@ from kproxy.captures.spark import local, pushed
 from kproxy.captures.spark.plan.splits import Split, expand, plan
 from kproxy.captures.spark.read.flows import Options
 from kproxy.captures.spark.read.reading import read
+from kproxy.captures.spark.session import uncompiled
 from kproxy.captures.tls.keylog import Secrets
 
 SUMMARY: Final = "summary"
@@ -50,6 +51,8 @@ class CaptureReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, Part)  # noqa: S101  # it is one of ours
+        if not uncompiled.compiled():
+            uncompiled.warn()
         for batch in self._batches(partition):
             yield pushed.rows(batch, self.filters).select(self.columns)
 

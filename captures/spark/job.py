@@ -31,6 +31,7 @@ from kproxy.captures.spark.read.facts import Facts, LearnedFact, changing
 from kproxy.captures.spark.read.flows import Options, items
 from kproxy.captures.spark.read.folding import FOUND, Fold, folded
 from kproxy.captures.spark.read.packing import PARCELS
+from kproxy.captures.spark.session import uncompiled
 from kproxy.captures.spark.session.workers import Stage, mapped
 from kproxy.captures.spark.write import parts
 from kproxy.captures.spark.write.parts import Part
@@ -259,7 +260,7 @@ def segments(
 
     A split reports if the plan is wrong, and the corrected plan is then read. Parcels
     (captures.spark.read.packing.PARCELS) are those of connections with a port in `wanted` (None: all); `payload` is as
-    in captures.spark.read.parcels.
+    in captures.spark.read.parcels. Warns if workers lack kproxy's compiled modules.
     """
     summaries: list[Summary] = []
     while True:
@@ -272,6 +273,8 @@ def segments(
         order = Order.of(planned, summaries)
         mended = order.mended(planned, size, slices=not payload)
         if mended is None:
+            if not order.compiled:
+                uncompiled.warn()
             return planned, found, order
         found.unpersist()
         planned = mended

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
@@ -68,11 +69,30 @@ def opened(master: str | None, *, queries: bool = False) -> Iterator[Any]:
     except FAILURES as error:
         raise Failure(f"Spark does not start: {_line(error)} (more in {log})", Exit.CONNECT) from None
     try:
-        yield spark
+        with _warnings_as_lines():
+            yield spark
     except FAILURES as error:
         raise Failure(f"{_line(error)} (more in {log})", Exit.INPUT) from None
     finally:
         spark.stop()
+
+
+@contextmanager
+def _warnings_as_lines() -> Iterator[None]:
+    """Prints warnings of our own as kproxy prints its others."""
+    from kproxy.captures.spark.session.uncompiled import Uncompiled
+
+    with warnings.catch_warnings():
+        before = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            if issubclass(category, Uncompiled):
+                settings.warn(str(message))
+            else:
+                before(message, category, *place, **more)
+
+        warnings.showwarning = show
+        yield
 
 
 @contextmanager

@@ -25,6 +25,7 @@ archive, capture = sys.argv[1:3]
 sys.path.insert(0, archive)
 from kproxy.captures.spark import tables
 from kproxy.captures.spark.session.start import session
+from kproxy.captures.spark.session.uncompiled import Uncompiled
 from kproxy.captures.spark.source import KafkaCapture
 spark = session("local-cluster[2,1,1024]")
 spark.sparkContext.addPyFile(archive)
@@ -32,7 +33,10 @@ def where(batches):
     import kproxy.captures.spark.read.reading, pyarrow as pa
     yield pa.record_batch([pa.array([kproxy.captures.spark.read.reading.__file__])], ["path"])
 print(spark.range(1).mapInArrow(where, "path string").first()["path"])
-print(tables(spark, capture, size=1 << 16)["exchanges"].count())
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always", Uncompiled)
+    print(tables(spark, capture, size=1 << 16)["exchanges"].count())
+print([one.category.__name__ for one in seen])
 spark.dataSource.register(KafkaCapture)
 print(spark.read.format("kafka_capture").option("view", "exchanges").load(capture).count())
 spark.stop()
@@ -85,7 +89,8 @@ def test_a_zip_and_a_broken_neighbour(shipped: Path, tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(tmp_path / "beside")},
     )  # fmt: skip
     assert run.returncode == 0, run.stderr[-2000:]
-    where, joined, alone = run.stdout.splitlines()
+    where, joined, warned, alone = run.stdout.splitlines()
+    assert warned == "['Uncompiled']"
     assert "kproxy.zip/kproxy/captures/spark" in where
     count = exported([traffic.LIBRDKAFKA], tables=["exchanges"])["exchanges"].total()
     assert int(joined) == int(alone) == count > 100

@@ -69,6 +69,8 @@ class Summary:
     """The link-layer type of all records; None if they have several, or if only a reader of the whole file can merge
     it.
     """
+    compiled: bool = True
+    """Whether the worker had kproxy's compiled modules (captures.spark.session.uncompiled)."""
 
     def json(self) -> str:
         return json.dumps(asdict(self))
@@ -114,6 +116,11 @@ class Order:
         starts, before = self.counts
         split = np.maximum(np.searchsorted(starts, positions, "right") - 1, 0)
         return before[split] + positions - starts[split]
+
+    @property
+    def compiled(self) -> bool:
+        """Whether all workers had kproxy's compiled modules."""
+        return all(one.compiled for one in self.summaries)
 
     @cached_property
     def clock(self) -> int:

@@ -30,6 +30,7 @@ from kproxy.captures.spark.plan.order import Summary
 from kproxy.captures.spark.plan.slices import Slice
 from kproxy.captures.spark.plan.splits import WIDE, Split
 from kproxy.captures.spark.read.merging import Merging, merged_sizes
+from kproxy.captures.spark.session.uncompiled import compiled
 from kproxy.captures.tcp.packets import Ints, Mask, Packets, endpoints, ports
 
 BATCH: Final = 4096
@@ -326,6 +327,7 @@ class _Reading:
         self.summary.unknown = sorted(self.links.unknown)
         self.summary.unread = dict(Counter(self.links.unread) - Counter(self.unread_before))
         self.summary.untimed = 0 if walker is None else walker.untimed
+        self.summary.compiled = compiled()
         return self.summary
 
 
