@@ -14,7 +14,7 @@ Read = Callable[[str], Callable[[], None] | None]
 
 class Asking:
     def __init__(self, screen: KproxyScreen, focus: Callable[[Lines | None], object]) -> None:
-        """`focus` gives the focus back to the pane that had it when the line opened; it gets None if that is hidden."""
+        """`focus(pane)` restores the focus: `pane` had it when the line opened, or is None if that pane is hidden."""
         self._screen = screen
         self._focus = focus
         self._asked_in: Lines | None = None

@@ -80,7 +80,7 @@ class ColumnsMenu(MenuScreen[Choices]):
         self._changed()
 
     def action_reset(self) -> None:
-        """Show the columns that are shown at first, as wide as there is room."""
+        """Show the default columns in their default order and widths."""
         self._widths.clear()
         self._shown = [column.name for column in COLUMNS]
         self._order = [column.name for column in OFFERED]

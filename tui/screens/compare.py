@@ -55,7 +55,7 @@ class CompareLines(Lines):
         self.screen.show_chrome()
 
     def _room(self, width: int) -> tuple[int, int]:
-        """Cells of the path, and of each value."""
+        """Widths in cells of the path and of each value."""
         value = (width - 2) * 3 // 10
         return width - 2 - 2 * value, value
 

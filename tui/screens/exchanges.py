@@ -149,7 +149,7 @@ class ExchangesScreen(KproxyScreen):
         self._presenter: Presenter | None = None
         self._presented = False
         self._behind = False
-        """Whether the detail still shows an earlier exchange: it catches up when no more keys wait."""
+        """Whether the detail still shows another exchange than the selected one; it is updated once no keys wait."""
         self._generation: str | None = None
         self._ticks = 0
 
@@ -242,9 +242,9 @@ class ExchangesScreen(KproxyScreen):
         self.show_chrome()
 
     def _begin_again(self, index: IndexReader) -> None:
-        """Show all rows again: the indexer was restarted, or the end from which relative times count has become known.
+        """Test and show all rows again, after the indexer was restarted or the capture's end has become known.
 
-        A restarted indexer writes the same exchanges into new rows.
+        A restarted indexer writes the same exchanges into new rows. Relative times of a filter count from the end.
         """
         self._generation = index.generation
         self.shared.paused = False
@@ -294,7 +294,10 @@ class ExchangesScreen(KproxyScreen):
             self._presenter.show(self.pane.selected, f"{self.pane.cursor + 1:,}/{self.pane.count:,}")
 
     def _choose_tab(self) -> None:
-        """Begin an exchange with an error at its overview. At once, so that keys that wait find the tab."""
+        """Choose the tab for the selected exchange: Overview if it has an error, else Response.
+
+        Called before the exchange is shown, so that keys that wait act on this tab.
+        """
         selected = self.shared.selected_row
         if selected is not None:
             self.detail.begin_at(OVERVIEW if selected[1].error else RESPONSE)
@@ -412,7 +415,7 @@ class ExchangesScreen(KproxyScreen):
         return True
 
     def action_limit(self, end: str) -> None:
-        """Begin ("since") or end ("until") the times that are shown at the selected exchange; again undoes that."""
+        """Begin ("since") or end ("until") the shown period at the selected exchange; a second call undoes that."""
         if self.shared.selected_row is None:
             return
         time, old = self.shared.selected_row[1].time, self._captions.period

@@ -213,7 +213,7 @@ class ExportScreen(Modal[Wanted | None]):
             self.file.cursor_position = len(self._suggested)
 
     def _tell(self) -> None:
-        """Show what the chosen format is, notes, and the `kproxy export` command for the choices."""
+        """Show the meaning of the chosen format, notes, and the `kproxy export` command for the choices."""
         wanted, choice = self.wanted, self._choice
         count = counted(choice.count, "exchange", ",")
         words = ["kproxy", "export", *arguments(self._exporter, self._captures, choice, wanted, wanted.target)]

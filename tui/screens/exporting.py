@@ -98,8 +98,8 @@ class Exporting:
     ) -> list[Copy]:
         """A copy of the command `kproxy name` that reads what is shown here; none if no command reads it.
 
-        `more` are further arguments, `piped` is what follows the command. All `filters` apply; without filters, if
-        `limited`, the times that are shown.
+        `more` are further arguments; `piped` is appended to the command. The command selects exchanges that pass all
+        `filters`; without filters, if `limited`, those of the shown period.
         """
         if self.exporter is None:
             return []
@@ -138,9 +138,9 @@ class Exporting:
         return found
 
     def _numbered(self, rows: Sequence[int]) -> str:
-        """A filter that finds index rows by their exchange numbers, or by time if the beginning of a ring is deleted.
+        """A filter that finds index rows by their exchange numbers, or by times and correlation ids.
 
-        The export reads such a ring again and numbers its exchanges from 1.
+        Times are used if the beginning of a ring is deleted, because the export then numbers exchanges from 1 again.
         """
         index = self._shared.index
         if index is None or not index.first:
@@ -163,7 +163,7 @@ class Exporting:
 
     @property
     def _stem(self) -> str:
-        """Start of the file names of exports of a run without a named recording; "" otherwise."""
+        """Beginning of export file names for a run without a named recording ("kproxy-19092"); "" otherwise."""
         live = self._live
         return "" if live is None or live.recording is not None else f"kproxy-{live.bootstrap.rpartition(':')[2]}"
 
@@ -239,7 +239,7 @@ class Exporting:
 
 
 def portable(text: str, expression: Expression) -> str:
-    """A filter for a command: as the user wrote it, if that needs neither saved filters nor the capture's end."""
+    """The filter for a command: `text`, or `expression` as text if `text` needs saved filters or the capture's end."""
     from kproxy.decoders.filters.language import SAVED
 
     return str(expression) if SAVED in text or expression.relative or not text else text

@@ -176,7 +176,7 @@ class HeldScreen(ViewScreen):
 
 
 def edited(text: str, name: str) -> str:
-    """The text after the user's editor ($VISUAL, $EDITOR or vi) was at it. Raises OSError if it cannot start."""
+    """The text as changed in the user's editor ($VISUAL, $EDITOR or vi). Raises OSError if the editor cannot start."""
     command = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or FALLBACK_EDITOR)
     with tempfile.TemporaryDirectory(prefix="kproxy-edit-") as directory:
         path = os.path.join(directory, f"{name}.json")  # noqa: PTH118 (a name for the editor)

@@ -24,7 +24,7 @@ PAUSE: Final = 0.005
 
 
 class KeptFilters(FilterMenu):
-    """The filters are counted one after the other while the menu is open, those that need no decoded body first."""
+    """A menu that counts the exchanges of each filter while it is open, first for filters that need no decoded body."""
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ LEAST_SHARE, MOST_SHARE = 10, 90
 
 class Layout:
     def __init__(self, shared: Shared, root: Ground, show_selected: Callable[[], None], remembered: Remembered) -> None:
-        """`show_selected` shows the selected exchange in the detail. What the user chooses is `remembered`."""
+        """`show_selected` shows the selected exchange in the detail. `remembered` stores the user's choices."""
         self._shared = shared
         self._screen = shared.screen
         self.root = root
@@ -81,7 +81,10 @@ class Layout:
         self._screen.call_after_refresh(self._keep_focus)
 
     def arrange(self) -> None:
-        """Choose a layout; `compose` does so before list and detail are mounted, so that styles are computed once."""
+        """Choose the layout for the terminal's size.
+
+        `compose` calls this before list and detail are mounted, so that Textual computes their styles once.
+        """
         width, height = self._screen.app.size
         split = width >= SPLIT_COLUMNS and height >= SPLIT_ROWS and not self._maximised and not self._shared.cells.plain
         side = split and (width >= WIDE_COLUMNS if self._layout == "auto" else self._layout == "beside")

@@ -145,7 +145,7 @@ class RecordsScreen(TabbedScreen):
         return [*self._copies_of_line(), *self._command()]
 
     def _command(self) -> list[Copy]:
-        """A copy of the command that prints these records; none if it would number exchanges otherwise."""
+        """A copy of the command that prints these records; none if that command would number exchanges differently."""
         index, many = self._shared.index, self._many
         if index is None or index.first or many is None or many.first is None:
             return []

@@ -52,7 +52,7 @@ class TabbedScreen(KproxyScreen):
     CONTEXTS: ClassVar[tuple[str, ...]] = ("app", "copying")
     BINDINGS: ClassVar = actions.bindings("copying")
     LIMITED: ClassVar[bool] = True
-    """Whether the screen shows only the times that the application is limited to."""
+    """Whether the application's period limits the screen."""
     CSS = """
     .-tiny #screens, .-tiny .content { display: none; }
     """
@@ -103,7 +103,7 @@ class TabbedScreen(KproxyScreen):
         raise NotImplementedError
 
     def forget(self) -> None:
-        """Discard the counts, because other exchanges are to be counted; the screen shows the old ones until then."""
+        """Discard the counts, because the period has changed; the screen shows them until there are new counts."""
 
     # the lines around
 

@@ -55,7 +55,7 @@ class TablesScreen(AnalysisScreen):
         self._opened = False
         """Whether details were asked for."""
         self._detailed: object = None
-        """What the details were made from."""
+        """The rows and the row number that the details show; None without details."""
         self._waiting: Timer | None = None
 
     def content(self) -> Iterator[Widget]:
@@ -112,7 +112,7 @@ class TablesScreen(AnalysisScreen):
         return self._opened or self.app.size.height >= ROOMY_ROWS
 
     def show_details(self) -> None:
-        """Show the details of the row under the cursor, unless they are there."""
+        """Update the details, if they are on screen, to the row under the cursor."""
         rows, selected = self.table.rows_shown, self.table.selected
         if not self.detailing:
             return

@@ -133,7 +133,10 @@ class AnalysisScreen(ViewScreen):
         return read_so_far(self._facts, died=self._analysis.died)
 
     def filter_by(self, tests: Sequence[str]) -> None:
-        """Leave out tests of exchange numbers if exchanges were renumbered, as they would select the wrong ones."""
+        """Show the exchanges that pass all `tests`.
+
+        If exchanges were renumbered, tests of exchange numbers are left out, as they would select other exchanges.
+        """
         renumbered = self._facts is not None and self._facts["renumbered"]
         super().filter_by([test for test in tests if not (renumbered and test.startswith("exchange "))])
 
