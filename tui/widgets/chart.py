@@ -56,7 +56,7 @@ class Chart(Painted):
             self._lay_out()
 
     def _moved_to(self, span: Window, mark: int) -> int | None:
-        """The slice of another span in which the middle of the marked slice lies; None if it is not in it."""
+        """The slice of `span` that contains the middle of the present span's slice `mark`; None if none does."""
         middle = self._span.start + mark * self._span.slice + self._span.slice // 2
         number = (middle - span.start) // span.slice
         return number if number >= 0 and middle < span.start + span.seconds * 1e9 + span.slice else None
@@ -124,7 +124,7 @@ class Chart(Painted):
         glyph = self._cells.glyph
         title = MEASURES[self.measure][1]
         if not self._chart:
-            # with room for it, there would be a chart
+            # no chart: the pane is too small, or there is nothing to draw
             small = self.size.height - AROUND < 2 or columns(1, self.size.width) is None
             missing = "nothing was answered" if self.measure == LATENCY else "none"
             return title if small else f"{title}   {missing}"

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 RECORDS = "Records"
 TIMING = "Timing"
 OVERVIEW = "Overview"
-"""The tab of an exchange with an error, until another one is chosen: it says what to do."""
+"""The tab of an exchange with an error, until the user chooses another tab: it says what to do."""
 RESPONSE = "Response"
-"""The tab of any other exchange, until another one is chosen."""
+"""The tab of any other exchange, until the user chooses another tab."""
 TABS = (OVERVIEW, "Request", RESPONSE, RECORDS, TIMING)
 SIDES = {"Request": Side.CLIENT, RESPONSE: Side.BROKER}
 SIDE_BY_SIDE = 100
@@ -187,7 +187,7 @@ class Detail(Ground):
         self._mark()
 
     def lay_out(self, width: int, *, tall: bool = False) -> None:
-        """Lay the panes out for a width in columns; `tall` for the narrow place beside the list."""
+        """Lay the panes out for a width in columns; `tall` if the detail is beside the list, where it is narrow."""
         wide, narrow = width >= SIDE_BY_SIDE and not tall, width < SIXTEEN_BYTES
         self.update_classes({"-wide": wide, "-narrow": narrow, "-tall": tall}, update=self.is_attached)
         self.records.lay_out(0 if tall else width)

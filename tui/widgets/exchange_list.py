@@ -57,7 +57,7 @@ class ExchangeList(Lines):
         self.text: RowText | None = None
         self.tail = False
         self.seen = 0
-        """Number of lines when tail was switched off: further ones are new."""
+        """Number of lines when tail was switched off; later lines count as unseen."""
         self.empty: Callable[[], list[str]] = list
         """Returns the lines to show if there is no exchange."""
         self.chosen: Callable[[], None] = lambda: None
@@ -418,7 +418,7 @@ class ExchangeList(Lines):
             self.release_mouse()
 
     def on_click(self, event: events.Click) -> None:
-        """Take the click that ends a drag away from the title that it ends on."""
+        """Drop the click that ends the drag of a column's border, so that the title below the mouse does not react."""
         if self._resized:
             self._resized = False
             event.stop()

@@ -46,7 +46,7 @@ READ_ON = frozenset({Code.BAD_UTF8, Code.UNKNOWN_API, Code.UNKNOWN_VERSION, Code
 
 @dataclass(slots=True)
 class Item:
-    """A line of the tree. It shows a node; or else a range of bytes, the elements left out (`more_of`), or a problem.
+    """A line of the tree: a node, or a text about a range of bytes, elements left out (`more_of`) or a problem.
 
     `near` is a node whose offsets refer to the same buffer as the line's.
     """
@@ -420,7 +420,7 @@ class FieldTree(Lines):
 
 
 def _fold_size(node: Node) -> int:
-    """Number of child nodes; 1 if it is unknown, because no children inside bytes or arrays are created here."""
+    """Number of child nodes, without creating any: 1 for a node whose children do not exist yet, 0 if it is empty."""
     if node.closed:
         return 0 if node.value == 0 else 1
     if node.type.startswith("[]") and isinstance(node.value, int):

@@ -75,7 +75,7 @@ class FilterBar(Ground):
         self._applied = ""
         self._counts = ""
         self._search: str | None = None
-        """The filter that searches for the text in the line, if that is no filter."""
+        """A filter that searches for the typed text, if the text itself is no filter; else None."""
         self._result: Result | None = None
         """What the latest parse of the filter's text gave; None before the first parse."""
         self._timer: Timer | None = None
@@ -161,9 +161,7 @@ class FilterBar(Ground):
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
-        """Apply a complete filter, or search for words that are none; for an unfinished filter take the marked
-        suggestion instead.
-        """
+        """Apply a complete filter, take the marked suggestion for an unfinished one, or search for words."""
         event.stop()
         self._judge()
         if self._result is not None and self._result.status == "unfinished":

@@ -153,7 +153,7 @@ class Lines(Painted, can_focus=True):
         return re.sub(" {2,}", "  ", text).strip()
 
     def beyond(self, _line: int, _width: int) -> list[Segment]:
-        """The text of a line below the last one, counted from 0."""
+        """The segments of a line in the space below the last line; `_line` counts from 0 there."""
         return []
 
     def cursor_style(self) -> Style:

@@ -141,7 +141,7 @@ class Outline(Lines):
         return block.key, at.line, block.lines[at.line], self.cursor - self.top
 
     def _return_to(self, place: tuple[Hashable, int, str, int] | None) -> None:
-        """Put the cursor back to a place, or near it; a cursor at the top stays there."""
+        """Put the cursor back to a place, or near it; a cursor on the first line stays on it."""
         self._reflow()
         if place is None or self.cursor == 0:
             return

@@ -28,7 +28,7 @@ class Painted(Widget):
 
     @property
     def size(self) -> Size:
-        """The size. There is no gutter to subtract, which Textual would look up in the screen's map every time."""
+        """The outer size, as there is no gutter. Textual would look up the gutter in the screen's map every time."""
         return self.outer_size
 
     def _set_dirty(self, *regions: Region) -> None:
@@ -82,10 +82,10 @@ class Ground(Painted, Container):
         return Strip.blank(self.size.width)
 
     def show_one(self, shown: Widget, among: Iterable[Widget]) -> None:
-        """Show one child `among` several and hide the others. This must not change the container's own size.
+        """Show the child `shown` and hide the others of `among`. The container's own size must stay the same.
 
-        The property `display` would make Textual arrange all widgets of the screen anew, and a class also look up their
-        styles.
+        Faster than Textual's property `display`, which arranges all widgets of the screen anew, and than a CSS class,
+        which also looks up their styles.
         """
         for child in among:
             if child.styles.set_rule("display", "block" if child is shown else "none"):

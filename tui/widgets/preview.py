@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from kproxy.tui.screens.shared import Shared
 
 ROOMY_ROWS: Final = 30
-"""Smallest height of the terminal, in rows, at which there is room for it."""
+"""Smallest height of the terminal, in rows, at which there is room for the preview."""
 
 
 class Preview(Overview, can_focus=False):
-    """Hidden without an exchange."""
+    """The beginning of an exchange's Overview; hidden without an exchange."""
 
     HEADING = 1
     DEFAULT_CSS = """
@@ -33,7 +33,7 @@ class Preview(Overview, can_focus=False):
         self._number: int | None = None
 
     def show_exchange(self, number: int | None) -> None:
-        """Show exchange `number`; nothing for None, for one that the index lacks, and where there is no room."""
+        """Show exchange `number`; hide if it is None or not in the index, or if there is no room."""
         index = self._shared.index
         known = number is not None and index is not None and index.first < number <= index.count
         number = number if known and self.app.size.height >= ROOMY_ROWS else None

@@ -27,7 +27,7 @@ HEAD: Final = 256 * 1024
 MOST_HEADERS: Final = 1_000
 NAME_CELLS: Final = 11
 HEX_CELLS: Final = 76
-"""Cells of a line of 16 bytes with offset and text; in fewer cells a line has 8 bytes."""
+"""Width in cells of a line with offset, 16 bytes and their text; a narrower pane shows 8 bytes a line."""
 
 Shown = tuple[str, str, Style, str]
 """Name, text, style, and the part ("key", "value", "") that the line belongs to."""

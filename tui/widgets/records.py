@@ -21,7 +21,10 @@ from kproxy.tui.terminal.cells import Cells
 from kproxy.tui.widgets.lines import Lines
 
 LOOKED_AT = 4096
-"""Keys and values up to this size in bytes are shown by a viewer; of longer ones a cell has the beginning."""
+"""Maximum size in bytes of a key or value that a viewer shows in a cell; of a larger one the cell has the beginning.
+
+Records of internal topics are shown by a viewer at any size.
+"""
 FEWEST_KEY, MOST_KEY = 8, 32
 MARK = {"below_fetch_offset": "below", "aborted": "abort"}
 

@@ -28,10 +28,12 @@ NAME_CELLS: Final = 20
 MOST_NAME_CELLS: Final = 44
 FEWEST_SPARKS: Final = 10
 DROPPED_FIRST: Final = ("count", "throttled", "p90", "rec/s", "B/s", "req/s", "max", "p50", "err%")
-"""The order in which figures are dropped if the table is too narrow: a cut figure would read as another one. The figure
-that orders the lines stays."""
+"""The order in which figures are dropped if the table is too narrow; the figure that orders the lines stays.
+
+Figures are not cut, because a cut number would look like another number.
+"""
 ORDERED_BY: Final = {"bytes": "B/s", "records": "rec/s", "failed": "err%"}
-"""The titles of orders' figures, where they are not their names."""
+"""By order, the title of its column, if that is not the order's name."""
 
 
 class StatsTable(Lines):

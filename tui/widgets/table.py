@@ -39,7 +39,7 @@ class TableList(Lines):
         """Asks to show the exchanges of the row under the cursor."""
 
     class NarrowAsked(Message):
-        """Asks for the text that rows must have."""
+        """Asks the user for a text that shown rows must contain."""
 
     class TableAsked(Message):
         """Asks to show the table with the name `name`."""
@@ -124,7 +124,7 @@ class TableList(Lines):
         return None if selected is None or self._rows is None else self._rows.key(selected)
 
     def _arrange(self, key: bytes | None) -> None:
-        """Sort and narrow the rows; the cursor goes to the row with a key, if it is given and there is one."""
+        """Sort and narrow the rows; if the row with key `key` is among them, put the cursor on it."""
         rows = self._rows
         if rows is None:
             return
