@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from textual.dom import DOMNode
 
 SETTLED_SECONDS = 1.0
-"""Seconds after the start at which all long-lived objects exist, so that garbage collection can skip them."""
+"""Seconds after the start at which all present objects are exempted from garbage collection, as they are long-lived."""
 
 
 class Application(KeysInTurn):
@@ -83,7 +83,7 @@ class Application(KeysInTurn):
 
     @property
     def period(self) -> Period:
-        """The times that all screens but Health are limited to."""
+        """The period that limits all screens but Health."""
         raise NotImplementedError
 
     def limit(self, period: Period) -> None:
@@ -215,7 +215,7 @@ class Application(KeysInTurn):
             self.notify(f"not copied: {error.strerror or error}", severity="error", timeout=4)
 
     def hand_over(self, path: Path) -> None:
-        """Send a written file to the browser; do nothing in a terminal, whose user has it already."""
+        """Send a written file to the browser; do nothing in a terminal, whose user has the file already."""
         if isinstance(self._driver, BrowserDriver) and path.is_file():
             self.deliver_binary(path)
 

@@ -49,7 +49,7 @@ class Captions:
         self._found = found
         self.error = ""
         self.period = Period()
-        """The times that all screens but Health are limited to."""
+        """The period that limits all screens but Health."""
         self.back_to = back_to
         """Name of the captures that leaving returns to; empty if it returns to the shell."""
         self._live = live
@@ -97,7 +97,7 @@ class Captions:
         return [(left, look.TITLE)], right
 
     def _rate(self) -> float:
-        """Exchanges per second over the last RATE_SECONDS of capture time; the time of indexing does not matter."""
+        """Exchanges per second in the last RATE_SECONDS, counted by their own times, not by when they were indexed."""
         index, now = self.index, time.monotonic()
         if index is None or now - self._rated < RATE_EVERY:
             return self._last_rate
@@ -108,7 +108,7 @@ class Captions:
         return self._last_rate
 
     def limits(self) -> list[Part]:
-        """Parts of a status line about the times that are shown; none if all are."""
+        """The shown period, as parts of a status line; none if all times are shown."""
         if not self.period:
             return []
         since, until = (None if one is None else moment_text(one) for one in (self.period.since, self.period.until))
@@ -155,7 +155,7 @@ class Captions:
         return f"  {size_text(int(speed))}B/s{left}"
 
     def ended(self) -> Ended | None:
-        """Why the index stopped growing too early; None while it grows, and if everything was read."""
+        """Why indexing ended early; None while it goes on, or if everything was read."""
         return None if self.index is None else self._writer.ended(self.index.meta)
 
     def empty(self, *, filtered: bool) -> list[str]:

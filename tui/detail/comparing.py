@@ -48,7 +48,7 @@ _ABSENT: Final = object()
 
 
 def _pairs(path: str, first: Any, second: Any) -> Iterator[Pair]:
-    """The pairs of a value and of all below it; a value that one exchange lacks is compared with nothing."""
+    """The fields at and below `path`; `first` or `second` is _ABSENT if an exchange lacks the value."""
     values = (first, second)
     below = any(value for value in values if value is not _ABSENT)
     known: Sequence[Mapping[str, Any]]
@@ -67,7 +67,7 @@ def _pairs(path: str, first: Any, second: Any) -> Iterator[Pair]:
 
 
 def _named(*lists: Sequence[Any]) -> list[Mapping[str, Any]]:
-    """The elements of two lists by name if all have one of their own, else by position."""
+    """Two lists as mappings, by the first field of NAMES that identifies each element in its list, else by position."""
     for field in NAMES:
         found = [{_name(one, field): one for one in each} for each in lists]
         if all(None not in named and len(named) == len(each) for named, each in zip(found, lists, strict=True)):
@@ -76,7 +76,7 @@ def _named(*lists: Sequence[Any]) -> list[Mapping[str, Any]]:
 
 
 def _name(element: Any, field: str) -> str | None:
-    """The name of an element of a list; None if this field does not name it."""
+    """The value of `field` if it can identify an element of a list: a text or an integer; else None."""
     value = element.get(field) if isinstance(element, Mapping) else None
     return str(value) if isinstance(value, str | int) and not isinstance(value, bool) and value != "" else None
 

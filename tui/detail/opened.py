@@ -139,7 +139,7 @@ class Opener:
         return data, ""
 
     def places(self, row: Row, detail: Detail) -> list[Place]:
-        """The fields of an exchange that hold records, each with facts about it from the other frame; [] if none do."""
+        """The records fields of an exchange, each with facts about its records from both frames; [] if it has none."""
         from kproxy.decoders.records.places import PLACES, places
         from kproxy.decoders.schema import api_keys
 
@@ -252,8 +252,7 @@ def _unclaimed(root: Node, length: int) -> Ranges:
 def _is_shown(root: Node | None, message: str) -> bool:
     """Whether the tree already has a problem with the text `message`.
 
-    Looks at the root, its children, and below each child at the nodes read last: a problem that stopped decoding is
-    among these.
+    Searches the root, its children, and below each child the chain of last children, which ends where decoding stopped.
     """
     if root is None:
         return False

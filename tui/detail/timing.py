@@ -125,7 +125,7 @@ def _throttle(detail: Detail) -> str:
 
 
 def _unknown(row: Row, detail: Detail) -> Iterator[str]:
-    """Times that the capture does not show."""
+    """A line of text for each time that the capture does not show."""
     if detail.request is None:
         yield "the time of the request: no request was seen"
     if detail.response is None and row.state != State.NO_REPLY_EXPECTED:
@@ -217,7 +217,7 @@ def _none(place: str, *, whole: bool) -> str:
 
 
 def _gap(earlier: Row, later: int) -> str:
-    """Time from an exchange to the first byte of the next request, at `later`, in words."""
+    """The time from an exchange to the next request, whose first byte is at `later` (ns since the epoch), in words."""
     sent = f"later request {duration_text(later - earlier.time)} after earlier request"
     if earlier.latency == NO_LATENCY:
         return f"{sent}, whose response was not seen"

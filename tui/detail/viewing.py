@@ -91,7 +91,7 @@ class Choices:
         self._chosen: dict[tuple[str | None, str], str] = {}
 
     def look(self, topic: str | None, part: str, record: Record) -> Seen:
-        """The key or value of a record as its viewer shows it; `part` is "key" or "value", and not null."""
+        """The key or value of a record as its viewer shows it; `part`, "key" or "value", must not be null in it."""
         key, value, headers = record[2], record[3], record[4]
         data = (key if part == "key" else value) or b""
         chosen = self._chosen.get((topic, part))

@@ -58,7 +58,7 @@ BY_NAME: Final = {column.name: column for column in OFFERED}
 DROPPED_FIRST: Final = (
     *_FURTHER, "records", "response.size", "request.size", "broker", "client.id", "connection", "time", "exchange",
 )  # fmt: skip
-"""The order in which columns are dropped if the list is too narrow; of others the last one is dropped first."""
+"""The order in which columns are dropped if the list is too narrow; the others follow, from right to left."""
 _GROW = ("result", "label", "label", "api", "client.id", "result")
 
 

@@ -80,4 +80,4 @@ LEGEND: Final[tuple[tuple[str, tuple[tuple[str, str], ...]], ...]] = (
         ),
     ),
 )
-"""(title, (mark, meaning)) of each place with marks, and of the short words."""
+"""(title, ((mark, meaning), ...)) of each place that has marks, and of the short words."""

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from kproxy.decoders.filters import Expression, Why
 
 SLICE_SECONDS = 0.01
-"""Seconds for which a slice of rows is tested, roughly, before key presses are handled."""
+"""Approximate seconds for testing a slice of rows; key presses are handled between slices."""
 FIRST_BODIES, MOST_BODIES = 16, 1024
 """How many exchanges have their bodies decoded in the first slice, and at most in any slice."""
 ROWS_WITH_BODIES = 1024
 """Maximum number of rows of a slice if the filter decodes bodies.
 
-A slice may stop early; the next one then reads the columns of the remaining rows again, so slices are small.
+If a slice stops early, the next one reads the columns of the remaining rows again. Small slices bound that cost.
 """
 
 
@@ -74,7 +74,7 @@ class View:
 
     @property
     def outdated(self) -> bool:
-        """Whether the filter has times relative to the capture's end, which was unknown when rows were tested."""
+        """Whether rows were tested before the capture's end was known, from which the filter's relative times count."""
         if not self._growing or self._index.meta.get("state") == "indexing":
             return False
         return self.expression is not None and self.expression.relative

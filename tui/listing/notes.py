@@ -38,9 +38,9 @@ class Notes:
     """The notes on one capture. Index rows count from 0, so row i is exchange i + 1."""
 
     def __init__(self, path: Path | None, *, writes: bool = True) -> None:
-        """Reads a file of notes, if there is one; changes are stored in it if `writes`. With None nothing is stored.
+        """Reads the notes in `path`, if the file exists; stores changes there if `writes`. With None nothing is stored.
 
-        Another file than a notes file is left unchanged; `trouble` says so.
+        A file in another form is never changed; `trouble` reports it.
         """
         self._path = path if writes else None
         self._notes: dict[int, Note] = {}

@@ -97,7 +97,7 @@ class Numbers:
                 self._map = grown
 
     def _in_file(self, size: int) -> bool:
-        """Map `size` bytes of the file; False if that fails. Zeros are written first, so that the disk has the room."""
+        """Map `size` bytes of the file; False if that fails. Writes zeros first, to allocate the disk space."""
         held = len(self._map)
         try:
             if self._file is None:

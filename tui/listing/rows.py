@@ -50,7 +50,7 @@ class RowText:
         self._clock = ""
         self._values: RowValues | None = None
         self._getters: dict[str, list[Callable[[Row], Any]]] = {}
-        """By attribute without a method here, the functions that read its parts."""
+        """Functions that read the parts of an attribute, by its name, for attributes without a method in this class."""
         self._own: dict[str, Callable[[int, Row], str]] = {
             "state": self._state,
             "exchange": self._number,

@@ -19,7 +19,7 @@ class Exporter:
     viewing: tuple[str, ...] = ()
     """Options for showing keys and values of records: schemas."""
     captures: tuple[str, ...] = ()
-    """The captures to read; if empty, as for standard input, the sources of the index."""
+    """The captures to read. If empty, as when standard input was read, the sources that the index names are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class UnopenedError(Exception):
 
 
 Opener = Callable[[Sequence[Path]], AbstractContextManager[OtherCapture]]
-"""Returns a context manager: it indexes captures, read as one, and removes the index at the end of its block.
+"""Returns a context manager that indexes captures, read as one, and removes the index when the block ends.
 
 Entering may take a second or so, so enter it in a thread; another thread may leave it. Raises UnopenedError.
 """

@@ -44,7 +44,7 @@ PART: Final = ".part"
 class Choice:
     """A set of `count` exchanges that can be exported: those that pass all display filters in `tests`.
 
-    For a single exchange, `number` is its number, which selects it if there are no `tests`.
+    `number` is the number of a single exchange, else None; without `tests` it selects the exchange.
     """
 
     count: int

@@ -10,7 +10,7 @@ from kproxy.tui.output.copying import Copy
 
 
 def row_copies(rows: Rows, row: int) -> Iterator[Copy]:
-    """Copies of a row: its texts separated by tabs, its values as a JSON object, and all that is known of its thing."""
+    """Copies of a row: its texts separated by tabs, its values as a JSON object, its details as a JSON object."""
     _, texts = rows.cells(row)
     yield Copy("row", "its columns separated by tabs", lambda: "\t".join(texts))
     values = rows.values(row)

@@ -60,7 +60,7 @@ _WITH_PRODUCERS: Final = frozenset(
 )
 """API keys of messages that may hold producer ids."""
 MOST_AROUND: Final = 32
-"""Maximum number of siblings of a field that are inspected."""
+"""Maximum number of children of a field that are inspected."""
 _PARTITION_NAMES: Final = frozenset({"index", "partition", "partitionIndex"})
 
 
@@ -86,7 +86,7 @@ def producer_of(index: IndexReader, number: int, definitions: Definitions) -> in
 def filters(
     clauses: Iterable[Clause], node: Node | None, record: RecordLine | None, producer_of: Callable[[], int | None]
 ) -> dict[str, str]:
-    """Display filters by kind in FOLLOWED, for each kind of subject that the arguments determine.
+    """Display filters that follow the subjects that the arguments determine, by kind of subject (a key of FOLLOWED).
 
     `clauses` are those of the exchange, `node` and `record` the field and the record under the cursor. `producer_of`
     returns the producer id of the exchange; it is called if `node` and `record` have none.
@@ -122,7 +122,10 @@ def _any(paths: Iterable[str], value: int) -> str:
 
 
 def _of_node(node: Node | None) -> tuple[int | None, int | None]:
-    """The partition and the producer id in a field, its siblings or its ancestors and their siblings."""
+    """The partition and the producer id nearest to a field; None for each that is not found.
+
+    Searches the field and its children, then each ancestor and its children; of the root, the children's children.
+    """
     partition = producer = None
     while node is not None:
         around = node.children if node.parent is not None else [one for top in node.children for one in top.children]

@@ -45,7 +45,7 @@ class History:
         return self._lines
 
     def add(self, line: str) -> None:
-        """Append a line."""
+        """Append a line, unless it is empty, longer than MOST_CHARACTERS or not printable."""
         if not line or len(line) > MOST_CHARACTERS or not line.isprintable():
             return
         kept = self.lines if self._path is None else self._stored() or self.lines

@@ -16,16 +16,16 @@ class HeldFrames(Protocol):
 
     @property
     def frames(self) -> Sequence[tuple[dict[str, Any], float]]:
-        """Each frame in the form "kproxy.held/1", and the time.monotonic() at which it is sent by itself."""
+        """Each frame in the form "kproxy.held/1", and the time.monotonic() at which it is sent without a decision."""
 
     def look(self) -> None:
         """Start a thread that asks the relay for held frames."""
 
     def decide(self, number: int, decision: dict[str, Any]) -> str:
-        """Carry out a decision about a frame; returns why that failed, "" if it did not."""
+        """Carry out a decision about a frame; returns why that failed, or ""."""
 
     def intercept(self, expression: str) -> str:
-        """Intercept what matches from now on; returns why that failed, "" if it did not."""
+        """Intercept from now on the requests that match `expression`; returns why that failed, or ""."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class RunInfo:
     recording: Path | None = None
     """The file that `-w` named; None where only the scratch ring records."""
     ours: bool = True
-    """Whether leaving the interface may stop the proxy; it asks first."""
+    """Whether leaving the interface may stop the proxy; the user is asked first."""
     notes: tuple[str, ...] = field(default=())
     """Warnings, such as "kafka:9092 refuses connections": shown in Health and, until traffic passes, in the list."""
     welcome: str = ""

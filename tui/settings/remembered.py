@@ -55,7 +55,7 @@ class Remembered:
         self._store(layout=layout, share=share)
 
     def _store(self, **choices: Any) -> None:
-        """Store these choices; what another process has stored of the others stays."""
+        """Store these choices in the file; keep the other choices there, which another process may have stored."""
         if self._path is None:
             return
         kept = self._stored() | choices

@@ -1,6 +1,6 @@
 """Drivers for Textual, of a terminal and of a browser, that end the interface when the other side is gone.
 
-SIGHUP does not suffice: it may be ignored, and does not come from a terminal that is not the controlling one.
+SIGHUP does not suffice: it may be ignored, and only a controlling terminal sends it.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class TerminalDriver(LinuxDriver):
         Thread(target=self._watch, name="hang-up", daemon=True).start()
 
     def _watch(self) -> None:
-        """Wait for the terminal to hang up, which reads cannot show: they return nothing, over and over."""
+        """Wait for the terminal to hang up. Reads do not report that: they return b"" again and again."""
         poll = select.poll()
         poll.register(self.fileno, 0)
         poll.poll()

@@ -20,7 +20,8 @@ DEFAULT = "default"
 class Theme:
     """Replacements of colours by name; `text` and `ground` replace the terminal's default text and background.
 
-    `raised` is the ground of what would be reversed without colour: the cursor, the title and the bytes of a field.
+    `raised` is the background of reversed text without a colour: the cursor, the title and the bytes of a field. With
+    DEFAULT such text stays reversed.
     """
 
     said: str

@@ -89,10 +89,10 @@ class Analysis:
             )
 
     def limit(self, period: Period) -> None:
-        """Count only the exchanges of a period from now on; a process that has started begins again."""
+        """Count only the exchanges of a period from now on; restarts the process if it was started."""
         self._period = period
         if self._process is not None:
-            self._process.kill()  # at once, and it writes nothing any more
+            self._process.kill()  # a process that is terminated could still write
             self._process.wait()
             shutil.rmtree(self._directory / VIEWS, ignore_errors=True)
             self._stamps.clear()
@@ -122,7 +122,7 @@ class Analysis:
         return Snapshot(facts, blocks)
 
     def stored(self, view: str) -> Stored | None:
-        """The newest tables of a view, the same object as before if they are; None before they can be read."""
+        """The newest tables of a view, the same object until they change; None until they can be read."""
         from kproxy.captures.analysis.columns.stored import Stored, UnreadableError
 
         path = self._directory / VIEWS / f"{view}.table"

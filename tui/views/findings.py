@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 EVIDENCE: Final = "evidence"
 """Name of the snapshot of captures.analysis.snapshots that is read here."""
 LETTERS: Final = {"error": "E", "warn": "W", "note": "N", "info": ""}
-"""Letters of severities, as in the list. Evidence of findings without a letter is not marked."""
+"""Letters of severities, as in the list; "" for a severity without a letter."""
 GRAVE: Final = frozenset("EW")
-"""Severities that the title counts."""
+"""Severities that the title counts, and whose evidence the list marks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Found:
 
 
 def _by_row(findings: list[dict[str, Any]]) -> dict[int, list[Proof]]:
-    """The evidence of warnings and errors by index row. The evidence of notes would mark half of the list."""
+    """The evidence of warnings and errors by index row; not that of notes, which would mark half of the list."""
     found: dict[int, list[Proof]] = {}
     for one in findings:
         letter = LETTERS[one["severity"]]

@@ -88,7 +88,7 @@ class Writer:
 
 
 def end_of(pid: int) -> str | None:
-    """How process `pid` has ended, in words; None while it exists. It may be a child that was not waited for."""
+    """How process `pid` has ended, in words; None while it exists. A child that has ended can still be waited for."""
     try:
         end = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:

@@ -31,7 +31,7 @@ TIMES: Final = tuple(
     )
     for number in numbers
 )  # fmt: skip
-"""Distances of times below a chart, in ns."""
+"""Intervals between the times below a chart, in ns."""
 LEAST: Final = 100_000
 """Lower end of the smallest scale of latencies, in ns: labels have one decimal of a millisecond."""
 STEPS: Final = (1, 2, 5)
@@ -104,7 +104,7 @@ def band(
 ) -> list[str]:
     """`height` lines: a lower and an upper percentile (ns) of each slice, and what lies between.
 
-    The scale is logarithmic, from a round number to a round number, with labels at those between.
+    The scale is logarithmic. It begins and ends at round numbers, and has labels at these and at round numbers between.
     """
     found = [value for value in (*lows, *highs) if value is not None]
     if not found or height < 2:
@@ -179,7 +179,7 @@ class _Scale:
 def time_axis(start: int, end: int, shared: Columns, cells: Cells) -> str:
     """The line below a chart: round times from `start` to `end`, ns since the epoch, each at its cell.
 
-    Dates are there if the chart is longer than a day, milliseconds if times would not differ without them.
+    Has dates if the chart is longer than a day, and milliseconds if they are needed to tell times apart.
     """
     span = max(1, end - start)
 

@@ -45,7 +45,7 @@ class Line:
         return self.name, self.long_poll
 
     def over_time(self, figure: str) -> Sequence[Any]:
-        """A figure of each slice; all 0 or None if the snapshot leaves it out."""
+        """A figure by slice; if the snapshot lacks the figure, all None for a percentile and all 0 for others."""
         found: dict[str, Sequence[Any]] = self.figures["over_time"]
         return found.get(figure) or [None if figure in PERCENTILES else 0] * len(found["count"])
 
