@@ -38,7 +38,7 @@ NEEDED = (
     *FIELDS, "kafka.client_id", "kafka.consumer_group", "kafka.member_id", "kafka.topic_name", "kafka.partition_id",
     "kafka.offset", "kafka.error", "kafka.session_timeout", "kafka.rebalance_timeout",
 )  # fmt: skip
-"""What the rules of groups and offsets ask of each message, as far as tshark has a field for it."""
+"""The fields that the rules of groups and offsets read of each message, as far as tshark has them."""
 HEARTBEAT, OFFSET_COMMIT, API_VERSIONS = 12, 8, 18
 OFFERED = dict.fromkeys(range(19), 3)
 """The newest version of each API that the brokers of the recordings offer, by API key."""
@@ -74,8 +74,9 @@ def offline(place: Path, megabytes: int) -> None:
 
 
 class Frames:
-    """Frames of consumers and their answers, made once and changed in place of ids: each client asks for versions once,
-    then sends heartbeats and commits.
+    """Requests of consumers and their responses, made once as templates; `exchange` replaces the ids in them.
+
+    Each client asks for versions once, then sends heartbeats and commits.
     """
 
     def __init__(self) -> None:
@@ -101,7 +102,7 @@ class Frames:
             self._made.append((head + write(request, version, asked), bytes(4) + write(response, version, answer)))
 
     def exchange(self, number: int, client: int, *, first: bool) -> tuple[bytes, bytes]:
-        """Request and response number `number`: the first of a client asks for versions, each tenth is a commit."""
+        """Request and response number `number`: ApiVersions if `first`, else Heartbeat or, one in ten, OffsetCommit."""
         request, response = self._made[2 if first else (number // 7) % 10 == 0]
         correlation = struct.pack(">i", number & 0x7FFFFFFF)
         request = request[:4] + correlation + request[8:]
@@ -115,7 +116,7 @@ class Frames:
 
 
 def recorded(path: Path, exchanges: int, clients: int) -> None:
-    """A recording of so many exchanges, 10,000 a second: AT_ONCE clients in turn, then as many others, to the last."""
+    """Write a recording of so many exchanges, 10,000 a second: AT_ONCE clients take turns, then the next AT_ONCE."""
     frames = Frames()
     each = max(1, exchanges // clients)
     now, number = 1_760_000_000_000_000_000, 0
@@ -161,7 +162,7 @@ with closing(read(sys.argv[1], follow=True)) as reader, few_collections():
             live.add(items, reader.closings)
     print(count / (time.process_time() - begin))
 """
-"""Follows a recording as `kproxy run --headless` does, without printing exchanges; prints exchanges a CPU second."""
+"""Follows a recording as `kproxy run --headless` does, but prints only the number of exchanges per CPU second."""
 
 
 def live(place: Path, exchanges: int) -> None:

@@ -201,7 +201,7 @@ def managed(tshark: list[str], place: Path, copies: int) -> None:
 
 
 def installed() -> dict[str, str]:
-    """Environment variables with which Python keeps compiled modules, as an installation has them."""
+    """The environment variables without PYTHONDONTWRITEBYTECODE: Python keeps compiled modules, as when installed."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 

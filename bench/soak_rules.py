@@ -57,11 +57,11 @@ PROCESSES, CONNECTIONS = 3, 8
 SECONDS = 2.0
 """Time without a response after which a client gives its connection up."""
 LEAVES, ENDS = 0.005, 0.0003
-"""Shares of rounds after which a client leaves without reading, and of requests at which the broker ends."""
+"""Probabilities: a client leaves after sending a round, without reading; the broker ends a connection at a request."""
 STUCK_SECONDS = 30.0
 EVERY_SECONDS = 5.0
 SETTLE_SECONDS = 10.0
-"""Time after the last client has left within which the relay must have let go of everything."""
+"""Seconds after the last client has left within which the relay must have released everything."""
 
 
 def serve(listener: socket.socket, seed: int) -> None:
@@ -95,7 +95,7 @@ def round_of_requests() -> bytes:
 
 
 def load(address: tuple[str, int], seed: int, counts: Sequence[Synchronized[int]], stop: Any) -> None:
-    """Run clients until `stop`; each adds the responses that it gets to its own one of `counts`."""
+    """Run clients until `stop`, one for each element of `counts`, in which the client counts its responses."""
     whole = round_of_requests()
 
     def client(number: int) -> None:
@@ -126,7 +126,10 @@ def load(address: tuple[str, int], seed: int, counts: Sequence[Synchronized[int]
 def watch(
     relay: RelayProcess, counts: Sequence[Synchronized[int]], wanted: int
 ) -> tuple[list[tuple[float, int]], bool]:
-    """Print what passes until it is `wanted` exchanges; returns ((seconds, bytes of memory) over time, all went on)."""
+    """Print figures until `wanted` exchanges have passed; returns (memory over time, whether all clients went on).
+
+    Memory over time is a list of (seconds, bytes). Ends early if a client gets no response for STUCK_SECONDS.
+    """
     process = psutil.Process(relay.pid)
     curve: list[tuple[float, int]] = []
     before = [0] * len(counts)
@@ -152,7 +155,7 @@ def watch(
 
 
 def open_files(pid: int) -> Counter[str]:
-    """What a process has open: kinds such as socket, and folders."""
+    """Numbers of a process's open files, by folder, or by kind such as socket."""
     time.sleep(0.2)  # the connection of the last command to the relay has ended by then
     names = [file.readlink() for file in Path(f"/proc/{pid}/fd").iterdir()]
     return Counter(str(name.parent) if name.is_absolute() else name.name.partition(":[")[0] for name in names)
@@ -169,7 +172,10 @@ def first_round(relay: RelayProcess, address: tuple[str, int], whole: bytes) -> 
 
 
 def left(relay: RelayProcess, files: Counter[str]) -> list[str]:
-    """What the relay still has SETTLE_SECONDS after the last client has left; `files` were open before the first."""
+    """Texts about what the relay still holds SETTLE_SECONDS after the last client has left, and about unused rules.
+
+    `files` are the files that the relay had open before the load began.
+    """
     deadline = time.monotonic() + SETTLE_SECONDS
     while True:
         status = relay.command("status")

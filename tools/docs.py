@@ -466,7 +466,7 @@ API_PAGE = """\
 
 
 class _Plain(str):
-    """An annotation, which signatures show without quotes."""
+    """The text of an annotation; `inspect.Signature` prints it without quotes."""
 
     __slots__ = ()
     __repr__ = str.__str__
@@ -494,7 +494,7 @@ def _described(name: str, value: object) -> Iterator[str]:
 
 
 def members(of: type) -> dict[str, object]:
-    """The public attributes of a class that have a docstring, its bases' before its own."""
+    """The public methods and properties of a class by name, its bases' before its own."""
     found: dict[str, object] = {}
     for one in reversed(of.__mro__):
         if one.__module__.startswith("kproxy."):

@@ -1,6 +1,6 @@
 """The man page and the completion scripts, made from the commands as docs/cli.md is.
 
-click-man, the library for it, sees no commands that are imported when they are called, and no preformatted help.
+Not made by click-man, which misses commands that are imported when they are called, and preformatted help.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SHELLS: Final = {"kproxy.bash": "bash", "_kproxy": "zsh", "kproxy.fish": "fish"}
 
 
 def _escaped(text: str) -> str:
-    """Text as roff shows it: backslashes and hyphens are themselves, and no line is a request."""
+    """Text escaped for roff: backslashes and hyphens print as themselves, and a line is no roff request."""
     text = text.replace("\\", "\\e").replace("-", "\\-")
     return f"\\&{text}" if text.startswith((".", "'")) else text
 

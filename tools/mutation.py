@@ -73,7 +73,7 @@ class Known:
     seconds: dict[str, float]
     """By test, the seconds that it took."""
     lines: dict[str, dict[int, set[str]]]
-    """By path and line, who runs it: tests, test files (for lines that fixtures run), or AT_IMPORT."""
+    """By path and line, what runs it: tests, test files (for lines that fixtures run), or AT_IMPORT."""
     modules: list[str]
     """Names of imported modules outside of this tree."""
 

@@ -33,7 +33,7 @@ SOURCES: Final = ROOT / "packages"
 OF_THE_BUILD: Final = frozenset(
     {"altgraph", "kafka-kproxy", "packaging", "pip", "pyinstaller", "pyinstaller-hooks-contrib", "setuptools"}
 )
-"""Distributions of the environment that are not in what is made, or are kproxy itself."""
+"""Distributions whose licences are not listed: those that only make the packages, and kproxy itself."""
 DEBIAN: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 """Debian's names of machines."""
 COMPLETIONS: Final = {
@@ -74,9 +74,9 @@ def folder(output: Path) -> Path:
 
 
 def _strip(made: Path) -> None:
-    """Remove symbols that only debuggers read: a third of the size.
+    """Remove the symbols that only debuggers read, a third of the size, from the libraries of the folder `made`.
 
-    Libraries in NAME.libs stay as they are: wheels' repair moves parts of them, which `strip` destroys.
+    Leaves libraries in NAME.libs unchanged: the repair of wheels has moved parts of them, which `strip` would destroy.
     """
     libraries = [
         str(path)
@@ -127,7 +127,7 @@ def onefile(made: Path) -> Path:
 
 
 def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Nothing of the machine where the archive is made: no user, no times."""
+    """The member without facts about the machine that makes the archive: owned by root, time 0."""
     member.uid = member.gid = member.mtime = 0
     member.uname = member.gname = "root"
     return member

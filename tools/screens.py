@@ -26,7 +26,7 @@ ROOT: Final = Path(__file__).parent.parent
 SCREENS: Final = ROOT / "docs" / "screens"
 SIZE: Final = (120, 36)
 THEME: Final = "dark"
-"""Its colours are the same in every viewer; those of a terminal are not."""
+"""A theme with colours of its own, which are the same in every viewer; a terminal's colours differ."""
 INDEXER: Final = "kproxy.captures.index.indexer"
 LIBRDKAFKA: Final = "captures/kafka-4.4.0-librdkafka.pcap"
 POLL_GAP: Final = "findings/group.poll_gap.pcap.xz"
