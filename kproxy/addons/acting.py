@@ -20,7 +20,7 @@ Warn = Callable[[str, str, str], None]
 """A function (topic, line, details) that shows the user the line once for each topic, and logs the details."""
 
 CHANGES = 50
-"""Maximum number of changed fields that a packet comment lists; it only counts further ones."""
+"""Maximum number of changed fields that a packet comment lists; further ones are only counted."""
 
 
 class Actors:

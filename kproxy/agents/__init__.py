@@ -1,4 +1,4 @@
-"""Answers to the questions of an agent about captures: `kproxy mcp` (docs/agents.md).
+"""Answers an agent's questions about captures: `kproxy mcp` (docs/agents.md).
 
-`answers` finds them with the library and bounds their size, `server` speaks the Model Context Protocol.
+`answers` finds the answers with the library and bounds their size; `server` speaks the Model Context Protocol.
 """

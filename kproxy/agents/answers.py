@@ -1,6 +1,7 @@
 """Answers about captures, each a JSON object of bounded size.
 
-Lists come in pages: `next` is the cursor for the next page, null at the end. Secrets are withheld, and nothing changes.
+Lists come in pages: `next` is the cursor for the next page, null at the end. Secrets are withheld, and no method
+changes anything.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ Object = dict[str, Any]
 
 
 class Answers:
-    """Answers questions about captures, which `open_capture` opens for each question, because they may grow.
+    """Answers questions about captures; `open_capture` opens them for each question, because they may grow.
 
-    It opens them with `strict` false: an answer covers what could be read, and "capture_errors" says what could not.
+    `open_capture` uses `strict` false: an answer covers what could be read, and "capture_errors" says what could not.
     """
 
     def __init__(self, open_capture: Callable[[], Capture]) -> None:
@@ -147,7 +148,7 @@ class Answers:
 
     @contextmanager
     def _capture(self, where: str = "") -> Iterator[tuple[Capture, Object]]:
-        """The captures with a filter, and an answer to fill, which in the end says what could not be read."""
+        """A context with (filtered captures, empty answer); at its end it adds "capture_errors" to the answer."""
         answer: Object = {}
         with self._open() as opened:
             capture = opened.where(where) if where.strip() else opened
@@ -180,7 +181,11 @@ def _limit(limit: int) -> int:
 
 
 def _page(answer: Object, name: str, found: list[Object], cursor: int, limit: int, skipped: int = 0) -> Object:
-    """Adds a page of elements to an answer; `skipped` of them are not in `found`."""
+    """Adds one page of `found` to an answer as the member `name`, and the cursor of the next page as `next`.
+
+    The page begins at element number `cursor` and has at most `limit` elements and about LONGEST characters of JSON.
+    `skipped` is the number of the first element in `found`.
+    """
     begin = cursor - skipped
     page: list[Object] = []
     size = len(json.dumps(answer))
@@ -197,7 +202,7 @@ def _page(answer: Object, name: str, found: list[Object], cursor: int, limit: in
 
 
 def _bounded(answer: Object) -> Object:
-    """The same answer, shortened if it is too long."""
+    """Shortens an answer in place to at most LONGEST characters of JSON; returns it."""
     shortened = dict(_shortened(answer, LONGEST))
     answer.clear()
     answer.update(shortened)
@@ -205,7 +210,7 @@ def _bounded(answer: Object) -> Object:
 
 
 def _shortened(value: Object, longest: int) -> Object:
-    """An object whose JSON has at most `longest` characters: lists and texts in it lose their ends as far as needed."""
+    """The object, with lists and texts cut until its JSON has at most `longest` characters, or else only a note."""
     few = FEW
     while len(json.dumps(value)) > longest and few:
         value = _cut(value, few)

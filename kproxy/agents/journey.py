@@ -12,10 +12,11 @@ from kproxy.library.exchange import Exchange
 
 
 def steps(capture: Capture, topic: str, partition: int, offset: int) -> Iterator[dict[str, Any]]:
-    """The exchanges that a record was in, in the order of the capture, each as an object with `what` happened there:
+    """The exchanges in which a record was written, delivered or committed, in the order of the capture.
 
-    "written" or "delivered", with key and value (base64 if they are not text); "committed", with the group and its
-    committed offset, at a group's first commit beyond the record, and "committed back" where the group returns to it.
+    Each is an object; `what` is "written" or "delivered", with key and value (base64 if they are not text); "committed"
+    for a group's first commit beyond the record, with the group and its committed offset; or "committed back" for a
+    later commit of the group that is not beyond the record.
     """
     behind: dict[str, bool] = {}
     wanted = f"topic == {json.dumps(topic)} and api in (Produce, Fetch, OffsetCommit, TxnOffsetCommit)"
@@ -42,7 +43,7 @@ def _place(one: Exchange) -> dict[str, Any]:
 
 
 def _record(one: Exchange, topic: str, partition: int, offset: int) -> Mapping[str, Any] | None:
-    """The record in an exchange; None if it is not there, or was sent along below the offset that was asked for."""
+    """The record in an exchange; None if absent, of an aborted transaction, or below the offset of the Fetch."""
     for record in one.records():
         at = record.get("assignedOffset", record["offset"] if one.api == "Fetch" else None)
         if (record["topic"], record["partition"], at) == (topic, partition, offset) and not record.get("skipped"):
@@ -55,7 +56,7 @@ def _commit(one: Exchange, topic: str, partition: int) -> tuple[str | None, int 
     body = one.request or {}
     topics = body.get("topics") or []
     for found in topics:
-        # From version 10 on a commit names ids of topics; the filter has chosen exchanges of this topic.
+        # From version 10 on, a commit has topic ids. The exchange has this topic, so a single id is this topic's.
         if found.get("name", topic if len(topics) == 1 else None) == topic:
             for commit in found["partitions"]:
                 if commit["partitionIndex"] == partition:

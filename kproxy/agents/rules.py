@@ -11,7 +11,7 @@ from kproxy.runs.registry import ask_rules
 class Rules:
     """Lists, adds and removes rules of the proxy whose run folder is `run_dir`.
 
-    Each method raises ValueError with the proxy's message if it refuses, OSError if it does not answer.
+    Each method raises ValueError with the proxy's message if the proxy refuses, OSError if it does not answer.
     """
 
     def __init__(self, run_dir: Path) -> None:

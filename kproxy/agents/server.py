@@ -34,7 +34,7 @@ INSTRUCTIONS: Final = (
 
 
 def server(answers: Answers, rules: Rules | None = None) -> MCPServer[Any]:
-    """A server with one tool for each of TOOLS, the methods of `answers`, and with rules for each of ACTING."""
+    """A server whose tools are the methods TOOLS of `answers` and, if there are `rules`, their methods ACTING."""
     made: MCPServer[Any] = MCPServer(
         "kproxy", instructions=INSTRUCTIONS, version=kproxy.__version__, log_level="WARNING"
     )
@@ -49,9 +49,9 @@ def server(answers: Answers, rules: Rules | None = None) -> MCPServer[Any]:
 
 
 def _tool(method: Callable[..., dict[str, Any]]) -> Callable[..., Any]:
-    """A method as a tool that runs in a thread, so that a long answer holds up no other one.
+    """Wraps a method as a tool that runs in a thread, so that a long answer does not block other questions.
 
-    What is wrong with the arguments or the captures becomes the tool's error.
+    Errors in the arguments or the captures become the tool's error.
     """
 
     @wraps(method)

@@ -1,1 +1,1 @@
-"""What a running proxy can be told from outside: one table of actions, served by the control socket and over HTTP."""
+"""Commands for a running proxy: one table of actions, served by the control socket and over HTTP."""

@@ -1,4 +1,4 @@
-"""What can be done with the rules of a running proxy: one table, for the control socket and for HTTP."""
+"""Actions on the rules of a running proxy: one table, for the control socket and for HTTP."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class RefusedError(Exception):
 
 
 class Ruled(Protocol):
-    """A relay, as far as its rules go (`kproxy.relay.server.Relay`)."""
+    """The part of a relay's interface that concerns rules (`kproxy.relay.server.Relay`)."""
 
     @property
     def engine(self) -> Engine | None: ...
@@ -57,10 +57,10 @@ class Ruled(Protocol):
 
 
 class Rules:
-    """The rules of a process. Each of its relays, one for a cluster, has all of them and counts for itself.
+    """The rules of a process; each of its relays, one for a cluster, has all of them.
 
-    Methods raise RefusedError. A rule is described by `kproxy.faults.engine.Active.to_json`; its counts are the sums
-    over all relays.
+    Methods raise RefusedError. A rule is described by `kproxy.faults.engine.Active.to_json`; each relay counts for
+    itself, and the description has the sums over all relays.
     """
 
     def __init__(self, relays: Sequence[Ruled]) -> None:
@@ -174,7 +174,7 @@ def _checked(rules: Sequence[Rule], known: Definitions) -> list[Answer]:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What an action is about: the rule of a name, rules that the proxy does not have yet, or an intercepted frame."""
+    """The arguments of an action: a rule's name, new rules, or an intercepted frame's number and a decision."""
 
     name: str | None = None
     rules: Sequence[Rule] = ()
@@ -196,7 +196,7 @@ ACTIONS: Mapping[str, Callable[[Rules, Asked], Answer]] = {
     "decide": lambda rules, asked: rules.decide(asked.number, asked.decision),
     "reload": lambda rules, _: {"rules": rules.reload()},
 }
-"""Each action returns a JSON object. It raises RefusedError, and then nothing has changed."""
+"""The actions by name. Each returns a JSON object, or raises RefusedError and changes nothing."""
 
 
 def rule_of(text: str, known: Definitions) -> Rule:
@@ -208,9 +208,10 @@ def rule_of(text: str, known: Definitions) -> Rule:
 
 
 def answer(rules: Rules, request: Answer) -> Answer:
-    """The answer to a request over the control socket: "op", and "name", "rule" (a text), or "number" and "decision".
+    """The answer to a request over the control socket.
 
-    It has "error" if nothing was done.
+    The request has "op", an action, and its arguments: "name", "rule" (a text), or "number" and "decision". The answer
+    has "error" if the action was refused; nothing has changed then.
     """
     op, name, text = request.get("op"), request.get("name"), request.get("rule")
     number, decision = request.get("number", 0), request.get("decision", {})

@@ -1,6 +1,6 @@
-"""The HTTP interface without HTTP: a call in, a reply out. Which call does what is a table.
+"""The HTTP interface as a function from calls to replies, without sockets; ROUTES maps calls to actions.
 
-`openapi.json` describes the same table for programs; a test holds both equal.
+`openapi.json` describes the same table for programs; a test compares both.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A response with a JSON object as body; that of an error is {"error": text}."""
+    """A response with a JSON object as body; the body of an error is {"error": text}."""
 
     status: int
     body: Mapping[str, Any]
@@ -91,10 +91,10 @@ def description() -> dict[str, Any]:
 
 
 class Api:
-    """Answers calls of those who have the token.
+    """Answers calls that carry the token.
 
-    `hosts` are the allowed names in the Host header, in lower case; None allows all. A page of the internet that gives
-    its name the address 127.0.0.1 (DNS rebinding) is refused by its name.
+    `hosts` are the allowed names in the Host header, in lower case; None allows all. They stop DNS rebinding: if the
+    name of a web page resolves to 127.0.0.1, the browser still sends that name in the Host header.
     """
 
     def __init__(self, rules: Rules, commands: Commands, token: str, hosts: frozenset[str] | None) -> None:
@@ -105,7 +105,7 @@ class Api:
         self._reading = asyncio.Lock()
 
     async def answer(self, call: Call) -> Reply:
-        """The reply to a call. Raises only what is a mistake of kproxy's own."""
+        """The reply to a call. Raises an exception only for a bug in kproxy."""
         return self._refused(call) or await self._routed(call)
 
     def _refused(self, call: Call) -> Reply | None:

@@ -55,7 +55,10 @@ def rules(body: bytes, form: str, known: Definitions) -> Sequence[Rule]:
 
 
 def _default(value: Any) -> str:
-    """The name for a rule without one: the errors about an object show its parts behind a name."""
+    """The provisional name of a rule that has none; `_named` removes it.
+
+    The parts of an object are joined to a text that begins with the name, and errors show this text.
+    """
     return UNNAMED if isinstance(value, str) else "rule"
 
 

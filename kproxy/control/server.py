@@ -91,7 +91,7 @@ class ControlServer:
         return Bounded(inner, self._connections)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        headers = {name.lower(): request.headers[name] for name in request.headers}  # the first one of a name
+        headers = {name.lower(): request.headers[name] for name in request.headers}  # the first header with each name
         try:
             reply = await self._api.answer(Call(request.method, request.path, headers, lambda: _body(request)))
         except Exception as error:  # noqa: BLE001 (a mistake of ours must not end the relay)
@@ -148,7 +148,7 @@ def _is_loopback(listener: socket.socket) -> bool:
 
 
 class Bounded(asyncio.Protocol):
-    """Passes a connection on to aiohttp, and ends it after CONNECTION_SECONDS. It is in `open_ones` until it ends."""
+    """Passes a connection on to aiohttp and ends it after CONNECTION_SECONDS; while open, it is in `open_ones`."""
 
     def __init__(self, inner: asyncio.Protocol, open_ones: set[Bounded]) -> None:
         self._inner = inner

@@ -53,7 +53,7 @@ _Lines = tuple[Sequence[str], Sequence[str]]
 class Actors(Protocol):
     """The interface to a relay's actors and rules that `ActedConnection` needs.
 
-    `plans` is `Passing.plans` of all connections. Its owner empties `plans` whenever results of `act_on` change.
+    `plans` is `Passing.plans` of all connections. The implementation empties it whenever results of `act_on` change.
     """
 
     plans: dict[int, Any]
@@ -104,7 +104,7 @@ class ActedConnection(Connection):
         self._over_now = False
         """Whether an actor has ended the connection."""
         self.vanished = False
-        """Whether neither side hears anything of the other any more, not even its end."""
+        """Whether the connection is a black hole: nothing from one side reaches the other, not even its end."""
         self._severed = False
         """Whether the next `tick` ends the connection by RST."""
         self._up = Cutter(_REQUEST.size, self._request_wanted, self._request_passed, shared)
@@ -140,7 +140,7 @@ class ActedConnection(Connection):
         return commands
 
     def vanish(self) -> None:
-        """Let neither side hear of the other any more."""
+        """Turn the connection into a black hole: nothing from one side reaches the other any more."""
         self._leave_fast_path()
         self._end_waits()
         self.vanished = True
@@ -306,7 +306,7 @@ class ActedConnection(Connection):
             self._drop_out(oldest)
 
     def _forget(self, turn: Turn) -> None:
-        """Remove a request that the broker never sees from the expected answers."""
+        """Remove a request from those that the broker may still answer."""
         waiting = self._asked.get(turn.correlation_id, [])
         if turn in waiting:
             waiting.remove(turn)
@@ -444,7 +444,7 @@ class ActedConnection(Connection):
             commands += self._to_broker.put([], verdict.mute)
         if verdict.behind and verdict.ending is None:
             for wait in filter(None, (verdict.wait, verdict.pace)):
-                wait.done()  # the next answer says when this one leaves
+                wait.done()  # the next answer decides when this one leaves, the waits do not
             until = Wait("swap", self._clock() + HOLD_SECONDS)
             self._swapped.append((batch, until))
             self._down.split = True
@@ -457,7 +457,7 @@ class ActedConnection(Connection):
         return [command for batch, _ in swapped for command in self._to_client.put(batch)]
 
     def _know(self, verdict: Verdict) -> None:
-        """Let this connection wake when a wait of this verdict is released."""
+        """Wake this connection when a wait of this verdict is released."""
         for wait in verdict.waits:
             wait.wake = self._woken
 
@@ -512,7 +512,7 @@ class ActedConnection(Connection):
         super().dropped()
 
     def _end_waits(self) -> None:
-        """Forget all that waits."""
+        """Discard everything that waits."""
         self._up.release()
         self._down.release()
         self._to_broker.end()

@@ -37,7 +37,7 @@ _MOST_DECIDED = 1000
 
 
 class Choice:
-    """The selection of a recording: `snap` bytes of each frame, of exchanges that match `wanted`; None selects all."""
+    """A recording's selection: `snap` bytes of each frame (None: all) of exchanges that match `wanted` (None: all)."""
 
     def __init__(self, snap: int | None, wanted: Expression | None, definitions: Definitions) -> None:
         self.snap = snap or _ENDLESS

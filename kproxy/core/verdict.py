@@ -142,12 +142,12 @@ Shape = Callable[[bytes], bytes]
 class Verdict:
     """The decision on one frame, which actors and rules change one after another.
 
-    `frame` is forwarded; None forwards nothing. For a request that is not forwarded, `answer` is the response that
-    kproxy gives itself (None: none). `changes` are fields that differ from the frame that came; `notes` say what else
-    was done, and `reasons` explain `answer`. `copies` is how often the frame leaves, `shapes` are applied to it last.
-    `vanishes`: neither this frame nor anything later on this connection reaches the other side, and no end is sent.
-    `behind`: this response is sent after the next response. With `pace` it leaves piece by piece. Requests of this
-    connection wait until the time `mute`.
+    `frame` is forwarded; None forwards nothing. For a request that is not forwarded, `answer` is kproxy's own response
+    (None: none). `changes` are the fields that differ from the received frame, `notes` describe what else was done, and
+    `reasons` explain `answer`. The frame is sent `copies` times, after `shapes` have changed its bytes, and piece by
+    piece with `pace`. `vanishes`: neither this frame nor anything later on this connection reaches the other side, not
+    even its end. `behind`: this response is sent after the next response. `mute` is a wait for later requests of this
+    connection.
     """
 
     frame: bytes | None
@@ -166,7 +166,7 @@ class Verdict:
 
     @property
     def final(self) -> bool:
-        """Whether nobody else needs to decide on this frame."""
+        """Whether the decision is final, because the frame is not forwarded or the connection ends."""
         return self.frame is None or self.ending is not None or self.vanishes
 
     @property
@@ -192,7 +192,7 @@ class Verdict:
         return data
 
     def comment(self, receiver: str) -> str | None:
-        """The packet comment of the frame on its way to `receiver`, "client" or "broker"; None without a reason."""
+        """The packet comment of a frame to `receiver`, "client" or "broker"; None if nothing was done to it."""
         parts = [changed_comment(receiver, self.changes)] if self.changes else []
         if self.notes:
             head = KEPT if self.frame is None else ACTED
