@@ -1,6 +1,6 @@
-"""What somebody outside decides about an intercepted frame, and how the frame is shown to them.
+"""Decisions that a user or a program makes about intercepted frames, and the JSON that shows them a frame.
 
-A decision is a JSON object: {"do": VERB} with the members of the verb in `VERBS`.
+A decision is a JSON object: {"do": VERB} and the members that `VERBS` allows with this verb.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ class DecisionError(ValueError):
 
 
 def held_json(held: Asking, definitions: Definitions, now: float) -> dict[str, Any]:
-    """An intercepted frame as the JSON object "kproxy.held/1"; secrets are withheld. `now` is the time of its clock.
+    """An intercepted frame as the JSON object "kproxy.held/1"; secrets are withheld.
 
-    `body` is None for a frame that cannot be decoded, or is longer than MOST_SHOWN.
+    `now` is the present time in seconds, of the clock that `held.until` uses. `body` is None for a frame that cannot be
+    decoded, or is longer than MOST_SHOWN.
     """
     turn, read = _turn(held), None if len(held.frame) > MOST_SHOWN else _decoded(held, definitions)
     body = None if read is None or read.body is None else _shown(read)
@@ -62,7 +63,7 @@ def held_json(held: Asking, definitions: Definitions, now: float) -> dict[str, A
 
 
 def verdict_of(held: Asking, decision: Mapping[str, Any], definitions: Definitions) -> Verdict:
-    """What becomes of an intercepted frame. Raises DecisionError."""
+    """The verdict that a decision makes on an intercepted frame. Raises DecisionError."""
     verb = decision.get("do")
     known = VERBS.get(verb) if isinstance(verb, str) else None
     if known is None:
@@ -117,9 +118,10 @@ def _write(held: Asking, old: Decoded, values: dict[str, Any], definitions: Defi
 
 
 def _merged(layout: Layout, old: Mapping[str, Any], shown: Any, given: Any, name: str) -> dict[str, Any]:
-    """The values of a struct after an edit: a field that is given as it was `shown` keeps its bytes.
+    """The values of a struct after an edit; a field whose `given` JSON equals its `shown` JSON keeps its `old` value.
 
-    So secrets that were withheld, and batches that were not touched, stay as they are. Raises JsonError.
+    So withheld secrets and unchanged record batches stay as they are. Fields that `given` lacks are left out. Raises
+    JsonError.
     """
     if not isinstance(given, Mapping):
         raise JsonError(f"{name} has fields: write a JSON object")
@@ -196,7 +198,7 @@ VERBS: Final[Mapping[str, tuple[_Make, frozenset[str]]]] = {
     "disconnect": (_disconnect, frozenset({"reset"})),
     "duplicate": (_duplicate, frozenset()),
 }
-"""What can be decided: the function that changes the verdict, and the members that the decision may have.
+"""The verbs of decisions: the function that changes the verdict, and the members that the decision may have.
 
-`forward` with a `body` sends the frame with other values; what is not named as it was shown is encoded again.
+`forward` with a `body` sends the frame with these values; fields that differ from what was shown are encoded again.
 """

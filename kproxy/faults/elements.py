@@ -104,7 +104,7 @@ def left_open(at: Sequence[At], layout: Layout, values: Mapping[str, Any], name_
 
 
 def scalar_fits(at: Sequence[At], slot: Slot, value: Any) -> tuple[At, ...] | None:
-    """The conditions that are not about this element of a simple type; None if the element violates a condition."""
+    """The conditions that are not about this element of an array of scalars; None if the element violates one."""
     remaining = []
     for one in at:
         if ALIASES.get(one.name, one.name) in {canonical(slot), slot.name}:

@@ -66,7 +66,7 @@ _PIECE_SECONDS = 0.02
 _SEGMENT_SECONDS = 0.001
 """Seconds between the pieces of a sliced frame: enough for each to leave in a TCP segment of its own."""
 FEW_WAITS = 64
-"""Up to this number of waits of a rule, those that are over are not removed."""
+"""Length up to which a rule's list of waits also keeps waits that are over."""
 
 _NUMBERS = count(1)
 """Numbers of intercepted frames, which are unique in the relay's process."""
@@ -88,7 +88,7 @@ class Active:
     waits: list[Wait] = field(default_factory=list)
     """The waits of this rule's frames, some of which may be over; see `add_wait`."""
     crowded: int = FEW_WAITS
-    """Number of waits at which those that are over are removed."""
+    """Length of `waits` at which `add_wait` removes those that are over."""
 
     def add_wait(self, wait: Wait) -> None:
         """Remember a wait. The time that this takes does not grow with the number of frames that wait."""
@@ -112,8 +112,11 @@ class _Kept:
     request: Decoded
     size: int
     acting: list[tuple[Active, dict[str, Any] | None]] = field(default_factory=list)
-    """(rule, elements) for each rule that acts on the response: the elements that the rule refused, which the response
-    gets with the rule's error; None for all other actions."""
+    """(rule, elements) for each rule that acts on the response.
+
+    `elements` are those that the rule took out of the request, with its error, to be put into the response; None for
+    all other actions.
+    """
     deciding: list[Active] = field(default_factory=list)
     """Rules whose match needs the response."""
 

@@ -97,7 +97,7 @@ def from_json(text: str, where: str) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         raise FaultsError(f"{where}:{error.lineno}:{error.colno}: {error.msg}") from None
-    except ValueError as error:  # a number of too many digits
+    except ValueError as error:  # a number with too many digits
         raise FaultsError(f"{where}: {error}") from None
     except RecursionError:
         raise FaultsError(f"{where}: brackets are nested too deeply") from None

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 R = TypeVar("R")
 
 How = Literal["vanish", "sever"]
-"""What happens to each connection to the broker."""
+"""The method of `Severable` that is called on each connection to the broker."""
 
 
 class Severable(Protocol):

@@ -1,4 +1,4 @@
-"""Tells APIs that only read from those that change state.
+"""Distinguishes APIs that only read from those that change state.
 
 If a request that only reads is answered with an error, it makes no difference whether the broker carried it out.
 """

@@ -28,9 +28,9 @@ def decoded(frame: bytes, side: Side, turn: Turn, definitions: Definitions) -> D
 
 
 def readable(read: Decoded) -> bool:
-    """Whether a frame was read, so that other values can be written into it.
+    """Whether a frame was decoded, so that other values can be written into it.
 
-    Bytes after the body, which some clients and brokers send, are kept as they are.
+    Bytes after the body, which some clients and brokers send, are allowed and kept as they are.
     """
     return read.body is not None and all(problem.code is Code.TRAILING_BYTES for problem in read.problems)
 
@@ -38,7 +38,7 @@ def readable(read: Decoded) -> bool:
 def rewritten(
     frame: bytes, old: Decoded, values: Mapping[str, Any], side: Side, turn: Turn, author: str, definitions: Definitions
 ) -> tuple[bytes, list[Change]]:
-    """A frame with other values, and the changes with their author's name.
+    """The frame with `values` as its body, and the changed fields with `author` before each path.
 
     Raises WriteError if a value does not fit, CannotError if the new frame does not decode.
     """

@@ -99,8 +99,8 @@ class At:
 class Error(Action):
     """An answer with an error code. If `applied`, the broker answers and kproxy sets the code; else kproxy answers.
 
-    `at` selects elements of the answer; without it, all of them get the code. `applied` is None if the rule does not
-    say, which only APIs that read allow.
+    `at` selects elements of the answer; without it, all of them get the code. `applied` is None if the rule's text does
+    not say, which is allowed for APIs that only read; parsing then chooses.
     """
 
     verb: ClassVar[str] = "error"
@@ -190,10 +190,10 @@ class Throttle(Action):
 
 @dataclass(frozen=True, slots=True)
 class Disconnect(Action):
-    """Ends the connection: before the request is forwarded, after the broker has answered, or `mid` answer.
+    """Ends the connection: before the request is forwarded, after the broker has answered, or in the answer ("mid").
 
-    With `mid`, the client still gets the first `sent` bytes of the answer. With `unclean`, a client over TLS gets no
-    close_notify, so that it cannot tell the end from a cut.
+    With "mid", the client still gets the first `sent` bytes of the answer. With `unclean`, a client over TLS gets no
+    close_notify, so that it cannot tell whether it has received everything.
     """
 
     verb: ClassVar[str] = "disconnect"
@@ -214,7 +214,10 @@ class Disconnect(Action):
 
 @dataclass(frozen=True, slots=True)
 class Blackhole(Action):
-    """Nothing of the request's connection, or with `broker` of any connection to its broker, arrives any more."""
+    """Makes the request's connection a black hole, or with `broker` all connections to the request's broker.
+
+    Nothing that one side sends reaches the other any more.
+    """
 
     verb: ClassVar[str] = "blackhole"
     broker: bool = False
@@ -287,7 +290,7 @@ class Versions(Action):
 
 @dataclass(frozen=True, slots=True)
 class Leader(Action):
-    """Answers about topics, and errors that name the current leader, name `node` as leader of a partition."""
+    """Answers with the leader of the partition name `node` instead, also errors that name the current leader."""
 
     verb: ClassVar[str] = "leader"
     topic: str

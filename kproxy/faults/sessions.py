@@ -13,7 +13,7 @@ MOST_PARTITIONS: Final = 100_000
 """Maximum number of partitions that are kept of all sessions; the oldest sessions are forgotten first."""
 
 _Partitions = dict[tuple[object, int], tuple[dict[str, Any], dict[str, Any]]]
-"""(topic, partition) of a request by topic (or topic id) and partition number."""
+"""The (topic, partition) structs of a session's requests, by topic name or id and partition number."""
 
 
 class Sessions:
@@ -22,7 +22,7 @@ class Sessions:
     def __init__(self) -> None:
         self._known: WeakKeyDictionary[Parties, _Partitions] = WeakKeyDictionary()
         self._size = 0
-        """Number of partitions that are kept, those of connections that have ended since the last count included."""
+        """Number of partitions that are kept; those of ended connections are included until `_keep` counts again."""
 
     def whole(self, connection: Parties, body: dict[str, Any]) -> dict[str, Any]:
         """The body of a Fetch request, completed by the partitions of its session; `body` itself without one."""

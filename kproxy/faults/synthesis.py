@@ -140,9 +140,10 @@ class _Made:
     def struct(
         self, layout: Layout, question: Layout | None, asked: Mapping[str, Any], at: Sequence[At], *, top: bool = False
     ) -> dict[str, Any]:
-        """The values of a struct of the answer to `asked`, a struct of `question`.
+        """The values of a struct of the answer to `asked`, whose layout in the request is `question`.
 
-        `at` are the conditions that outer structs have not met.
+        `at` are the conditions that outer structs have not fulfilled; the struct gets the error code only if there are
+        none.
         """
         values: dict[str, Any] = {}
         bound = not at
@@ -276,7 +277,10 @@ def _nullable(layout: Layout, name: str) -> bool:
 
 
 def _only_pair(inner: Layout, source: Layout) -> tuple[Slot, Slot] | None:
-    """The first string fields of both structs, which correspond under different names; None if entities differ."""
+    """The first string field of each struct, which correspond although their names differ.
+
+    None if a struct has no string field, or their entity types differ.
+    """
     own, theirs = _first_text(inner), _first_text(source)
     if own is None or theirs is None or own.field.entity != theirs.field.entity:
         return None
@@ -312,8 +316,9 @@ class _Source(NamedTuple):
 def _counterpart(slot: Slot, question: Layout) -> _Source | None:
     """The array of a request whose elements an array of its answer mirrors; None if there is none.
 
-    Results without fields of their own mirror the request's only array in its order, as those of CreateAcls do. Some
-    lie one array deeper in the request: AlterReplicaLogDirs asks by directory and topic, and is answered by topic.
+    Results that have only an error code and a message, such as those of CreateAcls, mirror the request's only array in
+    its order. The array may lie one level deeper in the request: AlterReplicaLogDirs lists directories with their
+    topics, its answer lists topics.
     """
     arrays = [one for one in question.every() if one.shape is Shape.ARRAY]
     found = max(arrays, key=lambda one: _likeness(slot, one), default=None)

@@ -1,4 +1,4 @@
-"""Answers that say what is not so about the cluster: versions, leaders, coordinators, brokers and topic ids."""
+"""Falsifies answers about the cluster: versions, leaders, coordinators, brokers and topic ids."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Told = Versions | Leader | Coordinator | Brokers | TopicId
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known besides an answer: its request, the (host, port) of a node id, the name of a topic id."""
+    """What falsifying needs besides the answer: its request, the (host, port) of a node id, the name of a topic id."""
 
     asked: Body
     address: Callable[[int], tuple[str, int] | None]
@@ -25,7 +25,7 @@ class Known:
 
 
 def told(action: Told, body: Body, known: Known) -> dict[str, Any] | None:
-    """The values of an answer, changed as the action says; None if the answer does not mention the action's subject.
+    """The values of an answer as the action falsifies them; None if the action changes nothing.
 
     Raises CannotError if the address of a node is not known.
     """
@@ -60,7 +60,7 @@ def _(action: Leader, body: Body, known: Known) -> dict[str, Any]:
             return partition
         if "leaderId" in partition:
             return {**partition, "leaderId": action.node}
-        if "currentLeader" in partition and partition["errorCode"]:  # it is set only beside an error
+        if "currentLeader" in partition and partition["errorCode"]:  # brokers set it only with an error
             named = True
             return {**partition, "currentLeader": {**partition["currentLeader"], "leaderId": action.node}}
         return partition

@@ -1,6 +1,6 @@
 """Reads rule files in YAML: a list of texts and mappings, with the line and column of each.
 
-    about: any text or mapping  # optional: a description, of which rules know nothing
+    about: any text or mapping  # optional: a description, which is not part of the rules
     rules:                      # optional
       - api == Fetch => delay 500ms
       - name: lost
