@@ -25,7 +25,7 @@ class SendError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How brokers are reached: TLS, None without; credentials; and seconds for a connection and for each response."""
+    """How brokers are reached: TLS (None: plaintext), credentials, and the deadline for a connection and a response."""
 
     tls: BrokerSide | None = None
     sasl: SaslSettings = field(default_factory=SaslSettings)
@@ -34,7 +34,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back: the response frame, None if there was none to expect, and the times in ns of both frames."""
+    """The response frame, None if the broker sends none; times of request and response in ns since the epoch."""
 
     frame: bytes | None
     sent: int

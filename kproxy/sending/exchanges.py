@@ -32,7 +32,7 @@ def line(
     view: View,
     reason: str | None = None,
 ) -> dict[str, Any]:
-    """The exchange JSON of a request `frame` and what came back.
+    """The exchange JSON of a request `frame` and its answer.
 
     `ends` is (number of the connection, client, broker); `asked` is (API key, version, client id); `reason` says why
     there is no response.

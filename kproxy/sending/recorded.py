@@ -1,8 +1,7 @@
 """Sends the requests of a recording again, in an order that the recorded clients would accept.
 
-A request is sent as soon as every request has its answer that had its answer in the recording when this request was
-sent. So a request that was made from an earlier answer still follows it. Requests of one recorded connection use one
-connection.
+Each request waits for the answers that arrived before it in the recording. So a request that was made from an earlier
+answer still follows that answer. Requests of one recorded connection use one connection.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ class Recorded:
             self.left_out += 1
 
     def place(self, nodes: Nodes) -> None:
-        """Note which broker each recorded connection was to, from what the recording says of node ids."""
+        """Note the node id of the broker of each recorded connection, where the recording tells it."""
         for one in self.exchanges:
             node = nodes.of(one.connection.broker)
             if node is not None:
@@ -115,9 +114,10 @@ def sendable(exchange: Exchange) -> bool:
 async def again(
     recorded: Recorded, sender: Sender, replacements: Replacements, *, speed: float | None = None
 ) -> AsyncIterator[Sent]:
-    """Send all requests; yields what became of each, in the recorded order.
+    """Send all requests; yields each with its recorded and its new answer, in the recorded order.
 
-    `speed` is how many times as fast as recorded requests begin; None: as soon as answers allow. Raises SendError.
+    `speed` multiplies the recorded rate of requests; with None, each is sent as soon as earlier answers allow. Raises
+    SendError.
     """
     order = sorted(recorded.exchanges, key=lambda one: one.number)
     waiting: list[tuple[int, int, asyncio.Task[Sent]]] = []
@@ -139,7 +139,7 @@ async def again(
             tasks.append(task)
             if one.response is not None:
                 heapq.heappush(waiting, (one.response.time, one.number, task))
-            await asyncio.sleep(0)  # Yields, so that this request is written before a later one.
+            await asyncio.sleep(0)  # Lets the task begin, so that this request is written before a later one.
             while tasks and tasks[0].done():
                 yield compared(tasks.popleft().result())
         while tasks:

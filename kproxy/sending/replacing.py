@@ -1,4 +1,4 @@
-"""Replaces what a cluster gave out in a recording by what another cluster gives out for the same requests.
+"""Replaces ids and counters that the recorded cluster assigned by those that another cluster assigns.
 
 `REPLACED` says how each kind of value of `kproxy.decoders.canonical` is treated in requests that are sent again.
 """
@@ -35,14 +35,14 @@ class Replacements:
     def __init__(self) -> None:
         self._ids: dict[tuple[str, Any], Any] = {}
         self._counters: dict[tuple[str, Any], int] = {}
-        """For each counter, its present value minus its recorded one: clients count on by themselves."""
+        """For each counter, its present value minus the recorded one: clients increment both in the same way."""
 
     def topic_id(self, recorded: str, given: str) -> None:
         """Let `given` replace the topic id `recorded`; both are written as in the exchange JSON."""
         self._ids["topic-id", recorded] = given
 
     def learn(self, recorded: Any, given: Any) -> None:
-        """Compare the recorded body of a response with the one that came, both in the form of the exchange JSON."""
+        """Learn replacements from the recorded and the new body of a response, both as in the exchange JSON."""
         for old, new in _structs(sorted_body(recorded), sorted_body(given)):
             owners = {}
             for name, value in old.items():
@@ -60,7 +60,7 @@ class Replacements:
                     self._counters[kind.name, owner] = new[name] - value
 
     def applied(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The decoded values of a recorded request, as they should be sent."""
+        """The decoded values of a recorded request, with the replacements in them."""
         owners = {}
         for name, value in values.items():
             kind = kind_of(name, value)

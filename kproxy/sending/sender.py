@@ -1,4 +1,4 @@
-"""Sends requests to the brokers of a cluster, each to the one that it is meant for."""
+"""Sends requests to the brokers of a cluster, each to the broker that the request names."""
 
 from __future__ import annotations
 
@@ -50,14 +50,17 @@ class Sender:
     definitions: Definitions
     view: View
     nodes: dict[int, tuple[str, int]] = field(default_factory=dict)
-    """Addresses of the cluster's brokers by node id; `learn_nodes` asks for them."""
+    """Addresses of the cluster's brokers by node id; `learn_cluster` asks for them."""
     cluster_id: str | None = None
     _brokers: dict[int, Broker] = field(default_factory=dict)
     _correlation_id: int = 0
     _sent: int = 0
 
     async def send(self, request: Request) -> dict[str, Any]:
-        """Send a request; returns the exchange JSON of it and its response. Raises SendError, WriteError."""
+        """Send a request; returns its exchange JSON, which says why if there is no response.
+
+        Raises SendError if kproxy does not know the version, WriteError if a value does not fit.
+        """
         message = self.definitions.request(request.api_key, request.api_version)
         if message is None:
             name = self.definitions.shown_api_name(request.api_key)
@@ -83,7 +86,7 @@ class Sender:
         return {one["apiKey"]: (one["minVersion"], one["maxVersion"]) for one in body.get("apiKeys") or ()}
 
     async def learn_cluster(self, topics: list[str] | None = None) -> dict[str, bytes]:
-        """Ask for the brokers' addresses, and for the ids of topics, which it returns by name. Raises SendError."""
+        """Ask for the brokers' addresses and the cluster id; returns the ids of `topics` by name. Raises SendError."""
         lowest, highest = (await self.versions()).get(api_keys.METADATA, (0, 0))
         ours = self.definitions.versions(api_keys.METADATA)
         version = min(highest, ours.high)
@@ -154,7 +157,7 @@ def from_json(definitions: Definitions, api_key: int, version: int, body: Any) -
 
 
 def _timed(value: Any, now: int) -> Any:
-    """A body whose batches that are written as {"records": […]} have the time `now` (ms), unless they say another."""
+    """A body in which batches written as {"records": […]} get the time `now` (ms), unless they give another."""
     if isinstance(value, list):
         return [_timed(one, now) for one in value]
     if not isinstance(value, dict):

@@ -12,7 +12,7 @@ AddressOf = Callable[[int], tuple[str, int]]
 
 
 def readdressed(name: str, values: Mapping[str, Any], address_of: AddressOf) -> dict[str, Any]:
-    """The values of the response message `name` with the addresses of `address_of`; values without a host stay."""
+    """The values of the response message `name`, with addresses from `address_of`; empty hosts stay empty."""
     new = dict(values)
     for carrier in CARRIERS.get(name, ()):
         if not carrier.array:

@@ -1,8 +1,8 @@
 """The answers of a recording, found by request.
 
-A request is the same as a recorded one if their canonical forms are (`kproxy.decoders.canonical`), with all identifiers
-of one kind alike. A broker's port gives the answers of that broker, and another broker's where it recorded none.
-The nth occurrence of a request gets the nth recorded answer, all further ones the last.
+Two requests are the same if their canonical forms are the same (`kproxy.decoders.canonical`), with all identifiers of
+one kind alike. The port of a broker gives the answers of this broker, or those of another one if it has none for the
+request. The nth occurrence of a request gets the nth recorded answer, all further ones the last.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Answers:
         return next((_next(same.values()) for same in found if same), None)
 
     def versions(self) -> list[dict[str, int]]:
-        """The API versions that the recorded brokers offered; without ApiVersions, those that were recorded."""
+        """The API versions in the recorded ApiVersions response; without one, the versions of recorded requests."""
         if self._offered is not None:
             return [dict(one) for one in self._offered["apiKeys"]]
         return [
@@ -141,7 +141,8 @@ class Answers:
     def _keys(self, api_key: int, api_version: int, request: Decoded) -> Iterator[bytes]:
         """Keys under which the answers to a request are searched, the most exact key first.
 
-        The keys have the client id; then lack it; then lack the records as well, since producers form batches by time.
+        The first key includes the client id, the second does not; a third, for Produce only, excludes the records too,
+        because producers form batches by time.
         """
         assert request.message is not None  # noqa: S101 (callers have looked)
         assert request.body is not None  # noqa: S101

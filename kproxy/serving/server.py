@@ -19,7 +19,7 @@ from kproxy.serving.addresses import readdressed
 from kproxy.serving.answers import Answers, Entry
 
 LONGEST: Final = 100 << 20
-"""Maximum size in bytes of a request, as of a broker (socket.request.max.bytes)."""
+"""Maximum size in bytes of a request: the default of brokers (socket.request.max.bytes)."""
 LONGEST_TOGETHER: Final = 512 << 20
 """Maximum size in bytes of all requests that are read at the same time; a client that sends more is disconnected."""
 MOST_CONNECTIONS: Final = 1000
@@ -36,9 +36,9 @@ _HEAD: Final = 8
 class Server:
     """Serves a recording's answers.
 
-    `otherwise` says what a request gets that was never recorded: "error" or "disconnect". With `upstream`, a broker's
-    (host, port), it is sent there instead. `speed` is how many times as fast as recorded answers come; None: at once.
-    `unknown(text)` is called for each kind of request that was never recorded.
+    `otherwise` is the reaction to a request that was never recorded: "error" or "disconnect". With `upstream`, a
+    broker's (host, port), such a request is forwarded there instead. `speed` divides the recorded latency of answers;
+    None: no delay. `unknown(text)` is called for each kind of request that was never recorded.
     """
 
     answers: Answers
@@ -61,9 +61,10 @@ class Server:
         return self.answers.definitions
 
     async def listen(self, port: int, nodes: Sequence[int]) -> int:
-        """Listen on `port` (0: a free one) for clients that begin, and on a port for each node; returns the former.
+        """Listen on a bootstrap port and on a port for each node; returns the bootstrap port.
 
-        Node N gets the port `port` + 1 + N where that is free, else any free one. Raises OSError.
+        The bootstrap port is `port`, or any free one for 0. Node N gets `port` + 1 + N if `port` is given and that is
+        free, else any free port. Raises OSError.
         """
         self._bootstrap = await self._listen(port)
         for node in nodes:
@@ -115,9 +116,9 @@ class Server:
         writer: asyncio.StreamWriter,
         behind: Broker | None,
     ) -> None:
-        """Answer requests one after another, as a broker does, until the client ends or an answer is to end.
+        """Answer requests one after another, as a broker does, until the client or `_answer` ends the connection.
 
-        `brokers` are the addresses of the recorded broker that this connection is to; empty: any.
+        `brokers` are the addresses of the recorded broker that the connection stands for; empty: any broker.
         """
         while True:
             async with asyncio.timeout(IDLE_SECONDS):
@@ -138,7 +139,7 @@ class Server:
                 await writer.drain()
 
     async def _answer(self, brokers: frozenset[str], frame: bytes, behind: Broker | None) -> bytes | None:
-        """The response to a request, b"" for none; None if the connection is to end."""
+        """The response to a request, b"" for none; None to end the connection."""
         decoded = decode_request(frame, self.definitions)
         key, version = int.from_bytes(frame[4:6], "big", signed=True), int.from_bytes(frame[6:8], "big", signed=True)
         if decoded.body is None or decoded.message is None:
@@ -197,7 +198,7 @@ class Server:
         return synthesis.frame(api_keys.API_VERSIONS, version, correlation_id, made, self.definitions)
 
     def _error(self, frame: bytes, decoded: Decoded, key: int, version: int) -> bytes | None:
-        """The answer with an error; None if answers of this API have none."""
+        """An answer with UNKNOWN_SERVER_ERROR; None if answers of this API have no error code."""
         fault = synthesis.Fault(_UNKNOWN_SERVER_ERROR, (), lambda _: None)
         correlation_id = int.from_bytes(frame[8:12], "big", signed=True)
         try:

@@ -1,1 +1,1 @@
-"""Runs a client's own program through faults, and says whether it lost, doubled or hung (`kproxy torture`)."""
+"""Runs a client's program under faults, and reports lost or duplicated records and hangs (`kproxy torture`)."""

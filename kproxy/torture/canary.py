@@ -1,6 +1,6 @@
-"""The topic that shows whether a client lost or doubled records. kproxy writes and reads it by requests of its own.
+"""The topic that shows whether a client lost or duplicated records. kproxy writes and reads it by its own requests.
 
-The values are the numbers from 0 in decimal digits. Requests go to the cluster directly, past the rules.
+The values are the numbers from 0 in decimal digits. Requests go to the cluster directly, so no rule acts on them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PARTITIONS: Final = 3
 BATCH: Final = 10
 """Records in a batch that kproxy writes."""
 PATIENCE: Final = 30.0
-"""Seconds until a new topic has leaders, and until a coordinator answers."""
+"""Maximum number of seconds until a new topic has leaders, and until a coordinator answers."""
 _PAUSE: Final = 0.1
 _LATEST: Final = -1
 _COMMIT_MARKER: Final = 1
@@ -30,7 +30,7 @@ _HIGHEST: Final = {
     "Metadata": 8, "CreateTopics": 4, "ListOffsets": 2, "Fetch": 11, "Produce": 7, "FindCoordinator": 2,
     "OffsetFetch": 5, "InitProducerId": 1, "AddPartitionsToTxn": 1, "EndTxn": 1,
 }  # fmt: skip
-"""The versions that kproxy uses at most: with topics by name."""
+"""The highest version of each API that kproxy uses: the versions that name topics, without topic ids."""
 
 
 class CanaryError(Exception):
@@ -39,7 +39,7 @@ class CanaryError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What is in the topic. `values` are those of committed records in order, by partition.
+    """The content of the topic. `values` are the values of committed records in order, by partition.
 
     `ends` are the offsets after the last record outside of transactions, by partition.
     """
@@ -51,8 +51,8 @@ class Written:
 class Canary:
     """A topic of the cluster with these bootstrap servers.
 
-    With `mock`, the cluster is librdkafka's: topics come into being when clients ask for them. It does not compare
-    sequence numbers, so a batch that a producer sends again is in the log twice; kproxy compares them in its place.
+    With `mock`, the cluster is librdkafka's mock, which creates topics when clients ask for them. The mock does not
+    compare sequence numbers, so a batch that a producer sends again is in its log twice; `read` ignores the duplicate.
     Use as an asynchronous context manager. Methods raise CanaryError.
     """
 
@@ -101,8 +101,8 @@ class Canary:
     async def write(self, count: int, *, aborted: bool = False) -> None:
         """Writes `count` records, in batches to the partitions in turn.
 
-        With `aborted`, each batch follows two batches in transactions that are aborted, the second before the first. So
-        brokers list the second one first, because they list aborted transactions in the order of their ends.
+        With `aborted`, batches of two aborted transactions precede each batch; the second transaction is aborted before
+        the first. Brokers list aborted transactions in the order of their ends, so they list the second one first.
         """
         for turn, first in enumerate(range(0, count, BATCH)):
             partition = turn % PARTITIONS
@@ -126,7 +126,7 @@ class Canary:
             await self._find_leaders()
 
     async def _abort_two(self, partition: int) -> None:
-        """A record in each of two transactions; the one that began last is aborted first."""
+        """Writes a record in each of two transactions, and aborts the one that began last first."""
         begun = [await self._begin(f"{self.topic}-{name}", partition) for name in ("first", "second")]
         for node, named in reversed(begun):
             await self._retried("EndTxn", {**named, "committed": False}, node, lambda body: body["errorCode"])
@@ -158,7 +158,7 @@ class Canary:
         return int(body["nodeId"])
 
     async def _retried(self, api: str, body: Any, node: int | None, code: Any) -> dict[str, Any]:
-        """An answer without an error; asks again for PATIENCE seconds."""
+        """The first answer without an error; asks repeatedly, for PATIENCE seconds. Raises CanaryError."""
         deadline = time.monotonic() + PATIENCE
         while code(answer := await self._ask(api, body, node)):
             if time.monotonic() > deadline:
@@ -167,7 +167,7 @@ class Canary:
         return answer
 
     async def read(self) -> Written:
-        """All that is in the topic now."""
+        """The present content of the topic."""
         await self._find_leaders()
         values: dict[int, list[str]] = {}
         ends: dict[int, int] = {}
@@ -212,7 +212,10 @@ class Canary:
         undecided: dict[int, list[str]],
         sequences: set[tuple[int, int, int]],
     ) -> None:
-        """Adds a batch's values, those of a transaction once its commit marker follows."""
+        """Adds a batch's values to `values`; those of a transaction wait in `undecided` for its commit marker.
+
+        With `mock`, ignores a batch whose sequence number was there before.
+        """
         producer = batch["producerId"]
         if batch["isControl"]:
             of_transaction = undecided.pop(producer, [])

@@ -24,7 +24,7 @@ class Scenario:
     """A fault, what a correct client does, and the rules that make the fault.
 
     `seen` names public threads, as in "librdkafka#4438". `role` (one of ROLES) is what the client's program is to do.
-    If `may_fail`, a correct program may end with an error, as long as it does not claim success for what is not there.
+    If `may_fail`, a correct program may end with an error, but may not report success for records that are missing.
     `aborted` asks for a topic with aborted transactions.
     """
 
@@ -40,7 +40,7 @@ class Scenario:
 
 
 def load(path: Path) -> Scenario:
-    """The scenario of a file. Raises FaultsError if its rules are invalid or its description is not whole."""
+    """The scenario of a file. Raises FaultsError if its rules are invalid or its description is incomplete."""
     rules = read(path)
     about = (yaml.safe_load(path.read_text(encoding="utf-8")) or {}).get("about")
     if not isinstance(about, dict) or not set(about) >= _REQUIRED or not set(about) <= _KNOWN:

@@ -1,4 +1,4 @@
-"""One scenario and one program: a relay with the rules, the program, and what became of the records."""
+"""Tries a program in a scenario: runs a relay with the rules, then the program, and checks the records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kproxy.torture.scenario import Scenario
 
 RECORDS: Final = 40
 TOLD: Final = 12
-"""Exchanges that a result names at most."""
+"""Maximum number of exchanges that a result names."""
 SIDES: Final = ("request", "response")
 _LARGEST_READ: Final = 1 << 20
 
@@ -31,7 +31,7 @@ _LARGEST_READ: Final = 1 << 20
 class Verdict(StrEnum):
     PASSED = "passed"
     TOLD = "told"
-    """The program ended with an error, as a correct one may, and claimed nothing that is not so."""
+    """The program ended with an error, which the scenario allows."""
     FAILED = "failed"
     LOST = "lost"
     DOUBLED = "doubled"
@@ -48,10 +48,10 @@ class Verdict(StrEnum):
 class Result:
     """What a program did in a scenario.
 
-    `hits` counts how often the rules acted. `recovered` is the time in seconds from the first of them to the end of the
-    program, `seconds` that of the whole program. `story` names exchanges from the first on which a rule acted, as in
-    "#12 Produce* (NOT_LEADER_OR_FOLLOWER)" with a star where a rule acted; their numbers are those in `capture`, if
-    that was kept. `notes` say more in words.
+    `hits` counts how often the rules acted. `recovered` is the time in seconds from the first action of a rule to the
+    end of the program, `seconds` the running time of the program. `story` names exchanges from the first on which a
+    rule acted, as "#12 Produce* (NOT_LEADER_OR_FOLLOWER)" with a star where a rule acted; the numbers are those in
+    `capture`, if that was kept. `notes` explain the verdict.
     """
 
     scenario: str
@@ -101,7 +101,7 @@ class _Clock:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """Where programs are tried: the cluster, whether it is librdkafka's, the time limit, where captures are kept."""
+    """How programs are tried: the cluster, whether it is librdkafka's mock, the time limit, the folder for captures."""
 
     bootstrap: str
     mock: bool
@@ -147,7 +147,7 @@ class Bench:
                 await canary.write(RECORDS, aborted=scenario.aborted and not self.mock)
 
     def _story(self, proxy: Proxy, result: Result, scenario: Scenario, name: str) -> list[str]:
-        """What the client did from the first fault on; keeps the capture if asked to."""
+        """The first TOLD lines on what the client did since the first fault; keeps the capture if `keep` is given."""
         names = {rule.name for rule in scenario.rules}
         traffic = Traffic(proxy)
         try:
@@ -161,7 +161,10 @@ class Bench:
             traffic.close()
 
     async def _found(self, topic: str, scenario: Scenario, result: Result) -> Written | None:
-        """What is in the topic; for a consumer, notes what it has not committed. None if that cannot be read."""
+        """The content of the topic; None if it cannot be read.
+
+        A consumer that reports success without committing all of it gets the verdict FAILED.
+        """
         try:
             async with Canary(self.bootstrap, topic, mock=self.mock) as canary:
                 written = await canary.read()
@@ -195,7 +198,7 @@ class Bench:
             result.notes.append(f"{foreign} values that nobody wrote, or that were aborted")
         if seen is None and (descents := sum(map(_descents, by_partition.values()))):
             result.notes.append(f"records are out of order in {descents} places")
-        # A group may read a record again after a fault (at least once); in the log each record is to be there once.
+        # A group may read a record again after a fault (at-least-once delivery); the log must hold each record once.
         twice = bool(doubled) and seen is None
         if not result.hits:
             result.verdict = Verdict.NOT_MET
