@@ -8,7 +8,7 @@ from typing import Self
 
 
 class Closing(ABC):
-    """A context manager that gives itself, and calls `close` at the end."""
+    """A context manager that returns itself, and calls `close` at the end of the block."""
 
     @abstractmethod
     def close(self) -> None:

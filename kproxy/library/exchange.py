@@ -348,7 +348,7 @@ class Record(JsonObject):
 
 
 def _known(values: Iterable[str]) -> tuple[str, ...]:
-    """The values up to the point where one is unknown (decoders.exchange_row)."""
+    """The values before the first unknown one (decoders.exchange_row), each once."""
     found: list[str] = []
     with suppress(Unavailable):
         found.extend(values)

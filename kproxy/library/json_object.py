@@ -1,4 +1,4 @@
-"""The base of objects that are both a mapping, in the form of an export's JSON, and have attributes."""
+"""The base of objects that are a mapping, in the form of an export's JSON, and also have attributes."""
 
 from __future__ import annotations
 

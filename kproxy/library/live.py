@@ -112,10 +112,10 @@ class Live:
 
 
 class Running(Live, Closing):
-    """A proxy of a program's own, which stops at the end of the `with` block: see `proxy`."""
+    """A proxy that the program owns; it stops at the end of the `with` block. See `proxy`."""
 
     def __init__(self, upstream: str) -> None:
-        """Raises as `proxy`."""
+        """Starts the proxy. Raises what `proxy` raises."""
         self._folder = TemporaryDirectory(prefix="kproxy-")
         try:
             super().__init__(Session(upstream, Path(self._folder.name)))

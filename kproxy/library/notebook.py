@@ -19,7 +19,10 @@ _HEAD: Final = ("exchange", "time", "API", "client", "broker", "latency ms", "st
 
 
 def capture_html(title: str, lines: Sequence[Line], note: str) -> str:
-    """The first exchanges of a capture as a table, at most ROWS; `note` says why there are no more, if that is odd."""
+    """The first exchanges of a capture, at most ROWS, as an HTML table.
+
+    Below it is a note that there are more, or else `note`: why the capture could not be read.
+    """
     more = f"the first {ROWS} exchanges" if len(lines) > ROWS else note
     below = f"<p>{html_text(more)}</p>" if more else ""
     return f"<p>{html_text(title)}</p>{_table(lines[:ROWS])}{below}"

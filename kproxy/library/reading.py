@@ -68,13 +68,13 @@ def expression_of(text: str) -> Expression | None:
 
 
 class Reading:
-    """Reads a source once; afterwards, and meanwhile, it shows the exchanges that it found.
+    """Reads a source once; decodes the exchanges that it has found, also after the reading has ended.
 
-    `knowledge` grows as exchanges are read: later ones are shown with the topic names that earlier ones told.
+    The view's knowledge grows as exchanges are read, so later exchanges are shown with topic names from earlier ones.
     """
 
     def __init__(self, reader: Reader, view: View, *, strict: bool = True) -> None:
-        """Unless `strict`, captures that cannot be read to their ends raise no error: see `Reader.errors`."""
+        """With `strict` false, captures that cannot be read to their ends raise no error: see `Reader.errors`."""
         self.reader = reader
         self._strict = strict
         self.closed = False
@@ -104,12 +104,12 @@ class Reading:
         self.check()
 
     def check(self) -> None:
-        """Raises CaptureError if the captures could not be read to their ends, and that is an error (`strict`)."""
+        """Raises CaptureError if `strict` is true and the captures could not be read to their ends."""
         if self._strict and self.reader.error is not None:
             raise self.reader.error
 
     def selection(self, expression: Expression | None, unknown: Counter[Why]) -> Any:
-        """A function that yields the items of a batch without the exchanges that do not match; it learns from all."""
+        """A function that yields the items of a batch except exchanges that do not match, and learns facts from all."""
         from kproxy.decoders.exchange import Exchange
 
         reader, learnt = self.reader, self._learnt

@@ -15,10 +15,10 @@ SHARED = ("recorder", "connections_refused")
 COUNTS = ("connections", "connections_total", "bytes_from_clients", "bytes_from_brokers", "held_bytes")
 GROUPS = ("responses", "tls")
 TABLES = ("brokers", "controllers", "warnings")
-"""Keys of a relay's status, by how the status of all relays combines them.
+"""Keys of a relay's status, by the way in which values of several relays are combined.
 
-The value of a key in SHARED is taken from one relay. Values in COUNTS are summed. In GROUPS, tables of numbers are
-summed by key; in TABLES, tables are joined.
+A value in SHARED is taken from one relay; values in COUNTS are summed. In GROUPS, tables of numbers are summed by key;
+in TABLES, tables are joined.
 """
 
 

@@ -18,7 +18,7 @@ Warn = Callable[[str, str], None]
 
 
 def mapped(base: int, node_id: int) -> int:
-    """The port `base` + node id; a result beyond the last port, or a negative id, wraps around to `base`."""
+    """The port `base` + node id, wrapped around for every node id to lie between `base` and the last port."""
     return base + node_id % (LAST + 1 - base)
 
 

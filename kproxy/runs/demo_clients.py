@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 START_SECONDS = 30.0
 MAX_POLL_SECONDS = 3.0
 POLLING_SECONDS, WORKING_SECONDS = 2.5, 5.0
-"""How long the application that polls too late polls, and works before it polls again."""
+"""Seconds for which the application that polls too late polls, and then works without polling."""
 
 
 def run_all(servers: str, stop: threading.Event) -> list[threading.Thread]:

@@ -15,7 +15,7 @@ TOPIC: Final = "stock"
 class Problem:
     """A problem in words, the id of the rule that finds it, and the fault of the proxy that causes it.
 
-    `fault` is empty for what the application itself does wrong; {wrong} in it is a node that does not lead TOPIC-0.
+    `fault` is empty if the application itself is at fault; {wrong} in it stands for a node that does not lead TOPIC-0.
     """
 
     finding: str

@@ -109,10 +109,11 @@ LOOK_SECONDS: Final = 0.2
 
 
 class HeldFrames:
-    """The intercepted frames of the run in `run_dir`, which a thread looks for once `look` was called.
+    """The intercepted frames of the run in `run_dir`; a thread updates them once `look` was called.
 
-    Each is (frame in the form "kproxy.held/1", time.monotonic() at which it is sent by itself). `expression` is what
-    is intercepted, "" for nothing. Methods return why something failed, "" if it did not.
+    Each is (frame in the form "kproxy.held/1", time.monotonic() at which it is sent without a decision). `expression`
+    is the filter of the requests that are intercepted, "" for none. `decide` and `intercept` return the text of an
+    error, "" if there is none.
     """
 
     def __init__(self, run_dir: Path) -> None:
@@ -126,7 +127,7 @@ class HeldFrames:
         return list(self._known.values())
 
     def look(self) -> None:
-        """Start to look for frames, unless that has begun."""
+        """Start the thread that updates the frames, unless it runs already."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._watch, daemon=True, name="intercepted")
             self._thread.start()
@@ -153,7 +154,7 @@ class HeldFrames:
         return self._asked("decide", number=number, decision=decision)
 
     def intercept(self, expression: str) -> str:
-        """Intercept the requests that match from now on, and nothing with "". Frames that wait are sent."""
+        """Intercept requests that match from now on, or none for "". Frames that the previous rule holds are sent."""
         if expression:
             wrong = self._asked("check", rule=f"{RULE}: {expression} => intercept")
             if wrong:

@@ -103,8 +103,8 @@ class Settings:
     `user_definitions` are definitions besides Kafka's (`captures.definitions`), for `record_filter` and actors too.
 
     `faults` are the texts of rules, `faults_file` a file with more (`kproxy.faults.files`), and `fault_seed` decides
-    their chances. With `faults_file`, even of no rule, or `control`, all connections can be acted on. `control` is the
-    HTTP interface for rules (`kproxy.control`).
+    their chances. With `faults_file` (even without rules in it) or `control`, rules that are added later act on open
+    connections as well. `control` is the HTTP interface for rules (`kproxy.control`).
 
     `addons` are specifications for `kproxy.addons.loading`; the relay runs the actors among them.
 

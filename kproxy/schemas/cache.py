@@ -16,7 +16,7 @@ from kproxy.decoders.payloads.schemas import IdKind, Part, Schema, SchemaType
 FRESH_SECONDS: Final = 24 * 3600.0
 """Seconds for which an entry is used.
 
-A registry never changes an id's schema, but may be set up anew at its address.
+A registry never changes the schema of an id, but another registry may take over its address.
 """
 
 

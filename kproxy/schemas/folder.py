@@ -3,8 +3,8 @@
 A file's name says which payloads the schema is for: `orders-value.avsc` and `orders-key.avsc` those of the topic
 "orders", `42.avsc` or `GUID.avsc` those with this schema id. `.avsc` is Avro, `.json` JSON Schema, `.desc` and `.pb` a
 FileDescriptorSet (`protoc --include_imports --descriptor_set_out`), whose file name may name the message:
-`orders-value.shop.Order.desc`. Other `.avsc` and `.json` files define what these refer to: a named type, or the target
-of a `$ref` to the file's name.
+`orders-value.shop.Order.desc`. All other `.avsc` and `.json` files hold definitions that these schemas refer to: a
+named type, or the target of a `$ref` to the file's name.
 """
 
 from __future__ import annotations

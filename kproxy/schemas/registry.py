@@ -29,8 +29,9 @@ Key = tuple[IdKind, int | str]
 class Registry:
     """Fetches schemas from a registry. `by_id` waits up to `wait` seconds in total for each schema; 0 does not wait.
 
-    If a schema comes later, a later call of `by_id` returns it; then `arrived` is called, from the thread. `warn` is
-    called once if the registry is unreachable. Schemas are cached in memory, and in `cache` for later runs.
+    The thread calls `arrived` after each fetch; the next call of `by_id` returns a schema that came too late for the
+    first. `warn` is called once if the registry is unreachable. Schemas are cached in memory, and in `cache` for later
+    runs.
     """
 
     def __init__(

@@ -15,7 +15,7 @@ class Kproxy(Live):
     """A proxy between a test's clients and the cluster. It shows only this test's exchanges, findings and rules."""
 
     def assert_clean(self, *but: str) -> None:
-        """Raises AssertionError if there are findings of severity warn or error, except those of the rules named."""
+        """Raises AssertionError if there are findings of severity warn or error, except findings of the rules `but`."""
         found = [one for one in self.findings() if one["severity"] in BAD and one["rule"] not in but]
         if found:
             from kproxy.captures.findings.text import findings_text

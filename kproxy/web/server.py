@@ -111,11 +111,11 @@ class GuardedServer(Server):
         return await handler(request)
 
     def _token(self, given: str | None) -> bytes | None:
-        """The token that was given; None if it is none of ours."""
+        """The server's token that equals `given`; None if there is none."""
         if given is None:
             return None
         data = given.encode("utf-8", "surrogatepass")
-        # all are compared, so that the time tells nothing of any
+        # Compares all tokens, so that the time taken reveals nothing about them.
         found = [token for token in self._servers if secrets.compare_digest(data, token)]
         return found[0] if found else None
 
