@@ -6,4 +6,7 @@ import sys
 from typing import Final
 
 COMMAND: Final = (sys.executable, "-P", "-m", "kproxy")
-"""The words before the arguments. packages/onefile/start.py takes the same ones where there is no Python."""
+"""The words before the arguments of `kproxy`.
+
+packages/onefile/start.py accepts the same words, for machines without Python.
+"""

@@ -45,7 +45,7 @@ def tell(
 ) -> None:
     """Prints a summary of exchanges as `text`, or with --json one object per line, the reading's health last.
 
-    `what` is the noun for an object ("topic") in the message that no exchange mentions any. After printing, raises
+    `what` is the noun for an object ("topic"), for the message that no exchange mentions one. After printing, raises
     CaptureError if the capture could not be read to its end.
     """
     shown_any = False

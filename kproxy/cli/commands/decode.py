@@ -30,7 +30,7 @@ FORMATS = ("tree", "json", "hex")
 NO_TEXT = re.compile(rb"[^\t\r\n -~]")
 NOT_IN_DUMPS = str.maketrans("", "", string.hexdigits + " \t\r\n")
 MOST_TEXT = 1 << 20
-"""Longest text, in characters, that may be a binary message: longer messages hold bytes that are not text."""
+"""Maximum number of characters of a text that may be a binary message: longer messages hold other bytes too."""
 READINGS = 10
 """Maximum number of further readings that are listed without --all."""
 
@@ -203,7 +203,7 @@ def _as_text(content: bytes) -> str | None:
 
 
 def _looks_like_a_dump(text: str) -> bool:
-    """Whether text is more likely a faulty hex dump than a binary message without non-text bytes."""
+    """Whether text is more likely a faulty hex dump than a binary message all of whose bytes are text."""
     return len(text) - len(text.translate(NOT_IN_DUMPS)) > len(text) * 3 // 4
 
 

@@ -98,7 +98,7 @@ def _relay(traffic: Traffic, record_to: Path | None, listen_port: int | None) ->
 
 
 def _print(relay: RelayProcess, traffic: Traffic, seconds: float | None, record_to: Path | None) -> None:
-    """Prints exchanges and findings as they come, then statistics per API and what was found of the problems."""
+    """Prints exchanges and findings as they come, then statistics per API and which planted problems were found."""
     from kproxy.captures.analysis.stats import Stats
     from kproxy.cli.commands.stats import text
     from kproxy.decoders.schema import definitions
@@ -133,7 +133,7 @@ def _print(relay: RelayProcess, traffic: Traffic, seconds: float | None, record_
 
 
 def _story(found: Container[str], record_to: Path | None) -> Iterator[str]:
-    """Lines about the planted problems; `found` are the rules of which there is a finding."""
+    """Lines about the planted problems; `found` are the rules that have a finding."""
     from kproxy.runs.demo_problems import PROBLEMS
 
     yield "planted problems:"

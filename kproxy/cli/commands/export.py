@@ -271,7 +271,7 @@ def _check_resumable(
 
 
 def _findings(source: FileSource, known: Definitions, ports: Ports | None, name: str | None) -> list[Finding]:
-    """The findings of the whole capture, or those with the id or rule `name`; `source` can then be read again.
+    """The findings of the whole capture, or those with the id or rule `name`; afterwards `source` can be read again.
 
     Raises Failure (exit 2) if no finding has that id or rule.
     """
@@ -390,8 +390,8 @@ def write_tables(
 ) -> tuple[Reader, dict[str, int]]:
     """Writes the tables of a capture; returns (reader, rows by table). Without `bodies`, only headers are read.
 
-    `captures` are the paths of the capture; without them, the folder does not record the files of the tables. Raises
-    Failure as `origin_of`.
+    `captures` are the paths of the capture, which are recorded in the folder; without them, none are. Raises Failure as
+    `origin_of`.
     """
     from kproxy.captures.findings.rows import FindingsTable
     from kproxy.captures.reader import Reader

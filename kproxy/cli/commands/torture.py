@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kproxy.torture.trial import Bench, Result
 
 OUTPUT_LINES = 5
-"""Lines of the program's output that are shown if it did not do as it should."""
+"""Number of lines of the program's output that are shown if its verdict is bad."""
 
 
 class ScenarioName(click.ParamType[str]):

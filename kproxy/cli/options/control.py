@@ -27,7 +27,7 @@ class Control:
     address: tuple[str, int] | None = None
     token_file: Path | None = None
     _new: str = ""
-    """The token, if it is a new one that the user has to be told."""
+    """The token to show to the user, if it is a new one; else ""."""
 
     def settings(self) -> ControlSettings | None:
         """The settings of the HTTP interface; None without --control. Raises Failure if it cannot be used."""

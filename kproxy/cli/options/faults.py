@@ -21,7 +21,7 @@ INTERCEPT = "intercept"
 
 @dataclass(slots=True)
 class Faults:
-    """The values of --fault, --faults and --fault-seed."""
+    """The values of --fault, --faults, --fault-seed, --intercept and --intercept-response."""
 
     texts: tuple[str, ...] = ()
     file: Path | None = None
@@ -29,9 +29,9 @@ class Faults:
     intercepted: tuple[str, ...] = ()
     """Rules that intercept frames, made of --intercept and --intercept-response."""
     over_http: bool = False
-    """Whether --control lets rules come later."""
+    """Whether rules may be added later over HTTP (--control)."""
     greeting: list[str] = field(default_factory=list)
-    """Lines about the rules for the user; `check` writes them."""
+    """Lines about the rules for the user, which `check` adds."""
 
     @property
     def _can_act(self) -> bool:

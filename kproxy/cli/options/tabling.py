@@ -20,7 +20,7 @@ ROW = "kproxy.row/1"
 
 @dataclass(frozen=True, slots=True)
 class Tabled:
-    """The table that a command was asked for; names of columns, all if empty, and of those to sort by."""
+    """The table to print, the names of its columns (empty: all), and those to sort by ("-NAME" for descending)."""
 
     table: Table
     columns: Sequence[str] = ()
@@ -87,9 +87,10 @@ def tabling(names: Sequence[str]) -> Callable[[Command], Command]:
 def tabled(
     names: Sequence[str], table: str | None = None, columns: Sequence[str] = (), order: Sequence[str] = ()
 ) -> Tabled | None:
-    """The table that the options ask for, with --columns or --sort alone the first of `names`; None without options.
+    """The table that the options ask for; None without options.
 
-    Raises Failure (exit 2) for a column that the table does not have.
+    With --columns or --sort but no --table, it is the first of `names`. Raises Failure (exit 2) for a column that the
+    table does not have.
     """
     if table is None and not columns and not order:
         return None

@@ -75,7 +75,7 @@ def speaking_tls(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def reaching_by_tls(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options of TLS with brokers alone; the command gets `tls`, a TlsSettings."""
+    """Adds only the options of TLS with brokers; the command gets `tls`, a TlsSettings."""
     chosen = [(name, option) for name, option in zip(_NAMES, _OPTIONS, strict=True) if name in _TOWARDS_BROKERS]
 
     @functools.wraps(command)
