@@ -29,8 +29,8 @@ class Reading(Protocol):
 class Lines(Protocol):
     """Turns the items of a reading into text in UTF-8.
 
-    A reading yields exchanges in the order of their numbers, problems of streams between them, and one `Health` at its
-    end. The output is the results of `begin`, of `lines` for all items in order, and of `end`.
+    A reading yields exchanges and problems of streams in the order in which they became complete, and one `Health` at
+    its end. The output is the results of `begin`, of `lines` for all items in order, and of `end`.
     """
 
     problems: int

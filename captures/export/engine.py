@@ -53,8 +53,8 @@ class Selecting(Protocol):
 class TextExport:
     """The export of one reading as text (a captures.export.parallel.Work).
 
-    `knowledge` holds the facts on which the text depends beside the items; None if it depends on none. `partial` is the
-    file that a later run can continue.
+    `knowledge` holds the facts that the text depends on in addition to the items; None if the text depends on the items
+    alone. `partial` is the file that a later run can continue.
     """
 
     reader: Reader
@@ -85,7 +85,7 @@ class TextExport:
     def _after(self, done: int, batches: Iterable[Sequence[Item]]) -> Iterator[Sequence[Item]]:
         """The batches without the first `done` items, whose text an earlier run wrote.
 
-        These are passed to the selection undecoded, because later items depend on them.
+        The selection learns the facts in these `done` items, because later items may depend on them.
         """
         for batch in batches:
             if done:

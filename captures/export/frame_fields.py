@@ -32,7 +32,7 @@ class FrameFields(NamedTuple):
 def frame_fields(
     exchange: Exchange, frame: Frame, source: Source, definitions: Definitions, view: View, *, width: int
 ) -> FrameFields:
-    """Decodes a frame of an exchange that is not TLS. `width` is the number of characters of a line."""
+    """The decoded fields of a frame; the exchange must not be TLS. `width` is the number of characters of a line."""
     data = bytes(frame.data(source))
     if exchange.token:
         return FrameFields(data, None, Style(show_secrets=view.show_secrets, width=width), "")

@@ -232,7 +232,8 @@ def _kind(node: Node) -> str:
 def hex_lines(root: Node, data: Buffer, style: Style) -> Iterator[str]:
     """The lines of a dump with every byte once, in order: offset, bytes of a field, the field's path and value.
 
-    `kproxy decode` can read this output unless something is withheld: everything but the bytes of `data` follows a "#".
+    `kproxy decode` can read this output unless something is withheld: path and value follow a "|", and lines without
+    bytes of `data` begin with "#".
     """
     problem = style.problem(root)
     if problem:

@@ -30,9 +30,9 @@ _exchange = attrgetter(
 
 
 def pack(items: Sequence[Item], beside: Any = None) -> bytes:
-    """Items as bytes, together with further plain values, `beside`.
+    """Items as bytes, together with `beside`, any further plain values.
 
-    Exchanges without problems and session that have their answer, which are nearly all, are packed without pickle.
+    Nearly all exchanges are packed without pickle: those on a numbered connection, without problems, session and `end`.
     """
     connections: dict[int, Row] = {}
     rows: list[Row | bytes] = []

@@ -69,7 +69,7 @@ class Work(Protocol):
     def counts(self, counts: list[int]) -> None: ...
 
     def texts(self, items: Sequence[Item]) -> Iterable[bytes]:
-        """The text of the next items, in small parts; learns the facts in them."""
+        """The text of the next items, in small parts; the facts in these items are learnt."""
         ...
 
     def learn(self, items: Sequence[Item]) -> None:
@@ -208,10 +208,10 @@ def _checked(report: dict[str, Any]) -> dict[str, Any]:
 
 
 def _merged(learnt: Facts, expected: Facts, true: Facts) -> Facts:
-    """Corrects facts that were learnt on a wrong assumption.
+    """The facts `learnt`, with corrections for a wrong assumption.
 
-    `learnt` are the facts known after some chunk. They follow from an earlier chunk, before which the facts `expected`
-    were assumed; `true` are the facts that really held there. Values that changed after that chunk are kept.
+    `learnt` were gathered on the assumption of the facts `expected`, where `true` would have been right. A value that
+    equals the assumed one is replaced by the true one; any other value was learnt since then and is kept.
     """
     return {
         kind: {

@@ -71,7 +71,7 @@ class CsvLines:
     problems = 0
 
     def __init__(self, reader: Reading, columns: Sequence[str] = COLUMNS, *, formulas: bool = False) -> None:
-        """With `formulas`, text stays unchanged that a spreadsheet would evaluate."""
+        """With `formulas`, text that a spreadsheet would evaluate stays unchanged."""
         self.columns = tuple(columns)
         self._reader = reader
         self._precision = 6

@@ -51,7 +51,8 @@ class _Talk:
 class Slice:
     """Collects exchanges of a reading (`add`), then writes them (`write`).
 
-    Pass all other items to `passed`: a SASL token is readable only after its handshake, which is then added too.
+    Pass all other items to `passed`: when a SASL token is added, the handshake before it is added too, because the
+    token cannot be read without the handshake.
     """
 
     def __init__(self) -> None:

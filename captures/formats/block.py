@@ -1,7 +1,7 @@
 """Makes the pcapng block of most of the relay's packets in one step, from a template and the payload.
 
-It is faster than `Direction.packet` of pcapng_writer.py, which explains every field, only if setup.py compiles it with
-the C types of block.pxd. Tests use the plain version.
+`Direction.packet` of pcapng_writer.py makes the same block and explains every field. This module is faster only if
+setup.py compiles it with the C types of block.pxd. Tests use the plain version.
 """
 
 from __future__ import annotations

@@ -154,8 +154,8 @@ class Direction(Template):
     ) -> tuple[bytes, bytes]:
         """(bytes before, bytes after) `payload` in the packet's block; advances `sequence`.
 
-        The packet has `beyond` further bytes that are not captured, as with a snap length; `payload` and they have at
-        most MAX_PAYLOAD bytes together.
+        `beyond` is the number of payload bytes after `payload` that are not captured, as with a snap length; both
+        together are at most MAX_PAYLOAD bytes.
         """
         size = len(payload) + beyond
         options = _SYN_OPTIONS if flags & SYN else b""

@@ -80,9 +80,9 @@ class Piece:
 
 
 class Fragmented:
-    """The state of a fragmented packet, from its first fragment (`key`, `header`) or until that comes (`pieces`).
+    """The state of a fragmented packet: fragments wait in `pieces` until the first fragment gives `key` and `header`.
 
-    `header` is (seq, ack, flags, length in bytes) of the TCP header.
+    `key` is that of the packet's direction, `header` is (seq, ack, flags, length in bytes) of the TCP header.
     """
 
     __slots__ = ("header", "key", "pieces", "time")
@@ -255,7 +255,9 @@ class Plain:
         record: Record,
         rows: list[Row],
     ) -> None:
-        """Add a fragment of the packet `name`; all wait for the first fragment, which has the TCP header."""
+        """Add a fragment of the packet that `name` identifies; fragments wait for the first one, which has the TCP
+        header.
+        """
         at, end, stop = span
         whole = self._fragmented.get(name)
         if whole is None or (offset == 0 and whole.key is not None) or abs(record.time - whole.time) > LONGEST_WAIT:
@@ -306,9 +308,11 @@ def _tcp(view: memoryview, at: int) -> tuple[int, int, int]:
 
 
 def _gre(view: memoryview, at: int, end: int, protocol: int, *, numbered: bool) -> tuple[int, int, int]:
-    """(offset, end, EtherType) of the content of GRE, which has a sequence number if `numbered`.
+    """(offset, end, EtherType) of the content of GRE, whose header ends at `at` and has a sequence number if
+    `numbered`.
 
-    If it has one, a mirrored Ethernet frame (ERSPAN) has a further header.
+    ERSPAN II and III have a further header before the mirrored Ethernet frame; ERSPAN I, which is not numbered, has
+    none.
     """
     if protocol == ERSPAN:
         return at + (8 if numbered else 0), end, UNDER_ETHERNET

@@ -1,4 +1,4 @@
-"""Redacts packet comments: kproxy's own comments lose the values that they quote, all others are removed."""
+"""Redacts packet comments: kproxy's own lines lose the values that they quote, all other lines become "(withheld)"."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ WITHHELD: Final = "(withheld)"
 
 
 def withheld(comment: str) -> str:
-    """A comment redacted line by line: lines about changed fields lose the values, warnings lose the address."""
+    """A comment redacted line by line: lines about changed fields lose the values, warnings lose the address, all other
+    lines become "(withheld)".
+    """
     return "\n".join(_lines(comment))
 
 

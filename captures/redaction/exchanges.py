@@ -37,8 +37,8 @@ class HeldFrame(Frame):
 class Redaction:
     """Redacts the items of a reading, in order. To redact hosts, first pass all items to `learn`.
 
-    `presets` are from captures.redaction.PRESETS. With `keep_unread`, unreadable bytes that can hold no secret stay:
-    for a slice that withholds secrets by default.
+    `presets` are from captures.redaction.PRESETS. With `keep_unread`, unreadable bytes stay unless they may hold a
+    secret: for a slice whose user asked for no redaction, so that only secrets are withheld.
     """
 
     def __init__(

@@ -42,7 +42,7 @@ _HOSTS_INSIDE: Final = frozenset({"__cluster_metadata", "__consumer_offsets"})
 class FrameRedaction:
     """Redacts the frames of one reading, and counts redacted values in `removed`.
 
-    With `keep_unread`, unreadable bytes that can hold no secret stay: for users who did not ask for redaction.
+    With `keep_unread`, unreadable bytes stay unless they may hold a secret: for users who asked for no redaction.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class FrameRedaction:
         self._removed = removed
 
     def of(self, data: bytes, frame: Frame, exchange: Exchange) -> bytes:
-        """The redacted bytes of a frame, of equal length; both with the frame's length field."""
+        """The redacted bytes of a frame, as many as in `data`; both include the frame's length field."""
         if not self._any:
             return data
         out = bytearray(data)
@@ -108,8 +108,8 @@ class FrameRedaction:
         """The offset from which the content of a frame's bytes is unknown; the frame's length if all bytes were
         decoded.
 
-        Of a cut frame this is the end of its tree. A complete frame is unknown from its body on, if the body was not
-        decoded to its end or may have another layout.
+        In a cut frame, this is the end of its tree. In a complete frame, it is the start of the body if the body was
+        not decoded to its end or may have another layout.
         """
         start = _HEAD if _side(frame, exchange) is Side.BROKER else _REQUEST_HEAD
         rest = next((one for one in root.children if one.name in _UNREAD and one.field is None), None)

@@ -15,7 +15,7 @@ PACKED: Final = frozenset({"clientHostAddress"})
 
 _ATTEMPTS: Final = 1000
 SHORTEST: Final = 4
-"""Minimum length, in characters, of names that are searched for within other text."""
+"""Minimum length, in bytes of UTF-8, of names that are searched for within other text."""
 
 _IPV4: Final = rb"(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?![\d.])"
 _IN_URL: Final = (

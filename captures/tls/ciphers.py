@@ -64,7 +64,7 @@ SUITES: Final = _suites()
 class Opener(Protocol):
     """Decrypts the records of one direction with one key.
 
-    `overhead` is the number of bytes by which a record's body is longer than its content.
+    `overhead` is the number of bytes by which a record's body is longer than its content; with CBC, the mean of it.
     """
 
     overhead: int

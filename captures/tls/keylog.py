@@ -48,9 +48,10 @@ def parse(text: bytes) -> dict[tuple[str, bytes], bytes]:
 
 
 def read(path: Path) -> dict[tuple[str, bytes], bytes]:
-    """The secrets in the key log at `path`.
+    """The secrets in the key log at `path`; an empty file has none.
 
-    Raises CaptureError if the file cannot be read or holds no secret, or if nothing here can decrypt.
+    Raises CaptureError if the file cannot be read, is larger than LARGEST or has text without a secret, and if the
+    library that decrypts is not installed.
     """
     if not can_decrypt():
         raise CaptureError(f"decrypting TLS needs the package cryptography: {installing('security')}", path)
@@ -70,7 +71,7 @@ def read(path: Path) -> dict[tuple[str, bytes], bytes]:
 def embedded(views: Iterable[memoryview]) -> dict[tuple[str, bytes], bytes]:
     """The secrets that pcapng files hold before their first packet; `editcap --inject-secrets` writes them there.
 
-    Without the library that decrypts there are none, so that everything else in the capture can be read.
+    Empty if the library that decrypts is not installed, so that everything else in the capture can be read.
     """
     found: dict[tuple[str, bytes], bytes] = {}
     if not can_decrypt():
