@@ -19,8 +19,8 @@ Values = Mapping[str, Any]
 class Bodies:
     """The request and response of an exchange, each decoded once, and their problems.
 
-    `cut`: whether the capture holds a frame only in part; `undecoded` counts the frames (0 to 2) that could not be
-    decoded.
+    `cut`: whether the source no longer has all bytes of a frame that was captured whole; `undecoded` counts the frames
+    (0 to 2) that could not be decoded.
     """
 
     __slots__ = ("cut", "problems", "request", "response", "undecoded")

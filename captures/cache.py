@@ -1,10 +1,11 @@
 """Cache of indexes and spools, for later readings of the same captures.
 
-A store is a directory of entries, and an entry is a directory of files. Its name is a digest of all ingredients, so an
-entry that is found is valid, and a stale one is not found. Entries appear atomically, by a rename, and their files are
-never written again: a process that uses them makes hard links in a folder of its own, where they stay when the entry is
-removed. So any number of processes may make, use and remove the same entry at the same time. Files are synced before
-the rename, so a power failure leaves a complete entry or none. Without hard links on the file system nothing is kept.
+A store is a directory of entries, and an entry is a directory of files. The name of an entry is a digest of everything
+that its content depends on, so an entry that is found is valid, and a stale one is not found. Entries appear
+atomically, by a rename, and their files are never written again: a process that uses them makes hard links in a folder
+of its own, where they stay when the entry is removed. So any number of processes may make, use and remove the same
+entry at the same time. Files are synced before the rename, so a power failure leaves a complete entry or none. Without
+hard links on the file system nothing is kept.
 
 The store must be the user's own folder (captures.private). It is used through its descriptor and without following
 links, so that no other user can redirect it.
@@ -53,7 +54,9 @@ def directory() -> Path:
 
 
 def name(*made_of: Any) -> str:
-    """The entry's name: 40 hex digits of a digest of the ingredients (JSON values) and of the installed code."""
+    """The entry's name: 40 hex digits of a digest of the installed code and of `made_of` (JSON values), everything else
+    that the content depends on.
+    """
     return hashlib.sha256(json.dumps([_code(), *made_of]).encode()).hexdigest()[:40]
 
 

@@ -25,8 +25,8 @@ def open_capture(
     """The source of captures (see captures.opening.open_source), decrypted if there are TLS secrets and it is not
     `live`.
 
-    Secrets come from `secrets`, from the key log at path `log`, and from the captures. Raises CaptureError if a capture
-    or the key log cannot be opened.
+    Secrets come from `secrets`, from the key log at path `log`, and from captures that are files. Raises CaptureError
+    if a capture or the key log cannot be opened.
     """
     secrets = {**(secrets or {}), **({} if log is None else keylog.read(Path(log)))}
     source = open_source(paths, live=live, spooling=spooling, names=names)

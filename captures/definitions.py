@@ -32,8 +32,7 @@ def read(user_definitions: Sequence[str]) -> Additions:
 
 
 def definitions(release: str | None = None, user_definitions: Sequence[str] = ()) -> Definitions:
-    """All definitions as of a Kafka release (the newest if None), with the user's; filters then know the names in
-    these.
+    """All definitions as of a Kafka release (None: the newest), with the user's; filters then know the user's names.
 
     Raises the errors of `read`, and ValueError for an unknown release.
     """

@@ -71,7 +71,8 @@ def of_base64(text: str) -> bytes:
 def _base64(text: str) -> list[bytes] | None:
     """A list with the decoded bytes of a text that can only be base64; None for any other text.
 
-    A text can only be base64 if it is one word, its length is a multiple of four, and it has characters that hex lacks.
+    A text can only be base64 if no line has a blank, the number of characters without line ends is a multiple of four,
+    and there are characters that hex lacks.
     """
     word = text.strip()
     if re.search(r"[ \t]", word):

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 WINDOW: Final = 10
 """Number of latest commits of a partition from which its state is judged."""
 LEAST_COMMITS: Final = 3
-"""Minimum number of commits for which a state is given."""
+"""Minimum number of commits for which a state is given; without lag, one commit suffices."""
 SAMPLES: Final = 128
 """Maximum number of (end offset, time) samples of a partition; beyond it, every second one of the older half is
 dropped.
@@ -61,8 +61,9 @@ class PartitionLag(NamedTuple):
 
     `committed` and `end` are offsets. `records` is their difference; it is larger than the number of records where
     compaction removed some or transactions left markers. `seconds` is how long, at least, the first uncommitted record
-    has existed. These are None if the end is unknown; `state` is None with too few commits as well. `rate` is by how
-    much the committed offset grew a second over the latest commits; None with one commit.
+    has existed. If the end is unknown, `end`, `records`, `seconds` and `state` are None; `state` is None also if there
+    is a lag and fewer than LEAST_COMMITS commits. `rate` is the growth of the committed offset per second over the
+    latest commits; None if no time lies between the first and the last of them.
     """
 
     topic: str

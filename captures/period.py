@@ -36,7 +36,7 @@ class Period:
         return [part for _, option, text in self._ends() for part in (option, text)]
 
     def _ends(self) -> Iterator[tuple[str, str, str]]:
-        """For each end: the beginning of its display filter, the option, and the time as both write it."""
+        """For each end of the period: (comparison of its display filter, option of commands, time as text for both)."""
         from kproxy.decoders.fields import Type
         from kproxy.decoders.filters.values import LITERALS
 

@@ -234,8 +234,8 @@ class Reader:
     def poll(self, *, wait: bool = False) -> list[Item]:
         """Read one batch of packets; returns the items that became complete, in the order of the capture.
 
-        With `wait`, a source that is a stream blocks until it has bytes. Never raises CaptureError: after an error
-        `finished` is true, and `error` says why.
+        With `wait`, a source that is a stream blocks until it has bytes. Never raises CaptureError: `errors` says why a
+        file could not be read to its end, and the reading goes on with the next file.
         """
         self.started = []
         self.closings = []
@@ -300,7 +300,7 @@ class Reader:
         return self._follow and self._patience < LONGEST_TIME and self._reassembler.waits
 
     def _wait_no_longer(self) -> list[Item]:
-        """Treat the packets that waiting packets wait for as lost; returns the items that become complete."""
+        """Treat as lost the packets for which out-of-order packets wait; returns the items that become complete."""
         self._slices.extend(slices(self._reassembler.wait_no_longer()))
         return self._slice()
 
@@ -667,9 +667,10 @@ def read(
 
     Only connections with one of `ports` are read. `release` is the Kafka release whose definitions apply;
     `user_definitions` name further ones (captures.definitions). TLS is decrypted with the secrets of `keylog` and of
-    the captures themselves. `follow` means that the capture grows, and that `poll` is called; segments of a ring's
-    earlier runs are then left out. `spooling` sets how captures are spooled that cannot be read in place. Raises
-    CaptureError if a capture cannot be opened, ValueError if `ports`, `release` or `user_definitions` are wrong.
+    the captures themselves, but not with `follow`. `follow` means that the capture grows, and that `poll` is called;
+    segments of a ring's earlier runs are then left out. `spooling` sets how captures are spooled that cannot be read in
+    place. Raises CaptureError if a capture cannot be opened, ValueError if `ports`, `release` or `user_definitions` are
+    wrong.
     """
     if isinstance(captures, FileSource):
         source = captures

@@ -176,7 +176,7 @@ Choose = Callable[[Packet, PacketFile | None], str | None]
 
 
 def by_size(stem: str, most: int) -> Choose:
-    """A function that starts another file when one has `most` bytes; a file is larger only for a single packet."""
+    """A function that starts another file when the next packet would make a file longer than `most` bytes."""
     number = 0
 
     def choose(one: Packet, current: PacketFile | None) -> str | None:

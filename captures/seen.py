@@ -1,4 +1,4 @@
-"""Describes a capture's content (TCP ports, time span) for the message that no exchange matched."""
+"""Describes a capture's content (TCP ports, time span), for the message which says that no exchange matched."""
 
 from __future__ import annotations
 

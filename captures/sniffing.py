@@ -28,7 +28,7 @@ _NANOSECONDS = 1
 
 
 class SniffError(Exception):
-    """kproxy cannot capture on a device, or no longer; the message says why."""
+    """kproxy cannot capture packets, or cannot go on capturing them; the message says why."""
 
 
 class NotPermittedError(SniffError):

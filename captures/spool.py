@@ -58,7 +58,9 @@ class Spooling:
 
     @property
     def share(self) -> int:
-        """Maximum bytes held for one purpose, if the beginning of a stream is deleted while the stream is read."""
+        """Maximum bytes that a reader keeps or adds at a time, if a stream's beginning is deleted while the stream is
+        read.
+        """
         return self.most // 4
 
     @property

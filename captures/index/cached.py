@@ -55,7 +55,9 @@ def entry(
 
 
 def _defined(user_definitions: str) -> list[Any]:
-    """JSON values that change with the user's definitions; a dialect that comes with kproxy is known by its name."""
+    """JSON values that change when the definition file or folder changes; for a dialect that comes with kproxy, its
+    name.
+    """
     path = Path(user_definitions)
     if path.is_dir():
         return [user_definitions, [[one.name, stamp(one)] for one in sorted(path.glob("*.json"))]]

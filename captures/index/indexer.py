@@ -57,9 +57,9 @@ class Indexer:
     """Indexes one reading; `step` processes a batch of it.
 
     Without a `directory` no index is written, and only `watch` gets the exchanges. `jobs` is the number of further
-    processes that read and make rows after the first step (0: none); by default as many as help, but none where their
-    rows could differ. If one of them dies, this process begins again, alone. Raises CaptureError if a capture cannot be
-    opened, ValueError if `ports` or `user_definitions` cannot be parsed.
+    processes that read and make rows after the first step (0: none; by default as many as save time). With `follow`,
+    `watch` or `user_definitions` there are none. If one of them dies, this process begins again, alone. Raises
+    CaptureError if a capture cannot be opened, ValueError if `ports` or `user_definitions` cannot be parsed.
     """
 
     def __init__(
@@ -301,11 +301,11 @@ def run(
     keep: bool = False,
     spooling: Spooling | None = None,
 ) -> CaptureError | None:
-    """Index until the capture ends, or with `follow` until `stopping` is set; returns the error that ended it early, or
+    """Index until the capture ends, or until `stopping` is set; returns the error that ended the reading early, or
     None.
 
-    Blocks while a pipe has no bytes. Spools exist while this runs; with `keep` the index is kept for later readings
-    (captures.index.cached). Raises the errors of `Indexer`.
+    Blocks while a pipe has no bytes. If there are spools, waits at the end until `stopping` is set, so that viewers can
+    read them. With `keep` the index is kept for later readings (captures.index.cached). Raises the errors of `Indexer`.
     """
     stopping = stopping or threading.Event()
 

@@ -211,9 +211,10 @@ class Division:
 
 @dataclass(slots=True)
 class _Member:
-    """State that the joining process has for another process: translates that process's own numbers.
+    """Maps the numbers that one of the other processes gives to exchanges and connections to their numbers in the
+    index.
 
-    `exchanges` is the number of exchanges before the fork; own numbers continue from there.
+    `exchanges` is the number of exchanges before the fork; the process's own numbers continue from there.
     """
 
     exchanges: int

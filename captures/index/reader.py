@@ -33,7 +33,7 @@ class IndexUnreadableError(Exception):
 
 @dataclass(slots=True)
 class Detail:
-    """The details of an exchange beside its row: spans of its frames, problems and others."""
+    """The details of an exchange, which its row does not hold: its frames with their spans, problems and others."""
 
     request: Frame | None = None
     response: Frame | None = None
@@ -245,7 +245,7 @@ class IndexReader:
         return detail
 
     def problems(self) -> Iterator[dict[str, Any]]:
-        """The kproxy.problem/1 objects written since the last call; an incomplete line is left for the next call."""
+        """All kproxy.problem/1 objects that the index holds, from the first on; an incomplete last line is left out."""
         with contextlib.suppress(FileNotFoundError), (self.directory / layout.PROBLEMS).open("rb") as file:
             file.seek(self.meta.get("problems_from", 0))
             for line in file:

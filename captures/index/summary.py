@@ -39,7 +39,9 @@ class Summary:
     """The response's non-zero error codes, each once, in the order of appearance."""
     records: int | None = None
     subject: str | None = None
-    """The exchange's subject, as `Subject.to_text` writes it; None if a body could not be decoded."""
+    """The exchange's subject, as `Subject.to_text` writes it; None if the API is unknown or a body could not be
+    decoded.
+    """
     flags: Flag = NO_FLAGS
     throttle_ms: int = 0
     problems: list[Problem] = field(default_factory=list)
@@ -47,7 +49,9 @@ class Summary:
     undecoded: int = 0
     """Number of frames whose body fits no definition."""
     status: Status | None = None
-    """CUT or UNDECODABLE if a body could not be decoded, for an exchange whose own status is OK; otherwise None."""
+    """CUT or UNDECODABLE if a body could not be decoded; it replaces the exchange's own status if that is OK. Otherwise
+    None.
+    """
     stored: Sequence[int] = _NOTHING_STORED
     """The stored attributes, in the order of their columns."""
 
