@@ -498,10 +498,7 @@ def meant_errors(codes: Callable[[Any], Any], get: Getter) -> Callable[[Any], An
 
 
 def _error_test(test: Compare, value: Callable[[Any], Any]) -> Predicate:
-    """A comparison with errors: for `==` and `in`, a response without errors has the error NONE.
-
-    For any other operator the comparison is then false.
-    """
+    """A comparison with a row's errors; without errors, only `==` and `in` are true, if NONE is among the values."""
     fits = _fits(test)
     none = test.operator in {"==", "in"} and 0 in test.values
     if test.each:

@@ -1,4 +1,4 @@
-"""Searches: the filter that is only a text in quotes selects the exchanges that contain the text anywhere."""
+"""Searches: a filter that is only a text in quotes selects the exchanges that contain the text anywhere."""
 
 from __future__ import annotations
 

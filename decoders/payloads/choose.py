@@ -91,9 +91,7 @@ class Shown:
 class Chooser:
     """Shows payloads by viewers (a `decoders.view.Payloads`); later rules win.
 
-    `viewers` is sorted by priority, highest first.
-
-    Raises ValueError if a rule names an unknown viewer.
+    The attribute `viewers` is sorted by priority, highest first. Raises ValueError if a rule names an unknown viewer.
     """
 
     def __init__(self, viewers: Iterable[Viewer], rules: Sequence[Rule] = (), schemas: Schemas = NONE) -> None:

@@ -52,7 +52,7 @@ class JsonSchemaViewer(SchemaViewer):
 
 @cache
 def is_installed() -> bool:
-    """Whether there is the library that checks documents. Looked for once: without it, looking takes long."""
+    """Whether the library that checks documents is installed; cached, because looking for a missing module is slow."""
     return find_spec("jsonschema") is not None
 
 

@@ -41,8 +41,9 @@ class Schema:
     """A schema with all schemas that it refers to. Compiled schemas are cached by this object's identity, so use one
     object for each schema.
 
-    The last of `parts` is the schema itself. `id` is the id or GUID by which it was looked up, if it was. `origin` is
-    "registry" or a file's name. `message` is the name of the Protobuf message if the origin gives one.
+    The last of `parts` is the schema itself. `id` is the id or GUID by which it was looked up; None if it was found by
+    name. `origin` is "registry" or a file's name. `message` is the name of the Protobuf message if the origin gives
+    one.
     """
 
     type: SchemaType

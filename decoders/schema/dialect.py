@@ -147,7 +147,7 @@ class Dialect:
 
     @property
     def remembered(self) -> frozenset[EarlierField]:
-        """Names of the fields whose values later messages of the same connection need."""
+        """The fields of earlier messages whose values later messages of the same connection need."""
         found = {condition.source for condition in self.conditions if isinstance(condition.source, EarlierField)}
         return frozenset(found | {rule.limit for rule in self.rules if isinstance(rule.limit, EarlierField)})
 

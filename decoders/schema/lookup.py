@@ -41,9 +41,9 @@ class Definitions:
             for dialect in self.dialects.values()
             for number, request in dialect.among_kafka.items()
         }
-        """Maps a number to (dialect, request type) of a request that clients send on Kafka's connections.
+        """By number: the (dialect, request type) of requests that clients send on Kafka's connections.
 
-        Such a request has the number where Kafka's requests have the API key.
+        Such a request has this number where Kafka's requests have the API key.
         """
         self._newest = store.releases()[0]
         self._requests: dict[tuple[int, int], Definition] = {}

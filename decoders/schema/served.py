@@ -1,7 +1,8 @@
-"""The request versions that each release of Kafka's brokers serves: the lowest ones (KIP-896), and deprecated ones.
+"""The request versions that the brokers of each release serve, and those of them that are deprecated.
 
-They come from the definitions of each release (`validVersions`), not from what brokers advertise: brokers of 4.x
-advertise Produce from version 0 on (KAFKA-18659) but close the connection on versions 0 to 2.
+Releases no longer serve the oldest versions (KIP-896). The ranges come from the definitions of each release
+(`validVersions`), not from what brokers advertise: brokers of 4.x advertise Produce from version 0 on (KAFKA-18659) but
+close the connection on versions 0 to 2.
 """
 
 from __future__ import annotations
