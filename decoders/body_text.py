@@ -12,8 +12,8 @@ WITHHELD: Final = "\0withheld"
 def texts(body: Any) -> Iterator[str]:
     """The texts among the values of a body in the exchange JSON, and WITHHELD for each secret in it.
 
-    Bytes that are not text have none. Names of fields are not included. Bodies are as deep as their messages, so
-    recursion is bounded by the definitions and by the view's limits for decoded content.
+    Names of fields and the values of members "base64" are left out. Bodies are as deep as their messages, so recursion
+    is bounded by the definitions and by the view's limits for decoded content.
     """
     if isinstance(body, str):
         yield body

@@ -15,9 +15,9 @@ class Kind(NamedTuple):
     """Fields, by name, whose values differ from run to run.
 
     A `numbered` kind identifies something: each value becomes the kind's name and a number that counts its values by
-    first appearance ("member#1"), so that equal values stay equal. Small counters and times of unrelated things are
-    often equal by chance, so they become the name alone. With an empty name the field is removed. Values in
-    `sentinels`, and negative numbers if `negative_stays`, have a meaning of their own and stay.
+    first appearance ("member#1"), so that equal values stay equal. A value of another kind, such as a small counter or
+    a time, becomes the kind's name alone, because such values are often equal by chance. With an empty name the field
+    is removed. Values in `sentinels`, and negative numbers if `negative_stays`, have a meaning of their own and stay.
     """
 
     name: str
@@ -70,7 +70,9 @@ KINDS: Final = (
 """All fields that differ from run to run. docs/faults.md lists them."""
 
 IN_ORDER: Final = frozenset({"batches", "records", "headers", "abortedTransactions"})
-"""Lists of objects whose order has a meaning. All others are sorted, because brokers list hash tables."""
+"""Names of lists of objects whose order has a meaning. All other lists of objects are sorted, because brokers return
+them in the order of hash tables.
+"""
 
 _BY_FIELD: Final = {name: kind for kind in KINDS for name in kind.fields}
 
@@ -126,7 +128,7 @@ def kind_of(name: str, value: Any) -> Kind | None:
     if isinstance(value, int) and value < 0 and kind.negative_stays:
         return None
     if name == "leader" and not isinstance(value, str):
-        return None  # a node id, which stays; only JoinGroup names a member so
+        return None  # a node id, which stays; only in JoinGroup is the leader a member id
     return kind
 
 

@@ -168,10 +168,11 @@ class _Block:
     # Each of the following methods writes code and returns an expression for the value, to be used only once.
 
     def length(self, slot: Slot, code: str) -> tuple[str, str]:
-        """Write code that reads a length; returns (name of a variable, expression to use for null).
+        """Write code that reads a length; returns (name of the variable that holds it, expression for the value if it
+        is null).
 
-        The variable holds the length, or length + 1 if the length is compact. The expression is None, or raises if the
-        field may not be null.
+        If the length is compact, the variable holds length + 1. The expression gives None, or raises if the field may
+        not be null.
         """
         name = self.read("B" if slot.compact else code)
         self.flush()
@@ -181,7 +182,9 @@ class _Block:
         return name, f"N({name})" if slot.nullable else "F()"
 
     def slice(self, slot: Slot, code: str, function: str) -> str:
-        """Write code that reads a string (function "T(...)") or bytes ("V...")."""
+        """Write code that reads a string or bytes; in the expression `function`, "..." stands for the subscript of the
+        bytes.
+        """
         if slot.compact and not self.waiting:
             return self.lone(slot, function)
         name, null = self.length(slot, code)

@@ -48,7 +48,7 @@ def message(text: str) -> str:
 
 
 def in_json(data: bytes) -> bytes:
-    """The same JSON with DEL, C1 and bidirectional control characters escaped."""
+    """The same JSON with DEL, C1, line separators and bidirectional control characters escaped."""
     if data.isascii():
         return data.replace(b"\x7f", b"\\u007f") if b"\x7f" in data else data
     return _UNSAFE_IN_JSON.sub(_as_json, data)

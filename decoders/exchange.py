@@ -85,8 +85,8 @@ class Frame:
 class Exchange:
     """A request and its response; one of them may be missing.
 
-    `number` counts from 1 in the order in which requests began on the wire; it is 0 until `Numbering.assign` has seen
-    the exchange.
+    `number` counts from 1 in the order in which request headers became readable, orphan responses in their place; it is
+    0 until `Numbering.assign` has seen the exchange.
     """
 
     number: int
@@ -110,8 +110,8 @@ class Exchange:
     session: Session | None = None
     """State of the connection's authentication after this exchange; set only for SASL exchanges."""
     end: End | None = None
-    """The end of the connection, or of one direction, that completed the exchange because no response can come after
-    it; None if no end did.
+    """The end of the connection or of one direction that completed the exchange, because no response can come after it;
+    None if the exchange was completed otherwise.
     """
 
     @property

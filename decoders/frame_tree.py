@@ -162,9 +162,9 @@ def _bytes(parent: Node, name: str, view: memoryview, start: int, end: int) -> N
 
 
 def _adopt(root: Node, name: str, node: Node) -> Node:
-    """Add the root node of a message below the frame's; the paths of its nodes still begin at the message.
+    """Add the root node of a message below the frame's root; the paths of its nodes begin at this message.
 
-    If the frame itself is inside a message, the paths begin at that outer message.
+    If the frame itself lies inside another message, the paths begin at that other message.
     """
     node.name = name
     if root.parent is not None:

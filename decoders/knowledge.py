@@ -232,7 +232,7 @@ def _with_topic_ids(message: Message, version: int) -> Ways | None:
 
 @per_version
 def concerns(message: Message, version: int) -> bool:
-    """Whether a message holds facts for Knowledge, or topic ids."""
+    """Whether a message has fields with facts for Knowledge, or with topic ids."""
     return _teaching(message, version) is not None or _with_topic_ids(message, version) is not None
 
 

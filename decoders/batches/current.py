@@ -22,10 +22,10 @@ _FAR: Final = 1 << 62
 def stretches(
     data: bytes, count: int, base_offset: int, base_timestamp: int, append_time: int | None
 ) -> Iterator[Iterable[Record]]:
-    """Iterate over the `count` records in `data`, in stretches: exhaust each iterable before you ask for the next.
+    """Yield iterables that together give the `count` records in `data`; exhaust each one before you ask for the next.
 
-    `append_time`, if given, replaces the timestamps of all records. Raises RecordsError at the first damaged record,
-    after all records before it were returned, and if bytes follow the last record.
+    `append_time`, if given, replaces the timestamps of all records. Raises RecordsError if `count` is negative, at the
+    first damaged record (after all records before it were yielded), and if bytes follow the last record.
     """
     if count < 0:
         raise RecordsError(Code.BAD_LENGTH, f"a batch of {counted(count, 'record')}", 0)

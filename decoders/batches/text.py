@@ -1,7 +1,7 @@
 """Writes the JSON text of records of magic 2 without making JSON forms first, if all their bytes are plain.
 
 setup.py compiles this file, with the C types of text.pxd, to `_text`. It works byte by byte, so it is fast only in C.
-Plain bytes are ASCII characters and the control characters that JSON has an escape for.
+Plain bytes are printable ASCII characters, tab, CR and LF.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ _FAR: Final = 1 << 62
 
 
 def records_text(records: list[Record]) -> bytes | None:
-    """The records as the text of a JSON array; None if any bytes are not plain or a number exceeds 62 bits."""
+    """The records as the text of a JSON array; None if a byte is not plain, a timestamp is missing, or a number exceeds
+    62 bits.
+    """
     room = 2
     for _, _, key, value, headers in records:
         room += _ROOM

@@ -22,14 +22,14 @@ _PRODUCER_AT: Final = 43
 
 
 class BatchError(ValueError):
-    """A JSON object is no record batch that can be written; the text says why."""
+    """A JSON object does not describe a record batch that can be written; the text says why."""
 
 
 def batch(form: Mapping[str, Any]) -> bytes:
-    """The bytes of a batch in the form of the exchange JSON; its sizes and its CRC are computed.
+    """The bytes of a batch that is given in the form of the exchange JSON; its sizes and its CRC are computed.
 
-    Only `records` is needed, each with `key`, `value` and `headers`, `offset` and `timestamp` if wanted. Offsets count
-    from `baseOffset`. Raises BatchError.
+    Only `records` is needed. By default, a record's `key` and `value` are null, it has no `headers`, its `offset` is
+    `baseOffset` plus its index, and its `timestamp` is `baseTimestamp`. Raises BatchError.
     """
     if form.get("magic", 2) != 2:
         raise BatchError("only batches of magic 2 can be written")

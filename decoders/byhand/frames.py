@@ -59,8 +59,9 @@ def frames(
 ) -> list[Frame]:
     """The consecutive frames in `data`, with or without length fields; the last frame may be cut.
 
-    `fits` says whether a frame, length field included, is expected (default: any request is). `reach` returns how many
-    bytes of an unexpected frame can be decoded. If the bytes cannot be split, they are one frame without length field.
+    `fits(frame)` says whether the user expects this frame, given with its length field; by default, any request is
+    expected. If no frame is expected, `reach(frame)`, the number of bytes that can be decoded, decides whether `data`
+    begins with a length field. If the bytes cannot be split, they are one frame without length field.
     """
     expected = fits or (lambda frame: is_request(frame, definitions))
     alone = Frame(0, prefixed(data), is_prefixed=False)

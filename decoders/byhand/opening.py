@@ -45,7 +45,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The user's statements about the bytes; None or empty where there is none.
+    """What the user states about the bytes; None or empty for all that the user does not state.
 
     `names` are message names: the bytes are the fields of one of these messages, without a header.
     """
@@ -58,9 +58,10 @@ class Asked:
 
     @classmethod
     def of(cls, found: Named | None, version: int | None, kind: str | None, known: Definitions, *, body: bool) -> Self:
-        """The statements of a user who names an API or message, its version, and "request" or "response".
+        """The statements of a user who names an API or message (`found`), its version, and "request" or "response"
+        (`kind`).
 
-        With `body`, the bytes are a body alone; so they are for a message that is no request or response.
+        With `body`, the bytes have no header. Those of a message that is no request or response never have one.
         """
         if found is not None and (body or found.message is not None):
             names = frozenset(one.name for messages in found.messages(known, kind) for one in messages)

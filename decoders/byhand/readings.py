@@ -90,10 +90,10 @@ class Lead(NamedTuple):
 
 
 def lead(message: Message, version: int) -> list[Lead]:
-    """The numbers that Kafka writes before a message's fields.
+    """The numbers that Kafka writes before a message's fields; none for a request, response or header.
 
-    These are the message's version; before a coordinator's key, the key's type; before a metadata record, the frame
-    version, type and version.
+    Before a coordinator's key, this is the key's type; before a metadata record, the frame version, type and version;
+    before any other message, its version.
     """
     if message.kind in {"request", "response", "header"}:
         return []

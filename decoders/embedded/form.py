@@ -45,7 +45,9 @@ def form(plain: Any, data: Buffer, inside: Inside, to_json: ToJson, scope: Scope
 def _structs(
     body: Any, around: tuple[Struct, ...], above: tuple[str, ...], path: str
 ) -> Iterator[tuple[Any, tuple[Struct, ...], str]]:
-    """(JSON form, values of it and of the structs around it, path) of each struct at the path `above`."""
+    """For each struct at the path `above`: (its JSON form, its values followed by those of the structs around it, its
+    path).
+    """
     if not above:
         yield body, around, path
         return

@@ -25,7 +25,7 @@ class Inside:
 
     `label` names the content in a few words. `guessed`: the format was inferred from the bytes alone. `readable`: there
     is a JSON form. `wrong`: a part could not be decoded. `public`: the field may hold secrets, but these bytes hold
-    none. `fields`: the message and version whose fields the nodes are; None if they are not those of a message.
+    none. `fields`: the message and version that define the nodes' fields; None if no message defines them.
     """
 
     label: str

@@ -197,7 +197,9 @@ def _forms(
 
 
 def _plain(opened: Opened, header: dict[str, Any], view: View, topic: str | None) -> bool:
-    """Whether the JSON of these records needs only their bytes, and `opened` holds all records of the batch."""
+    """Whether the JSON of these records depends on their bytes alone (on no viewer, definition or secret) and `opened`
+    holds all records of the batch.
+    """
     return (
         view.payloads is None
         and topic not in internal.TOPICS

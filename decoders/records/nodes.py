@@ -282,7 +282,9 @@ def _record_end(data: memoryview, start: int) -> int:
 
 
 def _damage(opened: Opened, data: memoryview, start: int, at: int, node: Node) -> Iterator[Node]:
-    """Report a batch's faults: as nodes for the unread bytes from `start` on, else on `node`."""
+    """Nodes with the batch's faults for the unread bytes from `start` on; without any data, the faults are set on
+    `node`.
+    """
     for trouble in opened.troubles:
         if opened.uncompressed_size is None or not data:
             node.problem = _problem(trouble, 0)
@@ -407,7 +409,7 @@ class _Varints:
 
 
 def _control(key: Node, value: Node) -> None:
-    """Set labels on the key and value of a control record; the nodes below them are created on first access."""
+    """Set a label on the key of a control record; the nodes below key and value are created on first access."""
     if key.value is None:
         key.problem = Problem("", key.start, key.path, "a control record without key", Code.TRUNCATED)
         return

@@ -17,8 +17,8 @@ def mark(request: Any, response: Any) -> None:
     """Add "skipped" to the records of a Fetch that its client drops; changes the response's JSON in place.
 
     A response has records below the fetch offset if that offset lies within a batch. A request within a fetch session
-    (KIP-227) may omit a partition; its fetch offset is then unknown and its records below it stay unmarked. Responses
-    list aborted transactions only for clients that read committed records.
+    (KIP-227) may omit a partition; then its fetch offset is unknown, and its records below that offset stay unmarked.
+    Responses list aborted transactions only for clients that read committed records.
     """
     if not isinstance(response, dict):
         return

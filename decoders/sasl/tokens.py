@@ -96,7 +96,7 @@ class Token:
 
 
 def read(data: Buffer) -> Token | None:
-    """Decode a token; None if it has the form of no known mechanism. Never raises."""
+    """Decode a token; None if it has the form of no known mechanism or is longer than LONGEST. Never raises."""
     raw = bytes(data[: LONGEST + 1])
     if not raw or len(raw) > LONGEST:
         return None
