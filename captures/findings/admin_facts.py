@@ -81,7 +81,7 @@ CHANGES: Final = {
     47: Change("deleted committed offsets", lambda decoded: [str(decoded.request.get("groupId"))]),
     49: Change("changed quotas", _quotas),
 }
-"""Maps the API key of each request that changes something to the kind of its change."""
+"""Maps the API key of each administrative request that changes something to its kind of change."""
 
 
 def _read(decoded: DecodedExchange) -> Iterator[Fact]:

@@ -20,7 +20,7 @@ MILLISECOND = 1_000_000
 
 
 class Key(Enum):
-    """What the facts of one analyzer have in common. Values: (name of the scope, maximum number of keys at a time)."""
+    """The kinds of things that have analyzers. Values: (name of the scope, maximum number of keys at a time)."""
 
     CONNECTION = "connection", 20_000
     CLIENT = "client", 20_000
@@ -41,7 +41,7 @@ class Key(Enum):
         return _KEYS[self]
 
     def scope(self, key: Any) -> Scope:
-        """A key of this kind as the scope of findings, which is text."""
+        """The scope of findings about a key of this kind; its name is the key as text."""
         return Scope(self.value[0], _TEXTS[self](key))
 
 
@@ -96,7 +96,7 @@ class Context(Protocol):
         """
 
     def wake(self, time: int) -> None:
-        """Ask for a call of `tick` when the capture time reaches `time` (ns). An earlier pending time has priority."""
+        """Ask for a call of `tick` at the capture time `time` (ns). Only the earliest pending time causes a call."""
 
     def rest(self) -> None:
         """Drop this analyzer, because no later fact of its key can matter."""
@@ -162,7 +162,7 @@ def remember(kept: dict[K, V], key: K, value: V, most: int = 1_000) -> None:
 def append(kept: list[V], value: V, most: int) -> None:
     """Append to a list; beyond `most` elements, remove the first.
 
-    An empty deque takes 0.6 kB, too much for each of 20,000 clients; most of these lists stay short.
+    This saves memory: an empty deque takes 0.6 kB, too much for each of 20,000 clients; most of these lists stay short.
     """
     kept.append(value)
     if len(kept) > most:

@@ -62,7 +62,7 @@ def _explains(cause: Finding, symptom: Finding) -> bool:
 
 
 def _about(finding: Finding) -> set[Scope]:
-    """The scopes that two findings may share: the finding's own scope, and the connections of its evidence."""
+    """The scopes by which a finding is matched with its cause: its own, and the connections of its evidence."""
     return {finding.scope} | {Scope("connection", str(one.connection)) for one in finding.evidence if one.connection}
 
 

@@ -12,14 +12,14 @@ from kproxy.decoders.batches.batch import corrupt, first_size
 from kproxy.decoders.schema import api_keys
 
 OVERDUE_MS: Final = 100
-"""A Fetch response is late if it comes more than this after the request's maxWaitMs; milliseconds."""
+"""A Fetch response is late if its latency exceeds the request's maxWaitMs by more than this; milliseconds."""
 MILLISECOND: Final = 1_000_000
 TINY_RECORDS: Final = 2
-"""A Produce request with more records than this is not tiny."""
+"""Maximum number of records in a tiny Produce request."""
 TINY_BYTES: Final = 1024
-"""A Produce request with at least this many bytes of records is not tiny."""
+"""A tiny Produce request has fewer bytes of records than this."""
 WHOLE_RECORDS: Final = 3
-"""First version of Fetch whose response has at least one whole batch, even above the limits (KIP-74)."""
+"""First version of Fetch whose response has at least one whole batch, even one larger than the limits (KIP-74)."""
 
 
 def _produce(decoded: DecodedExchange) -> list[Fact]:

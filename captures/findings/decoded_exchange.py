@@ -37,7 +37,7 @@ class DecodedExchange(NamedTuple):
 
     @property
     def error(self) -> int:
-        """The response's top-level error code, 0 for none; the first code in `errors` if it is unreadable."""
+        """The response's top-level error code, 0 for none; for an unreadable response, the first code in `errors`."""
         code = self.response.get("errorCode")
         return code if isinstance(code, int) else 0 if self.answered else self.errors[0] if self.errors else 0
 

@@ -39,7 +39,7 @@ DATA: Final = (api_keys.PRODUCE, api_keys.FETCH)
 LEARNT: Final = frozenset({Closed, Trouble})
 """The types of facts that `Views.learn` reads."""
 SORTED: Final = LEARNT | {PartitionIO, Member}
-"""The types of facts, Exchange aside, whose routing key depends on more than the type (see `_sorts`)."""
+"""The types of facts that `_sort` takes: LEARNT, and those, except Exchange, that have several sorts (see `_sorts`)."""
 HEARTBEAT: Final = "heartbeat"
 WHATS: Final = ("join", "sync", HEARTBEAT, "leave", "commit")
 """The values of `Member.what`."""
@@ -371,7 +371,7 @@ class Engine:
         self._findings = {key: one for key, one in self._findings.items() if one.id not in gone}
 
     def finding(self, rule: str, scope: Scope, episode: Hashable, evidence: tuple[Evidence, ...]) -> Finding | None:
-        """The finding of an episode with the evidence added, opened if it is new; None beyond FINDINGS findings."""
+        """Add evidence to the finding of an episode, opened if it is new; returns it, or None beyond FINDINGS."""
         finding = self._findings.get((rule, scope, episode))
         if finding is None:
             if len(self._findings) >= FINDINGS:
@@ -402,9 +402,9 @@ class Engine:
         return finding
 
     def wake(self, cell: Cell, time: int) -> None:
-        """Set the time (ns) of the next call of a cell's `tick`; of several times, the earliest holds.
+        """Set the time (ns) of the next call of a cell's `tick`, unless an earlier time is set already.
 
-        If the time has passed, the next later fact causes the call.
+        If the time has passed, the next fact with a later time causes the call.
         """
         time = max(time, self.now + 1)
         if time < cell.alarm:
@@ -443,7 +443,7 @@ class Engine:
 
 
 def _sorts(analysis: Analysis, kind: type[Fact]) -> Iterator[Any]:
-    """Yields the sorts of facts of one type that an analysis receives; a sort is the key by which facts are routed.
+    """Yields the sorts of facts of the type `kind` that an analysis receives. Facts are routed by their sort.
 
     The sort of most facts is their type. The sort of an Exchange is its status; that of a PartitionIO is (type, API
     key); that of a Member is (type, `what`, whether it is a repeated heartbeat).

@@ -55,9 +55,9 @@ class Exchange(NamedTuple):
 
 
 class Beginning(NamedTuple):
-    """The first exchange of a connection that a broker served.
+    """A connection's first served exchange or, with `work`, its first served exchange that does work.
 
-    With `work`, the first exchange whose API clients use for more than their start (see `making.START`).
+    An exchange does work if its API is one that clients use for more than their start (see `making.START`).
     """
 
     at: At
@@ -250,9 +250,9 @@ class Append(NamedTuple):
 class Produced(NamedTuple):
     """A Produce request: the `size` of its records in bytes, and its batches.
 
-    `tiny` is the number of records outside of transactions, if the request is so small that it could have been merged
-    with others (see `data_facts.TINY_RECORDS`), otherwise 0. `producer_id` is that of the request's transaction, None
-    without one; `records` is the number of records in the transaction's batches, from their headers.
+    `tiny` is the number of records if the request is so small that it could have been merged with others, and has no
+    transactional batch (see `data_facts.TINY_RECORDS`); otherwise 0. `producer_id` is that of the request's
+    transaction, None without one; `records` is the number of records in the transaction's batches, from their headers.
     """
 
     at: At
@@ -299,7 +299,8 @@ class Unacknowledged(NamedTuple):
 class Volume(NamedTuple):
     """How many batches, records and bytes a client sent to a partition within a slot of 10 s (see `sampling.SLOT`).
 
-    `at` and `codec` are those of one of the batches, the sampling candidate. `records` counts batches of magic 2 only.
+    `at` and `codec` describe one of these batches, the candidate for sampling. `records` is the number of records in
+    the batches of magic 2.
     """
 
     at: At
@@ -728,9 +729,10 @@ class FetchedFrom(NamedTuple):
 
 
 class Incomplete(NamedTuple):
-    """A response that lacks, or with `twice` repeats, `number` of the topics or partitions in the request.
+    """The topics or partitions of a request that its response lacks or, with `twice`, repeats; `number` is how many.
 
-    `what` is the name of one of them; `asked` and `answered` are the numbers of all in request and response.
+    `what` is the name of one of them; `asked` and `answered` are the numbers of topics or partitions in the request and
+    in the response.
     """
 
     at: At
@@ -742,10 +744,11 @@ class Incomplete(NamedTuple):
 
 
 class Pressure(NamedTuple):
-    """TCP counts of a connection that ended: data segments, and those retransmitted after a pause.
+    """TCP counts of a connection that ended: data segments, and how many of these were retransmitted after a pause.
 
-    `client` and `broker`: how often that side's receive window was closed, milliseconds in all, longest in
-    milliseconds. Connections without retransmissions and closed windows give no such fact.
+    `client` and `broker` say how often that side's receive window was closed: (number of times, milliseconds in all,
+    milliseconds of the longest time). A connection without retransmissions whose windows stayed open gives no such
+    fact.
     """
 
     at: At

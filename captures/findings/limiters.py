@@ -42,7 +42,7 @@ class Limiter(StrEnum):
 
 
 class Window(NamedTuple):
-    """A window of 20 s: number since the epoch, time (ns) of its first lag, smallest lag, and the log's end then."""
+    """A window of 20 s: number since the epoch, time (ns) of the first lag, smallest lag, the log's end at that lag."""
 
     number: int
     time: int

@@ -60,7 +60,7 @@ READERS = (
     response_facts.READERS,
     group_facts.READERS,
 )
-"""The tables of all modules that make facts from bodies: by API key, a function. An API may be in several tables."""
+"""Tables of functions that make facts from bodies, by API key: one table a module. An API may be in several."""
 DATA = frozenset({api_keys.PRODUCE, api_keys.FETCH})
 """APIs whose error codes are in PartitionIO facts, so that `DecodedExchange.errors` omits them."""
 LATEST = 1 << 15
@@ -105,7 +105,7 @@ class Seen:
 
 
 class FactMaker:
-    """Makes the facts of one reading of which the types are wanted.
+    """Makes the facts of one reading whose types are wanted.
 
     Decodes each body at most once, and only bodies that these facts need.
     """
@@ -338,7 +338,7 @@ def _is_small(request: Frame, response: Frame) -> bool:
 
 
 def when(item: Item) -> int:
-    """The time (ns) of the packet that completed an item; of its connection's last packet, if a response is missing."""
+    """The time (ns) of the packet that completed an item; without a response, that of its connection's last packet."""
     if isinstance(item, StreamProblem):
         return item.time
     frame = item.response or item.request
@@ -357,7 +357,7 @@ def _place(item: Item) -> int:
 
 
 def in_order(exchanges: Sequence[Exchange], problems: Sequence[StreamProblem]) -> list[Item]:
-    """Exchanges and problems, merged in the order of the addresses at which each was complete."""
+    """Merges exchanges and problems in the order of the addresses at which they became complete."""
     items: list[Item] = []
     left = sorted(problems, key=_address, reverse=True)
     for exchange in exchanges:

@@ -110,10 +110,13 @@ class Finding:
     actors: tuple[Actor, ...] = ()
     parent: str | None = None
     coverage: dict[str, int] = field(default_factory=dict)
-    """What the capture lacks of the traffic behind this finding: description and number."""
+    """What the capture lacks of the traffic behind this finding, and how many: "connections with missing bytes", 3."""
 
     def prove(self, evidence: Evidence) -> None:
-        """Add evidence, unless its exchange has this role already; beyond EVIDENCE, drop the lightest in the middle."""
+        """Add evidence, unless the finding has a piece with the same exchange and role.
+
+        Beyond EVIDENCE pieces, drop the one of lowest weight; the first 4 and the last 4 are kept.
+        """
         if evidence.exchange and any(
             one.exchange == evidence.exchange and one.role == evidence.role for one in self.evidence
         ):

@@ -14,7 +14,7 @@ from kproxy.decoders.schema import api_keys
 FULL: Final = frozenset({0, -1})
 """Session epochs of full Fetch requests, whose response must have all partitions of the request (KIP-227)."""
 POSSIBLE: Final = 1 << 20
-"""Requests with a partition number from this on are ignored as broken: topics have fewer partitions."""
+"""Upper bound of plausible partition numbers; a request that reaches it is ignored as broken."""
 PARTS: Final = 1_000
 """Maximum number of partitions that a FetchedFrom fact lists."""
 
@@ -74,7 +74,7 @@ def _compared(
 ) -> Iterator[Fact]:
     wanted, counts = dict.fromkeys(asked), Counter(answered)
     if counts and not wanted.keys() & counts.keys():
-        # no topic in common: the bodies belong to different exchanges, or one has names of topics and the other has ids
+        # nothing in common: the bodies belong to different exchanges, or one has names of topics and the other has ids
         return
     for twice, found in (
         (False, [one for one in wanted if one not in counts]),

@@ -21,8 +21,9 @@ class Rule(NamedTuple):
 
     `vantage` says whose traffic the capture must contain. `text` is a finding's summary, with names in braces that are
     replaced by the finding's numbers. `confidence` and `severity` are defaults; the analyzer may choose others.
-    `unknown` lists what the rule cannot see, and where to look for it. `under` names rules of causes: a finding of such
-    a rule about the same group, client, connection or partition at the same time is the cause of this rule's finding.
+    `unknown` lists what the rule cannot see, and where to look for it. `under` lists the rules whose findings may be
+    the cause of this rule's findings: a finding of such a rule becomes the cause if both have the same scope or a
+    connection in common, at about the same time (see `correlator`).
     """
 
     id: str

@@ -18,17 +18,17 @@ RECORDS: Final = 64
 OPENED: Final = 4 << 20
 """Maximum decompressed size in bytes of a batch that is opened."""
 TRIED: Final = 16 << 10
-"""Number of bytes of an uncompressed batch's records that are compressed to learn which ratio LZ4 would reach."""
+"""Maximum number of bytes of an uncompressed batch that are compressed with LZ4 to estimate its ratio."""
 LEGACY: Final = 64 << 10
 """Maximum number of bytes of a message set (magic 0 or 1) that are read."""
 LONGEST: Final = 1 << 10
-"""Keys of more bytes than this are not listed in the fact."""
+"""Maximum size in bytes of a key that the fact lists."""
 FRAME: Final = struct.Struct(">BI")
 """What serializers of schema registries put before a payload: a byte 0, and the schema id in 4 bytes."""
 MOST_ID: Final = 1 << 24
 """Upper bound of plausible schema ids: registries count them from 1."""
 NUMBER: Final = 8
-"""Size in bytes of a serialized long. Its first bytes are mostly 0 too, so it could be taken for a schema id."""
+"""Size in bytes of a serialized long. Most longs begin with 0 as well, so a value of this size has no schema id."""
 SCHEMA_HEADERS: Final = frozenset({b"__value_schema_id", b"value.schema.id"})
 """Names of headers in which some serializers put the schema id of a value, instead of before the value."""
 

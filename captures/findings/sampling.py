@@ -33,7 +33,7 @@ OPEN: Final = 32
 ALWAYS: Final = 8
 EACH: Final = 16
 HELD: Final = 1 << 20
-"""A candidate of more bytes is opened at once, because keeping its bytes until the slot ends would take much memory."""
+"""A candidate larger than this (bytes) is opened at once: keeping it until the slot ends would take much memory."""
 MOST: Final = 20_000
 """Maximum number of pairs of client and partition that are counted in a slot."""
 HEADS: Final = 16
@@ -90,7 +90,7 @@ class Sampler:
 
     def __init__(self) -> None:
         self.due = 0
-        """The earliest capture time (ns) at which `facts` yields anything, unless `take` begins an earlier slot."""
+        """Capture time (ns) at which the oldest slot is complete; before it, `facts` yields nothing."""
         self._slots: dict[int, dict[Key, Chosen]] = {}
         self._open: dict[int, dict[Key, Chosen]] = {}
         """Maps each slot number to the pairs of client and partition whose candidate is to be opened."""

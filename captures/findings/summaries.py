@@ -17,7 +17,7 @@ COUNTED = re.compile(r"\{(\w+):#(\w+)\}")
 
 
 def summary(text: str, numbers: Mapping[str, Number]) -> str:
-    """The template `text`, which `str.format_map` fills; with COUNTED as well. Raises KeyError for a missing number."""
+    """The template `text` with its fields filled, those of COUNTED included. Raises KeyError for a missing number."""
     template, nouns = _prepared(text)
     if nouns:
         numbers = {**numbers, **{f"{name} {noun}": counted(int(numbers[name]), noun) for name, noun in nouns}}
@@ -26,6 +26,9 @@ def summary(text: str, numbers: Mapping[str, Number]) -> str:
 
 @cache
 def _prepared(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """The template with one field for each number with its noun, and these (number, noun)."""
+    """(template, nouns): the template for `str.format_map`, and the (number, noun) of each COUNTED field.
+
+    The field "{count:#time}" becomes "{count time}".
+    """
     nouns = tuple(dict.fromkeys(COUNTED.findall(text)))
     return COUNTED.sub(r"{\1 \2}", text), nouns

@@ -28,6 +28,6 @@ FORMATS: Final = tuple(_MODULES)
 
 
 def report_lines(form: str, report: Report) -> Iterator[str]:
-    """Yields the lines of a report in the format `form`. Each format escapes text from the wire as it must."""
+    """Yields the lines of a report in the format `form`, with text from the wire escaped as the format requires."""
     lines: Callable[[Report], Iterator[str]] = import_module(f"{__name__}.{_MODULES[form]}").lines
     return lines(report)

@@ -1,4 +1,4 @@
-"""Finds addresses that clients cannot use or that change their cluster, and idle connections that are dropped."""
+"""Finds advertised addresses that clients cannot use, addresses whose cluster changes, and dropped idle connections."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ class NoBrokers(Analyzer):
 
 
 class Switched(Analyzer):
-    """For one broker address, finds that another cluster answers there than before."""
+    """For one broker address, finds that responses come from another cluster than before."""
 
     __slots__ = ("_context", "_seen")
 
@@ -265,7 +265,7 @@ class Switched(Analyzer):
 class Drop(NamedTuple):
     """The end of a connection that was idle for `idle` nanoseconds.
 
-    `asked` is True if a request was sent after that time and remained unanswered.
+    `asked`: whether the client sent a request after the idle time, which remained unanswered.
     """
 
     at: facts.At

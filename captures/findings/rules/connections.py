@@ -27,7 +27,7 @@ BEGINNINGS: Final = {
     b"PROX": "the PROXY protocol",
     b"\r\n\r\n": "the PROXY protocol",
 }
-"""Maps the first four bytes of a connection to the protocol that begins so."""
+"""Maps the first four bytes of a connection to the protocol that begins with them."""
 ALERT: Final = 7
 """Size of a TLS alert in bytes. A broker that sent no more than this has not answered the TLS handshake."""
 SUSPECTS: Final = 256
@@ -145,7 +145,7 @@ def _quick(end: facts.End, limit_ms: float) -> bool:
 
 
 class Order(Analyzer):
-    """For one connection, finds responses that belong to no request, or come out of order."""
+    """For one connection, finds responses without a request, responses out of order, and requests that were skipped."""
 
     __slots__ = ("_context", "_evidence", "_last", "_troubles", "_unanswered")
 
@@ -195,7 +195,7 @@ class Order(Analyzer):
         if self._troubles == 1 and last is not None and only.exchange > last.exchange and only.time > last.time:
             return  # perhaps the capture lacks only the last request: a gap at the end is invisible
         if not end.by_peers and self._troubles == 1:
-            return  # the capture may lack a request; of an open connection, the reader says so only at its end
+            return  # the capture may lack a request; the reader does not report this while the connection is open
         self._context.report(
             DESYNC,
             *self._evidence,

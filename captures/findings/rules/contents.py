@@ -30,7 +30,7 @@ IDS: Final = 256
 """Maximum number of schema ids that are remembered for a topic."""
 MINUTE: Final = 60 * SECOND
 RAW_SHARE: Final = 0.05
-"""A topic is expected to have schema ids in all values if the values without one are fewer than this share."""
+"""A topic's values are expected to have schema ids if those without are fewer than this share of those with one."""
 LARGE_BATCH: Final = 4_096
 """Only compressed batches of at least this size (bytes) are expected to be smaller than their records."""
 
@@ -88,7 +88,7 @@ class Clocks(Analyzer):
         return BEHIND if asked - newest > self._context.limit(CLOCK, "behind_ms") else None
 
     def _is_of_capture(self, client: str, clock: Clock) -> bool:
-        """Whether another producer differs by as much and no other one agrees: then the capture's clock is wrong."""
+        """Whether the capture's clock is wrong: another producer differs by as much as this client, and none agrees."""
         others = [one for name, one in self._clients.items() if name != client]
         if any(one.right for one in others):
             return False
@@ -122,7 +122,7 @@ CAUSES: Final = {BEHIND: "The producer replays or copies old records, or takes t
 
 
 def _duration(ms: int) -> str:
-    """A duration in milliseconds as text; in days, hours or minutes if it has two or more of these, else in seconds."""
+    """A duration in milliseconds as text, in the first of days, h and min of which it has at least 2, else in s."""
     for name, size in (("days", DAY_MS), ("h", 3_600_000), ("min", 60_000)):
         if ms >= 2 * size:
             return f"{ms // size} {name}"

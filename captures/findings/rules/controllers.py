@@ -30,7 +30,7 @@ SCOPE: Final = Scope("cluster", "controller")
 
 
 class Seen:
-    """The controller in one broker's Metadata responses; `new` is another node that was named only once yet."""
+    """The controller in one broker's Metadata responses; `new` is another node that only the latest response named."""
 
     __slots__ = ("controller", "new")
 
@@ -67,7 +67,7 @@ class Controllers(Analyzer):
         self._refused: dict[tuple[int, int], list[facts.At]] = {}
         """Maps (controller, epoch) to the requests that brokers refused because the epoch was old."""
         self._zookeeper: dict[str, None] = {}
-        """Brokers that are in ZooKeeper mode, as their ApiVersions response offers LeaderAndIsr."""
+        """Brokers in ZooKeeper mode: those whose ApiVersions response offers LeaderAndIsr."""
         self._seen: dict[str, Seen] = {}
         self._views: list[facts.At] = []
         """Metadata responses that confirmed another controller."""
@@ -133,7 +133,7 @@ class Controllers(Analyzer):
         )
 
     def _view(self, at: facts.At, controller: int) -> None:
-        """Take the controller in a Metadata response; another one counts only if a broker names it twice in a row."""
+        """Take the controller in a Metadata response. A new one counts once a broker has named it twice in a row."""
         seen = self._seen.get(at.broker)
         if seen is None:
             remember(self._seen, at.broker, Seen(controller), BROKERS)

@@ -27,7 +27,10 @@ LOADING: Final = 14
 NOT_AVAILABLE: Final = 15
 NOT_COORDINATOR: Final = 16
 SAME_MOVE: Final = 60 * SECOND
-"""NOT_COORDINATOR and a FindCoordinator response with another node are one move if within this time (ns)."""
+"""Maximum time (ns) from NOT_COORDINATOR to a FindCoordinator response with another node that is the same move.
+
+Also the maximum time between the events of two coordinators in one Migration.
+"""
 MOVES: Final = 64
 """Maximum number of moves that are remembered for a coordinator."""
 WINDOW: Final = 600 * SECOND
@@ -38,13 +41,14 @@ AFTER: Final = 15 * SECOND
 NAMES: Final = 10_000
 """Maximum number of groups and transactional ids that are remembered."""
 Subject: TypeAlias = tuple[str, str]
-"""Whose coordinator it is: (group, transaction or share; group id or transactional id)."""
+"""(kind of coordinator: "group", "transaction" or "share"; group id or transactional id)."""
 
 
 class Move(NamedTuple):
     """A coordinator's move away from a broker.
 
-    `left` are the addresses under which the broker is known; `planned` is one of them if the broker was stopped then.
+    `left` are the addresses of that broker; `planned` is the one at which the broker was stopped at about that time,
+    None if it was not stopped.
     """
 
     at: facts.At
@@ -74,7 +78,7 @@ class CoordinatorState:
 
 
 class Migration:
-    """The coordinators that left one broker at about the same time, or load there at about the same time."""
+    """The coordinators that left one broker, or that load there, at about the same time."""
 
     __slots__ = ("begun", "last", "names")
 
@@ -99,7 +103,7 @@ class Coordinators(Analyzer):
         """
         self._states: dict[Subject, CoordinatorState] = {}
         self._migrations: dict[tuple[str, str], Migration] = {}
-        """Maps (kind of event, broker's address) to the coordinators concerned."""
+        """Maps ("moved" or "loading", broker's address) to the coordinators concerned."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.Coordinator):

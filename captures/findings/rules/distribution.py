@@ -23,7 +23,7 @@ HOUR: Final = 3_600 * SECOND
 SHOWN: Final = 40
 """Maximum number of bytes of a key in a finding's text."""
 SAME_KEYS: Final = 3
-"""Two producers certainly differ if this number of keys of both went to different partitions."""
+"""If two producers send this number of common keys to different partitions, their partitioners certainly differ."""
 
 
 class Load:
@@ -199,7 +199,7 @@ class Mix(Analyzer):
         self._context = context
         self._known = 0
         self._clients: dict[str, tuple[Keys, facts.At]] = {}
-        """Maps each producer to its first keys with their partitions, and to an exchange that sent one."""
+        """Maps each producer to its first keys with their partitions, and to the latest sampled exchange."""
         self._reported: dict[tuple[str, str], bool] = {}
         """Maps each reported pair of producers to whether a key of both went to different partitions."""
 

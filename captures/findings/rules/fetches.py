@@ -40,7 +40,7 @@ Place: TypeAlias = tuple[int, str, int]
 
 
 class Asking(NamedTuple):
-    """A client's failed requests to a broker for a fetch session: the first, their number, sum of partitions."""
+    """A client's requests to a broker that got no fetch session: the first, their number, sum of their partitions."""
 
     first: facts.At
     number: int
@@ -59,7 +59,7 @@ class Sessions(Analyzer):
         self._lost: dict[str, Asking] = {}
         """Maps each broker to the requests of the present minute whose session it did not know."""
         self._total: dict[tuple[str, str], int] = {}
-        """Maps (broker, reason) to the number of requests of all reports."""
+        """Maps (broker, name of the threshold) to the number of failed requests that the finding counts."""
 
     def feed(self, fact: facts.FetchSession) -> None:
         broker = fact.at.broker
@@ -245,7 +245,7 @@ class SizeBound(Analyzer):
 
 
 class Seen:
-    """Responses to a client within five minutes: their bytes (`size`), and the bytes fetched before (`again`)."""
+    """Fetch responses to a client within five minutes: their bytes (`size`), and those fetched before (`again`)."""
 
     __slots__ = ("again", "began", "count", "examples", "size")
 

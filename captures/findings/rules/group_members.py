@@ -33,7 +33,8 @@ ILLEGAL: Final = frozenset({22, 25, 82, 110, 111, 113})
 class PollGap(Analyzer):
     """For one group, finds members that left because they did not poll in time.
 
-    The client says so in LeaveGroup, or it joins again later over the same connection, so it was not closed.
+    The sign is the reason in LeaveGroup, or a later join over the same connection: a client that was closed never joins
+    again.
     """
 
     __slots__ = ("_committed", "_context", "_counts", "_interval", "_joined", "_left", "_polled")
@@ -147,7 +148,8 @@ class Vanished(Analyzer):
         self._rebalancing = False
         """Whether a member was told of a rebalance, and no member has joined since.
 
-        Sessions are judged once, when the first member is told: members that wait in JoinGroup stay alive silently.
+        Sessions are judged when the first member is told. Later a silence proves nothing, because members that wait for
+        the response to JoinGroup send no heartbeats.
         """
 
     def feed(self, fact: facts.Member) -> None:
@@ -170,7 +172,7 @@ class Vanished(Analyzer):
             one.at, one.time = fact.at, max(one.time, fact.at.asked)
 
     def _judge(self, told: facts.Member) -> None:
-        """Another member was told of a rebalance: report each member whose session timed out just before."""
+        """Report each member whose session timed out just before another member was told of a rebalance (`told`)."""
         slack = self._context.limit(VANISHED, "slack_ms") * MILLISECOND
         for name, one in list(self._members.items()):
             due = one.time + one.session_ms * MILLISECOND

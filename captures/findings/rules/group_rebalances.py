@@ -98,7 +98,7 @@ class Rebalances(Analyzer):
         remember(self._known, fact.member, fact.subscription or before)
 
     def _news(self, fact: facts.Member, before: str | None) -> str | None:
-        """Why a JoinGroup starts a rebalance, as text ("joined", …); None if others started it, or for no reason."""
+        """Why a JoinGroup starts a rebalance ("joined", …); None if it does not start one, or gives no reason."""
         if fact.generation == self._generation and self._settling is None:
             return None
         if fact.member not in self._known:
@@ -114,7 +114,7 @@ class Rebalances(Analyzer):
         append(self._events, event, EVENTS)
 
     def _judge(self) -> None:
-        """Determine the cause of the generation that began SETTLED ago: the first unplanned event, or the first."""
+        """Report the cause of the generation that began SETTLED ago: the first unplanned event, else the first."""
         began, self._settling = self._settling, None
         if began is None:
             return
@@ -197,7 +197,7 @@ class SlowRejoin(Analyzer):
     def _report(self, joins: list[facts.Member], longest: facts.Member) -> None:
         """Report the member that the others waited for: the last to join, if it was in the previous generation.
 
-        If there is none, a member of the previous generation that did not join at all.
+        Otherwise, report a member of the previous generation that did not rejoin, or else a member outside the capture.
         """
         last = max(joins, key=lambda one: one.at.asked)
         late = last.member in self._members and last.at.latency < longest.at.latency / 10

@@ -32,7 +32,7 @@ NAMED: Final = 10
 BEATS: Final = 64
 """Number of the latest seconds with answered heartbeats that are remembered."""
 TWINS: Final = frozenset({77, 101, 102})
-"""STALE_BROKER_EPOCH, DUPLICATE_BROKER_REGISTRATION, BROKER_ID_NOT_REGISTERED: errors if two processes have one id."""
+"""STALE_BROKER_EPOCH, DUPLICATE_BROKER_REGISTRATION, BROKER_ID_NOT_REGISTERED: signs of two processes with one id."""
 
 
 class Quorum:
@@ -62,7 +62,7 @@ class Quorum:
         self.served = 0
         """Time (ns) of the latest request that a leader answered."""
         self.heard = False
-        """Whether the capture has an answered Fetch of a follower, so that it would show signs of a leader."""
+        """Whether the capture has an answered Fetch of a follower: otherwise, it cannot show that a leader works."""
         self.warned = False
 
 
@@ -222,7 +222,7 @@ class Node:
 
 
 class Brokers(Analyzer):
-    """For the whole cluster, finds brokers that the active controller fences, refuses, or soon will."""
+    """For the whole cluster, finds brokers that the active controller fences, refuses, or is likely to fence soon."""
 
     __slots__ = ("_beats", "_begun", "_context", "_newest", "_nodes", "_streaks")
 

@@ -289,7 +289,7 @@ class Causes:
         return records >= self._limit("least") and seconds >= self._limit("inflow_s")
 
     def _group_of(self, place: Partition, client: Client) -> str | None:
-        """The group for which a client reads a partition; None if there is no such group, or no single one."""
+        """The group for which a client reads a partition; None if no group or more than one is possible."""
         owned = [group for group, owner in self.owners.get(place, {}).items() if owner == client]
         found = owned or self._groups.get(client, ())
         return found[0] if len(found) == 1 else None

@@ -169,7 +169,7 @@ class Latencies(Analyzer):
         """Maps each connection to the requests that were sent while it was throttled: (number, total wait in ns)."""
         self._stops = Stops()
         self._late: dict[int, list[facts.At]] = {}
-        """Maps each connection to very slow exchanges; the client may have closed before their responses came."""
+        """Maps each connection to its very slow exchanges; the client may have closed it before a response came."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.Exchange):

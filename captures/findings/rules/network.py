@@ -57,7 +57,7 @@ class Pressure(Analyzer):
     def _pressed(self, fact: facts.Pressure) -> None:
         at = fact.at
         if not self._context.whole(at.connection) or not self._brokers.get(at.broker):
-            return  # perhaps one direction is missing in the capture: the reader reports this only at its end
+            return  # perhaps the capture lacks one direction, which the reader has not reported yet
         for side, window in (("client", fact.client), ("broker", fact.broker)):
             self._shut(at, side, window)
         pair = at.peer, at.broker

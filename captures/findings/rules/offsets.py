@@ -35,7 +35,7 @@ Place: TypeAlias = tuple[str, int]
 
 
 class OutOfRange(NamedTuple):
-    """A refused fetch offset; `held` is True if the client had read there, or its group had committed the offset."""
+    """A refused fetch offset. `held`: it existed before, as the client had read there or its group had committed it."""
 
     at: facts.At
     offset: int

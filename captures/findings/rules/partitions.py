@@ -101,8 +101,8 @@ class Outages:
 class Replicas(Analyzer):
     """For the whole cluster, finds partitions that lack in-sync replicas or a leader.
 
-    Metadata responses repeat a partition's state. The controller's messages tell each loss of a leader, and each new
-    leader, only once, so a timer must check what became of the loss.
+    Metadata responses repeat a partition's state. The controller's messages tell the loss of a leader, and the new
+    leader, only once each, so a timer checks whether the partition still has none.
     """
 
     __slots__ = ("_context", "_in_sync", "_leaderless", "_outages", "_short", "_without_leader")

@@ -146,9 +146,9 @@ class Retries(Analyzer):
         self._judge_late(None)
 
     def _judge_late(self, now: int | None) -> None:
-        """Report pairs in `_late` whose first connection the client closed, as it does after a timeout; `now` in ns.
+        """Report pairs in `_late` whose first connection the client closed, as it does after a timeout.
 
-        None as `now` judges all pairs. Otherwise pairs wait until CLOSES has passed.
+        Pairs are judged once CLOSES has passed at the time `now` (ns); without `now`, all are.
         """
         late, self._late = self._late, deque(maxlen=BATCHES)
         for first, second in late:

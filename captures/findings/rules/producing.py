@@ -155,9 +155,9 @@ class Dropped(Analyzer):
         self._judge(None)
 
     def _judge(self, now: int | None) -> None:
-        """Report suspects, unless the broker closed all its connections, as when it stops; `now` in ns.
+        """Report suspects, unless the broker closed all its connections, as when it stops.
 
-        None as `now` judges all suspects. Otherwise suspects wait until the grace period has passed.
+        Suspects are judged once the grace period has passed at the time `now` (ns); without `now`, all are.
         """
         waiting, self._suspects = self._suspects, deque(maxlen=CLOSES)
         for one in waiting:

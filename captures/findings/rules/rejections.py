@@ -187,7 +187,7 @@ class JoinRefused(Analyzer):
         self._counts: dict[str, int] = {}
         """Maps each client to the number of its refused joins since it last joined."""
         self._first: dict[str, tuple[str, facts.Member]] = {}
-        """Clients whose join was refused once, with rule and join; held until it is known whether they join."""
+        """Maps each client whose join was refused once to (rule, join), until that is reported."""
 
     def feed(self, fact: facts.Member) -> None:
         if fact.what != "join" or (fact.error and fact.generation):

@@ -48,7 +48,7 @@ class Behind:
         self.first = at
         self.seen = at.time
         self.compared = at.time
-        """Time (ns) at which the lag was last compared with the lag some time before."""
+        """Time (ns) of the latest comparison of the lag; at first, that of the first Fetch that is behind."""
         self.lag = lag
         """The lag at the time `compared`, in offsets."""
 

@@ -25,7 +25,7 @@ STATUS = "streams.status"
 PLACES: Final = 1_000
 """Maximum number of partitions of a group whose deliveries are remembered."""
 RUNS: Final = 16
-"""Maximum number of runs of offsets, delivered ones and released ones each, that are remembered for a partition."""
+"""Maximum number of delivered runs of offsets, and of released ones, that are remembered for a partition."""
 
 
 class Doomed(NamedTuple):
@@ -136,7 +136,7 @@ class Poison(Analyzer):
 class Kind(NamedTuple):
     """What a status of a Streams group means, and its severity.
 
-    `limit` names the threshold for how long the status must last for this severity; None: it applies at once.
+    The severity applies once the status has lasted as long as the threshold `limit`; None: at once.
     """
 
     what: str
@@ -160,9 +160,9 @@ ERRORS: Final = {
 }
 """Maps error codes of heartbeats to the status that they mean."""
 EARLY: Final = {"upgrade_ms": Severity.NOTE}
-"""Maps a threshold (`Kind.limit`) to the severity of a status that has not lasted that long.
+"""Maps a threshold (`Kind.limit`) to the severity of a status that has not lasted that long yet.
 
-If the threshold is not in this table, such a status is not reported.
+With a threshold that is not in this table, such a status is not reported.
 """
 
 

@@ -21,7 +21,7 @@ from kproxy.decoders.schema import api_keys
 
 LIFE = "topic.lifecycle"
 TOPICS: Final = 100
-"""Maximum number of topics with own findings; a single further finding counts the changes of all other topics."""
+"""Maximum number of topics with a finding each; one more finding counts the changes of all other topics."""
 KNOWN: Final = 20_000
 """Maximum number of topics whose state is remembered."""
 PENDING: Final = 1_000
@@ -55,7 +55,7 @@ class Topics(Analyzer):
         """The topics that have findings of their own."""
         self._more = 0
         self._deleting: dict[str, facts.Administration] = {}
-        """Maps each topic whose deletion was accepted, and is not seen yet, to the request."""
+        """Maps each topic to the accepted request to delete it, until the deletion is seen."""
         self._replicas: dict[str, frozenset[int]] = {}
         """Maps each topic to the nodes with replicas of it (ZooKeeper mode)."""
         self._stopped: dict[str, set[str]] = {}

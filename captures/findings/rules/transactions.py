@@ -208,10 +208,10 @@ class Stalls(Analyzer):
         )  # fmt: skip
 
     def _severity(self, stall: Stall, lasted: int, identity: Identity | None, *, ended: bool) -> Severity:
-        """The severity of a transaction that has been open for `lasted` ns.
+        """The severity of a transaction that has held records back for `lasted` ns.
 
-        WARN from the producer's timeout on, ERROR some time later; thresholds replace an unknown timeout. One step
-        lower if no consumer waits.
+        NOTE before the producer's timeout, then WARN, and ERROR a grace period later. Thresholds replace an unknown
+        timeout, and the timeout of a transaction that has `ended` without markers. One step lower if no consumer waits.
         """
         grace = self._context.limit(STALL, "grace_ms")
         long, most = self._context.limit(STALL, "long_ms"), self._context.limit(STALL, "hanging_s") * 1000

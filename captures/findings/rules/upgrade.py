@@ -341,7 +341,7 @@ class Cluster(Analyzer):
         self._ids: set[str] = set()
         """The cluster ids in the capture; two are enough to know that there are several clusters."""
         self._mixed: tuple[facts.At, int] | None = None
-        """(first response, time in ns of the latest response) since brokers differ; None if they do not."""
+        """(first response, time in ns of the latest) of the latest period in which brokers differ; None without one."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.ClusterView):
@@ -413,7 +413,7 @@ class Cluster(Analyzer):
 
 
 def _differing(theirs: tuple[tuple[int, int, int], ...], ours: tuple[tuple[int, int, int], ...]) -> dict[int, Any]:
-    """Maps the APIs that both brokers offer with different highest versions to (highest of theirs, highest of ours)."""
+    """Maps each API that both brokers offer up to different versions to (highest of `theirs`, highest of `ours`)."""
     highs = {key: high for key, _, high in ours}
     return {key: (high, highs[key]) for key, _, high in theirs if highs.get(key, high) != high}
 
