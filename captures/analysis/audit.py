@@ -157,12 +157,12 @@ class Offers:
                     offered[one["apiKey"]] = versions
 
     def highest(self, brokers: Iterable[str], key: int) -> int | None:
-        """The highest version of an API that any of these brokers offers; None if no offer of them is known."""
+        """The highest version of an API that one of these brokers offers; None if none is known to offer the API."""
         found = [self._brokers[one][key].high for one in brokers if key in self._brokers.get(one, ())]
         return max(found, default=None)
 
     def together(self, name: str) -> Served | None:
-        """The versions that all brokers of the cluster offer, under this name; None if no broker's offer was captured.
+        """The versions that all captured offers of brokers have in common, as a release `name`; None without an offer.
 
         Offers without Metadata are ignored: they come from controllers, or from brokers that refused the version of
         ApiVersions.
@@ -233,7 +233,7 @@ class Audit:
         return self._decoder.knowledge
 
     def learn(self, exchange: Exchange) -> None:
-        """Take the offered versions and the client's negotiation from an exchange that is not judged itself."""
+        """Take only the offered versions and the client's negotiation from an exchange; the exchange is not judged."""
         if exchange.api_key == api_keys.API_VERSIONS and exchange.protocol is None:
             seen = self._decoder.of(exchange)
             if seen is not None:
@@ -331,7 +331,7 @@ class Audit:
         }
 
     def _identify(self, seen: Seen) -> Client | None:
-        """The client of an exchange, updated with its facts; None if the maximum number of clients is reached."""
+        """The client of an exchange, updated from the exchange; None if the maximum number of clients is reached."""
         exchange = seen.exchange
         number = exchange.connection.number
         if (
@@ -368,11 +368,11 @@ class Audit:
 def judge(
     client: Client, key: int, version: int, use: Use, target: Served, offered: int | None
 ) -> tuple[Verdict, str] | None:
-    """(verdict, reason) on a version of an API that a client uses; None if the target serves it as before.
+    """(verdict, reason) on a version of an API that a client uses; None if the upgrade does not affect this use.
 
-    `offered` is the highest version that the client's present brokers offer: a client that negotiates and uses this
-    version may know higher ones; a client that uses a lower one knows none. ApiVersions is never refused (KIP-511).
-    Keys outside Kafka are not judged.
+    `offered` is the highest version that the client's present brokers offer. A client that negotiates and uses this
+    version may support higher ones; a client that uses a lower version supports none above that. ApiVersions is never
+    refused (KIP-511). APIs that Kafka does not define are not judged.
     """
     if key == api_keys.API_VERSIONS or key not in all_apis():
         return None
@@ -435,7 +435,7 @@ def _between(releases: tuple[str, ...]) -> str:
 
 
 def old_formats(seen: Seen) -> Iterator[int]:
-    """The magics of those batches in a Produce request or Fetch response that have an old message format (0 or 1)."""
+    """The magic of each batch in a Produce request or Fetch response that has an old message format (0 or 1)."""
     if seen.key == api_keys.PRODUCE:
         topics, partitions = seen.request.get("topicData"), "partitionData"
     else:
@@ -447,7 +447,7 @@ def old_formats(seen: Seen) -> Iterator[int]:
 
 
 def _old_magics(records: Buffer) -> Iterator[int]:
-    """The magics of those batches in a records field that are older than the newest format.
+    """The magic of each batch in a records field that is in an older format than the newest.
 
     In every format, a batch has its length at byte 8 and its magic at byte 16.
     """

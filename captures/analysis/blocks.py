@@ -1,7 +1,7 @@
 """JSON objects of views as blocks of text, for the panes that show one thing at a time.
 
-A block is one thing, such as a group, with its details: {"key": its identity in several snapshots, "lines": texts as in
-captures.analysis.display, "filters": for each line the display filters that select its exchanges}.
+A block is one thing, such as a group, with its details: {"key": what identifies it across snapshots, "lines": texts as
+in captures.analysis.display, "filters": for each line the display filters that select its exchanges}.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ def block(view: str, line: Line) -> dict[str, Any]:
 
 
 def blocks(view: str, lines: Iterable[Line]) -> dict[str, Any]:
-    """{"left_out", "blocks"} of a view: as many blocks as fit into MOST_LINES, and the number of those left out."""
+    """{"blocks", "left_out"} of a view: blocks with at most MOST_LINES lines in all, and the number of those left out.
+
+    The last block is cut if it does not fit.
+    """
     shown: list[dict[str, Any]] = []
     room, left_out = MOST_LINES, 0
     for line in lines:

@@ -47,14 +47,16 @@ class Figures:
         count_over_time(self._total, measured, None if measured.long_poll else exchange.latency_ns)
 
     def to_json(self, by: str) -> dict[str, Any]:
-        """The figures in one grouping: {"span": {window: {"from" (ns since the epoch), "slice" (ns), "seconds"}},
-        "lines": […], "total": {window: figures}}. The total's percentiles are those of all but long polls.
+        """The figures in one grouping, as a JSON object.
 
-        A line is {"name", "long_poll", "filters": the tests that find its exchanges, "windows": {window: figures}};
-        figures are {"count", "failed", "throttle_ms", "bytes", "records", and, if there was a response, "p50", "p90",
-        "p99", "max" (ns), "over_time"}. "over_time" has the same for each slice, a list a figure: "count", "bytes";
-        "failed" and "records" unless all are 0; "p50" and "p99" if there was a response, null in slices without one.
-        Windows without exchanges are omitted.
+        {"span": {window: {"from" (ns since the epoch), "slice" (ns), "seconds"}}, "lines": […], "total": {window:
+        figures}}. Long polls do not count in the percentiles of "total".
+
+        A line is {"name", "long_poll", "filters": the display filters that select its exchanges, "windows": {window:
+        figures}}. Figures are {"count", "failed", "throttle_ms", "bytes", "records", "over_time"} and, if there was a
+        response, "p50", "p90", "p99", "max" (ns). "over_time" has lists with an element for each slice: "count" and
+        "bytes"; "failed" and "records" unless all are 0; "p50" and "p99" if there was a response, null for slices
+        without one. Windows without exchanges are omitted.
         """
         span = {}
         for name, window in _windows():

@@ -42,7 +42,7 @@ def lag_json(lags: Iterable[PartitionLag], group: str, lag: Lag) -> list[dict[st
 def over_time(points: Sequence[tuple[int, int]], name: str) -> dict[str, Any] | None:
     """{"from": time of the first value, "ms": milliseconds from then to each value, `name`: the values}.
 
-    None for fewer than two points, each (time in ns, value).
+    `points` are (time in ns, value); None if there are fewer than two.
     """
     if len(points) < 2:
         return None

@@ -108,7 +108,7 @@ class Span:
     def stretch(self, window: int | None) -> tuple[int, int, int]:
         """(number of the first slice, number after the last slice, nanoseconds of a slice) of a window in seconds.
 
-        Slices are numbered from the epoch. None as the window is the whole capture.
+        Slices are numbered from the epoch. Without `window`, they are those of the whole capture.
         """
         if self.first is None:
             return 0, 0, SECOND
@@ -119,7 +119,7 @@ class Span:
         return max(last - PARTS, self.first // width), last, width
 
     def seconds(self, window: int | None) -> float:
-        """Seconds of a window that the reading has covered; None as the window is the whole capture."""
+        """Seconds of a window that the reading has covered; without `window`, those of the whole capture."""
         if self.first is None:
             return 0.0
         start, _, width = self.stretch(window)
@@ -158,7 +158,7 @@ class OverTime:
             at.add(latency, failed=failed, throttle_ms=throttle_ms, size=size, records=records)
 
     def slices(self, window: int | None) -> list[Slice | None]:
-        """The slices of a window, in order, with None for each empty slice; None as the window is the whole capture."""
+        """The slices of a window (without `window`: of the whole capture), in order, with None for each empty slice."""
         self._fold()
         start, stop, _ = self._span.stretch(window)
         found = self._whole if window is None else self._windows[window]

@@ -85,8 +85,9 @@ class Seen:
 
     @property
     def error(self) -> int:
-        """The response's top-level error code, 0 if there is none; of an undecodable response the first code that was
-        read.
+        """The response's top-level error code, 0 if there is none.
+
+        For an undecodable response, it is the first error code that could be read.
         """
         if not self.response:
             return self.errors[0] if self.errors else 0
@@ -94,12 +95,13 @@ class Seen:
         return code if isinstance(code, int) else 0
 
     def topic(self, element: Values) -> str:
-        """The name of the topic that an element of a body's list names, by name or by id."""
+        """The name of the topic of `element`, a part of a body that has the topic's name or id."""
         return topic_name(element, self.knowledge)
 
     def shown(self, *, records: bool = False) -> tuple[Values, Values]:
-        """(request, response) as in the exchange JSON, with decoded bytes fields; only with `records`, batches include
-        records.
+        """(request, response) as in the exchange JSON, with bytes fields decoded.
+
+        Batches include records only if `records` is set.
         """
         view = View(open_batches=records, knowledge=self.knowledge)
         asked, answered = self._decoded

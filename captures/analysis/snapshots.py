@@ -68,7 +68,7 @@ Line = Mapping[str, Any]
 
 
 class Snapshots:
-    """Passes complete exchanges to the views, and writes these at intervals; the indexer calls it after every step."""
+    """Passes exchanges to the views, and writes snapshots at intervals; the indexer calls it after every step."""
 
     def __init__(
         self, directory: Path, stopping: threading.Event, *, following: bool, period: Period | None = None
@@ -155,7 +155,7 @@ class Snapshots:
         self._replace(f"{view}.table", store(self._facts(error), lines, tables, local))
 
     def _found(self) -> list[Line]:
-        """The findings so far as JSON objects; some are found only once the capture was read to its end."""
+        """The findings so far as JSON objects; at the capture's end, also those that were held back until then."""
         if self._findings is None:
             return []
         over = self._state in {"complete", "failed"}

@@ -37,10 +37,11 @@ _FETCHES: Final = frozenset({api_keys.FETCH, api_keys.SHARE_FETCH})
 
 @dataclass(slots=True)
 class Line:
-    """Counts for one name: either its long polls or all its other exchanges; also over time if wanted.
+    """Counts for one name: of its long polls, or of its other exchanges.
 
     `errors` counts exchanges whose response has an error code; `codes` counts each code. Bytes are those of whole
-    frames, their length fields included. `undecodable` counts undecodable responses.
+    frames, their length fields included. `undecodable` counts undecodable responses. `over_time` has the same counts
+    over time, None if these are not wanted.
     """
 
     name: str
@@ -86,7 +87,7 @@ def _milliseconds(value: int | None) -> float | None:
 class Measured:
     """The values of an exchange that `Stats.take` counts; `errors` are names of error codes.
 
-    `records` is the number of records that it carries, 0 unless they are counted over time.
+    `records` is the number of records that the exchange carries, 0 unless they are counted over time.
     """
 
     exchange: Exchange
@@ -195,7 +196,7 @@ class Stats:
 
 
 def count_over_time(over_time: OverTime, measured: Measured, latency: int | None) -> None:
-    """Count an exchange over time; `latency` in ns, None if it must not count."""
+    """Count an exchange over time; `latency` in ns, None if it must not count in percentiles."""
     frames = (measured.exchange.request, measured.exchange.response)
     over_time.add(
         time_of(measured.exchange),

@@ -70,15 +70,15 @@ def _points(over_time: Line, name: str) -> list[list[int]]:
 
 
 def _levels(name: str, levels: list[list[int]]) -> Row:
-    """A row with levels; its name has the largest one."""
+    """A row with levels; their range, from 0 to the largest one, is added to its name."""
     largest = max(value for _, value in levels)
     return {**_row(f"{name} 0..{size_text(largest)}" if largest else f"{name} 0"), "levels": levels}
 
 
 def _rates(points: list[list[int]]) -> list[list[int]]:
-    """The increase a second between values that only grow, in at most SLICES slices of equal length.
+    """The increase per second of values that never decrease, in at most SLICES slices of equal length.
 
-    Points that lie close together tell little of the rate between them, so it is that of whole slices.
+    Each rate is that of a whole slice, because rates between points that lie close together mean little.
     """
     begin, end = points[0][0], points[-1][0]
     slices = min(SLICES, len(points) - 1)

@@ -253,7 +253,7 @@ def _produced(producer: Producer, records: Any, partition: int) -> None:
 
 
 def _moved(seen: Seen, role: str, user: User, before: tuple[int, int], place: tuple[str, int]) -> None:
-    """Count the traffic of a partition, given the records and bytes of its user `before`."""
+    """Add to a partition's traffic the records and bytes by which `user` has grown since `before`."""
     moved = user.records - before[0], user.bytes - before[1]
     seen.traffic.add(*place, (role, seen.client.client_id, seen.client.host), moved, seen.time, seen.number)
 

@@ -38,7 +38,7 @@ class Traffic:
     def add(
         self, topic: str, partition: int, user: tuple[str, str, str], moved: tuple[int, int], time: int, exchange: int
     ) -> None:
-        """Count what was `moved`, (records, bytes), by a `user`, (role, client id, host), in an exchange."""
+        """Count the traffic of a `user`, (role, client id, host), in an exchange: `moved`, (records, bytes)."""
         users = self._uses.get((topic, partition))
         if users is None:
             if len(self._uses) >= MOST:
@@ -88,7 +88,7 @@ class Traffic:
 
 
 def _rate(uses: list[Use]) -> float | None:
-    """Records per second between the first and the last request; None if that is no time."""
+    """Records per second from the first to the last request; None without requests, or if both are at the same time."""
     if not uses:
         return None
     nanoseconds = max(use.last for use in uses) - min(use.first for use in uses)

@@ -248,10 +248,11 @@ class Transactions:
             self._open.pop(one.transactional_id, None)
 
     def _step(self, seen: Seen, who: Values, what: str = "", *, by_producer: bool = True) -> Transaction | None:
-        """Add an exchange to the open transaction of its transactional id, which is begun if there is none.
+        """The open transaction of an exchange's transactional id, begun if there is none, with the exchange added.
 
-        `who` names the transactional id and the producer. With `what`, the exchange is also a step of the transaction.
-        Returns None without a transactional id or beyond the maximum number.
+        `who` has the transactional id and the producer, under the names of a request's fields. With `what`, the
+        exchange is also a step of the transaction. Returns None without a transactional id or beyond the maximum number
+        of transactions.
         """
         name = who.get("transactionalId")
         if not isinstance(name, str) or not name:

@@ -1,1 +1,1 @@
-"""The tables of views: one line a thing, sortable by each column, the same for screens and commands."""
+"""The tables of views: a row for each thing, sortable by each column; the same for screens and commands."""

@@ -23,7 +23,10 @@ _OF_BROKERS: Final = frozenset({"replicates", "controls"})
 
 
 def _refused(line: Line) -> str:
-    """The oldest release that refuses one of the client's versions: "4.0.0"; "" for a broker, which is upgraded too."""
+    """The oldest release that refuses a version that the client uses, such as "4.0.0"; "" if none does.
+
+    Brokers have "" too, because they are upgraded with the cluster.
+    """
     if _OF_BROKERS & set(line["does"]):
         return ""
     return min((use["since"] for use in line["refused"]), key=_release, default="")
@@ -34,7 +37,7 @@ def _release(text: str) -> tuple[int, ...]:
 
 
 def _findings(line: Line) -> int | None:
-    """The number of findings that name the client (captures.analysis.concerned); None where they were not sought."""
+    """The number of findings that name the client (see captures.analysis.concerned); None if they were not counted."""
     found: int | None = line.get("findings")
     return found
 

@@ -30,7 +30,7 @@ _LEADERLESS: Final = {NOBODY: "none", DELETED: "deleted"}
 
 
 def _leader(line: Line) -> str | None:
-    """A text, so that a missing leader can be shown as such."""
+    """The leader's node id as text, or "none" or "deleted"; None if the leader is unknown."""
     leader = line["leader"]
     return None if leader is None else _LEADERLESS.get(leader, str(leader))
 

@@ -30,7 +30,7 @@ class Form:
     right: bool = False
     cut: Cut = Cut.END
     greatest_first: bool = False
-    """Whether the first press sorts the greatest value to the top."""
+    """Whether the first press on the column puts the greatest value on top."""
 
 
 def _number(value: float, _clock: Clock) -> str:
@@ -76,8 +76,8 @@ YES: Final = Form(_yes, greatest_first=True)
 class Column:
     """A column: its name on the command line and in JSON, its title, and the value of a row (None: unknown).
 
-    If the table is too narrow, the column with the greatest `drop` is left out first; 0 is never left out. `severity`
-    gives the letter (E or W) by which a value is marked, "" if it is as it should be.
+    If the table is too narrow, the column with the greatest `drop` is left out first; a column with 0 always stays.
+    `severity` returns the mark of a value: "E" (error), "W" (warning), or "" if the value is as it should be.
     """
 
     name: str
@@ -94,11 +94,11 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table: which rows the lines of a view have, and the columns.
+    """A table: its columns, and the rows that it makes of a view's JSON objects (lines).
 
-    `schema` is the "schema" of the lines that `rows` takes: it gives the rows of one line, each a mapping from which
-    the columns take their values. `key` names the members that identify a row in several snapshots, and `filters` gives
-    the display filters that select its exchanges; without them both are those of the line (captures.views.Kind).
+    `rows` makes the rows of a line whose "schema" is `schema`; a row is a mapping from which the columns take their
+    values. `key` names the members that identify a row across snapshots, and `filters` returns the display filters that
+    select its exchanges. Tables without them use those of the line (captures.views.Kind).
     """
 
     name: str
@@ -110,11 +110,11 @@ class Table:
     filters: Callable[[Line], Sequence[str]] | None = None
     rows: Callable[[Line], Iterable[Line]] = lambda line: (line,)
     order: str = ""
-    """The order in which rows come at first: a column, with "-" before its name if the greatest value comes first."""
+    """The initial order of the rows: a column's name, with "-" before it to put the greatest value first."""
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The members that identify a row in several snapshots."""
+        """The members that identify a row across snapshots."""
         return self.key or VIEWS[self.view].kinds[self.schema].members
 
     def tests(self, row: Line) -> Sequence[str]:
@@ -128,33 +128,33 @@ class Table:
 
 
 def warn(value: Value) -> str:
-    """Marks every value that is neither unknown nor 0 nor empty as a warning."""
+    """The mark of a value that should be 0 or empty: "W" (warning) if it is not; "" if it is, or is unknown."""
     return "W" if value else ""
 
 
 def alarm(value: Value) -> str:
-    """Marks every value that is neither unknown nor 0 nor empty as an error."""
+    """The mark of a value that should be 0 or empty: "E" (error) if it is not; "" if it is, or is unknown."""
     return "E" if value else ""
 
 
 def member(name: str) -> Callable[[Line], Any]:
-    """A function that gives a member of a row."""
+    """A function that returns the member `name` of a row."""
     return lambda line: line[name]
 
 
 def listed(name: str) -> Callable[[Line], str | None]:
-    """A function that gives a member that is a list, as text; None if the member is None."""
+    """A function that returns a row's list `name` as text; None if the list is None."""
     return lambda line: None if line[name] is None else SEPARATOR.join(map(str, line[name]))
 
 
 def length(name: str) -> Callable[[Line], int]:
-    """A function that gives the length of a member that is a list."""
+    """A function that returns the length of a row's list `name`."""
     return lambda line: len(line[name])
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A column as it is shown: `width` cells, at least its title's."""
+    """A column as it is shown, `width` cells wide; its title always fits."""
 
     index: int
     column: Column
@@ -162,17 +162,17 @@ class Fitted:
 
 
 LEAST_TEXT: Final = 12
-"""Fewest cells to which a column of text is cut before another column is left out."""
+"""Minimum width in cells of a column of text that is cut."""
 LEAST_FIRST: Final = 26
-"""The same for the first column of text, which names the thing."""
+"""Minimum width in cells of the first column of text, which names the thing."""
 
 
 def fit(columns: Sequence[Column], widest: Sequence[int], width: int) -> list[Fitted]:
     """The columns that fit into `width` cells, two cells apart; `widest` are the cells of each column's widest text.
 
-    Columns without any text are left out. Numbers are never cut. Columns are left out, the one with the greatest `drop`
-    first, until the others fit with texts cut to LEAST_TEXT; those left out come back if they fit into what is left.
-    Then texts grow as there is room, the first one first.
+    Columns without any text are left out. Numbers are never cut. While the columns do not fit, even with texts cut to
+    their minimum width (LEAST_TEXT, LEAST_FIRST), the one with the greatest `drop` is left out. Then those of the
+    columns left out for which there is room come back, and texts grow as far as there is room, the first one first.
     """
     shown = [index for index, size in enumerate(widest) if size] or list(range(len(columns)))
     full = {index: max(len(columns[index].title) + 1, widest[index]) for index in shown}

@@ -39,7 +39,7 @@ def _lag_seconds(line: Line) -> float | None:
 
 
 def _state(line: Line) -> str:
-    """The states of its partitions that mean that the group does not keep up."""
+    """The states of a group's partitions that show that the group does not keep up, as text; "" for none."""
     return ", ".join(sorted({one["state"] for one in line["lag"] if one["state"] in BAD_STATES}))
 
 
@@ -57,7 +57,7 @@ def _errors(line: Line) -> int:
 
 
 def _of(name: str) -> Any:
-    """A function from a group's JSON object to the elements of its member `name`, each with the group's name."""
+    """A function that makes rows of a group: the elements of its list `name`, each with the group's name."""
 
     def rows(line: Line) -> Iterator[dict[str, Any]]:
         for one in line[name]:

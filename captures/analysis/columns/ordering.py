@@ -9,18 +9,18 @@ from kproxy.captures.analysis.columns.column import Value
 
 
 def ordered(values: Sequence[Value], *, descending: bool) -> list[int]:
-    """The indexes of rows in the order of their values; rows with the same value keep theirs, None comes last."""
+    """Row indexes in the order of the rows' values; rows with equal values stay in their order, None comes last."""
     least, greatest = both_orders(values)
     return greatest if descending else least
 
 
 def both_orders(values: Sequence[Value]) -> tuple[list[int], list[int]]:
-    """The indexes of rows with the least values first, and with the greatest first; see `ordered`."""
+    """Row indexes in ascending order of the rows' values, and in descending order; see `ordered`."""
     # the values of a column are of one type, so that they can be compared
     keys: list[Any] = [value.casefold() if isinstance(value, str) else value for value in values]
     known = [index for index, value in enumerate(values) if value is not None]
     unknown = [index for index, value in enumerate(values) if value is None]
     least = sorted(known, key=keys.__getitem__)
-    # a list that is sorted the other way round is sorted again in linear time
+    # sorting in reverse takes linear time, because the list is sorted already
     greatest = sorted(least, key=keys.__getitem__, reverse=True)
     return least + unknown, greatest + unknown

@@ -1,14 +1,16 @@
 """The tables of a view in a file, which a screen maps into memory: rows are read as they are painted.
 
 The file is an 8-byte length (little-endian), a JSON header of that length, then the data, at a multiple of 8. The
-header is {"facts": the snapshot's members as in captures.analysis.snapshots, "blobs": {name: [where in the data, number
-of bytes]}, "tables": {name: {"rows", "left_out", "widest"}}}. "widest" are the cells of each column's widest text.
+header is {"facts": the snapshot's members as in captures.analysis.snapshots, "blobs": {name: [offset in the data,
+number of bytes]}, "tables": {name: {"rows", "left_out", "widest"}}}. "widest" are the cells of each column's widest
+text.
 
-Blobs: "lines" are the view's JSON objects, one a line of text; "NAME/cells" has a line for each row: the letters of its
-cells' severities, then their texts, separated by tabs. "lines/ends" and "NAME/ends" are the offsets at which those
-lines end, "NAME/line" and "NAME/part" the number of the JSON object that a row is made from and the row's number among
-its rows, "NAME/key" a hash of 8 bytes of the row's key, "NAME/least/COLUMN" and "NAME/greatest/COLUMN" the rows ordered
-by a column, least or greatest value first. Numbers are in the byte order of the machine, which reads them again.
+Blobs: "lines" has the view's JSON objects, one a line of text. "NAME/cells" has a line for each row: the letters of its
+cells' severities, then the cells' texts, separated by tabs. "lines/ends" and "NAME/ends" are the offsets at which those
+lines end. For each row, "NAME/line" is the number of the JSON object that the row is made from, "NAME/part" the row's
+number among the rows of that object, and "NAME/key" an 8-byte hash of the row's key. "NAME/least/COLUMN" and
+"NAME/greatest/COLUMN" are the rows ordered by a column, least or greatest value first. Numbers are in the machine's
+byte order: the machine that writes a file also reads it.
 """
 
 from __future__ import annotations
@@ -30,13 +32,13 @@ ALIGNED: Final = 8
 HASH: Final = 8
 Code: TypeAlias = Literal["B", "i", "q"]
 ROWS: Final = "i"
-"""Type code of numbers of rows."""
+"""Type code of row numbers, as of `array.array`."""
 OFFSETS: Final = "q"
-"""Type code of offsets."""
+"""Type code of offsets, as of `array.array`."""
 PLAIN: Final = "."
 """Stands for a cell without a severity."""
 KEPT_LINES: Final = 64
-"""Number of JSON objects that are kept once they were read."""
+"""Maximum number of decoded JSON objects that are cached."""
 
 
 class UnreadableError(Exception):
@@ -97,7 +99,7 @@ class Stored:
         return [self._line_at(number) for number in range(len(self._ends))]
 
     def find(self, blob: str, sought: bytes, *, text: bool = False) -> list[int]:
-        """Offsets in a blob at which bytes stand; with `text`, ASCII letters match in either case."""
+        """The offsets in a blob at which `sought` occurs; with `text`, ASCII letters match in either case."""
         start, end = self._place(blob)
         pattern = re.compile(re.escape(sought), re.IGNORECASE if text else re.NOFLAG)
         return [found.start() - start for found in pattern.finditer(self._map, start, end)]
@@ -147,12 +149,12 @@ class Rows:
         return next(found for part, found in enumerate(self.table.rows(self.line(row))) if part == self._parts[row])
 
     def key(self, row: int) -> bytes:
-        """The bytes that identify the row's thing in several snapshots."""
+        """The hash that identifies the row's thing across snapshots."""
         keys = self._stored.numbers(f"{self.table.name}/key", "B")
         return bytes(keys[row * HASH : (row + 1) * HASH])
 
     def find(self, key: bytes) -> int | None:
-        """The row with a key."""
+        """The row with this key; None if there is none."""
         found = self._stored.find(f"{self.table.name}/key", key)
         return next((at // HASH for at in found if at % HASH == 0), None)
 
@@ -161,6 +163,6 @@ class Rows:
         return self._stored.numbers(f"{self.table.name}/{'greatest' if descending else 'least'}/{column}", ROWS)
 
     def with_text(self, text: str) -> set[int]:
-        """The rows of which one cell has a text; ASCII letters match in either case."""
+        """The rows whose stored cells contain a text; ASCII letters match in either case."""
         found = self._stored.find(f"{self.table.name}/cells", text.encode(errors="replace"), text=True)
         return {bisect_right(self._ends, at) for at in found}

@@ -40,7 +40,7 @@ def store(facts: Mapping[str, Any], lines: Sequence[Line], tables: Iterable[Tabl
 def _put_table(
     blobs: dict[str, bytes | bytearray], table: Table, lines: Sequence[Line], clock: Clock
 ) -> dict[str, Any]:
-    """Add the blobs of a table; returns its member of the header."""
+    """Add the blobs of a table; returns the table's entry in the header."""
     numbers, parts = array(ROWS), array(ROWS)
     rows: list[Line] = []
     left_out = 0
@@ -67,7 +67,7 @@ def _put_table(
 
 
 def _texts(table: Table, rows: Iterable[Line], widest: list[int], clock: Clock) -> Iterator[str]:
-    """The line of each row in the blob of cells; `widest` grows with the texts."""
+    """Yields each row's line in the blob of cells; updates `widest`, the cells of each column's widest text."""
     for row in rows:
         marks, cells = "", []
         for number, column in enumerate(table.columns):
@@ -88,7 +88,7 @@ def _put_lines(blobs: dict[str, bytes | bytearray], name: str, ends: str, texts:
 
 
 def _cells(text: str) -> int:
-    """The cells of a terminal that a text takes."""
+    """The width of a text in the cells of a terminal."""
     return len(text) if text.isascii() else sum(1 + (unicodedata.east_asian_width(one) in "WF") for one in text)
 
 

@@ -21,7 +21,7 @@ class UnknownColumnError(ValueError):
 
 
 def of_view(view: str) -> tuple[Table, ...]:
-    """The tables whose rows come from a view: TABLES in the module of captures.analysis.columns with its name."""
+    """The tables of a view, from the module of its name in captures.analysis.columns; () without a collector."""
     if not VIEWS[view].collector:
         return ()
     tables: tuple[Table, ...] = import_module(f"kproxy.captures.analysis.columns.{view}").TABLES
@@ -45,7 +45,7 @@ def chosen(table: Table, names: Sequence[str]) -> list[Column]:
 
 
 def arranged(table: Table, found: Iterable[Line], order: Sequence[str]) -> list[Line]:
-    """The rows by the columns of `order`, the first one counting most; "-" before a name puts greatest values first.
+    """The rows ordered by the columns in `order`, the first one most significant; "-" before a name: descending order.
 
     Unknown values come last. Without `order` the table's own order applies. Raises UnknownColumnError.
     """

@@ -21,7 +21,7 @@ from kproxy.captures.views import Line
 
 
 def _known(line: Line) -> tuple[int, float] | None:
-    """The lag of all groups that consume the topic."""
+    """(records behind, seconds of the slowest partition) of all groups that consume the topic; None if unknown."""
     return known_lag(one for group in line["groups"] for one in group["lag"])
 
 

@@ -32,7 +32,7 @@ def text(lines: Iterable[Line], clock: Clock) -> Iterator[str]:
 
 
 def _filters(line: Line) -> Iterator[list[str]]:
-    """Display filter for a transaction's exchanges: by transactional id and range, because the id has others too."""
+    """Display filter for a transaction's exchanges: those of its transactional id, from its first to its last one."""
     ended = [] if line["ended"] is None else [f"exchange <= {line['last_exchange']}"]
     yield [equal("txn", line["transactional_id"]), f"exchange >= {line['first_exchange']}", *ended]
 
