@@ -39,7 +39,7 @@ MOST_BROKERS: Final = 1_000
 MOST_SESSIONS: Final = 100_000
 """Maximum number of connections whose principal is remembered."""
 FEW: Final = 8
-"""Maximum number of principals, programs and brokers of one client."""
+"""Maximum number of principals and of programs of one client, and of brokers of one use."""
 DAY_IN_MINUTES: Final = 24 * 60
 SECOND: Final = 1_000_000_000
 NEWEST_MAGIC: Final = 2

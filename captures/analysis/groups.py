@@ -21,7 +21,7 @@ from kproxy.decoders.schema import api_keys
 EPOCH_HEARTBEATS: Final = {68: "consumer", 76: "share", 88: "streams"}
 """By API key of a heartbeat that carries a member's epoch, the type of its group."""
 MOST: Final = 100_000
-"""Maximum number of groups."""
+"""Maximum number of groups, and of the members of one group."""
 GENERATIONS: Final = 1000
 """Maximum number of generations that are kept for each group, the newest ones."""
 EVENTS: Final = 10_000

@@ -29,7 +29,7 @@ NANOSECONDS: Final = 1_000_000
 MOST: Final = 512
 """Maximum number of names with counts of their own; damaged traffic may contain thousands of names."""
 MOST_OVER_TIME: Final = 128
-"""Maximum number of names that are also counted over time."""
+"""Maximum number of names if they are also counted over time."""
 OTHERS: Final = "(others)"
 NO_TOPIC: Final = "(none)"
 _FETCHES: Final = frozenset({api_keys.FETCH, api_keys.SHARE_FETCH})

@@ -19,9 +19,9 @@ from kproxy.decoders.records.counting import record_count
 from kproxy.decoders.schema import api_keys
 
 MOST: Final = 100_000
-"""Maximum number of topics, and of users of all topics together."""
+"""Maximum number of topics, and of the producers and of the consumers of one topic."""
 TRIED: Final = 1 << 20
-"""Maximum size in bytes of a batch whose keys are used to infer the partitioner; larger ones cost too much time."""
+"""Maximum decompressed size in bytes of a batch whose keys are used to infer the partitioner; larger ones are slow."""
 FOLLOWER, CONSUMER, DEBUGGING, SHARE = "follower", "consumer", "debugging", "share consumer"
 
 

@@ -16,7 +16,7 @@ from kproxy.decoders.schema import errors
 FENCED: Final = frozenset({47, 90})
 """Error codes INVALID_PRODUCER_EPOCH and PRODUCER_FENCED: another producer uses the transactional id."""
 MOST: Final = 100_000
-"""Maximum number of transactions; later ones are only counted."""
+"""Maximum number of transactions, of which later ones are only counted; also of aborted ones in Fetch responses."""
 READERS: Final = 1000
 """Maximum number of Fetch exchanges that are kept for an aborted transaction."""
 DEFAULT_TIMEOUT_MS: Final = 60_000
