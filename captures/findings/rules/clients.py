@@ -44,7 +44,7 @@ COMMITTERS: Final = 500
 PARTITIONS: Final = 1_000
 """Maximum number of partitions of a member whose last commit is remembered."""
 ISSUED: Final = 500
-"""Maximum number of issued but unused member ids that are remembered for a group."""
+"""Maximum number of issued but unused member ids, and of connections, that are remembered for a group."""
 MEMBER_ID_REQUIRED: Final = 79
 _DIGITS: Final = re.compile(r"[0-9a-fA-F]{8,}|\d+")
 _COMMON: Final = re.compile(
