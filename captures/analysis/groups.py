@@ -21,7 +21,11 @@ from kproxy.decoders.schema import api_keys
 EPOCH_HEARTBEATS: Final = {68: "consumer", 76: "share", 88: "streams"}
 """By API key of a heartbeat that carries a member's epoch, the type of its group."""
 MOST: Final = 100_000
-"""Maximum number of groups, and of the members of one group."""
+"""Maximum number of groups."""
+MOST_MEMBERS: Final = 400_000
+"""Maximum number of the members of all groups together."""
+MOST_OFFSETS: Final = 1_000_000
+"""Maximum number of partitions whose committed offsets are kept, in all groups together."""
 GENERATIONS: Final = 1000
 """Maximum number of generations that are kept for each group, the newest ones."""
 EVENTS: Final = 10_000
@@ -171,6 +175,8 @@ class Groups:
 
     def __init__(self) -> None:
         self._groups: dict[str, Group] = {}
+        self._members = 0
+        self._offsets = 0
         self._lag = Lag()
 
     def add(self, seen: Seen) -> None:
@@ -213,7 +219,7 @@ class Groups:
             return
         member_id = answered["memberId"]
         known = member_id in group.members
-        member = _member(group, member_id, seen)
+        member = self._member(group, member_id, seen)
         member.instance_id = asked.get("groupInstanceId") or member.instance_id
         member.left = 0
         generation = self._generation(group, answered["generationId"], seen)
@@ -239,7 +245,7 @@ class Groups:
 
     def _sync(self, group: Group, seen: Seen) -> None:
         asked, answered = seen.shown()
-        member = _member(group, asked.get("memberId", ""), seen)
+        member = self._member(group, asked.get("memberId", ""), seen)
         if seen.error:
             _event(group, seen, "sync refused", member.member_id, _code(seen))
             return
@@ -249,7 +255,7 @@ class Groups:
         _event(group, seen, "sync", member.member_id, _partitions(member.assignment))
 
     def _heartbeat(self, group: Group, seen: Seen) -> None:
-        member = _member(group, seen.request.get("memberId", ""), seen)
+        member = self._member(group, seen.request.get("memberId", ""), seen)
         _beat(member, seen)
         if seen.error:
             _event(group, seen, "heartbeat answered", member.member_id, _code(seen))
@@ -264,9 +270,14 @@ class Groups:
     def _commit(self, group: Group, seen: Seen) -> None:
         group.commits += 1
         for element in seen.request.get("topics") or ():
-            offsets = group.offsets.setdefault(seen.topic(element), {})
+            topic = seen.topic(element)
             for one in element.get("partitions") or ():
-                offsets[one["partitionIndex"]] = one["committedOffset"]
+                partition = one["partitionIndex"]
+                if partition not in group.offsets.get(topic, ()):
+                    if self._offsets >= MOST_OFFSETS:
+                        continue
+                    self._offsets += 1
+                group.offsets.setdefault(topic, {})[partition] = one["committedOffset"]
 
     # --- groups whose members only send heartbeats ---
 
@@ -281,7 +292,7 @@ class Groups:
             _left(group, member_id, seen, "" if epoch == -1 else "its static member comes back")
             return
         known = member_id in group.members
-        member = _member(group, member_id, seen)
+        member = self._member(group, member_id, seen)
         member.instance_id = seen.request.get("instanceId") or member.instance_id
         _beat(member, seen)
         if epoch == 0 and not (known and member.left == 0 and member.heartbeats > 2):
@@ -322,7 +333,8 @@ class Groups:
         generation = Generation(number, seen.answered_at, seen.number, causes=group.pending)
         group.pending = []
         if group.kind != "classic" and newest is not None:
-            generation.members |= {one for one in newest.members if not group.members[one].left}
+            gone = {one for one in newest.members if one in group.members and group.members[one].left}
+            generation.members |= newest.members - gone
             generation.protocol = newest.protocol
         group.generations.append(generation)
         del group.generations[:-GENERATIONS]
@@ -336,17 +348,17 @@ class Groups:
                 self._groups[group_id] = group
         return group
 
-
-def _member(group: Group, member_id: str, seen: Seen) -> Member:
-    member = group.members.get(member_id)
-    if member is None:
-        member = Member(member_id, joined=seen.time)
-        if len(group.members) < MOST:
-            group.members[member_id] = member
-    if not member.client_id:
-        member.client_id, member.host = seen.client.client_id, seen.client.host
-    seen.client.groups.add(group.group_id)
-    return member
+    def _member(self, group: Group, member_id: str, seen: Seen) -> Member:
+        member = group.members.get(member_id)
+        if member is None:
+            member = Member(member_id, joined=seen.time)
+            if self._members < MOST_MEMBERS:
+                group.members[member_id] = member
+                self._members += 1
+        if not member.client_id:
+            member.client_id, member.host = seen.client.client_id, seen.client.host
+        seen.client.groups.add(group.group_id)
+        return member
 
 
 def _gone(group: Group, generation: Generation) -> None:

@@ -19,7 +19,9 @@ from kproxy.decoders.records.counting import record_count
 from kproxy.decoders.schema import api_keys
 
 MOST: Final = 100_000
-"""Maximum number of topics, and of the producers and of the consumers of one topic."""
+"""Maximum number of topics."""
+MOST_USERS: Final = 400_000
+"""Maximum number of the producers and consumers of all topics together."""
 TRIED: Final = 1 << 20
 """Maximum decompressed size in bytes of a batch whose keys are used to infer the partitioner; larger ones are slow."""
 FOLLOWER, CONSUMER, DEBUGGING, SHARE = "follower", "consumer", "debugging", "share consumer"
@@ -137,6 +139,7 @@ class Topics:
 
     def __init__(self) -> None:
         self._topics: dict[str, Topic] = {}
+        self._users = 0
         self._lag = Lag()
 
     def add(self, seen: Seen) -> None:
@@ -178,7 +181,7 @@ class Topics:
         codes = _codes(seen, "partitionResponses", "index")
         for element in seen.request.get("topicData") or ():
             topic = self._topic(seen.topic(element))
-            producer = _user(topic.producers, seen.client, Producer, seen)
+            producer = self._user(topic.producers, seen.client, Producer, seen)
             producer.acks.add(seen.request["acks"])
             if transactional_id := seen.request.get("transactionalId"):
                 producer.transactional_ids.add(transactional_id)
@@ -200,7 +203,7 @@ class Topics:
         names = {seen.topic(element): None for element in seen.request.get("topics") or ()} | dict.fromkeys(answered)
         for name in names:
             topic = self._topic(name)
-            consumer = _user(topic.consumers, (seen.client, replica), Consumer, seen)
+            consumer = self._user(topic.consumers, (seen.client, replica), Consumer, seen)
             consumer.role, consumer.replica = role, replica
             if "isolationLevel" in seen.request:
                 consumer.isolation.add(seen.request["isolationLevel"])
@@ -223,6 +226,19 @@ class Topics:
             if len(self._topics) < MOST:
                 self._topics[name] = topic
         return topic
+
+    def _user(self, users: dict[Any, Any], key: Any, make: Any, seen: Seen) -> Any:
+        user = users.get(key)
+        if user is None:
+            user = make(seen.client, seen.number)
+            if self._users < MOST_USERS:
+                users[key] = user
+                self._users += 1
+        user.requests += 1
+        user.last = seen.number
+        if seen.exchange.api_version is not None:
+            user.versions.add(seen.exchange.api_version)
+        return user
 
 
 def fetch_role(seen: Seen) -> tuple[str, int]:
@@ -272,19 +288,6 @@ def _codes(seen: Seen, partitions: str, index: str) -> dict[tuple[str, int], int
         for one in element.get(partitions) or ()
         if one.get("errorCode")
     }
-
-
-def _user(users: dict[Any, Any], key: Any, make: Any, seen: Seen) -> Any:
-    user = users.get(key)
-    if user is None:
-        user = make(seen.client, seen.number)
-        if len(users) < MOST:
-            users[key] = user
-    user.requests += 1
-    user.last = seen.number
-    if seen.exchange.api_version is not None:
-        user.versions.add(seen.exchange.api_version)
-    return user
 
 
 def _bytes(topic: Topic) -> int:

@@ -163,6 +163,8 @@ class Rows:
         return self._stored.numbers(f"{self.table.name}/{'greatest' if descending else 'least'}/{column}", ROWS)
 
     def with_text(self, text: str) -> set[int]:
-        """The rows whose stored cells contain a text; ASCII letters match in either case."""
+        """The rows whose cells contain a text; ASCII letters match in either case."""
         found = self._stored.find(f"{self.table.name}/cells", text.encode(errors="replace"), text=True)
-        return {bisect_right(self._ends, at) for at in found}
+        rows = ((bisect_right(self._ends, at), at) for at in found)
+        letters = len(self.widest)
+        return {row for row, at in rows if at - (self._ends[row - 1] if row else 0) > letters}

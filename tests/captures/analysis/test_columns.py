@@ -172,6 +172,8 @@ def test_rows_are_read_from_the_file(tmp_path: Path) -> None:
     assert found.with_text("gr") == found.with_text("Grün") == {0}
     assert found.with_text("3.0KB") == {2}
     assert found.with_text("B") == {0, 1, 2}
+    assert found.with_text("W") == set()  # the letters of severities are no text
+    assert found.with_text(".") == {2}
     assert [found.find(found.key(row)) for row in range(3)] == [0, 1, 2]
     assert found.find(bytes(8)) is None
 

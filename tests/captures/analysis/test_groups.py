@@ -237,3 +237,20 @@ def test_groups_generations_and_events_are_bounded(monkeypatch: pytest.MonkeyPat
     assert group["more_events"] == 2
     monkeypatch.setattr(groups, "MOST", 0)
     assert not list(views(heartbeat("a-1"))["groups"].lines())
+
+
+def test_members_and_offsets_of_all_groups_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "MOST_MEMBERS", 1)
+    monkeypatch.setattr(groups, "MOST_OFFSETS", 1)
+    steps = [join("a-1", 1, "a-1"), join("a-2", 2, "a-1", "a-2"), commit(p1=5, p0=7), commit(p1=6, p0=8)]
+    (group,) = views(*steps)["groups"].lines()
+    assert [one["member_id"] for one in group["members"]] == ["a-1"]
+    assert group["committed"] == {"t": {1: 6}}
+
+
+def test_members_beyond_the_bound_are_in_generations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "MOST_MEMBERS", 1)
+    steps = [beat(68, one, epoch, epoch + 1, [0]) for epoch in range(3) for one in ("a", "b")]
+    (group,) = views(*steps)["groups"].lines()
+    assert [one["member_id"] for one in group["members"]] == ["a"]
+    assert group["generations"][-1]["members"] == ["a", "b"]

@@ -139,3 +139,10 @@ def test_topics_with_most_bytes_come_first_and_only_so_many_are_told_apart(monke
     assert [line["topic"] for line in views(*steps)["topics"].lines()] == ["b", "c", "a"]
     monkeypatch.setattr(topics, "MOST", 2)
     assert [line["topic"] for line in views(*steps)["topics"].lines()] == ["c", "a"]
+
+
+def test_users_of_all_topics_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topics, "MOST_USERS", 1)
+    steps = [produce(8, name, (0, ONE, 0), acks=1, name=None) for name in ("a", "b", "a")]
+    (line,) = views(*steps)["topics"].lines()
+    assert (line["topic"], len(line["producers"]), line["producers"][0]["requests"]) == ("a", 1, 2)
