@@ -1,4 +1,4 @@
-"""The indexer's process with observers in it: python -m kproxy.indexing [OPTIONS] CAPTURE... INDEX_DIR.
+"""The indexer's process with observers in it: python -m kproxy.addons.indexing [OPTIONS] CAPTURE... INDEX_DIR.
 
 The process writes events as JSON lines to standard output, {"event": "warning", "message", "details"} and {"event":
 "metrics", "url"}. If nobody reads the events, it drops them. The process ends when the relay has ended.

@@ -176,8 +176,11 @@ class Engine:
         """
         rules = list(rules)
         added = {name: active for name, active in self._active.items() if active.added}
-        if twice := next((rule.name for rule in rules if rule.name in added), None):
-            raise ValueError(f"there is a rule {twice} already")
+        names = set(added)
+        for rule in rules:
+            if rule.name in names:
+                raise ValueError(f"there is a rule {rule.name} already")
+            names.add(rule.name)
         before = {name: active for name, active in self._active.items() if not active.added}
         self._active = {}
         for rule in rules:

@@ -9,6 +9,7 @@ import pytest
 
 from kproxy.core.verdict import MOST_PIECES, Pace
 from kproxy.decoders.conversation.comments import ACTED, CHANGED, KEPT, MADE
+from kproxy.faults.parsing import parse
 from tests.kproxy.core.frames import naming, response
 from tests.kproxy.faults.support import (
     FETCH,
@@ -477,3 +478,15 @@ def test_an_answer_that_does_not_fit_the_version_passes_the_request_with_a_warni
     (said,) = tale.said
     assert "HeartbeatResponse has no field errorKode in this version" in said
     assert tale.hits == [0]
+
+
+def test_rules_of_one_name_replace_nothing() -> None:
+    tale = Tale("api == Produce => error REQUEST_TIMED_OUT applied")
+    before = tale.engine.active
+    rules = [
+        parse(text, "rule-1")
+        for text in ("api == Heartbeat => error 6 not applied", "api == Produce => error REQUEST_TIMED_OUT applied")
+    ]
+    with pytest.raises(ValueError, match="there is a rule rule-1 already"):
+        tale.engine.replace(rules)
+    assert tale.engine.active == before
