@@ -61,7 +61,7 @@ class Answers:
     def findings(self, severity: str = "note", cursor: int = 0) -> Object:
         """What is wrong, the worst and most costly first: cause, evidence (exchange numbers), fixes, how to verify.
 
-        `severity` is the least one: error, warn, note or info.
+        `severity` is the lowest severity that is listed: error, warn, note or info.
         """
         with self._capture() as (capture, answer):
             return _page(answer, "findings", capture.findings(severity), cursor, MOST)
@@ -78,7 +78,7 @@ class Answers:
             return _page(answer, "exchanges", found, cursor, _limit(limit), skipped=cursor)
 
     def exchange(self, number: int) -> Object:
-        """One exchange with all fields of its request and response; long lists and texts are cut if it is too long."""
+        """One exchange with all fields of request and response; lists and texts are cut if the answer is too long."""
         with self._capture(f"exchange == {number}") as (capture, answer):
             for one in capture:
                 answer["exchange"] = dict(one)

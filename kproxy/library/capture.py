@@ -129,7 +129,7 @@ class Capture(Closing):
             raise stored.error
 
     def findings(self, severity: str = "note") -> list[dict[str, Any]]:
-        """What `kproxy findings` says is wrong: objects "kproxy.finding/1" (docs/findings.md), most costly first.
+        """The findings that `kproxy findings` prints: objects "kproxy.finding/1" (docs/findings.md), most costly first.
 
         Findings below `severity` ("error", "warn", "note" or "info") are left out. Raises ValueError for another word.
         """
@@ -148,7 +148,7 @@ class Capture(Closing):
         return [finding_json(one) for one in found.finish() if one.severity >= Severity[severity.upper()]]
 
     def stats(self, by: str = "api") -> list[dict[str, Any]]:
-        """What `kproxy stats` says: objects "kproxy.stats/1" by "api", "client", "broker" or "topic"."""
+        """The figures that `kproxy stats` prints: objects "kproxy.stats/1" by "api", "client", "broker" or "topic"."""
         from kproxy.captures.analysis.stats import Stats
 
         reading = self._read()
@@ -159,7 +159,7 @@ class Capture(Closing):
         return [line.to_json(by) for line in stats.lines()]
 
     def summary(self) -> dict[str, Any]:
-        """What the capture holds, of one reading: first and last time, and the number of exchanges.
+        """An overview of the capture, from reading it once: first and last time, the number of exchanges, and more.
 
         "clients" and "brokers" are numbers of exchanges by client id and by address, "apis" are those of `stats`,
         "findings" are numbers by severity, "health" is as in `health`. Times are RFC 3339 text, or None.

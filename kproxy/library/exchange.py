@@ -86,7 +86,7 @@ class Exchange(JsonObject):
 
     @property
     def correlation_id(self) -> int | None:
-        """The correlation id, by which a response belongs to its request."""
+        """The correlation id, which a response repeats from its request."""
         return self._found.correlation_id
 
     @property

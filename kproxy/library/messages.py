@@ -88,7 +88,7 @@ class Message(JsonObject):
 
     @property
     def guess(self) -> str:
-        """Why kproxy takes the bytes for this message where neither they nor the arguments say so; "" otherwise."""
+        """Why kproxy assumes this message, if neither the bytes nor the arguments name it; "" otherwise."""
         return self._opened.guess
 
     @property

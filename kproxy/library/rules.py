@@ -99,7 +99,7 @@ class Fault(Triggered):
     def release(self) -> int:
         """Forwards the frames that the rule holds or delays now; returns their number.
 
-        It goes on to hold later frames.
+        The rule holds later frames as before.
         """
         return self._proxy.release(self.name)
 
@@ -116,7 +116,7 @@ class Fault(Triggered):
 class Match(Triggered):
     """Selects the frames on which a rule acts. The methods for actions add the rule and return it.
 
-    With a trigger method called before the action, the rule never acts without its trigger.
+    Call the methods for triggers before that of the action, so that the rule has its trigger from the beginning.
     """
 
     def __init__(self, proxy: Proxy, faults: list[Fault], text: str, trigger: str = "") -> None:
@@ -138,7 +138,7 @@ class Match(Triggered):
     def error(self, code: str, *, applied: bool | None = None, at: str = "") -> Fault:
         """The response has this error; `applied` says whether the broker carries out the request.
 
-        It may be left out for APIs that change nothing. `at` selects an element: "topic == t and partition == 1".
+        `applied` may be None for APIs that only read. `at` selects an element: "topic == t and partition == 1".
         """
         where = f" at {at}" if at else ""
         return self.act(f"error {code}{where}{ {None: '', True: ' applied', False: ' not applied'}[applied] }")
