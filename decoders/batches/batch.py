@@ -139,7 +139,7 @@ def heads(records: Buffer) -> list[Head]:
         found.append((offset, size, count, 2, codec, producer_id, epoch, sequence, transactional, control))
         position += size
     if position < end:
-        found += map(_head, parse(records[position:], check=False).batches)
+        found += map(head, parse(records[position:], check=False).batches)
     return found
 
 
@@ -191,7 +191,8 @@ def first_size(records: Buffer) -> int | None:
     return size + _LOG_OVERHEAD
 
 
-def _head(batch: Batch) -> Head:
+def head(batch: Batch) -> Head:
+    """The summary of a batch's header."""
     get = batch.header.get
     return (
         get("baseOffset"), batch.header["sizeInBytes"], get("recordCount"), batch.header["magic"],

@@ -16,6 +16,8 @@ from kproxy.decoders.problems import Code
 
 AT_ONCE: Final = 10_000
 """Maximum number of records in a piece, when a batch is read in pieces."""
+HARMLESS: Final = frozenset({Code.CRC_MISMATCH})
+"""Codes of faults that do not prevent the records from being read."""
 
 
 class Opened(NamedTuple):
@@ -30,6 +32,21 @@ class Opened(NamedTuple):
     uncompressed_size: int | None
     troubles: list[Trouble]
     data: bytes = b""
+
+
+class Measured(NamedTuple):
+    """The number of a batch's records, and the total sizes in bytes of their parts; a null part has no bytes.
+
+    `headers` are the keys and values of the records' headers. `uncompressed_size` is as in Opened. If the batch is not
+    `whole`, some of its records could not be read and are not counted.
+    """
+
+    records: int
+    keys: int
+    values: int
+    headers: int
+    uncompressed_size: int | None
+    whole: bool
 
 
 def open_batch(records: Buffer, batch: Batch, *, limit: int = DEFAULT_LIMIT, most: int | None = None) -> Opened:
@@ -77,12 +94,41 @@ def iterate_batch(
 
     When the iterator is exhausted, the faults found have been added to `troubles`.
     """
+    return _iterated(records, batch, troubles, limit)[1]
+
+
+def measure_batch(records: Buffer, batch: Batch, *, limit: int = DEFAULT_LIMIT) -> Measured:
+    """Count the records of one batch and their bytes, without keeping any record; never raises on any bytes.
+
+    A batch that `open_batch` would not open with this `limit` is not `whole`.
+    """
+    troubles: list[Trouble] = []
+    size, found = _iterated(records, batch, troubles, limit)
+    count = keys = values = named = 0
+    for _, _, key, value, headers in found:
+        count += 1
+        if key is not None:
+            keys += len(key)
+        if value is not None:
+            values += len(value)
+        for name, content in headers:
+            named += len(name)
+            if content is not None:
+                named += len(content)
+    whole = size is not None and all(one.code in HARMLESS for one in troubles)
+    return Measured(count, keys, values, named, size, whole)
+
+
+def _iterated(
+    records: Buffer, batch: Batch, troubles: list[Trouble], limit: int
+) -> tuple[int | None, Iterator[Record]]:
+    """(size in bytes of the batch without compression as in Opened, its records); `troubles` as in `iterate_batch`"""
     if batch.header["magic"] != 2:
         opened = _open_legacy(records, batch, limit)
         troubles += opened.troubles
-        return iter(opened.records)
+        return opened.uncompressed_size, iter(opened.records)
     data = _decompressed(records, batch, limit, troubles)
-    return iter(()) if data is None else _iterate(batch, data, troubles)
+    return (None, iter(())) if data is None else (V2_HEADER + len(data), _iterate(batch, data, troubles))
 
 
 def _decompressed(records: Buffer, batch: Batch, limit: int, troubles: list[Trouble]) -> bytes | None:

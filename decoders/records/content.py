@@ -6,16 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kproxy.decoders.batches.batch import Batches, parse, parse_unaligned
+from kproxy.decoders.batches.opening import HARMLESS
 from kproxy.decoders.batches.record import Record
 from kproxy.decoders.knowledge import Knowledge
-from kproxy.decoders.problems import Code
 from kproxy.decoders.records.form import Allowance
 from kproxy.decoders.records.places import Place, places
 from kproxy.decoders.schema.lookup import Definitions
 from kproxy.decoders.view import PLAIN, View
-
-HARMLESS = frozenset({Code.CRC_MISMATCH})
-"""Codes of faults that do not prevent the records from being read."""
 
 
 def contents(

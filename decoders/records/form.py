@@ -10,7 +10,7 @@ from kproxy.decoders import secrets
 from kproxy.decoders.batches.batch import Batch, Batches, Trouble, parse, parse_unaligned
 from kproxy.decoders.batches.compiled import in_base64, record_forms, records_text, text_or_base64
 from kproxy.decoders.batches.legacy import RECORD_COSTS
-from kproxy.decoders.batches.opening import Opened, open_batch, open_pieces
+from kproxy.decoders.batches.opening import Measured, Opened, measure_batch, open_batch, open_pieces
 from kproxy.decoders.batches.record import Record, RecordsError
 from kproxy.decoders.primitives import Buffer
 from kproxy.decoders.problems import MOST, Code
@@ -44,7 +44,18 @@ class Allowance:
             shared = compressed and left < self.limit
             yield opened._replace(troubles=list(map(self._named, opened.troubles))) if shared else opened
         if compressed:
-            self.left -= min(left, max(size, RECORD_COSTS * count))
+            self._spend(size, count)
+
+    def measure(self, records: Buffer, batch: Batch) -> Measured:
+        """Measure a batch, within the same limits as `open`."""
+        found = measure_batch(records, batch, limit=min(self.limit, self.left))
+        if batch.header["compression"] != "none":
+            self._spend(found.uncompressed_size or 0, found.records)
+        return found
+
+    def _spend(self, size: int, count: int) -> None:
+        """Count a compressed batch of `size` bytes without compression, of which `count` records were read."""
+        self.left -= min(self.left, max(size, RECORD_COSTS * count))
 
     def _named(self, trouble: Trouble) -> Trouble:
         if trouble.code is not Code.DECOMPRESSION_LIMIT:

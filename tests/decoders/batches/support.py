@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import google_crc32c
@@ -64,6 +64,19 @@ def message(
 
     checked = bytes((magic, attributes)) + (struct.pack(">q", time) if magic else b"") + part(key) + part(value)
     return struct.pack(">qiI", offset, 4 + len(checked), zlib.crc32(checked)) + checked
+
+
+def sums(
+    records: Iterable[tuple[bytes | None, bytes | None, Sequence[tuple[bytes, bytes | None]]]],
+) -> tuple[int, int, int, int]:
+    """(number of records, bytes of their keys, of their values, of their headers), from (key, value, headers)."""
+    taken = list(records)
+    named = (part for _, _, headers in taken for header in headers for part in header)
+    keys, values, inside = (
+        sum(len(part) for part in parts if part is not None)
+        for parts in ((key for key, _, _ in taken), (value for _, value, _ in taken), named)
+    )
+    return len(taken), keys, values, inside
 
 
 @dataclass

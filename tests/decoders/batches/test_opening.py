@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from kproxy.decoders.batches.batch import Trouble, parse
 from kproxy.decoders.batches.legacy import MOST_NESTED
-from kproxy.decoders.batches.opening import iterate_batch, open_batch, open_pieces
+from kproxy.decoders.batches.opening import HARMLESS, iterate_batch, measure_batch, open_batch, open_pieces
 from kproxy.decoders.problems import Code
 from kproxy.decoders.records.form import RecordsForm
 from kproxy.decoders.view import View
-from tests.decoders.batches.support import batch, message, read, record
+from tests.decoders.batches.support import batch, message, read, record, sums
 from tests.support.peers import READERS
 
 GZIP, LZ4, ZSTD = 1, 3, 4
@@ -272,6 +272,10 @@ def test_pieces_come_to_the_whole(data: st.DataObject, attributes: int, at_once:
     troubles: list[Trouble] = []
     assert list(iterate_batch(packed, one, troubles)) == whole.records
     assert troubles == whole.troubles
+    measured = measure_batch(packed, one)
+    assert measured[:4] == sums((key, value, headers) for _, _, key, value, headers in whole.records)
+    assert measured.uncompressed_size == whole.uncompressed_size
+    assert measured.whole == (not whole.troubles)
 
 
 @pytest.mark.parametrize(
@@ -291,3 +295,6 @@ def test_one_by_one_there_are_the_same(field: bytes) -> None:
     troubles: list[Trouble] = []
     assert list(iterate_batch(field, one, troubles)) == whole.records
     assert troubles == whole.troubles
+    measured = measure_batch(field, one)
+    assert (measured.records, measured.uncompressed_size) == (len(whole.records), whole.uncompressed_size)
+    assert measured.whole == all(trouble.code in HARMLESS for trouble in whole.troubles)

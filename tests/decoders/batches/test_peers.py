@@ -12,10 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.captures.reader import read as read_capture
+from kproxy.decoders.batches.batch import parse
+from kproxy.decoders.batches.opening import measure_batch
 from kproxy.decoders.exchange import Exchange
 from kproxy.decoders.message import Decoded, decode_request, decode_response
 from kproxy.decoders.schema import definitions
-from tests.decoders.batches.support import read
+from tests.decoders.batches.support import read, sums
 from tests.support.golden import DATA
 from tests.support.peers import (
     READERS,
@@ -23,6 +25,7 @@ from tests.support.peers import (
     AioLegacyBuilder,
     DefaultRecordBatchBuilder,
     LegacyRecordBatchBuilder,
+    Plain,
 )
 
 BLOBS = st.none() | st.binary(max_size=40)
@@ -36,6 +39,20 @@ RECORDS = st.lists(
     min_size=1,
     max_size=8,
 )
+
+
+def measured(data: bytes) -> tuple[int, ...]:
+    """What all batches of a records field add up to."""
+    found = [measure_batch(data, one) for one in parse(data).batches]
+    assert all(one.whole for one in found)
+    return tuple(sum(one[index] or 0 for one in found) for index in range(4))
+
+
+def given_sums(records: list[Plain]) -> tuple[int, ...]:
+    return sums((key, value, [(name.encode(), content) for name, content in headers])
+                for _, _, key, value, headers in records)  # fmt: skip
+
+
 V2_WRITERS = {"kafka-python": DefaultRecordBatchBuilder, "aiokafka": AioBatchBuilder}
 LEGACY_WRITERS = {"kafka-python": LegacyRecordBatchBuilder, "aiokafka": AioLegacyBuilder}
 
@@ -47,10 +64,12 @@ def test_batches_of_other_writers(writer: str, codec: int, records: list[Any]) -
     builder = V2_WRITERS[writer](2, codec, 0, -1, -1, -1, 1 << 20)
     for offset, (key, value, time, headers) in enumerate(records):
         builder.append(offset, time, key, value, headers)
-    ours = read(bytes(builder.build()))
+    data = bytes(builder.build())
+    ours = read(data)
     assert ours.troubles == []
     expected = [(offset, time, key, value, headers) for offset, (key, value, time, headers) in enumerate(records)]
     assert ours.records == expected
+    assert measured(data) == given_sums(expected)
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -69,6 +88,7 @@ def test_message_sets_of_other_writers(writer: str, codec: int, magic: int, reco
     ]
     # a producer leaves the outer offset at 0, so inner offsets are absolute
     assert [one[0] for one in ours.records] == list(range(len(records)))
+    assert measured(data) == given_sums([(0, None, key, value, []) for key, value, _, _ in records])
 
 
 def fields(name: str) -> Iterator[bytes]:
@@ -100,5 +120,6 @@ def test_captured_records_as_others_read_them(name: str) -> None:
         assert ours.troubles == []
         for reader, theirs in READERS.items():
             assert ours.records == theirs(data), reader
+            assert measured(data) == given_sums(theirs(data))
             compared[reader] += len(ours.records)
     assert min(compared.values()) > 500
