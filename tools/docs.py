@@ -15,7 +15,7 @@ import click
 import kproxy
 from kproxy.captures.findings.rule import Rule
 from kproxy.captures.findings.table import FAMILIES
-from kproxy.captures.tables.schema import FROM_BODIES, PLACE, TABLES, WITHOUT_BODIES
+from kproxy.captures.tables.schema import FROM_BODIES, OF_RECORDS, PLACE, TABLES, WITHOUT_BODIES
 from kproxy.cli import settings
 from kproxy.cli.commands import COMMANDS, load
 from kproxy.cli.exits import MEANINGS
@@ -253,6 +253,15 @@ Polars read.
 `--no-bodies` reads only headers, in half the time: it writes {headers}; the columns {null} of exchanges are null,
 and errors inside bodies are not found.
 
+`--record-sizes` tells how large keys, values and headers of records are, for each batch and each partition of an
+exchange, and writes no payload. It fills the columns {sized}, and `records` also for compressed message sets (magic 0
+and 1). It is not the default, because it decompresses every batch and reads every record: 1.4 times the CPU time for
+a capture of mostly uncompressed batches, where the table `records` takes 3.7 times as much. A null key or value counts
+as 0 bytes. The sizes of a batch are null if one of its records cannot be read: the batch is damaged, its codec is
+unknown, or it decompresses to more than `--batch-limit`. A wrong CRC alone does not matter; an incomplete batch at the
+end of a Fetch has no row. Sizes, codecs and numbers of records are those that were captured, also with `--redact`,
+which turns compressed batches into uncompressed ones of other records.
+
 Every time is nanoseconds since the epoch (`…_ns`). For programs without nanoseconds, each has a companion column in
 microseconds (`ts` for `ts_ns`), which is not listed here. Missing values are null.
 
@@ -364,8 +373,12 @@ def tables() -> str:
                 if column.type != "timestamp"
             ],
         )
-    headers, null = (", ".join(f"`{name}`" for name in names) for names in (WITHOUT_BODIES, FROM_BODIES))
-    return TABLES_PAGE.format(made=MADE, headers=headers, null=null, place=PLACE, tables=_lines(lines).rstrip() + "\n")
+    headers, null, sized = (
+        ", ".join(f"`{name}`" for name in names) for names in (WITHOUT_BODIES, FROM_BODIES, OF_RECORDS)
+    )
+    return TABLES_PAGE.format(
+        made=MADE, headers=headers, null=null, sized=sized, place=PLACE, tables=_lines(lines).rstrip() + "\n"
+    )
 
 
 def keys() -> str:

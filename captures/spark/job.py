@@ -90,18 +90,21 @@ def tables(
     definitions: Sequence[str] = (),
     bodies: bool = True,
     keylog: Path | str | None = None,
+    record_sizes: bool = False,
 ) -> dict[str, DataFrame]:
     """The tables of captures (captures.tables.schema) as DataFrames, also registered as temporary views.
 
     `paths` are files, patterns, folders of captures, URLs of these, or the folder of a recording; every executor must
     see them under the same names. `only` names the tables to make, `ports` selects connections with one of them
-    ("9092,19092-19095"), `size` is the maximum size of a split in bytes; `release`, `definitions`, `bodies` and
-    `keylog` are as for `kproxy export`; only this process reads the key log. Raises CaptureError if a capture or the
-    key log cannot be opened, ValueError if `ports` is malformed.
+    ("9092,19092-19095"), `size` is the maximum size of a split in bytes; `release`, `definitions`, `bodies`, `keylog`
+    and `record_sizes` are as for `kproxy export`; only this process reads the key log. Raises CaptureError if a capture
+    or the key log cannot be opened, ValueError if `ports` is malformed or `record_sizes` is wanted without `bodies`.
     """
+    if record_sizes and not bodies:
+        raise ValueError("record_sizes needs bodies: records are in them")
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     wanted = None if ports is None else Ports.parse(ports)
-    options = Options(tuple(only), release, tuple(definitions), bodies=bodies, ports=wanted)
+    options = Options(tuple(only), release, tuple(definitions), bodies=bodies, ports=wanted, record_sizes=record_sizes)
     secrets = None if keylog is None else read_secrets(Path(keylog))
     made = make(spark, given, options, size=size, secrets=secrets)
     frames = {name: made.frame(name) for name in made.names}

@@ -37,7 +37,7 @@ from kproxy.decoders.filters import Expression, parse
 NAME: Final = "kafka_capture"
 OPTIONS: Final = (
     "path", "paths", "view", "ports", "payloads", "splitsize", "release", "definitions", "keylog", "columns", "filter",
-    "bodies", "summaries", "pushdown", "ledger", "quiettime", "maxfilespertrigger", "maxbytespertrigger",
+    "bodies", "recordsizes", "summaries", "pushdown", "ledger", "quiettime", "maxfilespertrigger", "maxbytespertrigger",
     "ignoremissing",
 )  # fmt: skip
 _PAYLOAD: Final = "payload"
@@ -48,7 +48,7 @@ class KafkaCapture(DataSource):
 
     Options: view, ports, payloads (true or false), splitSize (bytes), release, definitions (separated by commas),
     keylog (a file, which only the driver reads), columns (separated by commas), filter (a display filter, of views),
-    and, each true or false: bodies (of views), summaries (of segments), pushdown.
+    and, each true or false: bodies and recordSizes (of views), summaries (of segments), pushdown.
 
     Options of streams alone: ledger (a file), quietTime (seconds), maxFilesPerTrigger, maxBytesPerTrigger,
     ignoreMissing (true or false).
@@ -156,6 +156,10 @@ class KafkaCapture(DataSource):
             raise ValueError(
                 f"view {self._view!r} needs bodies; the views without bodies are {', '.join(WITHOUT_BODIES)}"
             )
+        record_sizes = self._is("recordsizes", default=False)
+        if record_sizes and (self._view is None or not bodies):
+            raise ValueError("recordSizes fills columns of views that need bodies: give the option 'view', with bodies")
         return Options(
-            (self._view or "",), self.options.get("release"), given, self._filter, bodies=bodies, ports=self._ports
-        )
+            (self._view or "",), self.options.get("release"), given, self._filter, bodies=bodies, ports=self._ports,
+            record_sizes=record_sizes,
+        )  # fmt: skip

@@ -68,6 +68,7 @@ class TableExport:
         origin: Origin | None = None,
         *,
         bodies: bool = True,
+        record_sizes: bool = False,
         findings: MakesRows | None = None,
     ) -> None:
         """Write the rows of `made` to the tables in `directory`.
@@ -76,7 +77,18 @@ class TableExport:
         that is written. Raises OSError if the folder cannot be written.
         """
         with ParquetTables(directory, self._capture, tables, origin) as out:
-            for rows in self.made(reader, tables, view, select, batches, redaction, bodies=bodies, findings=findings):
+            parts = self.made(
+                reader,
+                tables,
+                view,
+                select,
+                batches,
+                redaction,
+                bodies=bodies,
+                record_sizes=record_sizes,
+                findings=findings,
+            )
+            for rows in parts:
                 out.add(rows)
         self.rows = out.rows
 
@@ -90,24 +102,34 @@ class TableExport:
         redaction: Redaction | None = None,
         *,
         bodies: bool = True,
+        record_sizes: bool = False,
         findings: MakesRows | None = None,
     ) -> Iterator[Mapping[str, list[Row]]]:
         """The rows by table of the items of `batches` that `select` passes, redacted by `redaction`, part by part.
 
-        Without `bodies`, no body is decoded, and only columns from headers are filled. `findings` makes the table
-        findings, of the same items, if that is among `tables`.
+        Without `bodies`, no body is decoded, and only columns from headers are filled. With `record_sizes`, batches are
+        decompressed, within the limit of `view`, and the columns with sizes of records are filled. `findings` makes the
+        table findings, of the same items, if that is among `tables`.
         """
         self._names = str if redaction is None else redaction.file
         known, health = view.knowledge, reader.health
         maker = Maker(
-            self._capture, reader.source, reader.definitions, self._where, tables, known, health, bodies=bodies
+            self._capture,
+            reader.source,
+            reader.definitions,
+            self._where,
+            tables,
+            known,
+            health,
+            bodies=bodies,
+            batch_limit=view.batch_limit if record_sizes else None,
         )
         records = RecordLines(reader, view) if RECORDS.name in tables else None
         for batch in batches:
-            chosen = select(batch)
-            items = list(chosen if redaction is None else redaction.items(chosen))
-            for item in items:
-                key = maker.add(item)
+            chosen = list(select(batch))
+            items = chosen if redaction is None else list(redaction.items(chosen))
+            for item, captured in zip(items, chosen, strict=True):
+                key = maker.add(item, None if redaction is None else captured)
                 self._counter.add(item)
                 if records is not None and key is not None and isinstance(item, Exchange):
                     maker.rows[RECORDS.name] += record_rows(key, item, records)

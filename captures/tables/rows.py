@@ -15,17 +15,22 @@ from typing import Any, Final
 
 from kproxy.captures.bodies import Bodies
 from kproxy.captures.keys import Flow, Flows, Key, exchange_id, split_address
-from kproxy.captures.tables import places
+from kproxy.captures.tables.carried import CODEC, COUNT, KEYS, OFFSET, VALUES, as_captured, parts, total
 from kproxy.captures.tables.places import Part
-from kproxy.captures.tables.schema import ANOMALIES, EXCHANGE_TOPICS, EXCHANGES, GROUP_EVENTS, WITHOUT_BODIES
-from kproxy.decoders.batches.batch import Head, heads
+from kproxy.captures.tables.schema import (
+    ANOMALIES,
+    EXCHANGE_TOPICS,
+    EXCHANGES,
+    GROUP_EVENTS,
+    RECORD_BATCHES,
+    WITHOUT_BODIES,
+)
 from kproxy.decoders.exchange import Connection, Exchange, Frame, Health, Status, StreamProblem
 from kproxy.decoders.exchange_json import SASL_TOKEN
 from kproxy.decoders.frames import codes
 from kproxy.decoders.jsonform import uuid_json
 from kproxy.decoders.knowledge import RESERVED, Knowledge
 from kproxy.decoders.learning import learn_both
-from kproxy.decoders.primitives import Buffer
 from kproxy.decoders.problems import Code, Problem
 from kproxy.decoders.schema import Definitions, api_keys
 from kproxy.decoders.stream import Side, Source
@@ -54,8 +59,6 @@ _TIME, _ERROR_COUNTS, _TOPICS = (EXCHANGES.index(name) for name in ("ts_ns", "er
 _API_NAME = EXCHANGES.index("api_name")
 _CAPTURE_ID, _EXCHANGE_ID, _BROKER_ID = (EXCHANGES.index(name) for name in ("capture_id", "exchange_id", "broker_id"))
 _TOPIC, _TOPIC_UUID, _TOPIC_ERROR = (EXCHANGE_TOPICS.index(name) for name in ("topic", "topic_uuid", "error_code"))
-_OFFSET, _COUNT, _CODEC = 0, 2, 4
-"""Indexes of base offset, number of records and codec in a Head."""
 _NOTHING: Final[Values] = {}
 _NONE: Final = ()
 """The same empty list for all rows: if a column holds no other object, it is recognised as constant."""
@@ -68,6 +71,8 @@ _DESCRIBED: Final = frozenset(
     }
 )
 """API keys of requests that describe groups."""
+_MEASURED: Final = frozenset({EXCHANGE_TOPICS.name, RECORD_BATCHES.name})
+"""Tables with sizes of records."""
 _OF_GROUPS: Final = _DESCRIBED | EVENTS.keys()
 
 
@@ -76,20 +81,6 @@ def status(exchange: Exchange, bodies: Bodies) -> Status:
     if (bodies.cut or bodies.undecoded) and exchange.status is Status.OK:
         return Status.CUT if bodies.cut else Status.UNDECODABLE
     return exchange.status
-
-
-def parts(bodies: Bodies) -> list[Part]:
-    """The Parts of the request, then those of the response, in order; `_carried` makes their records."""
-    found: list[Part] = []
-    for decoded in (bodies.request, bodies.response):
-        if decoded is not None and decoded.body is not None and decoded.message is not None:
-            found += places.parts(decoded.body, decoded.message, decoded.version, _carried)
-    return found
-
-
-def _carried(records: Buffer) -> tuple[int, list[Head]]:
-    """(number of bytes, batches) of a records field."""
-    return len(records), heads(records)
 
 
 def topic_rows(key: Key, about: Row, said: Sequence[Part], topic_of: TopicOf) -> list[Row]:
@@ -113,16 +104,18 @@ def topic_rows(key: Key, about: Row, said: Sequence[Part], topic_of: TopicOf) ->
         # A topic has a row without partition only if the exchange names none of its partitions.
         if partition is None and topic in divided:
             continue
-        size = records = batches = codec = first = None
+        size = records = batches = codec = first = keys = values = None
         if carried is not None:
-            size, found = carried
-            batches, records = len(found), sum([one[_COUNT] or 0 for one in found])
+            size, found, _ = carried
+            batches, records = len(found), sum([one[COUNT] or 0 for one in found])
+            keys, values = total(carried, KEYS), total(carried, VALUES)
             if found:
-                codec, first = found[0][_CODEC], found[0][_OFFSET]
+                codec, first = found[0][CODEC], found[0][OFFSET]
         rows.append((
             begin, *about, topic if isinstance(topic, str) else None,
             None if topic_id is None else uuid_json(topic_id), partition,
-            error, size, records, batches, codec, first if base is None else base, fetch, high, stable, *ids,
+            error, size, records, batches, codec, first if base is None else base, fetch, high, stable,
+            keys, values, *ids,
         ))  # fmt: skip
     return rows
 
@@ -153,7 +146,7 @@ def batch_rows(key: Key, said: Iterable[Part], topic_of: TopicOf) -> list[Row]:
     for topic, topic_id, partition, _, _, _, _, _, carried in said:
         if carried is not None and carried[1]:
             name = topic or (None if topic_id is None else topic_of(topic_id))
-            rows += [(begin, name, partition, *head, *ids) for head in carried[1]]
+            rows += [(begin, name, partition, *batch, *ids) for batch in carried[1]]
     return rows
 
 
@@ -276,19 +269,26 @@ class Draft:
 class Sketcher:
     """Makes a draft from each exchange alone; the rows lack the columns of `Table.later`.
 
-    `tables` are the names of the wanted tables. `health`, if given, counts undecodable frames.
+    `tables` are the names of the wanted tables. `health`, if given, counts undecodable frames. `batch_limit` is as for
+    captures.tables.carried.parts.
     """
 
     def __init__(
-        self, source: Source, definitions: Definitions, tables: Sequence[str], health: Health | None = None
+        self,
+        source: Source,
+        definitions: Definitions,
+        tables: Sequence[str],
+        health: Health | None = None,
+        batch_limit: int | None = None,
     ) -> None:
         self.source = source
+        self._batch_limit = batch_limit if _MEASURED.intersection(tables) else None
         self._definitions = definitions
         self._groups = GROUP_EVENTS.name in tables
         self._health = health or Health()
 
-    def draft(self, item: Exchange) -> tuple[Draft, Bodies]:
-        """The draft of an exchange, and its bodies."""
+    def draft(self, item: Exchange, captured: Exchange | None = None) -> tuple[Draft, Bodies]:
+        """The draft of an exchange, and its bodies; `captured` is the exchange before it was redacted, if it was."""
         bodies = Bodies(item, self.source, self._definitions)
         self._health.undecoded += bodies.undecoded
         found = None
@@ -304,11 +304,17 @@ class Sketcher:
             (item.api_key, row[_API_NAME], item.client_id, *_ends(item.connection.client, item.connection.broker)),
             row,
             found,
-            parts(bodies) if known else [],
+            self._parts(bodies, captured) if known else [],
             list(group_rows(of, item, bodies)) if known and self._groups and item.api_key in _OF_GROUPS else [],
             [],
         )
         return draft, bodies
+
+    def _parts(self, bodies: Bodies, captured: Exchange | None) -> list[Part]:
+        if captured is None or self._batch_limit is None:
+            return parts(bodies, self._batch_limit)
+        before = Bodies(captured, self.source, self._definitions)
+        return as_captured(parts(bodies), parts(before, self._batch_limit))
 
     def _exchange(self, item: Exchange, bodies: Bodies | None, found: list[int] | None) -> list[Any]:
         """The exchange's row of the table exchanges; the columns that `Draft.close` fills are null.
@@ -373,8 +379,9 @@ class Drafter(Sketcher):
         where: Where,
         tables: Sequence[str],
         health: Health | None = None,
+        batch_limit: int | None = None,
     ) -> None:
-        super().__init__(source, definitions, tables, health)
+        super().__init__(source, definitions, tables, health, batch_limit)
         self.flows = Flows()
         self._capture = capture
         self._where = where
@@ -401,8 +408,8 @@ class Drafter(Sketcher):
             made[ANOMALIES.name] = self._problems(row, item, item.problems)
         return made
 
-    def draft(self, item: Exchange) -> tuple[Draft, Bodies]:
-        draft, bodies = super().draft(item)
+    def draft(self, item: Exchange, captured: Exchange | None = None) -> tuple[Draft, Bodies]:
+        draft, bodies = super().draft(item, captured)
         if bodies.problems:
             draft.problems = self._problems(draft.exchange, item, bodies.problems)
         return draft, bodies
@@ -462,7 +469,7 @@ class Maker:
     """Makes the rows of a reading's items, by table, in the order of the items.
 
     `rows` holds the rows made since the last `take`. Without `bodies` only the tables
-    captures.tables.schema.WITHOUT_BODIES have rows. For the other arguments see Drafter.
+    captures.tables.schema.WITHOUT_BODIES have rows. For the other arguments see Drafter and Sketcher.
     """
 
     def __init__(
@@ -476,13 +483,14 @@ class Maker:
         health: Health | None = None,
         *,
         bodies: bool = True,
+        batch_limit: int | None = None,
     ) -> None:
         self._bodies = bodies
         self.rows: dict[str, list[Row]] = {name: [] for name in tables}
         drafted = DRAFTED if bodies else [name for name in DRAFTED if name in WITHOUT_BODIES]
         self._made = [name for name in tables if name in drafted]
         self.knowledge = knowledge or Knowledge()
-        self._drafter = Drafter(capture, source, definitions, where, tables, health)
+        self._drafter = Drafter(capture, source, definitions, where, tables, health, batch_limit)
         self._nodes: dict[tuple[str, int], int] = {}
 
     @property
@@ -494,8 +502,11 @@ class Maker:
         taken, self.rows = self.rows, {name: [] for name in self.rows}
         return taken
 
-    def add(self, item: Exchange | StreamProblem) -> Key | None:
-        """Make the rows of one item; returns the key of an exchange, None for a problem or without `bodies`."""
+    def add(self, item: Exchange | StreamProblem, captured: Exchange | StreamProblem | None = None) -> Key | None:
+        """Make the rows of one item; returns the key of an exchange, None for a problem or without `bodies`.
+
+        `captured` is the item before it was redacted, if it was.
+        """
         if isinstance(item, StreamProblem):
             row = self._drafter.anomaly(item)
             if "anomalies" in self.rows:
@@ -504,7 +515,7 @@ class Maker:
         if not self._bodies:
             self._add(self._drafter.headers(item))
             return None
-        draft, bodies = self._drafter.draft(item)
+        draft, bodies = self._drafter.draft(item, captured if isinstance(captured, Exchange) else None)
         if item.protocol is None:
             learn_both(bodies.request, bodies.response, self.knowledge)
             if item.api_key == api_keys.METADATA:

@@ -104,6 +104,8 @@ _TIME: Final = (
     "time of the request's first byte (of the response's, if the request is missing)",
 )
 
+_SIZED: Final = "; null without `--record-sizes`"
+
 EXCHANGES: Final = Table(
     "exchanges",
     "One row per exchange: a request with its response.",
@@ -185,20 +187,23 @@ EXCHANGE_TOPICS: Final = Table(
         ("partition", "int", "null if the exchange names only the topic"),
         ("error_code", "int", "error code of the partition, or of the topic, in the response"),
         ("bytes", "bigint", "size of the partition's records field"),
-        ("records", "bigint", "number of records in complete batches, from the batches' headers"),
+        ("records", "bigint", "number of records in complete batches, as far as record_batches has it"),
         ("batches", "int", "number of complete batches"),
         ("compression", "string", "codec of the first batch"),
         ("base_offset", "bigint", "of a Produce: the first offset assigned; otherwise the first batch's base offset"),
         ("fetch_offset", "bigint", "offset that a Fetch asks for, a ListOffsets returns, or an OffsetCommit commits"),
         ("high_watermark", "bigint", ""),
         ("last_stable_offset", "bigint", ""),
+        ("key_bytes", "bigint", f"size of the keys in complete batches that can be read{_SIZED}"),
+        ("value_bytes", "bigint", f"size of the values in complete batches that can be read{_SIZED}"),
     ),
     _HANGING,
 )  # fmt: skip
 
 RECORD_BATCHES: Final = Table(
     "record_batches",
-    "One row per record batch, or per outer message of a message set (magic 0 and 1). Batches are not decompressed.",
+    "One row per record batch, or per outer message of a message set (magic 0 and 1). Batches are decompressed only "
+    "with `--record-sizes`.",
     "ts_ns",
     _columns(
         _CAPTURE, _EXCHANGE, _TIME,
@@ -206,7 +211,10 @@ RECORD_BATCHES: Final = Table(
         ("partition", "int", ""),
         ("base_offset", "bigint", "base offset in the batch, as it was sent"),
         ("batch_bytes", "bigint", ""),
-        ("records", "int", "number of records; null if the batch would have to be decompressed to count them"),
+        (
+            "records", "int",
+            "number of records; null for a compressed message set, unless `--record-sizes` is given and it can be read",
+        ),
         ("magic", "tinyint", ""),
         ("codec", "string", "none, gzip, snappy, lz4 or zstd"),
         ("producer_id", "bigint", ""),
@@ -214,6 +222,9 @@ RECORD_BATCHES: Final = Table(
         ("base_sequence", "int", ""),
         ("transactional", "boolean", ""),
         ("control", "boolean", ""),
+        ("key_bytes", "bigint", f"size of the records' keys{_SIZED}, or if the batch cannot be read"),
+        ("value_bytes", "bigint", f"size of the records' values{_SIZED}, or if the batch cannot be read"),
+        ("header_bytes", "bigint", "size of the keys and values of the records' headers; null as `value_bytes`"),
     ),
     _HANGING,
 )  # fmt: skip
@@ -383,6 +394,8 @@ FROM_BODIES: Final = (
     "topics",
 )  # fmt: skip
 """The columns of the table exchanges that are null if bodies are not read."""
+OF_RECORDS: Final = ("key_bytes", "value_bytes", "header_bytes")
+"""The columns with sizes of records, which are null unless batches are measured."""
 
 USUAL: Final = tuple(name for name in TABLES if name not in {RECORDS.name, FINDINGS.name})
 """The tables that are written by default; the others cost as much as these together."""

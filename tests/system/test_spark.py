@@ -59,6 +59,20 @@ def test_every_row_is_that_of_an_export(spark: Any, capture: Path) -> None:
     assert views == frames["exchanges"].count() > 100
 
 
+def test_sizes_of_records(spark: Any) -> None:
+    """With Spark's three stages, and in a view of the data source."""
+    expected = exported([traffic.KAFKA_0_8], "--record-sizes")
+    assert any(dict(row)["value_bytes"] for row in expected["record_batches"])
+    frames = spark_tables(spark, traffic.KAFKA_0_8, only=tuple(TABLES), size=1 << 16, record_sizes=True)
+    assert_same(collected(frames), expected)
+    options = {"view": "record_batches", "recordSizes": "true"}
+    view = spark.read.format("kafka_capture").options(**options).load(str(traffic.KAFKA_0_8))
+    assert_same(collected({"record_batches": view}), {"record_batches": expected["record_batches"]})
+    for wrong in ({"recordSizes": "true"}, {**options, "view": "exchanges", "bodies": "false"}):
+        with pytest.raises(Exception, match="recordSizes fills columns of views that need bodies"):
+            spark.read.format("kafka_capture").options(**wrong).load(str(traffic.KAFKA_0_8)).count()
+
+
 def test_captures_of_one_time_are_read_in_slices(spark: Any, tmp_path: Path) -> None:
     paths = [tmp_path / f"broker{number}.pcap" for number in range(3)]
     deal(traffic.BENCH, 1, paths)

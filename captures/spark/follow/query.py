@@ -105,6 +105,7 @@ def _begin(path: Path, folder: Path, options: Options) -> None:
         "folder": str(folder.absolute()),
         "tables": list(options.tables),
         "bodies": options.bodies,
+        "record_sizes": options.record_sizes,
         "filter": None if options.filter is None else str(options.filter),
         "ports": None if options.ports is None else str(options.ports),
         "release": options.release,

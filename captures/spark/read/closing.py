@@ -103,7 +103,15 @@ class Closer:
     ) -> None:
         """Bytes of packed exchanges are read from the files in `addressed`."""
         self._source = (addressed or Addressed()).opened()
-        self._opener = Opener(order, self._source, options.definitions, options.tables, facts, bodies=options.bodies)
+        self._opener = Opener(
+            order,
+            self._source,
+            options.definitions,
+            options.tables,
+            facts,
+            bodies=options.bodies,
+            batch_limit=options.batch_limit,
+        )
         self._options = options
         self._facts = facts
         self._counting = Counting(numbers)

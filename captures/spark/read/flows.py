@@ -44,6 +44,7 @@ from kproxy.captures.tables.schema import CAPTURES, FINDINGS, FLOWS, RECORDS, TA
 from kproxy.captures.tcp.direction import Direction
 from kproxy.captures.tcp.packets import Ints, nothing
 from kproxy.captures.tcp.reassembly import Share
+from kproxy.decoders.batches.codecs import DEFAULT_LIMIT
 from kproxy.decoders.exchange import Connection, Exchange, StreamProblem
 from kproxy.decoders.filters import Expression, Matcher
 from kproxy.decoders.knowledge import RESERVED, TEACHING, Knowledge
@@ -120,6 +121,7 @@ SORTED: Final = ("range", "started", "born", "rank")
 class Options:
     """How a capture is read, with the options of `kproxy export`; without `bodies` only headers are decoded.
 
+    `record_sizes` decompresses batches and fills the columns with sizes of records.
     Only connections with one of `ports` are read, and they count as Kafka even if the capture has only the broker's
     side. `facts` holds the facts of all flows if the filter needs them.
     """
@@ -131,6 +133,12 @@ class Options:
     bodies: bool = True
     ports: Ports | None = None
     facts: Facts | None = None
+    record_sizes: bool = False
+
+    @property
+    def batch_limit(self) -> int | None:
+        """The limit for batches that are measured (captures.tables.carried.parts); None if none are."""
+        return DEFAULT_LIMIT if self.record_sizes else None
 
     @property
     def definitions(self) -> Definitions:
@@ -347,7 +355,15 @@ class Flow:
             self._asked = Asked(options.filter, self.source, known, options.facts)
         elif options.filter is not None:
             self._matcher = Matcher(options.filter, self.source, known)
-        self._drafter = Drafter(order.capture, self.source, known, order.where, options.tables, self._reader.health)
+        self._drafter = Drafter(
+            order.capture,
+            self.source,
+            known,
+            order.where,
+            options.tables,
+            self._reader.health,
+            options.batch_limit,
+        )
         self._drafter.flows.epochs |= epochs
         self._started: dict[Exchange, tuple[int, int]] = {}
         """For each incomplete exchange: (address at which it began, its rank)."""

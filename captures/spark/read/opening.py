@@ -138,12 +138,15 @@ class Opener:
         facts: Facts,
         *,
         bodies: bool,
+        batch_limit: int | None = None,
     ) -> None:
-        """`tables` are the names of the wanted tables; without `bodies` only headers are read."""
+        """`tables` are the names of the wanted tables; without `bodies` only headers are read. `batch_limit` is as for
+        captures.tables.carried.parts.
+        """
         self._bodies = bodies
         self._source = source = _Moved(source)
         self._then = Then(facts, (0, 0, 0))
-        self._drafter = _PackedDrafter(order.capture, source, definitions, order.where, tables, Health())
+        self._drafter = _PackedDrafter(order.capture, source, definitions, order.where, tables, Health(), batch_limit)
         reader: Any = SimpleNamespace(source=source, definitions=definitions, precision=PRECISION, health=Health())
         self._records = RecordLines(reader, View(knowledge=self._then)) if RECORDS.name in tables else None
 

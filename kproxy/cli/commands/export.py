@@ -14,7 +14,7 @@ from kproxy.captures.export.output_formats import OUTPUT_FORMATS, TextOptions
 from kproxy.cli import progress, readings, resuming, settings
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.extras import require
-from kproxy.cli.options.reading import captured, decrypting, defining, porting, releasing, revealing, spooling
+from kproxy.cli.options.reading import captured, decrypting, defining, porting, releasing, revealing, sizing, spooling
 from kproxy.cli.options.selecting import Selection, selecting
 from kproxy.cli.options.types import SIZE
 from kproxy.cli.options.viewing import Viewing, viewing
@@ -75,6 +75,7 @@ SMALL = 16 << 20
 @click.option(
     "--no-bodies", is_flag=True, help="With --format parquet: decode headers only; faster, columns of bodies are null."
 )
+@sizing
 @click.option("--exchange", "number", type=click.IntRange(min=1), metavar="N", help="Only exchange N.")
 @click.option(
     "--finding",
@@ -126,6 +127,7 @@ def command(
     formulas: bool,
     tables: str | None,
     no_bodies: bool,
+    record_sizes: bool,
     number: int | None,
     finding: str | None,
     with_findings: bool,
@@ -168,6 +170,7 @@ def command(
     kproxy export capture.pcap --format records --registry http://registry:8081 | jq .value.decoded
     kproxy export capture.pcap --format parquet -o tables
     kproxy export large.pcap --format parquet --no-bodies -o tables
+    kproxy export capture.pcap --format parquet --record-sizes -o tables
     kproxy export capture.pcap --format pcapng -Y 'api == JoinGroup' --redact payloads --redact hosts -o share.pcapng
     kproxy export capture.pcap --format html --exchange 42 -o 42.html
     kproxy export capture.pcap --finding group.poll_gap --format pcapng -o evidence.pcapng
@@ -188,7 +191,7 @@ def command(
         raise Failure("--redact secrets and --show-secrets exclude each other", Exit.USAGE)
     output_format = OUTPUT_FORMATS[form]
     chosen = _columns(columns, form)
-    wanted = _tables(tables, form, target, bodies=not no_bodies)
+    wanted = _tables(tables, form, target, bodies=not no_bodies, record_sizes=record_sizes)
     if output_format.single and number is None and count is None and finding is None:
         raise Failure(f"--format {form} needs --exchange N or -c N", Exit.USAGE)
     if resume:
@@ -226,7 +229,17 @@ def command(
         with few_collections():
             if form == "parquet" and target is not None:
                 reader, _ = write_tables(
-                    source, known, ports, selection, view, redaction, target, wanted, captures, bodies=not no_bodies
+                    source,
+                    known,
+                    ports,
+                    selection,
+                    view,
+                    redaction,
+                    target,
+                    wanted,
+                    captures,
+                    bodies=not no_bodies,
+                    record_sizes=record_sizes,
                 )
             else:
                 reader = Reader(source, known, ports=ports)
@@ -325,24 +338,28 @@ def _redaction(
     return redaction
 
 
-def _tables(tables: str | None, form: str, target: Path | None, *, bodies: bool) -> tuple[str, ...]:
+def _tables(tables: str | None, form: str, target: Path | None, *, bodies: bool, record_sizes: bool) -> tuple[str, ...]:
     if form != "parquet":
-        if tables is not None or not bodies:
-            raise Failure(f"{'--tables' if bodies else '--no-bodies'} works with --format parquet only", Exit.USAGE)
+        given = {"--tables": tables is not None, "--no-bodies": not bodies, "--record-sizes": record_sizes}
+        for option, is_given in given.items():
+            if is_given:
+                raise Failure(f"{option} works with --format parquet only", Exit.USAGE)
         return ()
     if target is None or str(target) == "-":
         raise Failure("--format parquet writes a folder: give -o DIR", Exit.USAGE)
     require("--format parquet", "pyarrow", "parquet")
-    return wanted_tables(tables, bodies=bodies)
+    return wanted_tables(tables, bodies=bodies, record_sizes=record_sizes)
 
 
-def wanted_tables(tables: str | None, *, bodies: bool) -> tuple[str, ...]:
+def wanted_tables(tables: str | None, *, bodies: bool, record_sizes: bool) -> tuple[str, ...]:
     """The tables in a list "A,B", or the usual ones for None. Raises Failure (exit 2).
 
-    Without `bodies`, no message is decoded, so tables that need bodies are refused.
+    Without `bodies`, no message is decoded, so tables and `record_sizes` that need bodies are refused.
     """
     from kproxy.captures.tables.schema import TABLES, USUAL, WITHOUT_BODIES
 
+    if record_sizes and not bodies:
+        raise Failure("--record-sizes and --no-bodies exclude each other: records are in bodies", Exit.USAGE)
     if bodies:
         return USUAL if tables is None else named(tables, tuple(TABLES), "table")
     chosen = WITHOUT_BODIES if tables is None else named(tables, tuple(TABLES), "table")
@@ -387,8 +404,10 @@ def write_tables(
     captures: Sequence[Path | str] = (),
     *,
     bodies: bool = True,
+    record_sizes: bool = False,
 ) -> tuple[Reader, dict[str, int]]:
-    """Writes the tables of a capture; returns (reader, rows by table). Without `bodies`, only headers are read.
+    """Writes the tables of a capture; returns (reader, rows by table). Without `bodies`, only headers are read; with
+    `record_sizes`, columns with sizes of records are filled.
 
     `captures` are the paths of the capture, which are recorded in the folder; without them, none are. Raises Failure as
     `origin_of`.
@@ -408,7 +427,19 @@ def write_tables(
 
     batches = _until_done(progress.batches(reader), selection)
     try:
-        export.write(reader, target, tables, view, select, batches, redaction, origin, bodies=bodies, findings=findings)
+        export.write(
+            reader,
+            target,
+            tables,
+            view,
+            select,
+            batches,
+            redaction,
+            origin,
+            bodies=bodies,
+            record_sizes=record_sizes,
+            findings=findings,
+        )
     except (NotADirectoryError, FileExistsError) as error:
         raise Failure(f"{target}: {error.strerror}", Exit.USAGE) from None
     return reader, export.rows

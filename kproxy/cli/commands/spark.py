@@ -14,7 +14,7 @@ import click
 
 from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
-from kproxy.cli.options.reading import decrypting, defining, porting, releasing
+from kproxy.cli.options.reading import decrypting, defining, porting, releasing, sizing
 from kproxy.cli.options.selecting import Selection
 from kproxy.cli.options.types import FILTER, SIZE
 from kproxy.cli.readings import raise_first
@@ -84,6 +84,7 @@ class Target(click.Path):
 @click.option("-Y", "--filter", "expression", type=FILTER, metavar="EXPR", help="Only exchanges that match.")
 @click.option("--tables", metavar="A,B,C", help="Tables to write (default: all but records and findings).")
 @click.option("--no-bodies", is_flag=True, help="Decode headers only; faster, columns of bodies are null.")
+@sizing
 @click.option(
     "--engine",
     type=click.Choice(ENGINES),
@@ -139,6 +140,7 @@ def command(
     expression: Expression | None,
     tables: str | None,
     no_bodies: bool,
+    record_sizes: bool,
     engine: str,
     split_size: int,
     follow: bool,
@@ -171,7 +173,8 @@ def command(
     from kproxy.captures.tls.keylog import read as read_secrets
     from kproxy.cli.commands.export import wanted_tables
 
-    wanted = wanted_tables(tables, bodies=not no_bodies)
+    wanted = wanted_tables(tables, bodies=not no_bodies, record_sizes=record_sizes)
+    read = {"bodies": not no_bodies, "record_sizes": record_sizes}
     selection = Selection(expression)
     if once and not follow:
         raise Failure("--once needs --follow", Exit.USAGE)
@@ -181,7 +184,7 @@ def command(
         if isinstance(target, str):
             raise Failure(f"{target}: --follow takes folders, not URLs", Exit.USAGE)
         folder = _followed(captures, engine)
-        options = _options(wanted, release, user_definitions, expression, ports, bodies=not no_bodies)
+        options = _options(wanted, release, user_definitions, expression, ports, **read)
         _follow(
             master,
             folder,
@@ -199,9 +202,9 @@ def command(
         large = sum(map(size_of, paths)) >= SMALL
         engine = "spark" if master is not None or (large and not lacking()) else "local"
     if engine == "local":
-        _alone(paths, target, wanted, selection, ports, release, user_definitions, keylog, bodies=not no_bodies)
+        _alone(paths, target, wanted, selection, ports, release, user_definitions, keylog, **read)
         return
-    options = _options(wanted, release, user_definitions, expression, ports, bodies=not no_bodies)
+    options = _options(wanted, release, user_definitions, expression, ports, **read)
     secrets = None if keylog is None else read_secrets(keylog)
     origin = _origin(paths, target)
     with opened(master) as spark:
@@ -233,12 +236,13 @@ def _options(
     ports: Ports | None,
     *,
     bodies: bool,
+    record_sizes: bool,
 ) -> Options:
     if lacking():
         raise Failure(NO_SPARK, Exit.USAGE)
     from kproxy.captures.spark.read.flows import Options
 
-    return Options(wanted, release, user_definitions, expression, bodies, ports)
+    return Options(wanted, release, user_definitions, expression, bodies, ports, record_sizes=record_sizes)
 
 
 def _followed(captures: tuple[str, ...], engine: str) -> Path:
@@ -321,6 +325,7 @@ def _alone(
     keylog: Path | None,
     *,
     bodies: bool,
+    record_sizes: bool,
 ) -> None:
     """Makes the tables in this process, as `kproxy export --format parquet` does."""
     from kproxy.captures.definitions import definitions
@@ -336,7 +341,19 @@ def _alone(
     given = () if isinstance(target, str) or any(map(is_url, paths)) else paths
     with opened_capture(paths, secrets) as source, TemporaryDirectory(prefix="kproxy-") as aside, few_collections():
         known, folder = definitions(release, user_definitions), Path(aside) if isinstance(target, str) else target
-        reader, rows = write_tables(source, known, ports, selection, View(), None, folder, wanted, given, bodies=bodies)
+        reader, rows = write_tables(
+            source,
+            known,
+            ports,
+            selection,
+            View(),
+            None,
+            folder,
+            wanted,
+            given,
+            bodies=bodies,
+            record_sizes=record_sizes,
+        )
         if isinstance(target, str):
             upload(folder, target)
         if selection.note:

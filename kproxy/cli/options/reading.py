@@ -36,6 +36,12 @@ headless = click.option(
 releasing = click.option(
     "--release", type=RELEASE, metavar="RELEASE", help="Read with the names and layouts of this Kafka release (3.9)."
 )
+sizing = click.option(
+    "--record-sizes",
+    is_flag=True,
+    help="Fill the tables' columns with the sizes of records' keys, values and headers; slower, because every batch is "
+    "decompressed.",
+)
 revealing = click.option("--show-secrets", is_flag=True, help="Show passwords, tokens and keys as they are.")
 
 

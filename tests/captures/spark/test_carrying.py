@@ -75,6 +75,13 @@ def test_after_each_batch_the_rows_are_those_of_an_export(capture: Path, count: 
         assert_same(rows, exported(paths[: index + 1]))
 
 
+def test_sizes_of_records_are_carried(tmp_path: Path) -> None:
+    taken = traffic.packets(traffic.KAFKA_1_1)
+    paths = rotated(taken, [len(taken) // 3, len(taken) // 2], tmp_path)
+    sizes = Options(tuple(TABLES), record_sizes=True)
+    assert_same(streamed([[path] for path in paths], options=sizes)[-1], exported(paths, "--record-sizes"))
+
+
 @pytest.mark.parametrize("capture", thinned(RECIPES, 6), ids=lambda path: path.name.split(".pcap")[0])
 def test_after_each_batch_the_findings_are_those_of_an_export(capture: Path, tmp_path: Path) -> None:
     taken = traffic.packets(capture)

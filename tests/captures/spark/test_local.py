@@ -21,8 +21,8 @@ CAPTURES = [
 ]  # fmt: skip
 
 
-def made(paths: list[Path], size: int) -> Rows:
-    tables = local.tables(paths, Options(tuple(TABLES)), size=size)
+def made(paths: list[Path], size: int, *, record_sizes: bool = False) -> Rows:
+    tables = local.tables(paths, Options(tuple(TABLES), record_sizes=record_sizes), size=size)
     return {name: counted(tables[name].to_pylist()) for name in TABLES}
 
 
@@ -41,6 +41,14 @@ def test_small_splits(capture: Path) -> None:
     for size in (1499, 9999):
         assert len(plan([capture], size).splits) > 10
         assert_same(made([capture], size), expected)
+
+
+@pytest.mark.parametrize("capture", CAPTURES[:3], ids=lambda path: path.stem)
+def test_sizes_of_records(capture: Path) -> None:
+    expected = exported([capture], "--record-sizes")
+    assert any(dict(row)["value_bytes"] for row in expected["record_batches"])
+    for size in (9999, 1 << 40):
+        assert_same(made([capture], size, record_sizes=True), expected)
 
 
 @pytest.mark.parametrize("capture", CAPTURES[:3], ids=lambda path: path.stem)
