@@ -19,11 +19,15 @@ _SIZES: Final = f"""
     ORDER BY batches DESC, topic, client, codec
 """
 _COMPRESSION: Final = """
-    WITH stored AS (
+    WITH measured_batches AS (
+        SELECT topic, codec, 1 AS batches, records, batch_bytes, key_bytes + value_bytes + header_bytes AS payload_bytes
+        FROM {record_batches} WHERE key_bytes IS NOT NULL AND NOT coalesce(control, false)
+    ),
+    stored AS (
         SELECT
             capture_id, exchange_id, topic, partition, count(*) AS batches, sum(batch_bytes) AS batch_bytes,
             if(count(DISTINCT codec) = 1, max(codec), 'mixed') AS codec
-        FROM {record_batches} GROUP BY ALL HAVING NOT coalesce(bool_or(control), false)
+        FROM {record_batches} GROUP BY ALL HAVING NOT coalesce(bool_or(control), false) AND count(key_bytes) = 0
     ),
     payloads AS (
         SELECT
@@ -37,14 +41,21 @@ _COMPRESSION: Final = """
             sum(bit_length(h.key)) / 8 + coalesce(sum(octet_length(h.value)), 0) AS bytes
         FROM (SELECT capture_id, exchange_id, topic, partition, explode(headers) AS h FROM {records}) AS r
         GROUP BY ALL
+    ),
+    found AS (
+        SELECT topic, codec, batches, records, batch_bytes, payload_bytes FROM measured_batches
+        UNION ALL
+        SELECT
+            topic, codec, batches, records, batch_bytes,
+            CAST(p.bytes + coalesce(h.bytes, 0) AS BIGINT) AS payload_bytes
+        FROM stored AS s
+        JOIN payloads AS p USING (capture_id, exchange_id, topic, partition)
+        LEFT JOIN header_bytes AS h USING (capture_id, exchange_id, topic, partition)
     )
     SELECT
         topic, codec, sum(batches) AS batches, sum(records) AS records, sum(batch_bytes) AS batch_bytes,
-        CAST(sum(p.bytes + coalesce(h.bytes, 0)) AS BIGINT) AS payload_bytes,
-        sum(p.bytes + coalesce(h.bytes, 0)) / sum(batch_bytes) AS ratio
-    FROM stored AS s
-    JOIN payloads AS p USING (capture_id, exchange_id, topic, partition)
-    LEFT JOIN header_bytes AS h USING (capture_id, exchange_id, topic, partition)
+        CAST(sum(payload_bytes) AS BIGINT) AS payload_bytes, sum(payload_bytes) / sum(batch_bytes) AS ratio
+    FROM found
     GROUP BY topic, codec
     ORDER BY batch_bytes DESC, topic, codec
 """
@@ -53,7 +64,7 @@ _COMPRESSION: Final = """
 def sizes() -> str:
     """A row for each topic, client and codec of produced batches: number of batches, their sizes and records.
 
-    Records of compressed message sets (magic 0 and 1) are not counted, because that needs decompression.
+    Records of compressed message sets (magic 0 and 1) are counted only in tables made with `--record-sizes`.
     """
     return _SIZES
 
@@ -62,8 +73,11 @@ def compression() -> str:
     """A row for each topic and codec; `ratio` is bytes of keys, values and headers for each byte of the batches with
     them.
 
-    The bytes of batch headers count as well, so without compression the ratio is below 1. The analysis needs the table
-    `records`, which is written only on demand, and is empty without it. A partition of an exchange with several codecs
-    has the codec "mixed"; partitions with control batches or withheld records are left out.
+    The bytes of batch headers count as well, so without compression the ratio is below 1. The payload is that of the
+    columns `key_bytes`, `value_bytes` and `header_bytes`, which only `--record-sizes` fills; control batches and those
+    that could not be read are left out. Where these columns are null for all batches of a partition in an exchange, the
+    payload is that of the table `records`, which is written only on demand: then a partition with several codecs has
+    the codec "mixed", and partitions with control batches or withheld records are left out. With neither, there are no
+    rows.
     """
     return _COMPRESSION

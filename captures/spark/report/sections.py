@@ -297,7 +297,8 @@ SECTIONS: Final = (
     ),
     Section(
         "compression", "Compression", "Bytes of keys, values and headers for each byte of their batches.",
-        "Needs the table records, which `kproxy export` writes only if --tables names it.",
+        "Needs sizes of records, which `kproxy export` and `kproxy spark` write only with --record-sizes, or the table "
+        "records, which they write only if --tables names it.",
         lambda _: batches.compression(),
         (
             Column("topic", "topic", "text"), Column("codec", "codec", "text"), Column("batches", "batches"),

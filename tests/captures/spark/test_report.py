@@ -38,6 +38,7 @@ from kproxy.captures.spark.report import (
 )
 from kproxy.captures.spark.report.page import page
 from kproxy.captures.spark.report.tables import Executor, NoTables
+from kproxy.captures.tables.schema import OF_RECORDS as SIZES
 from kproxy.captures.tables.schema import TABLES
 from kproxy.cli.main import main
 from tests.captures import traffic
@@ -330,6 +331,83 @@ def test_compression(tables: Executor, lines: list[by_json.Line]) -> None:
     assert {codec for _, codec in held} >= {"none", "gzip", "snappy", "lz4", "zstd", "mixed"}
     for row in rows_:
         assert row["ratio"] == pytest.approx(held[row["topic"], row["codec"]] / stored[row["topic"], row["codec"]])
+
+
+@pytest.fixture(scope="module")
+def sized(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables with sizes of records, without the table records."""
+    directory = tmp_path_factory.mktemp("report") / "sized"
+    for capture in CAPTURES:
+        export(capture, "--format", "parquet", "-o", directory, "--record-sizes")
+    assert not (directory / "records").exists()
+    return directory
+
+
+def of_sizes(lines: Sequence[by_json.Line]) -> dict[tuple[str, str], list[int]]:
+    """[batches, records, bytes of batches, bytes of their records] by topic and codec, batch by batch."""
+    found: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0] * 4)
+    for part in [*by_json.produced(lines), *by_json.fetched(lines)]:
+        # skip internal topics: this JSON does not hold all of their payloads
+        for batch in [] if part.topic.startswith("__") else part.records["batches"]:
+            if batch.get("isControl"):
+                continue
+            held = sum(
+                by_json.payload(record["key"])
+                + by_json.payload(record["value"])
+                + sum(len(one["key"].encode()) + by_json.payload(one["value"]) for one in record.get("headers", ()))
+                for record in batch["records"]
+            )
+            total = found[part.topic, batch["compression"]]
+            for index, more in enumerate((1, len(batch["records"]), batch["sizeInBytes"], held)):
+                total[index] += more
+    return found
+
+
+def found_compression(tables: Executor) -> dict[tuple[str, str], list[int]]:
+    names = ("batches", "records", "batch_bytes", "payload_bytes")
+    rows = [row for row in tables.rows(batches.compression()) if not row["topic"].startswith("__")]
+    for row in rows:
+        assert row["ratio"] == pytest.approx(row["payload_bytes"] / row["batch_bytes"])
+    return {(row["topic"], row["codec"]): [row[name] for name in names] for row in rows}
+
+
+def test_compression_needs_only_sizes_of_records(read: Read, sized: Path, lines: list[by_json.Line]) -> None:
+    expected = of_sizes(lines)
+    assert {codec for _, codec in expected} == {"none", "gzip", "snappy", "lz4", "zstd"}
+    assert found_compression(read(sized)) == expected
+
+
+def test_compression_counts_nothing_twice(
+    read: Read, sized: Path, folder: Path, lines: list[by_json.Line], tmp_path: Path
+) -> None:
+    """With the table records too, it adds only partitions of exchanges whose batches have no sizes."""
+    both = tmp_path / "both"
+    both.mkdir()
+    for path in sized.glob("[!.]*"):
+        (both / path.name).symlink_to(path)
+    (both / "records").symlink_to(folder / "records")
+    assert found_compression(read(both)) == of_sizes(lines)
+
+    def of_some(table: Any) -> Any:
+        plain = pc.equal(table["codec"], "none")
+        return replaced(table, **{name: pc.if_else(plain, None, table[name]) for name in SIZES})
+
+    some = found_compression(read(changed(both, tmp_path / "some", record_batches=of_some)))
+    without_mixed = {key: sums for key, sums in of_sizes(lines).items() if key[1] != "none"}
+    assert {key: sums for key, sums in some.items() if key[1] not in {"none", "mixed"}} == without_mixed
+    assert {key for key in some if key[1] == "none"}
+
+
+def test_compression_of_tables_of_before(read: Read, tables: Executor, folder: Path, tmp_path: Path) -> None:
+    """Tables that were written before there were sizes lack their columns."""
+
+    def without(table: Any) -> Any:
+        return table.drop_columns([name for name in SIZES if name in table.schema.names])
+
+    before = changed(folder, tmp_path / "before", record_batches=without, exchange_topics=without)
+    assert read(before).rows(batches.compression()) == tables.rows(batches.compression()) != []
+    (before / "records").unlink()
+    assert read(before).rows(batches.compression()) == []
 
 
 def test_who_uses_which_topic(tables: Executor, lines: list[by_json.Line]) -> None:
