@@ -49,13 +49,15 @@ def once(random: Random) -> None:
     for damage in sorted(random.sample(DAMAGE, random.choice((0, 1, 1, 2))), key=lambda one: one is fragmented):
         taken = damage(taken, random)
     bodies = random.random() < 0.5
+    sizes = bodies and random.random() < 0.5
     tables = tuple(TABLES) if bodies else WITHOUT_BODIES
+    more = ["--record-sizes"] if sizes else [] if bodies else ["--no-bodies"]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.pcap"
         path.write_bytes(files.pcap(taken))
-        expected = exported([path], *([] if bodies else ["--no-bodies"]), tables=tables)
+        expected = exported([path], *more, tables=tables)
         planned = cut_at(path, [random.random() for _ in range(random.randrange(8))])
         portion, group = random.choice((1, 30, 1 << 20)), random.choice((1, 30, parcels.GROUP))
         with patch.object(parcels, "SEGMENTS_OF_PORTION", portion), patch.object(parcels, "GROUP", group):
-            found = local.of_plan(planned, Options(tables, bodies=bodies), size=1 << 40)
+            found = local.of_plan(planned, Options(tables, bodies=bodies, record_sizes=sizes), size=1 << 40)
         assert_same({name: counted(found[name].to_pylist()) for name in tables}, expected)

@@ -215,6 +215,10 @@ ODD = {
     "negative count": (batch(ONE, -1), (-1, None, None, None)),
     "message": (message(1, 0, b"key", None), (1, 3, 0, 0)),
     "message set": (message(0, 1, None, gzip.compress(message(0, 0, b"k", b"v") * 3), attributes=GZIP), (3, 3, 3, 0)),
+    "wrong crc in a set": (
+        message(0, 1, None, gzip.compress(message(0, 0, b"k", b"v")[:-1] + b"w"), attributes=GZIP),
+        (1, 1, 1, 0),
+    ),
     "no message set": (message(1, 1, None, b"no gzip", attributes=GZIP), (None, None, None, None)),
     "damaged message set": (
         message(0, 1, None, gzip.compress(message(0, 0, b"k", b"v") + b"x"), attributes=GZIP),
