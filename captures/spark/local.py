@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +20,8 @@ from kproxy.captures.spark.plan.splits import SPLIT_SIZE, Plan, plan
 from kproxy.captures.spark.read import events, parcels, reading
 from kproxy.captures.spark.read.addressed import Addressed
 from kproxy.captures.spark.read.closing import CLOSED, Closer, Counting, Numbers
-from kproxy.captures.spark.read.facts import Facts, learned_facts
+from kproxy.captures.spark.read.digest import DIGEST, Digest
+from kproxy.captures.spark.read.facts import Facts, LearnedFact, learned_facts
 from kproxy.captures.spark.read.flows import FINAL, ITEMS, MADE, SORTED, Options, items
 from kproxy.captures.spark.read.folding import Fold, folded
 from kproxy.captures.spark.read.packing import PARCELS
@@ -45,19 +47,49 @@ def tables(
 
 def of_plan(planned: Plan, options: Options, *, size: int = SPLIT_SIZE) -> dict[str, Any]:
     """The tables of a plan by name, as pyarrow tables; the plan is corrected where its splits report trouble."""
+    made = _drafted(planned, options, size)
+    options = made.options
+    found = _tables(pa.Table.from_batches(made.closed(MADE), CLOSED), options)
+    if options.findings:
+        batch = _folded(made.batches, Fold(options, decrypted=made.plan.decrypted), made.plan.capture)
+        found[FINDINGS.name] = unfolded(pa.chunked_array([batch.column(FINDINGS.name)]), FINDINGS.name)
+    return found | _captures(made.order, options)
+
+
+def closed(planned: Plan, options: Options, names: Sequence[str], *, size: int = SPLIT_SIZE) -> Iterator[Any]:
+    """The items of a plan with their rows of the tables `names`, as batches of captures.spark.read.closing.CLOSED.
+
+    Stage 3 makes the rows of a batch when it is asked for. `names` are among captures.spark.read.flows.MADE.
+    """
+    return _drafted(planned, options, size).closed(names)
+
+
+@dataclass(frozen=True, slots=True)
+class _Drafted:
+    """The result of stages 1 and 2 on the corrected `plan`; `batches` are those of ITEMS."""
+
+    plan: Plan
+    order: Order
+    addressed: Addressed
+    options: Options
+    batches: list[Any]
+
+    def closed(self, names: Sequence[str]) -> Iterator[Any]:
+        """The result of stage 3, made as it is asked for."""
+        closer = _closer(self.batches, self.options, Carry(), self.order, self.addressed)
+        return closer.close(_items(self.batches), names)
+
+
+def _drafted(planned: Plan, options: Options, size: int) -> _Drafted:
     sent, planned, order = ordered(planned, size, options.ports)
     addressed = Addressed.of(planned)
     if options.undecided:
-        first = _items(items(shuffled(sent, PARCELS, BY_FLOW), options, order, addressed))
-        options = replace(options, facts=Facts(one for batch in first for one in learned_facts(batch)))
+        first = list(items(shuffled(sent, PARCELS, BY_FLOW), replace(options, ranges=None), order, addressed))
+        options = replace(options, facts=Facts(_learned(first)))
         if options.numbered:
-            sent += Counting(Numbers.of(_counts(first))).rows(first)
+            sent += Counting(Numbers.of(_counts(first))).rows(_items(first))
     made = list(items(shuffled(sent, PARCELS, BY_FLOW), options, order, addressed))
-    found = _tables(_closed(_items(made), options, Carry(), order, addressed), options)
-    if options.findings:
-        batch = _folded(made, Fold(options, decrypted=planned.decrypted), planned.capture)
-        found[FINDINGS.name] = unfolded(pa.chunked_array([batch.column(FINDINGS.name)]), FINDINGS.name)
-    return found | _captures(order, options)
+    return _Drafted(planned, order, addressed, options, made)
 
 
 def ordered(
@@ -126,10 +158,9 @@ def batch(
         if state is not None and number is not None
     }
     rows = _items(made)
-    closed = _closed(rows, options, carry, order)
+    closed = pa.Table.from_batches(_closer(made, options, carry, order).close(rows), CLOSED)
     final = pc.equal(closed.column("standing"), FINAL)
-    standing_for_good = (each.filter(pc.equal(each.column("standing"), FINAL)) for each in rows)
-    facts = (fact for each in standing_for_good for fact in learned_facts(each))
+    facts = _learned(each.filter(pc.equal(each.column("standing"), FINAL)) for each in rows)
     open_ = _tables(closed.filter(pc.invert(final)), options) | _captures(order, options)
     if options.findings:
         final_rows = [each.filter(pc.equal(each.column("standing"), FINAL)) for each in made]
@@ -154,19 +185,22 @@ def _folded(made: Iterable[Any], fold: Fold, capture: str, leave: Callable[[Fold
     return batch
 
 
-def _closed(
+def _closer(
     made: Sequence[Any], options: Options, carry: Carry, order: Order, addressed: Addressed | None = None
-) -> Any:
-    """Items with all their rows, as a table of CLOSED."""
-    facts = Facts([*carry.facts, *(one for batch in made for one in learned_facts(batch))])
-    closer = Closer(options, facts, Numbers.of(_counts(made), carry.counts), order, addressed)
-    return pa.Table.from_batches(closer.close(made), CLOSED)
+) -> Closer:
+    """What closes the items in `made`, the result of stage 2."""
+    facts = Facts([*carry.facts, *_learned(made)])
+    return Closer(options, facts, Numbers.of(_counts(made), carry.counts), order, addressed)
+
+
+def _learned(made: Iterable[Any]) -> Iterator[LearnedFact]:
+    return (fact for batch in made for fact in learned_facts(batch))
 
 
 def _counts(made: Iterable[Any]) -> Iterator[tuple[str, int, int]]:
-    for batch in made:
-        columns = (batch.column(name).to_pylist() for name in ("kind", "range", "number"))
-        yield from ((kind, span, 1) for kind, span, number in zip(*columns, strict=True) if number is None)
+    """(kind, range, number of items) of all items, from the digests among the batches of ITEMS."""
+    states = (batch.filter(pc.equal(batch.column("kind"), DIGEST)).column("state").to_pylist() for batch in made)
+    return Digest.of(chain.from_iterable(states)).counted
 
 
 def _tables(closed: Any, options: Options) -> dict[str, Any]:
