@@ -1,19 +1,22 @@
-"""Reads captures for Spark's data source (source.py): a partition is a split, or a whole file of a view."""
+"""Reads captures for Spark's data source (source.py): a partition is a split, or a share of a view of a file."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
+from kproxy.captures.garbage import seldom_collections
 from kproxy.captures.spark import local, pushed
 from kproxy.captures.spark.plan.splits import Split, expand, plan
-from kproxy.captures.spark.read.flows import Options
+from kproxy.captures.spark.read.flows import MADE, Options
 from kproxy.captures.spark.read.reading import read
 from kproxy.captures.spark.session import uncompiled
+from kproxy.captures.spark.shares import DIVISIBLE, WHOLE, Share, divided
+from kproxy.captures.spark.write.parts import unfolded
 from kproxy.captures.tls.keylog import Secrets
 
 SUMMARY: Final = "summary"
@@ -22,17 +25,18 @@ SUMMARY: Final = "summary"
 
 @dataclass
 class Part(InputPartition):
-    """A partition of the data source: a split, or a whole file if a view is asked for."""
+    """A partition of the data source: a split, or a share of a file if a view is asked for."""
 
     split: Split | None = None
-    path: str | None = None
+    share: Share | None = None
 
 
 @dataclass
 class CaptureReader(DataSourceReader):
     """Reads captures as rows with `columns`, which are columns of the table `view`, or of segments if `view` is None.
 
-    `size` is that of a split in bytes. With `summaries`, each split of segments also has rows with its summaries.
+    `size` is that of a split in bytes; `size` and `tasks` say how many tasks share the files of a view
+    (captures.spark.shares). With `summaries`, each split of segments also has rows with its summaries.
     """
 
     paths: Sequence[str]
@@ -42,27 +46,40 @@ class CaptureReader(DataSourceReader):
     options: Options
     secrets: Secrets
     summaries: bool
+    tasks: int = 1
     filters: list[Filter] = field(default_factory=list)
 
     def partitions(self) -> Sequence[InputPartition]:
         if self.view is not None:
-            return [Part(path=path) for path in expand(self.paths)]
+            tasks = self.tasks if self.view in DIVISIBLE and not self.secrets else 1
+            return [Part(share=share) for share in divided(expand(self.paths), self.size, tasks)]
         return [Part(split=split) for split in plan(self.paths, self.size, secrets=self.secrets).splits]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, Part)  # noqa: S101  # it is one of ours
         if not uncompiled.compiled():
             uncompiled.warn()
-        for batch in self._batches(partition):
-            yield pushed.rows(batch, self.filters).select(self.columns)
+        with seldom_collections():
+            for batch in self._batches(partition):
+                yield pushed.rows(batch, self.filters).select(self.columns)
 
     def _batches(self, part: Part) -> Iterator[Any]:
         if part.split is not None:
             for batch in read(part.split, self.options.ports):
                 yield batch if self.summaries else batch.filter(pc.is_null(batch.column(SUMMARY)))
-        elif self.view is not None:
-            made = local.tables([part.path or ""], self.options, size=1 << 62, secrets=self.secrets)
-            yield from made[self.view].to_batches()
+        elif part.share is not None and self.view is not None:
+            yield from self._rows(part.share, self.view)
+
+    def _rows(self, share: Share, view: str) -> Iterator[Any]:
+        """The rows of a share, a batch at a time."""
+        planned = share.plan or plan([share.path], WHOLE, secrets=self.secrets)
+        options = replace(self.options, ranges=share.ranges)
+        if view in MADE:
+            for _, batch in unfolded(local.closed(planned, options, [view], size=WHOLE), [view]):
+                if batch.num_rows:
+                    yield batch
+        else:
+            yield from local.of_plan(planned, options, size=WHOLE)[view].to_batches()
 
 
 class FilteringReader(CaptureReader):

@@ -1,9 +1,10 @@
 """The data source `kafka_capture`: `spark.read.format("kafka_capture").load("a.pcap")` reads captures.
 
 A data source cannot shuffle, so it reads only data that a split has by itself: segments
-(captures.spark.read.reading.SEGMENTS). With the option `view`, the name of a table (captures.tables.schema), a file is
-one split and the rows are complete within their file. `captures.spark.tables` joins connections across splits and
-files. `spark.readStream` reads the closed files of a folder in the same way (captures.spark.capture_stream).
+(captures.spark.read.reading.SEGMENTS). With the option `view`, the name of a table (captures.tables.schema), rows are
+complete within their file; the tasks that share a large file each read its headers (captures.spark.shares).
+`captures.spark.tables` joins connections across splits and files. `spark.readStream` reads the closed files of a folder
+in the same way (captures.spark.capture_stream).
 
 Spark does not tell a Python data source which columns it needs, so the option `columns` names them. Spark refuses a
 reader that takes filters unless spark.sql.python.filterPushdown.enabled is set, which the reader cannot see: the option
@@ -20,6 +21,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from kproxy.captures.cores import usable_cores
 from kproxy.captures.ports import Ports
 from kproxy.captures.spark.capture_reader import SUMMARY, CaptureReader, FilteringReader
 from kproxy.captures.spark.capture_stream import CaptureStream
@@ -37,7 +39,8 @@ from kproxy.decoders.filters import Expression, parse
 NAME: Final = "kafka_capture"
 OPTIONS: Final = (
     "path", "paths", "view", "ports", "payloads", "splitsize", "release", "definitions", "keylog", "columns", "filter",
-    "bodies", "recordsizes", "summaries", "pushdown", "ledger", "quiettime", "maxfilespertrigger", "maxbytespertrigger",
+    "bodies", "recordsizes", "summaries", "pushdown", "tasks", "ledger", "quiettime", "maxfilespertrigger",
+    "maxbytespertrigger",
     "ignoremissing",
 )  # fmt: skip
 _PAYLOAD: Final = "payload"
@@ -48,7 +51,8 @@ class KafkaCapture(DataSource):
 
     Options: view, ports, payloads (true or false), splitSize (bytes), release, definitions (separated by commas),
     keylog (a file, which only the driver reads), columns (separated by commas), filter (a display filter, of views),
-    and, each true or false: bodies and recordSizes (of views), summaries (of segments), pushdown.
+    tasks (of views: how many share the files; by default as many as the driver has cores), and, each true or false:
+    bodies and recordSizes (of views), summaries (of segments), pushdown.
 
     Options of streams alone: ledger (a file), quietTime (seconds), maxFilesPerTrigger, maxBytesPerTrigger,
     ignoreMissing (true or false).
@@ -82,7 +86,7 @@ class KafkaCapture(DataSource):
     def _reader(self, made: type[CaptureReader]) -> CaptureReader:
         return made(
             self._paths, self._view, tuple(self._schema.names), self._size, self._read_options, self._secrets,
-            self._is("summaries", default=False),
+            self._is("summaries", default=False), self._tasks,
         )  # fmt: skip
 
     @property
@@ -147,6 +151,13 @@ class KafkaCapture(DataSource):
     @property
     def _size(self) -> int:
         return int(self.options.get("splitsize", SPLIT_SIZE))
+
+    @property
+    def _tasks(self) -> int:
+        tasks = int(self.options.get("tasks", usable_cores()))
+        if tasks < 1:
+            raise ValueError(f"option 'tasks' of {NAME} is a positive number, not {tasks}")
+        return tasks
 
     @property
     def _read_options(self) -> Options:

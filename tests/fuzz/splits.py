@@ -1,22 +1,29 @@
 """Tables of a capture in splits are those of an export of it, whatever became of its packets and wherever it is cut.
 
-So no row depends on what a split cannot see.
+So no row depends on what a split cannot see. The tasks that share the rows of the capture (captures.spark.shares) have
+the same rows together.
 """
 
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from random import Random
+from typing import Any
 from unittest.mock import patch
 
 from kproxy.captures.spark import local
-from kproxy.captures.spark.read import parcels
+from kproxy.captures.spark.plan.splits import Plan
+from kproxy.captures.spark.read import flows, parcels
 from kproxy.captures.spark.read.flows import Options
+from kproxy.captures.spark.shares import DIVISIBLE
+from kproxy.captures.spark.write.parts import unfolded
 from kproxy.captures.tables.schema import WITHOUT_BODIES
 from tests.captures import files, traffic
-from tests.captures.spark.comparing import TABLES, assert_same, counted, exported
+from tests.captures.spark.comparing import TABLES, Rows, assert_same, counted, exported
 from tests.captures.spark.cutting import cut_at
 from tests.captures.spark.test_crossing import in_pieces, kept_alive, overlapping
 from tests.captures.spark.test_damaged import (
@@ -59,5 +66,23 @@ def once(random: Random) -> None:
         planned = cut_at(path, [random.random() for _ in range(random.randrange(8))])
         portion, group = random.choice((1, 30, 1 << 20)), random.choice((1, 30, parcels.GROUP))
         with patch.object(parcels, "SEGMENTS_OF_PORTION", portion), patch.object(parcels, "GROUP", group):
-            found = local.of_plan(planned, Options(tables, bodies=bodies, record_sizes=sizes), size=1 << 40)
+            options = Options(tables, bodies=bodies, record_sizes=sizes)
+            found = local.of_plan(planned, options, size=1 << 40)
+            in_shares = _shared(planned, options, random)
         assert_same({name: counted(found[name].to_pylist()) for name in tables}, expected)
+        assert_same(in_shares, {name: expected[name] for name in in_shares})
+
+
+def _shared(planned: Plan, options: Options, random: Random) -> Rows:
+    """The rows of tasks whose shares begin anywhere in the capture."""
+    granule = random.choice((6, 10, 14))
+    last = planned.splits[-1].end >> granule
+    borders = sorted(random.randrange(last + 2) for _ in range(random.randrange(4)))
+    names = [name for name in DIVISIBLE if name in options.tables]
+    rows: dict[str, list[Any]] = {name: [] for name in names}
+    with patch.object(flows, "GRANULE", granule):
+        for begin, end in pairwise([0, *borders, 1 << 62]):
+            closed = local.closed(planned, replace(options, ranges=range(begin, end)), names, size=1 << 40)
+            for name, batch in unfolded(closed, names):
+                rows[name] += batch.to_pylist()
+    return {name: counted(found) for name, found in rows.items()}

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import functions as f
 from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, In, LessThan
 from pyspark.sql.types import StructType
 
@@ -246,6 +247,21 @@ def test_a_display_filter_and_headers_alone_in_the_data_source(spark: Any) -> No
             spark.read.format("kafka_capture").options(**{"view": "exchanges", option: value}).load("a").count()
 
 
+@pytest.mark.parametrize("view", ["exchanges", "exchange_topics"])
+def test_tasks_that_share_a_capture(spark: Any, tmp_path: Path, view: str) -> None:
+    """Each has some of the rows, and together they have those of an export, in their order."""
+    path = tmp_path / "a.pcap"
+    multiply(traffic.BENCH, 2, path)
+    source = spark.read.format("kafka_capture").options(view=view, splitSize=1 << 20).option("tasks", 2).load(str(path))
+    shares = source.groupBy(f.spark_partition_id().alias("share")).count().collect()
+    assert sorted(row["share"] for row in shares) == [0, 1]
+    assert min(row["count"] for row in shares) > 3000
+    rows = source.toArrow().to_pylist()
+    assert_same({view: counted(rows)}, exported([path], tables=[view]))
+    alone = spark.read.format("kafka_capture").options(view=view, tasks=1).load(str(path))
+    assert rows == alone.toArrow().to_pylist()
+
+
 def streamed(spark: Any, folder: Path, aside: Path, **options: str) -> Counter[Any]:
     """The rows that a stream of a folder's captures has written in all, up to the files that are closed now."""
     source = spark.readStream.format("kafka_capture").options(ledger=str(aside / "ledger"), quietTime="0", **options)
@@ -291,7 +307,7 @@ def test_a_file_that_is_gone_before_a_stream_reads_it(tmp_path: Path) -> None:
     (folder / "a.pcap").unlink()
     with pytest.raises(CaptureError, match="No such file"):
         [list(strict.read(part)) for part in strict.partitions(begin, end)]
-    assert [part.path for part in lenient.partitions(begin, end)] == [str(folder / "b.pcap")]
+    assert [part.share.path for part in lenient.partitions(begin, end)] == [str(folder / "b.pcap")]
 
 
 def test_a_key_log_that_executors_do_not_see(spark: Any, tmp_path: Path) -> None:

@@ -123,7 +123,8 @@ class Options:
 
     `record_sizes` decompresses batches and fills the columns with sizes of records.
     Only connections with one of `ports` are read, and they count as Kafka even if the capture has only the broker's
-    side. `facts` holds the facts of all flows if the filter needs them.
+    side. `facts` holds the facts of all flows if the filter needs them. If `ranges` is given, only items whose `range`
+    (ITEMS) is in it get rows; all others yield only facts, and are counted.
     """
 
     tables: tuple[str, ...]
@@ -134,6 +135,7 @@ class Options:
     ports: Ports | None = None
     facts: Facts | None = None
     record_sizes: bool = False
+    ranges: range | None = None
 
     @property
     def batch_limit(self) -> int | None:
@@ -490,10 +492,14 @@ class Flow:
         return self._matcher is None or bool(self._matcher.matches(item))
 
     def _exchange(self, item: Exchange, at: int, born: int, started: int, rank: int) -> Any:
+        closed_elsewhere = not _within(self._options.ranges, started >> GRANULE)
         if self._is_for_later(item):
             drafter = self._drafter
             flow, software = drafter.flows.of(item.connection), drafter.software(item.connection)
-            later = pack(item, flow.epoch, software, found=drafter.was_found(item), real=self.source.moved)
+            found = drafter.was_found(item)
+            if closed_elsewhere:
+                return self._item("exchange", started, at, born, rank=rank)
+            later = pack(item, flow.epoch, software, found=found, real=self.source.moved)
             return self._item("exchange", started, at, born, {}, packed=later, rank=rank)
         draft, bodies = self._drafter.draft(item)
         knowledge = AnnouncedKnowledge()
@@ -501,6 +507,8 @@ class Flow:
         if item.protocol is None:
             learn_both(bodies.request, bodies.response, knowledge)
             learned += ((NODE, f"{port} {host}", str(node)) for (host, port), node in nodes(item, bodies))
+        if closed_elsewhere:
+            return self._item("exchange", started, at, born, {}, learned, rank=rank)
         wants_records = RECORDS.name in self._options.tables
         if draft.open:
             records = open_records(item, self.source, self._reader.precision) if wants_records else None
@@ -606,9 +614,10 @@ def items(
     The rows of a flow must be adjacent, in the order of their position; batches may be cut anywhere. The payload that
     parcels lack is read from the files in `addressed`. `restore` makes a flow from the row of its state. `end` yields
     the items that follow a flow's last segment; by default these are the items that the end of the capture completes.
-    The last item is the digest of the others.
+    The last item is the digest of the others. Items outside the `ranges` of the options are left out unless they have
+    facts; they have no rows, and the digest counts them.
     """
-    return packed(_digested(_items(batches, options, order, addressed, restore, end or _end)))
+    return packed(_digested(_items(batches, options, order, addressed, restore, end or _end), options.ranges))
 
 
 def _end(_: int, flow: Flow) -> Iterator[Any]:
@@ -652,8 +661,16 @@ _COLUMNS: Final = {name: index for index, name in enumerate(ITEMS.names)}
 _NONE: Final[Mapping[str, list[Row]]] = {}
 
 
-def _digested(items: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    """Items, as tuples of the columns of ITEMS whose `rows` are not pickled yet, followed by their digest."""
+def _within(ranges: range | None, span: int) -> bool:
+    """Whether items with this `range` get rows (Options.ranges)."""
+    return ranges is None or span in ranges
+
+
+def _digested(items: Iterable[tuple[Any, ...]], ranges: range | None) -> Iterator[tuple[Any, ...]]:
+    """Items, as tuples of the columns of ITEMS whose `rows` are not pickled yet, followed by their digest.
+
+    Those that have neither facts nor rows in these `ranges` are left out; the digest is that of all.
+    """
     digest = Digest()
     names = ("kind", "range", "number", "rows", "learned", "done", "born", "nth", "standing", "state")
     kind, span, number, rows, learned, done, born, nth, standing, state = map(_COLUMNS.__getitem__, names)
@@ -663,6 +680,8 @@ def _digested(items: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
             if item[learned]:
                 place = (item[done], item[born], item[nth])
                 digest.learn(item[learned], place, final=item[standing] == FINAL)
+            elif not _within(ranges, item[span]):
+                continue
         yield item
     yield of_state(DIGEST, digest.packed())
 
