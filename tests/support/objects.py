@@ -55,6 +55,7 @@ def as_somebody() -> Iterator[None]:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else each answer's body waits for the other side's acknowledgement of its headers
     server: Objects
 
     def log_message(self, *_: object) -> None:
