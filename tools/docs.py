@@ -243,9 +243,11 @@ TABLES_PAGE = """\
 File names contain the id of the reading: that of its first capture. Writing the same captures again replaces these
 files, even if other exchanges were selected before, the captures have grown or have other paths; so does writing them
 together with more captures. Writing only some of the captures that were read together is refused, because rows of the
-others would be lost: give all of them, or another folder. The files of other captures stay. `.ID.files.json` lists the
-captures of a reading by hashes of their first 64 KiB; without it, and at URLs, only the first capture decides what is
-replaced. Files appear when all are complete.
+others would be lost: give all of them, or another folder. The files of other captures stay. So it is for captures and
+tables at URLs too ([`kproxy spark`](spark.md) reads and writes there), whichever command or engine wrote before:
+`.ID.files.json` lists the captures of a reading by hashes of their first 64 KiB, decompressed. Without that file, only
+the first capture decides what is replaced. Files appear when all are complete. If writing is interrupted while they are
+put in place, write the same captures again; fewer of them are refused until then.
 
 Times and most 64-bit numbers are delta-encoded (Parquet's DELTA_BINARY_PACKED), which pyarrow, Spark, DuckDB and
 Polars read.

@@ -52,8 +52,8 @@ A task costs as much as some hundreds of items, and writes files of its own.
 class Tables:
     """The result of a reading: the tables `names`, whose rows are in `parts` and in the Arrow batches `given`.
 
-    `order` describes the files. `whole` are (file, reason) of those that one task read from beginning to end. `health`
-    counts missing bytes and unreadable packets.
+    `files` are the captures; `order` describes them. `whole` are (file, reason) of those that one task read from
+    beginning to end. `health` counts missing bytes and unreadable packets.
     """
 
     names: tuple[str, ...]
@@ -64,13 +64,17 @@ class Tables:
     kept: Sequence[DataFrame]
     health: Health
     """Health of the reading: unread and untimed packets, and the number of bytes missing between frames (`lost`)."""
+    files: tuple[str, ...]
+
+    @property
+    def spark(self) -> SparkSession:
+        return self.kept[0].sparkSession
 
     def frame(self, name: str) -> DataFrame:
         """The rows of the table with this name."""
-        spark = self.kept[0].sparkSession
         frames = [part.rows(name) for part in self.parts if name in part.tables]
         if name in self.given:
-            frames.append(spark.createDataFrame(pa.Table.from_batches(self.given[name])))
+            frames.append(self.spark.createDataFrame(pa.Table.from_batches(self.given[name])))
         return reduce(DataFrame.union, frames)
 
     def release(self) -> None:
@@ -151,7 +155,8 @@ def make(
     if options.findings:
         held.append(_found(made, options, order.capture, decrypted=there.decrypted))
         rows.append(parts.findings(held[-1]))
-    return Tables(names, rows, at_hand, order, planned.whole, held, replace(order.health, lost=digest.lost))
+    health, files = replace(order.health, lost=digest.lost), tuple(path for group in there.groups for path in group)
+    return Tables(names, rows, at_hand, order, planned.whole, held, health, files)
 
 
 def _found(drafted: DataFrame, options: Options, capture: str, *, decrypted: bool) -> DataFrame:

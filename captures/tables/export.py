@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
-from pathlib import Path
 from typing import Protocol
 
 from kproxy.captures.export.records import RecordLines
@@ -14,6 +13,7 @@ from kproxy.captures.reader import Closing, Item, Reader
 from kproxy.captures.redaction.exchanges import Redaction
 from kproxy.captures.source import FileSource
 from kproxy.captures.tables.flows import FlowCounter
+from kproxy.captures.tables.folders import Target
 from kproxy.captures.tables.origin import Origin
 from kproxy.captures.tables.parquet import ParquetTables
 from kproxy.captures.tables.records import record_rows
@@ -59,7 +59,7 @@ class TableExport:
     def write(
         self,
         reader: Reader,
-        directory: Path,
+        folder: Target,
         tables: Sequence[str],
         view: View,
         select: Callable[[Iterable[Item]], Iterable[Item]],
@@ -71,12 +71,12 @@ class TableExport:
         record_sizes: bool = False,
         findings: MakesRows | None = None,
     ) -> None:
-        """Write the rows of `made` to the tables in `directory`.
+        """Write the rows of `made` to the tables in `folder`.
 
-        `origin` is as for captures.tables.parquet.place. If the capture cannot be read to its end, everything before
+        `origin` is as for captures.tables.folders.place. If the capture cannot be read to its end, everything before
         that is written. Raises OSError if the folder cannot be written.
         """
-        with ParquetTables(directory, self._capture, tables, origin) as out:
+        with ParquetTables(folder, self._capture, tables, origin) as out:
             parts = self.made(
                 reader,
                 tables,

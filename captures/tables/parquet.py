@@ -2,9 +2,9 @@
 
     DIR/exchanges/capture_date=2026-11-21/capture_hour=05/9f3c…-0001.parquet
 
-Files are named after the capture. They are written to a hidden folder and moved into place when all are complete; files
-of an earlier writing of the same capture are removed then, and files of other captures stay. Spark, DuckDB and pyarrow
-ignore names that begin with a dot.
+Files are named after the capture. They are written elsewhere and put in place when all are complete
+(captures.tables.folders); files of an earlier writing of the same capture are removed then, and files of other captures
+stay. Spark, DuckDB and pyarrow ignore names that begin with a dot.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 
 from kproxy.captures import private
 from kproxy.captures.tables import arrow
+from kproxy.captures.tables.folders import Target, complete, place
 from kproxy.captures.tables.origin import Origin
 from kproxy.captures.tables.rows import Row
 from kproxy.captures.tables.schema import PARTITIONS, TABLES, Table
@@ -155,15 +156,15 @@ def encodings(table: Table) -> dict[str, Any]:
 class ParquetTables:
     """Writes tables to a folder. Used as a context manager, it commits at the end unless there was an exception."""
 
-    def __init__(self, directory: Path, capture: str, tables: Iterable[str], origin: Origin | None = None) -> None:
-        """File names begin with `capture`, the id of the capture; `origin` is as for `place`.
+    def __init__(self, folder: Target, capture: str, tables: Iterable[str], origin: Origin | None = None) -> None:
+        """File names begin with `capture`, the id of the capture; `origin` is as for captures.tables.folders.place.
 
         Raises OSError if the folder cannot be made.
         """
         self._origin = origin
-        self._directory = directory
+        self._folder = folder
         self._capture = capture
-        self._aside = emptied(directory, capture)
+        self._aside = folder.aside(capture)
         self._files = Files(self._aside, capture)
         self._tables = [TABLES[name] for name in tables]
         self._waiting: dict[str, list[Row]] = {table.name: [] for table in self._tables}
@@ -195,47 +196,14 @@ class ParquetTables:
                 self._turn(table)
 
     def commit(self) -> None:
-        """Move the complete files into place, and remove the files of an earlier writing of this capture."""
+        """Put the complete files in place, and remove the files of an earlier writing of this capture."""
         for table in self._tables:
             self._turn(table)
         self._files.close()
-        place(self._aside, self._directory, self._capture, self._origin)
+        place(self._folder, complete(self._aside, self._capture), self._capture, self._origin)
 
     def _turn(self, table: Table) -> None:
         """Convert the buffered rows of a table to columns, which use less memory."""
         rows, self._waiting[table.name] = self._waiting[table.name], []
         if rows:
             self._files.add(table.name, arrow.batch(table, rows))
-
-
-def emptied(directory: Path, capture: str) -> Path:
-    """The hidden folder in which a capture's files are written, without any file.
-
-    Raises OSError if it cannot be made.
-    """
-    aside = directory / f".{capture}.partial"
-    if aside.exists():
-        shutil.rmtree(aside)
-    private.place(directory)
-    private.inherited(aside)
-    return aside
-
-
-def place(aside: Path, directory: Path, capture: str, origin: Origin | None = None) -> None:
-    """Move the files of a capture from the folder `aside` to the same places below `directory`.
-
-    Files of an earlier writing of this capture are removed, and those of the readings that `origin` replaces.
-    """
-    # listed once, because an abandoned attempt may still write there
-    written = {path.relative_to(aside) for path in aside.rglob(f"{capture}-*.parquet")}
-    for path in sorted(written):
-        there = directory / path
-        private.inherited(there.parent)
-        (aside / path).replace(there)
-    for reading in {capture, *(() if origin is None else origin.replaced)}:
-        for name in TABLES:
-            for path in (directory / name).glob(f"*/*/{reading}-*.parquet"):
-                if path.relative_to(directory) not in written:
-                    path.unlink()
-    if origin is not None:
-        origin.write(directory, capture)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -29,6 +30,8 @@ from kproxy.decoders.filters import parse
 from tests.captures import traffic
 from tests.captures.spark.comparing import TABLES, Rows, assert_same, counted, exported, written
 from tests.captures.spark.test_files import moved
+from tests.captures.tables import again
+from tests.captures.tables.by_spark import InSession
 from tests.captures.tls.test_decrypting import captured, conversation, spoken
 from tests.captures.tls.wire import Wire
 from tests.support.certificates import TestCa
@@ -336,6 +339,44 @@ def test_captures_in_an_object_store_and_tables_at_a_url(spark: Any, tmp_path: P
     names = {str(traffic.LIBRDKAFKA): "s3://day/a.pcap", str(traffic.KAFKA_1_1): "s3://day/b.pcap"}
     assert_same(written(tmp_path / "out dir", ["exchanges", "flows"]), moved(expected, names))
     assert [one.name for one in sorted((tmp_path / "out dir").glob("[!.]*"))] == ["exchanges", "flows"]
+
+
+@pytest.mark.parametrize("case", again.CASES, ids=lambda case: case.__name__)
+def test_files_whose_tables_are_at_a_url_already(case: again.Case, spark: Any, tmp_path: Path) -> None:
+    with serving() as objects:
+        case(InSession(spark, again.Bucket(objects), again.FileUrls()), again.four(tmp_path), tmp_path)
+
+
+def test_engines_take_turns_at_a_url(spark: Any, tmp_path: Path) -> None:
+    """Each understands what the other wrote: lists of files, and tables whose files were replaced."""
+    out, (a, b, *_) = tmp_path / "out", again.four(tmp_path)
+    with_spark = InSession(spark, again.HERE, again.FileUrls())
+    alone = again.Command(*again.LOCAL, tables=again.FileUrls())
+    fetches = again.Command("spark", "-Y", "api == Fetch", *again.LOCAL[1:], tables=again.FileUrls())
+    for way, other in ((with_spark, alone), (alone, with_spark), (fetches, with_spark)):
+        again.made(way, out, b)
+        again.made(other, out, a, b)
+        again.refused(way, out, [a], a, b)
+        again.made(way, out, b, a)
+        again.refused(other, out, [b], b, a)
+        read = spark.read.parquet(f"file://{out}/exchanges").toArrow().to_pylist()
+        assert_same({"exchanges": counted(read)}, written(out, ["exchanges"]))
+        shutil.rmtree(out)
+
+
+def test_a_folder_at_a_url_is_asked_before_captures_are_read(tmp_path: Path) -> None:
+    require("java")
+    out, (a, b, *_) = tmp_path / "out", again.four(tmp_path)
+    again.made(again.Command(*again.LOCAL), out, a, b)
+    few = ("exchanges", "flows")
+    given = ("--out", f"file://{out}", "--engine", "spark", "--master", "local[1]", "--tables", ",".join(few))
+    refused = kproxy("spark", f"file://{b}", *given)
+    assert refused.returncode == 2, refused.stderr
+    assert f"file://{out}: holds tables of {b} read together with {a}:" in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+    replaced = kproxy("spark", f"file://{b}", a, *given)
+    assert replaced.returncode == 0, replaced.stderr
+    assert_same(written(out, few), moved(exported([a, b], tables=few), {str(b): f"file://{b}"}))
 
 
 def test_executors_have_working_directories_of_their_own(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 from kproxy.captures.tables.schema import TABLES, USUAL
 from tests.captures import traffic
 from tests.captures.spark.comparing import assert_same, exported, written
+from tests.captures.tables import again
+from tests.captures.tables.by_spark import InSession
 from tests.support.brokers import READY_SECONDS, Process
 from tests.support.java import hdfs_classpath
 from tests.support.require import require
@@ -60,6 +63,28 @@ def test_tables_are_those_of_an_export(hdfs: str, tmp_path: Path) -> None:
     found = written(tmp_path / "tables", USUAL)
     assert_same(found, {name: expected[name] + before[name] for name in USUAL})
     assert {path.name for path in (tmp_path / "tables").glob("[!.]*")} <= set(TABLES)
+
+
+class Hdfs(again.Place):
+    fetched = True
+
+    def __init__(self, spark: Any, hdfs: str) -> None:
+        self._spark = spark
+        self._hdfs = hdfs
+
+    def name(self, path: Path) -> str:
+        return f"{self._hdfs}{path}"
+
+    def fetch(self, folder: Path) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        fetched(self._spark, self.name(folder), folder)
+
+
+def test_files_whose_tables_are_there_already(hdfs: str, tmp_path: Path) -> None:
+    with local_session(tmp_path / "java") as spark:
+        way, files = InSession(spark, again.HERE, Hdfs(spark, hdfs)), again.four(tmp_path)
+        again.made(way, tmp_path / "out", files[1])
+        again.fewer_files_than_before_are_refused(way, files, tmp_path)
 
 
 def fetched(spark: Any, url: str, to: Path) -> None:

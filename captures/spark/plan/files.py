@@ -1,4 +1,4 @@
-"""Opens captures by path or by URL (s3://, gs://, hdfs://, file://), and uploads tables to a URL.
+"""Opens captures by path or by URL (s3://, gs://, hdfs://, file://).
 
 A path is mapped into memory. For a URL, pyarrow's file systems read the ranges that are needed into a sparse temporary
 file, which is mapped instead. Credentials come from the environment, as these file systems define; a URL may have their
@@ -20,13 +20,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any, BinaryIO, Final, NamedTuple
 
-from kproxy.captures import private
+from kproxy.captures import keys, private
 from kproxy.captures.compression import CompressionError, is_compressed, pieces
 from kproxy.captures.decrypted import open_capture
 from kproxy.captures.errors import CaptureError
 from kproxy.captures.formats.magic import is_capture
 from kproxy.captures.source import FileSource
-from kproxy.captures.tables.schema import TABLES
+from kproxy.captures.tables import origin
 from kproxy.captures.tls.keylog import Secrets
 
 BLOCK: Final = 1 << 18
@@ -124,7 +124,7 @@ def mapped(path: str) -> Iterator[Mapped | None]:
     Raises CaptureError if it cannot be opened or read.
     """
     if is_url(path):
-        with _as_capture_errors(path), _input(path) as file:
+        with as_capture_errors(path), _input(path) as file:
             size = file.size()
             if not size or is_compressed(file.read_at(4, 0)):
                 yield None
@@ -177,7 +177,7 @@ class Blocks:
         return whole[start - begin : end - begin]
 
     def _fetch(self, url: str, first: int, last: int) -> None:
-        with _as_capture_errors(url):
+        with as_capture_errors(url):
             file = self._files.get(url)
             if file is None:
                 file = self._files[url] = _input(url)
@@ -209,7 +209,7 @@ def opened_view(path: str, stamp: Stamp) -> memoryview:
 
 def check_url(url: str, stamp: Stamp) -> None:
     """Raise CaptureError if the file at a URL is gone or was changed since `stamp`."""
-    with _as_capture_errors(url):
+    with as_capture_errors(url):
         found = _stamp_of_url(url)
     stamp.check(url, found)
 
@@ -230,13 +230,21 @@ def head(path: str, size: int) -> bytes:
     if not is_url(path):
         with _opened(path) as descriptor:
             return _head(descriptor, size)
-    with _as_capture_errors(path), _input(path) as file:
+    with as_capture_errors(path), _input(path) as file:
         first: bytes = file.read_at(size, 0)
         if not is_compressed(first):
             return first
         with TemporaryFile(buffering=0) as held:
             os.pwrite(held.fileno(), file.read_at(size + PACKED, 0), 0)
             return _head(held.fileno(), size)
+
+
+def heads(paths: Iterable[str]) -> list[tuple[str, bytes]]:
+    """As captures.tables.origin.heads, of files at URLs too. Raises CaptureError if one of these cannot be read."""
+    given: list[tuple[str, bytes]] = []
+    for path in paths:
+        given += [(shown(path), head(path, keys.HEAD))] if is_url(path) else origin.heads([path])
+    return [one for one in given if one[1]]
 
 
 def found(url: str) -> list[str]:
@@ -246,7 +254,7 @@ def found(url: str) -> list[str]:
     """
     from pyarrow import fs
 
-    with _as_capture_errors(url):
+    with as_capture_errors(url):
         system, path, name = _system(url)
         kind = fs.FileType.NotFound if _PATTERN.search(path) else system.get_file_info(path).type
         if kind == fs.FileType.File:
@@ -268,7 +276,7 @@ def size(path: str) -> int:
     if not is_url(path):
         here = Path(path)
         return sum(one.stat().st_size for one in (here.iterdir() if here.is_dir() else [here]) if one.is_file())
-    with _as_capture_errors(path):
+    with as_capture_errors(path):
         system, inner, _ = _system(path)
         return int(system.get_file_info(inner).size or 0)
 
@@ -293,30 +301,9 @@ def opened(paths: Sequence[str], secrets: Secrets | None = None) -> Iterator[Fil
 
 
 def _copy(url: str, to: Path) -> None:
-    with _as_capture_errors(url), _input(url) as file, private.output(to) as out:
+    with as_capture_errors(url), _input(url) as file, private.output(to) as out:
         for at in range(0, file.size(), COPIED):
             out.write(file.read_at(COPIED, at))
-
-
-def upload(folder: Path, url: str) -> None:
-    """Upload the files that captures.tables.parquet has written to `folder` to the same places below a URL.
-
-    Files of an earlier writing of the same capture are removed. Raises CaptureError if the upload fails.
-    """
-    from pyarrow import fs
-
-    with _as_capture_errors(url):
-        system, base, _ = _system(url)
-        written = {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*.parquet"))}
-        captures = {Path(name).name.rpartition("-")[0] for name in written}
-        for name, path in written.items():
-            system.create_dir(f"{base}/{name}".rpartition("/")[0])
-            fs.copy_files(str(path), f"{base}/{name}", fs.LocalFileSystem(), system)
-        for table in TABLES:
-            for one in system.get_file_info(fs.FileSelector(f"{base}/{table}", allow_not_found=True, recursive=True)):
-                name = one.path.removeprefix(f"{base}/")
-                if one.base_name.rpartition("-")[0] in captures and name not in written:
-                    system.delete_file(one.path)
 
 
 def file_system(url: str) -> tuple[Any, str]:
@@ -368,7 +355,7 @@ def _input(url: str) -> Any:
 
 
 @contextmanager
-def _as_capture_errors(url: str) -> Iterator[None]:
+def as_capture_errors(url: str) -> Iterator[None]:
     """A context that turns pyarrow's exceptions into CaptureError."""
     import pyarrow as pa
 

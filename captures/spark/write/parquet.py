@@ -18,12 +18,14 @@ from pyspark.sql import functions as f
 from pyspark.taskcontext import TaskContext
 
 from kproxy.captures.spark.job import Tables
+from kproxy.captures.spark.plan.files import heads
 from kproxy.captures.spark.session.workers import Stage, mapped
-from kproxy.captures.spark.write.hadoop import Folder
-from kproxy.captures.spark.write.hadoop import place as at_url
+from kproxy.captures.spark.write import hadoop
 from kproxy.captures.spark.write.parts import Part
+from kproxy.captures.tables.folders import Local, complete, place
 from kproxy.captures.tables.origin import Origin
-from kproxy.captures.tables.parquet import Files, emptied, place
+from kproxy.captures.tables.origin import origin as origin_in
+from kproxy.captures.tables.parquet import Files
 from kproxy.captures.tables.schema import PARTITIONS, TABLES
 
 _SETTINGS: Final = {
@@ -39,18 +41,20 @@ _NOTHING: Final = pa.schema([("written", pa.int64())])
 def write(made: Tables, directory: Path | str, origin: Origin | None = None) -> dict[str, int]:
     """Write tables below a folder that every executor sees, or below a URL; returns the number of rows by table.
 
-    `origin` is as for captures.tables.parquet.place; at a URL it is not used.
+    `origin` is what captures.tables.origin.origin gives for the captures and this folder; without it, it is asked here.
 
-    Files are written elsewhere and moved to their places when all are complete; those of an earlier writing of the same
-    capture are removed then, and no others. Raises OSError if the folder cannot be written.
+    Files are written elsewhere and put in place when all are complete (captures.tables.folders.place). Raises OSError
+    if the folder cannot be written, and the errors of captures.tables.origin.origin.
     """
-    name = made.order.capture
     if isinstance(directory, str):
-        return _put_at(made, directory)
-    aside = emptied(directory.absolute(), name)
+        at_url = hadoop.Folder(made.spark, directory)
+        return _put_at(made, at_url, origin or origin_in(at_url, heads(made.files)))
+    name, folder = made.order.capture, Local(directory.absolute())
+    origin = origin or origin_in(folder, heads(made.files))
+    aside = folder.aside(name)
     try:
         rows = fill(made.parts, made.given, made.names, aside, name)
-        place(aside, directory, name, origin)
+        place(folder, complete(aside, name), name, origin)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return rows
@@ -76,10 +80,10 @@ def fill(
     return {table: _named(folder / table, name) for table in names}
 
 
-def _put_at(made: Tables, url: str) -> dict[str, int]:
+def _put_at(made: Tables, folder: hadoop.Folder, origin: Origin) -> dict[str, int]:
     """Write tables below a URL with Spark itself, because its file systems can write there."""
-    spark, name = made.kept[0].sparkSession, made.order.capture
-    folder, aside = Folder(spark, url), f".{name}.partial"
+    spark, name = made.spark, made.order.capture
+    aside = f".{name}.partial"
     folder.remove(aside)
     rows = {}
     try:
@@ -88,7 +92,7 @@ def _put_at(made: Tables, url: str) -> dict[str, int]:
             with _settings(spark):
                 _write(made.frame(table), table, to)
             rows[table] = spark.read.parquet(to).count() if folder.files(f"{aside}/{table}") else 0
-        at_url(folder, aside, name, made.names, list(TABLES))
+        place(folder, hadoop.written(folder, aside, name, made.names), name, origin)
     finally:
         folder.remove(aside)
     return rows

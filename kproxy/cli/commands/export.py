@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from kproxy.captures.redaction.exchanges import Redaction
     from kproxy.captures.source import FileSource
     from kproxy.captures.spool import Spooling
-    from kproxy.captures.tables.export import TableExport
-    from kproxy.captures.tables.origin import Origin
+    from kproxy.captures.tables.folders import Target
+    from kproxy.captures.tables.origin import Lists, Origin
     from kproxy.decoders.filters import Expression
     from kproxy.decoders.knowledge import Knowledge
     from kproxy.decoders.schema import Definitions
@@ -39,13 +39,22 @@ SMALL = 16 << 20
 """Size of captures in bytes below which more processes would cost more time than they save."""
 
 
+class Output(click.Path):
+    """The path of an output, or - for standard output; a URL would become folders on this machine."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if "://" in str(value):
+            self.fail("outputs are on this machine; for tables at a URL: kproxy spark CAPTURE... --out URL", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 @click.command()
 @captured
 @click.option(
     "-o",
     "--output",
     "target",
-    type=click.Path(path_type=Path, allow_dash=True),
+    type=Output(path_type=Path, allow_dash=True),
     metavar="OUT",
     help="Output file (- is standard output); with --format parquet a folder.",
 )
@@ -228,6 +237,10 @@ def command(
         redaction = _redaction(source, known, ports, redact, form, show_secrets=show_secrets)
         with few_collections():
             if form == "parquet" and target is not None:
+                from kproxy.captures.tables.folders import Local
+                from kproxy.captures.tables.origin import heads
+
+                folder, given = Local(target), heads(captures)
                 reader, _ = write_tables(
                     source,
                     known,
@@ -235,9 +248,9 @@ def command(
                     selection,
                     view,
                     redaction,
-                    target,
+                    folder,
                     wanted,
-                    captures,
+                    given,
                     bodies=not no_bodies,
                     record_sizes=record_sizes,
                 )
@@ -369,25 +382,17 @@ def wanted_tables(tables: str | None, *, bodies: bool, record_sizes: bool) -> tu
     return chosen
 
 
-def origin_of(
-    captures: Sequence[Path | str],
-    target: Path,
-    export: TableExport | None = None,
-    redaction: Redaction | None = None,
-) -> Origin:
-    """The Origin of tables that will be written to `target`; for a stream, `export` gives its first bytes.
+def origin_of(lists: Lists, given: Sequence[tuple[str, bytes]]) -> Origin:
+    """As captures.tables.origin.origin.
 
-    Raises Failure (exit 2) if the folder has tables of some of these files together with others, exit 3 if it cannot be
-    read.
+    Raises Failure: exit 2 if the folder has tables of some of these files together with others, 3 if it cannot be read.
     """
-    from kproxy.captures.tables.origin import Overlap, Unreadable, heads, origin
+    from kproxy.captures.tables.origin import Overlap, Unreadable, origin
 
-    names = str if redaction is None else redaction.file
-    given = heads(captures) or ([] if export is None else [export.head])
     try:
-        return origin(target, [(names(name), head) for name, head in given])
+        return origin(lists, given)
     except Overlap as error:
-        raise Failure(f"{target}: {error}", Exit.USAGE) from None
+        raise Failure(f"{lists}: {error}", Exit.USAGE) from None
     except (Unreadable, OSError) as error:
         raise Failure(str(error)) from None
 
@@ -399,9 +404,9 @@ def write_tables(
     selection: Selection,
     view: View,
     redaction: Redaction | None,
-    target: Path,
+    target: Target,
     tables: tuple[str, ...],
-    captures: Sequence[Path | str] = (),
+    given: Sequence[tuple[str, bytes]],
     *,
     bodies: bool = True,
     record_sizes: bool = False,
@@ -409,7 +414,7 @@ def write_tables(
     """Writes the tables of a capture; returns (reader, rows by table). Without `bodies`, only headers are read; with
     `record_sizes`, columns with sizes of records are filled.
 
-    `captures` are the paths of the capture, which are recorded in the folder; without them, none are. Raises Failure as
+    `given` are the files of the capture (captures.tables.origin.heads); it is empty for a stream. Raises Failure as
     `origin_of`.
     """
     from kproxy.captures.findings.rows import FindingsTable
@@ -419,7 +424,8 @@ def write_tables(
 
     findings = FindingsTable(source, known) if FINDINGS.name in tables else None
     export = TableExport(source)
-    origin = origin_of(captures, target, export, redaction) if captures else None
+    names = str if redaction is None else redaction.file
+    origin = origin_of(target, [(names(name), head) for name, head in given or [export.head]])
     reader = Reader(source, known, ports=ports, watch=export.packets, began=export.began)
 
     def select(items: Iterable[Item]) -> Iterable[Item]:

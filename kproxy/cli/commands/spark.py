@@ -6,7 +6,6 @@ import json
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from kproxy.captures.errors import CaptureError
     from kproxy.captures.ports import Ports
     from kproxy.captures.spark.read.flows import Options
-    from kproxy.captures.tables.origin import Origin
+    from kproxy.captures.tables import folders
     from kproxy.decoders.exchange import Health
     from kproxy.decoders.filters import Expression
 
@@ -157,8 +156,9 @@ def command(
 
     A CAPTURE is a pcap or pcapng file, a pattern, a folder of captures, the URL of one of these (s3://, gs://, hdfs://,
     file://), or a recording's folder. Files are cut into splits, which are read at the same time; connections are put
-    together across splits and files. A second run replaces the tables of the same captures, and no others; it is
-    refused if it has only some of the captures that a run had. `kproxy spark report DIR` summarises tables.
+    together across splits and files. A second run replaces the tables of the same captures, wherever these are now, and
+    no others; it is refused if it has only some of the captures that a run had. `kproxy spark report DIR` summarises
+    tables.
 
     \b
     kproxy spark capture.pcap --out tables
@@ -168,10 +168,12 @@ def command(
     kproxy spark /captures --out tables --follow
     kproxy spark report tables --html report.html
     """  # noqa: D301 (\b keeps click from joining the lines)
+    from kproxy.captures.spark.plan.files import heads
     from kproxy.captures.spark.plan.files import size as size_of
     from kproxy.captures.spark.plan.splits import expand
+    from kproxy.captures.tables.folders import Local
     from kproxy.captures.tls.keylog import read as read_secrets
-    from kproxy.cli.commands.export import wanted_tables
+    from kproxy.cli.commands.export import origin_of, wanted_tables
 
     wanted = wanted_tables(tables, bodies=not no_bodies, record_sizes=record_sizes)
     read = {"bodies": not no_bodies, "record_sizes": record_sizes}
@@ -206,26 +208,20 @@ def command(
         return
     options = _options(wanted, release, user_definitions, expression, ports, **read)
     secrets = None if keylog is None else read_secrets(keylog)
-    origin = _origin(paths, target)
+    given = heads(paths)
+    origin = None if isinstance(target, str) else origin_of(Local(target), given)
     with opened(master) as spark:
         from kproxy.captures.spark.job import make, shuffled
+        from kproxy.captures.spark.write import hadoop
         from kproxy.captures.spark.write.parquet import write
 
         begin = monotonic()
         with _writable(target):
+            if isinstance(target, str):
+                origin = origin_of(hadoop.Folder(spark, target), given)
             made = make(spark, paths, options, size=split_size, secrets=secrets)
             rows = write(made, target, origin)
         _tell("spark", monotonic() - begin, rows, made.whole, made.health, shuffled(spark), made.order.errors)
-
-
-def _origin(paths: Sequence[str], target: Path | str) -> Origin | None:
-    """As export.origin_of; None if the captures or the folder are at URLs."""
-    from kproxy.captures.spark.plan.files import is_url
-    from kproxy.cli.commands.export import origin_of
-
-    if isinstance(target, str) or any(map(is_url, paths)):
-        return None
-    return origin_of(paths, target)
 
 
 def _options(
@@ -330,17 +326,21 @@ def _alone(
     """Makes the tables in this process, as `kproxy export --format parquet` does."""
     from kproxy.captures.definitions import definitions
     from kproxy.captures.garbage import few_collections
-    from kproxy.captures.spark.plan.files import is_url, upload
+    from kproxy.captures.spark.plan.files import heads
     from kproxy.captures.spark.plan.files import opened as opened_capture
+    from kproxy.captures.spark.write import uploads
+    from kproxy.captures.tables.folders import Local
     from kproxy.captures.tls.keylog import read as read_secrets
-    from kproxy.cli.commands.export import write_tables
+    from kproxy.cli.commands.export import origin_of, write_tables
     from kproxy.decoders.view import View
 
     begin = monotonic()
     secrets = None if keylog is None else read_secrets(keylog)
-    given = () if isinstance(target, str) or any(map(is_url, paths)) else paths
-    with opened_capture(paths, secrets) as source, TemporaryDirectory(prefix="kproxy-") as aside, few_collections():
-        known, folder = definitions(release, user_definitions), Path(aside) if isinstance(target, str) else target
+    folder: folders.Target = uploads.Folder(target) if isinstance(target, str) else Local(target)
+    given = heads(paths)
+    origin_of(folder, given)  # refuses before captures at URLs are copied
+    with opened_capture(paths, secrets) as source, few_collections():
+        known = definitions(release, user_definitions)
         reader, rows = write_tables(
             source,
             known,
@@ -354,8 +354,6 @@ def _alone(
             bodies=bodies,
             record_sizes=record_sizes,
         )
-        if isinstance(target, str):
-            upload(folder, target)
         if selection.note:
             settings.warn(selection.note)
         _tell("local", monotonic() - begin, rows, (), reader.health, None, reader.errors)
