@@ -94,6 +94,14 @@ def test_heads_are_the_same_at_urls(objects: Objects, tmp_path: Path) -> None:
     assert [head for _, head in found[:2]] == [whole[:HEAD]] * 2
 
 
+def test_captures_at_urls_are_not_copied_to_be_refused(objects: Objects, tmp_path: Path) -> None:
+    way = Command(*LOCAL, captures=Bucket(objects))
+    made(way, tmp_path / "out", traffic.LIBRDKAFKA, traffic.KAFKA_1_1)
+    objects.ranges.clear()
+    again.refused(way, tmp_path / "out", [traffic.KAFKA_1_1], traffic.KAFKA_1_1, traffic.LIBRDKAFKA)
+    assert [last + 1 - first for _, first, last in objects.ranges] == [HEAD]
+
+
 def test_an_export_to_a_url_makes_no_folder(files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(main, ["export", str(files[0]), *EXPORT[1:], "s3://bucket/out"])
