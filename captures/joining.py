@@ -19,6 +19,8 @@ from kproxy.captures import cache
 from kproxy.captures.errors import CaptureError, FormatError
 from kproxy.captures.formats import detect, pcapng_writer
 from kproxy.captures.formats.records import Records, Walker
+from kproxy.captures.given import Given
+from kproxy.captures.keys import HEAD, named
 from kproxy.captures.source import AND, FileSource, Part
 from kproxy.captures.spool import Spool, Spooling
 from kproxy.captures.stamps import stamp
@@ -82,7 +84,10 @@ class JoinedSource(FileSource):
         stamps = [[part.name, self._stamps[part.name]] for part in parts]
         entry = cache.name("merged", stamps) if all(found for _, found in stamps) else None
         name, size = AND.join(part.name for part in parts), sum(part.size for part in parts)
-        self._drain(self._fill(Spool(merged(parts), name, self.spooling, entry=entry, least=size)))
+        given = [Given(part.name, part.size, named(bytes(part.view[:HEAD]))) for part in parts]
+        whole = self._fill(Spool(merged(parts), name, self.spooling, entry=entry, least=size))
+        whole.given, whole.merged = given, True
+        self._drain(whole)
         for part in parts:
             part.view = memoryview(b"")
             os.close(self._files.pop(part.path))
@@ -158,10 +163,11 @@ def merged(parts: Sequence[Part]) -> Iterator[bytes]:
 
 def _error(part: Part, stream: Stream) -> CaptureError | None:
     """Why a file could not be read to its end; None if it could."""
+    early = None if part.spool is None else part.spool.error
+    if stream.error is None and early is not None:
+        return early
     error = stream.error or detect.cut(stream.reading, len(part.view))
-    if error is not None:
-        return CaptureError.of(error, part.name)
-    return None if part.spool is None else part.spool.error
+    return None if error is None else CaptureError.of(error, part.name)
 
 
 def known(keys: Sequence[Ints]) -> list[int]:

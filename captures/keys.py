@@ -8,7 +8,7 @@ from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from kproxy.captures.errors import CaptureError
-from kproxy.captures.source import FileSource
+from kproxy.captures.source import FileSource, Part
 from kproxy.decoders.exchange import Connection, Exchange
 from kproxy.decoders.stream import Side
 
@@ -17,7 +17,7 @@ HEAD: Final = 1 << 16
 
 
 def capture_id(source: FileSource) -> str:
-    """The id of a capture: a hash of its first HEAD bytes, so that it stays the same when the file grows or moves.
+    """The id of a reading: a hash of its first HEAD bytes, so that it stays the same when the file grows or moves.
 
     For a stream this waits until HEAD bytes have arrived. It ignores an error in the stream, which the reader will
     report.
@@ -35,8 +35,14 @@ def capture_id(source: FileSource) -> str:
 
 
 def named(head: bytes) -> str:
-    """The id of a capture whose first HEAD bytes are `head`: 16 hex digits."""
+    """The id of a capture, or of a file, whose first HEAD bytes are `head`: 16 hex digits."""
     return blake2b(head, digest_size=8).hexdigest()
+
+
+def file_id(source: FileSource, part: Part) -> str | None:
+    """The id of a file of a source, by its bytes that have arrived so far; None if the file was deleted."""
+    head = bytes(source.read(part.base, part.base + min(HEAD, part.size)))
+    return named(head) if head or not part.size else None
 
 
 def flow_id(one: str, other: str) -> int:

@@ -24,13 +24,15 @@ from kproxy.captures.errors import CaptureError, FormatError
 from kproxy.captures.formats import detect
 from kproxy.captures.formats.link import LinkLayers
 from kproxy.captures.formats.odd import not_read
-from kproxy.captures.formats.records import Walker
+from kproxy.captures.formats.records import Records, Walker
+from kproxy.captures.given import Given
 from kproxy.captures.orientation import Orientation
 from kproxy.captures.ports import Ports
 from kproxy.captures.seen import Seen
 from kproxy.captures.slices import SLICE_BYTES, Events, slices, whole
 from kproxy.captures.source import RELEASE_BYTES, FileSource, Part
 from kproxy.captures.spool import Spooling
+from kproxy.captures.tally import Tally
 from kproxy.captures.tcp.packets import Packets
 from kproxy.captures.tcp.packets import ports as ports_of
 from kproxy.captures.tcp.reassembly import Disorder, Reassembler, Share, TcpConnection, Window, part_of
@@ -146,7 +148,9 @@ class Reader:
         """Whether the last poll found nothing to read."""
         self.finished = False
         self.errors: list[CaptureError] = []
-        """Why files of the capture could not be read to their ends, in the order of reading; one for each such file."""
+        """Why files of the capture could not be read to their ends, in the order of reading; a file that also has
+        packets of unknown link-layer types has two errors.
+        """
         self._ports = ports if ports is None or isinstance(ports, Ports) else Ports.of(ports)
         self._follow = follow
         self._limits = limits
@@ -162,6 +166,8 @@ class Reader:
         self._untimed = 0
         """Packets with an implausible time in the files read so far, without the present file (`Walker.untimed`)."""
         self._links = LinkLayers()
+        self._tallies: dict[int, Tally] = {}
+        """Counts of the files that were merged to a part, by the part's base."""
         if patience is None:
             patience = LIVE_TIME if follow else LONGEST_TIME
         self._patience = patience
@@ -230,6 +236,13 @@ class Reader:
     def base(self) -> int:
         """Address of the first byte of the file that is being read."""
         return self.source.parts[min(self._part, len(self.source.parts) - 1)].base
+
+    def given(self, part: Part) -> Sequence[Given]:
+        """The files of which a part of the source was made, with counts of what was read of them; none for a file that
+        is read as the user gave it.
+        """
+        tally = self._tallies.get(part.base) if part.merged else None
+        return part.given if tally is None else tally.files
 
     def poll(self, *, wait: bool = False) -> list[Item]:
         """Read one batch of packets; returns the items that became complete, in the order of the capture.
@@ -307,8 +320,8 @@ class Reader:
     def _close(self) -> None:
         """Stop reading packets: queue the events with which all connections end, or tell `_elsewhere` of the end."""
         self._closing = True
-        if self._links.unknown and not self.errors:
-            self.errors.append(CaptureError(not_read(self._links.unknown), self.source.parts[0].name))
+        if self._part < len(self.source.parts):
+            self._note_unknown(self.source.parts[self._part])
         if self._elsewhere is not None:
             self.started = []
             self._elsewhere.finish(self._reached)
@@ -425,13 +438,33 @@ class Reader:
             self.seen.times(int(records.time[0]), int(records.time[-1]))
         self.health.packets += len(records)
         self.health.bytes += int(records.wire.sum())
-        packets = self._links.segments(view, records, part.base)
+        packets = self._segments(part, self._walker, view, records)
         self.health.fragments = self._links.incomplete
         if self._links.unread:
             self.health.unread = dict(self._links.unread)
         return packets
 
+    def _segments(self, part: Part, walker: Walker, view: memoryview, records: Records) -> Packets:
+        if not part.merged:
+            return self._links.segments(view, records, part.base)
+        tally = self._tallies.get(part.base)
+        if tally is None:
+            tally = self._tallies[part.base] = Tally(part.given)
+        which, packets = self._links.numbered(view, records, part.base)
+        tally.count(walker, view, records, which, packets.time, self._links.unknown)
+        return packets
+
+    def _note_unknown(self, part: Part) -> None:
+        """Note the errors of files, among those of a part, of whose packets some have unknown link-layer types."""
+        links = self._links.take_unknown()
+        files = [(one.name, one.unknown) for one in self.given(part)] if part.merged else [(part.name, links)]
+        self.errors += (CaptureError(not_read(unknown), name) for name, unknown in files if unknown)
+
     def _cut(self, part: Part) -> CaptureError | None:
+        """Why a part was not read to its end; None if it was."""
+        early = self.source.ended_early(part)  # known before, if another reader has read the source to its end
+        if early is not None:
+            return early
         error = detect.cut(self._walker, part.size) if self.source.view(part) else None
         return None if error is None else CaptureError.of(error, part.name)
 
@@ -439,6 +472,7 @@ class Reader:
         """Go on with the next file. `error` is why the present one could not be read to its end."""
         if error is not None:
             self.errors += (error, *error.others)
+        self._note_unknown(self.source.parts[self._part])
         if self._walker is not None:
             self._dropped += self._walker.dropped
             self._untimed += self._walker.untimed

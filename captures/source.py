@@ -24,6 +24,7 @@ from typing import Any, BinaryIO, Final
 from kproxy.captures import cache
 from kproxy.captures.compression import MAGIC_SIZE, is_compressed, least_size, pieces
 from kproxy.captures.errors import CaptureError
+from kproxy.captures.given import Given
 from kproxy.captures.packed import Unpacked, packed_size
 from kproxy.captures.pipes import ready
 from kproxy.captures.ring import PACKED, RING_FILE, number_of
@@ -78,6 +79,10 @@ class Part:
     """The spool that writes the file at `path`; None if `path` is the user's file."""
     head: bytes = b""
     """The file's first bytes, at most _HEAD."""
+    given: Sequence[Given] = ()
+    """The files of which this one was made; none for a file that is read as the user gave it."""
+    merged: bool = False
+    """Whether the file was merged from `given`, so that whoever reads it counts their packets (captures.tally)."""
 
 
 class FileSource:
@@ -185,6 +190,11 @@ class FileSource:
                 start -= start % mmap.PAGESIZE
                 part.view.obj.madvise(mmap.MADV_DONTNEED, start, end - start - (end - start) % mmap.PAGESIZE)
         self._released = address
+
+    def ended_early(self, part: Part) -> CaptureError | None:
+        """Why the bytes of a part end early, also if `grow` has raised the error before; None if they do not."""
+        spool = self._spool_of(part)
+        return None if spool is None else spool.error
 
     def _spool_of(self, part: Part) -> Spool | None:
         """The spool that fills a part while it is read; None for a file that is mapped itself."""

@@ -240,11 +240,12 @@ TABLES_PAGE = """\
     $ python -c 'import pyarrow.dataset as d; print(d.dataset("tables/exchanges", partitioning="hive").to_table())'
     $ duckdb -c "select api_name, max(latency_us) from 'tables/exchanges/*/*/*.parquet' group by 1"
 
-File names contain the id of the reading: that of its first capture. Writing the same captures again replaces these
-files, even if other exchanges were selected before, the captures have grown or have other paths; so does writing them
-together with more captures. Writing only some of the captures that were read together is refused, because rows of the
-others would be lost: give all of them, or another folder. The files of other captures stay. So it is for captures and
-tables at URLs too ([`kproxy spark`](spark.md) reads and writes there), whichever command or engine wrote before:
+File names contain the id of the reading (`source_id` in the table `captures`). Writing the same captures again
+replaces these files, even if other exchanges were selected before, the captures have grown or have other paths; so does
+writing them together with more captures. Writing only some of the captures that were read together is refused, because
+rows of the others would be lost: give all of them, or another folder. The files of other captures stay. So it is for
+captures and tables at URLs too ([`kproxy spark`](spark.md) reads and writes there), whichever command or engine wrote
+before:
 `.ID.files.json` lists the captures of a reading by hashes of their first 64 KiB, decompressed. Without that file, only
 the first capture decides what is replaced. Files appear when all are complete. If writing is interrupted while they are
 put in place, write the same captures again; fewer of them are refused until then.
@@ -269,6 +270,11 @@ microseconds (`ts` for `ts_ns`), which is not listed here. Missing values are nu
 
 Rows with the same `capture_id` and `exchange_id` belong to one exchange. An `exchange_id` is
 `flow_id:conn_epoch:place`. {place} So every reading of a capture gives the same keys, however it is split.
+
+A reading has one capture or several that are read together. In the table `captures`, `capture_id` is the id of one
+file, and `source_id` the id of the reading that it was part of. In all other tables `capture_id` is the id of the
+reading, so a join is `exchanges.capture_id = captures.source_id`. Both ids are equal for a reading of one file, unless
+TLS in it was decrypted.
 
 {tables}"""
 

@@ -69,7 +69,7 @@ class LinkLayers:
     def __init__(self) -> None:
         self._plain = Plain()
         self.unknown: set[int] = set()
-        """Link-layer types in the capture that kproxy cannot read."""
+        """Link-layer types that kproxy cannot read, of the packets since `take_unknown` was called."""
 
     @property
     def incomplete(self) -> int:
@@ -77,6 +77,11 @@ class LinkLayers:
         is missing.
         """
         return self._plain.incomplete
+
+    def take_unknown(self) -> set[int]:
+        """Returns `unknown`, and forgets it: the file ends whose packets were read."""
+        found, self.unknown = self.unknown, set()
+        return found
 
     @property
     def unread(self) -> dict[str, int]:
@@ -90,6 +95,13 @@ class LinkLayers:
 
     def segments(self, view: memoryview, records: Records, base: int) -> Packets:
         """The TCP segments of `records`; `view` holds the file's bytes, the first of which has address `base`."""
+        return self.numbered(view, records, base)[1]
+
+    def numbered(self, view: memoryview, records: Records, base: int) -> tuple[Ints, Packets]:
+        """(for each segment, the index of its record; the segments), as `segments`.
+
+        The record of a segment in IP fragments is that of the fragment that came last.
+        """
         held = Bytes(view)
         found: list[Found] = []
         rows: list[Row] = []
@@ -286,8 +298,10 @@ def _record(records: Records, position: int, base: int) -> Record:
     return Record(position, int(records.time[position]), base, int(records.data[position]) + captured, beyond)
 
 
-def _packets(records: Records, found: list[Found], rows: list[Row], base: int) -> Packets:
-    """One batch in capture order, from the columns of usual packets (`found`) and the rows of plain.py."""
+def _packets(records: Records, found: list[Found], rows: list[Row], base: int) -> tuple[Ints, Packets]:
+    """One batch in capture order, from the columns of usual packets (`found`) and the rows of plain.py; before it, the
+    index of each packet's record.
+    """
     parts: list[tuple[Ints, Packets]] = []
     for which, (directions, direction, seq, ack, flags, payload, length) in found:
         time, end = records.time[which], records.data[which] + records.captured[which]
@@ -300,7 +314,7 @@ def _packets(records: Records, found: list[Found], rows: list[Row], base: int) -
         positions = np.array([row[0] for row in rows], np.int64)
         parts.append((positions, Packets(*numbered(row[1] for row in rows), *numbers.T)))
     if not parts:
-        return nothing()
+        return np.empty(0, np.int64), nothing()
     which, packets = parts[0]
     if len(parts) > 1:
         which = np.concatenate([part[0] for part in parts])
@@ -308,4 +322,4 @@ def _packets(records: Records, found: list[Found], rows: list[Row], base: int) -
         which, packets = which[order], joined([part[1] for part in parts]).some(order)
     if records.comments:
         packets.comments = {i: records.comments[n] for i, n in enumerate(which.tolist()) if n in records.comments}
-    return packets
+    return which, packets

@@ -25,12 +25,12 @@ LATEST = (1 << 63) - 1
 """Latest valid time, in nanoseconds since the epoch (year 2262); the earliest is 0 (1970)."""
 PACKET_HEADER = 28
 SIMPLE_HEADER = 12
-OPT_END, OPT_COMMENT, IF_TSRESOL, IF_TSOFFSET, ISB_IFDROP, ISB_OSDROP = 0, 1, 9, 14, 5, 7
+OPT_END, OPT_COMMENT, IF_NAME, IF_TSRESOL, IF_TSOFFSET, ISB_IFDROP, ISB_OSDROP = 0, 1, 2, 9, 14, 5, 7
 
 
 @dataclass(slots=True)
 class Interface:
-    """An interface of a section: its link-layer type, snap length, clock and drop counter.
+    """An interface of a section: its link-layer type, snap length, clock, drop counter and name (UTF-8).
 
     A second has `ticks` units of its packets' timestamps; `offset` seconds are added to each.
     """
@@ -40,6 +40,7 @@ class Interface:
     ticks: int = 1_000_000
     offset: int = 0
     dropped: int = 0
+    name: bytes = b""
 
     def nanoseconds(self, high: Ints, low: Ints) -> Ints:
         """Times in nanoseconds since the epoch, from the two 32-bit halves of timestamps; -1 if out of range."""
@@ -67,6 +68,11 @@ class PcapngWalker:
         self._order = "<"
         self._interfaces: list[Interface] = []
         self._last_time = 0
+
+    @property
+    def names(self) -> list[bytes]:
+        """The names of the interfaces of the present section, in the order of their numbers."""
+        return [one.name for one in self._interfaces]
 
     def walk(self, view: memoryview, limit: int) -> Records | None:
         """Up to `limit` complete records, like Walker.walk; those of one call have the same block type and section."""
@@ -187,7 +193,9 @@ class PcapngWalker:
                     interface.ticks = 1 << min(power & 0x7F, 62) if power & 0x80 else 10 ** min(power, 18)
                 elif code == IF_TSOFFSET and len(value) >= 8:
                     interface.offset = struct.unpack_from(order + "q", value)[0]
-            self.nanoseconds |= interface.ticks > 1_000_000
+                elif code == IF_NAME:
+                    interface.name = bytes(value)
+            self.nanoseconds |= 1_000_000 % interface.ticks > 0
             self._interfaces.append(interface)
             self.binding += 1
         elif block == STATISTICS:

@@ -70,11 +70,19 @@ def interface(name: str, link: int, digits: int = 9) -> bytes:
     """An interface description block; times of the interface's packets are in units of 10**-digits seconds."""
     described = (
         struct.pack("<HHI", link, 0, 0)
-        + _option(_IF_NAME, cut(name))
+        + _option(_IF_NAME, interface_name(name))
         + _option(_IF_TSRESOL, bytes((digits,)))
         + bytes(4)
     )
     return _block(1, described)
+
+
+def interface_name(name: str) -> bytes:
+    """The name of an interface as it is in its block, in UTF-8.
+
+    Names of files may have bytes that are no UTF-8: they are escaped, so that different names stay different.
+    """
+    return cut(name.encode("utf-8", "backslashreplace").decode())
 
 
 def packet(

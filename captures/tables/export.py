@@ -12,6 +12,7 @@ from kproxy.captures.keys import HEAD, capture_id
 from kproxy.captures.reader import Closing, Item, Reader
 from kproxy.captures.redaction.exchanges import Redaction
 from kproxy.captures.source import FileSource
+from kproxy.captures.tables.files import FileCounter
 from kproxy.captures.tables.flows import FlowCounter
 from kproxy.captures.tables.folders import Target
 from kproxy.captures.tables.origin import Origin
@@ -19,6 +20,7 @@ from kproxy.captures.tables.parquet import ParquetTables
 from kproxy.captures.tables.records import record_rows
 from kproxy.captures.tables.rows import Maker, Row
 from kproxy.captures.tables.schema import FINDINGS, RECORDS
+from kproxy.captures.tcp.packets import Packets
 from kproxy.decoders.exchange import Exchange
 from kproxy.decoders.view import View
 
@@ -47,14 +49,19 @@ class TableExport:
         self._source = source
         self._names: Callable[[str], str] = str
         self._capture = capture_id(source)
-        self._counter = FlowCounter(self._capture, source.parts)
+        self._counter = FlowCounter(self._capture)
+        self._files = FileCounter(self._capture, source)
         self.rows: dict[str, int] = {}
         """By table, the number of rows written."""
         first = source.parts[0]
         self.head = (first.name, bytes(source.read(first.base, min(first.base + HEAD, source.size))))
         """(name, first HEAD bytes) of the first file."""
-        self.packets = self._counter.packets
         self.began = self._counter.began
+
+    def packets(self, packets: Packets) -> None:
+        """Count a batch of packets; every packet must be given once, in order."""
+        self._counter.packets(packets)
+        self._files.packets(packets)
 
     def write(
         self,
@@ -137,10 +144,9 @@ class TableExport:
             if findings is not None:
                 ended = reader.closings
                 findings.add(items, ended if redaction is None else map(redaction.closing, ended))
-        errors = {str(error.path): error.message for error in reader.errors}
         address = str if redaction is None else redaction.address
         yield {"flows": list(self._counter.flows(iter(maker.flows), address))}
-        yield {"captures": list(self._counter.captures(errors, self._names))}
+        yield {"captures": list(self._files.rows(reader, self._names))}
         if findings is not None:
             yield {FINDINGS.name: list(findings.rows(self._capture))}
 

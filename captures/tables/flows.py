@@ -1,16 +1,14 @@
-"""Makes the rows of the tables flows and captures, from counts of packets made while reading."""
+"""Makes the rows of the table flows, from counts of packets made while reading."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
 
 from kproxy.captures.keys import Flow, flow_id
-from kproxy.captures.source import AND, Part
 from kproxy.captures.tables.rows import Row
 from kproxy.captures.tcp.packets import FIN, RST, SYN, Packets, endpoints, together
 from kproxy.captures.tcp.reassembly import Disorder, TcpConnection
@@ -41,13 +39,6 @@ class _Talk:
     tls: bool = False
 
 
-@dataclass(slots=True)
-class _File:
-    first: int | None = None
-    last: int | None = None
-    packets: int = 0
-
-
 Counts: TypeAlias = tuple[int, int, int, list[int], bool]
 """Counts of packets of one direction: (index of the direction, time of the first packet, latest time, counts as in
 `_Direction`, whether the first packet is a SYN).
@@ -73,12 +64,10 @@ def counted(packets: Packets) -> Iterator[Counts]:
 
 
 class FlowCounter:
-    """Counts the packets (`packets`) and items (`add`) of a reading; `flows` and `captures` then give the rows."""
+    """Counts the packets (`packets`) and items (`add`) of a reading; `flows` then gives the rows."""
 
-    def __init__(self, capture: str, parts: Sequence[Part]) -> None:
+    def __init__(self, capture: str) -> None:
         self._capture = capture
-        self._parts = parts
-        self._files: dict[int, _File] = {}
         self._directions: dict[bytes, list[_Direction]] = {}
         self._talks: dict[Connection, _Talk] = {}
         self._disorders: list[tuple[Connection, Disorder]] = []
@@ -92,7 +81,6 @@ class FlowCounter:
         if len(packets):
             for number, first, last, counts, new in counted(packets):
                 self.count(packets.directions[number], first, last, counts, new=new)
-            self._count_files(packets)
 
     def count(self, key: bytes, first: int, last: int, counts: Sequence[int], *, new: bool) -> None:
         """Add counts of the direction with this key; the other arguments are members of `Counts`, `new` the last."""
@@ -102,13 +90,6 @@ class FlowCounter:
         one = held[-1]
         one.last = max(one.last, last)
         one.counts = [before + more for before, more in zip(one.counts, counts, strict=True)]
-
-    def _count_files(self, packets: Packets) -> None:
-        # All packets of a batch come from one file, and the first payload is behind the file's first byte.
-        index = bisect_left([part.base for part in self._parts], int(packets.at[0])) - 1
-        file = self._files.setdefault(index, _File(int(packets.time[0])))
-        file.last = int(packets.time[-1])
-        file.packets += len(packets)
 
     def add(self, item: Exchange | StreamProblem) -> None:
         """Count an exchange, or a stream problem if it is a gap."""
@@ -163,24 +144,3 @@ class FlowCounter:
             talk.exchanges, total[0], sent, total[1] - sent, *total[2:],
             disorder.repeated, disorder.filled, talk.gaps, talk.gap_bytes, talk.tls,
         )  # fmt: skip
-
-    def captures(self, errors: Mapping[str, str], name: Callable[[str], str] = str) -> Iterator[Row]:
-        """The rows of the table captures, one for each file.
-
-        `errors` holds, by name of a file, why it could not be read to its end; `name` maps a file's name to its form in
-        the rows.
-        """
-        for index, part in enumerate(self._parts):
-            file = self._files.get(index, _File())
-            why = reason(part.name, errors, name)
-            yield self._capture, name(part.name), part.size, file.first, file.last, file.packets, why is not None, why
-
-
-def reason(part: str, errors: Mapping[str, str], name: Callable[[str], str] = str) -> str | None:
-    """Why the part of a source with this name could not be read to its end; None if it could.
-
-    `errors` and `name` are as for `FlowCounter.captures`. The text names the file if several were read as one part.
-    """
-    if part in errors:
-        return errors[part]
-    return "; ".join(f"{name(one)}: {errors[one]}" for one in part.split(AND) if one in errors) or None

@@ -89,7 +89,9 @@ def _with_twins(columns: tuple[tuple[str, ...], ...]) -> Iterator[Column]:
 
 _HANGING: Final = ("capture_id", "exchange_id")
 """Columns of tables keyed by exchange that are filled in stage 3 of the Spark reading."""
-_CAPTURE: Final = ("capture_id", "string", "id of the capture: a hash of its first bytes")
+_CAPTURE: Final = (
+    "capture_id", "string", "id of the reading: a hash of its first bytes; `source_id` in the table captures",
+)  # fmt: skip
 _WHO: Final = (
     ("client_id", "string", ""),
     ("client_ip", "string", "address of the side that opened the connection"),
@@ -300,17 +302,18 @@ FLOWS: Final = Table(
 
 CAPTURES: Final = Table(
     "captures",
-    "One row per file that was read.",
+    "One row per file that was read, also if files of the same time were merged, or TLS in them was decrypted.",
     "first_ts_ns",
     _columns(
-        _CAPTURE,
-        ("path", "string", "path of the file, as it was given; files of the same time are joined with +"),
-        ("size", "bigint", "size of the file in bytes; of files of the same time, their size when merged"),
+        ("capture_id", "string", "id of the file: a hash of its first bytes; null if they were deleted before"),
+        ("source_id", "string", "id of the reading: the `capture_id` of the other tables"),
+        ("path", "string", "path of the file, as it was given"),
+        ("size", "bigint", "size of the file in bytes, decompressed"),
         ("first_ts_ns", "time", "time of the first TCP segment"),
         ("last_ts_ns", "time", "time of the last TCP segment"),
         ("packets", "bigint", "number of TCP segments"),
         ("truncated", "boolean", "whether the file could not be read to its end"),
-        ("error", "string", "why the file could not be read to its end; of files of the same time, for each such file"),
+        ("error", "string", "why the file could not be read to its end, or what in it cannot be read"),
     ),
 )  # fmt: skip
 

@@ -16,8 +16,11 @@ from kproxy.captures.formats.link import LinkLayers
 from kproxy.captures.formats.odd import not_read
 from kproxy.captures.formats.pcapng_writer import ACK, FIN, MAX_PAYLOAD, RST, SYN, Direction
 from kproxy.captures.formats.records import Walker
+from kproxy.captures.given import Given
+from kproxy.captures.keys import file_id
 from kproxy.captures.source import AND, FileSource, Part
 from kproxy.captures.spool import Spool
+from kproxy.captures.tally import Tally
 from kproxy.captures.tcp.packets import Packets
 from kproxy.captures.tcp.reassembly import Reassembler, TcpConnection
 from kproxy.captures.tls.keylog import Secrets
@@ -43,8 +46,10 @@ class DecryptedSource(FileSource):
         super().__init__((), source.spooling)
         self._encrypted = source
         self.streams = source.streams
+        segments = Segments(source)
         # not cached, because the content was meant to stay encrypted
-        self._fill(Spool(decrypted(source, secrets), AND.join(part.name for part in source.parts), self.spooling))
+        spool = Spool(decrypted(source, secrets, segments), AND.join(part.name for part in source.parts), self.spooling)
+        self._fill(spool).given = segments.given
 
     def close(self) -> None:
         super().close()
@@ -198,12 +203,13 @@ class _Connection:
         return before + data + after
 
 
-def decrypted(source: FileSource, secrets: Secrets) -> Iterator[bytes]:
-    """A pcapng file with the decrypted connections of a source, in pieces.
+def decrypted(source: FileSource, secrets: Secrets, segments: Segments | None = None) -> Iterator[bytes]:
+    """A pcapng file with the decrypted connections of a source, in pieces; `segments` are those of the source.
 
-    Raises CaptureError at the end if the source could not be read to its end.
+    Raises CaptureError at the end if files of the source could not be read to their ends: the error of the first such
+    file; its `others` are the errors of the rest.
     """
-    segments = _Segments(source)
+    segments = segments or Segments(source)
     reassembler = Reassembler(lambda a, b, n: bytes(source.read(a, a + n)) == bytes(source.read(b, b + n)))
     connections: dict[TcpConnection, _Connection] = {}
 
@@ -233,43 +239,56 @@ def decrypted(source: FileSource, secrets: Secrets) -> Iterator[bytes]:
         yield out
     if segments.dropped:
         yield pcapng_writer.statistics(0, 0, segments.dropped)
-    if segments.error is not None:
-        raise segments.error
+    if segments.errors:
+        first, *others = segments.errors
+        first.others = others
+        raise first
 
 
-class _Segments:
-    """Iterates over the TCP segments of a source in batches; `error` says why it could not be read to its end, or is
-    None.
+class Segments:
+    """Iterates over the TCP segments of a source in batches.
+
+    `errors` are the reasons why files of it could not be read to their ends; `given` are its files as the user gave
+    them, with counts of what was read.
     """
 
     def __init__(self, source: FileSource) -> None:
-        self.error: CaptureError | None = None
+        self.errors: list[CaptureError] = []
+        self.given: list[Given] = []
         self.dropped = 0
         self._source = source
         self._links = LinkLayers()
+        self._counts: dict[int, Tally | Given] = {}
+        """The counts of each part of the source, by the part's id()."""
+        for part in source.parts:
+            self._counts_of(part)
 
     def __iter__(self) -> Iterator[Packets]:
         at = 0
         while at < len(self._source.parts):
             part = self._source.parts[at]
             try:
-                yield from self._of(part)
+                yield from self._of(part, self._counts_of(part))
             except FormatError as error:
-                self.error = self.error or CaptureError.of(error, part.name)
+                self.errors.append(CaptureError.of(error, part.name))
             except CaptureError as error:
-                self.error = self.error or error
+                self.errors += (error, *error.others)
+            self._end(part, self._counts_of(part))
             at += 1
-        if self._links.unknown and self.error is None:
-            self.error = CaptureError(not_read(self._links.unknown), self._source.parts[0].name)
 
-    def _of(self, part: Part) -> Iterator[Packets]:
+    def _of(self, part: Part, counts: Tally | Given) -> Iterator[Packets]:
         walker: Walker | None = None
         while True:
             view = self._source.view(part)
             walker = walker or detect.walker(view, whole=part.final)
             records = None if walker is None else walker.walk(view, BATCH)
-            if records is not None:
-                yield self._links.segments(view, records, part.base)
+            if walker is not None and records is not None:
+                which, packets = self._links.numbered(view, records, part.base)
+                if isinstance(counts, Tally):
+                    counts.count(walker, view, records, which, packets.time, self._links.unknown)
+                else:
+                    counts.count(packets.time)
+                yield packets
             elif part.final:
                 break
             else:
@@ -280,3 +299,20 @@ class _Segments:
         left = detect.cut(walker, part.size)
         if left is not None:
             raise left
+
+    def _counts_of(self, part: Part) -> Tally | Given:
+        counts = self._counts.get(id(part))
+        if counts is None:
+            made = Tally(part.given) if part.merged else Given(part.name, part.size, file_id(self._source, part))
+            self.given += made.files if isinstance(made, Tally) else [made]
+            counts = self._counts[id(part)] = made
+        return counts
+
+    def _end(self, part: Part, counts: Tally | Given) -> None:
+        """Note the size, the id and the unknown link-layer types of a part that was read."""
+        unknown = self._links.take_unknown()
+        if isinstance(counts, Given):
+            counts.size, counts.id = part.size, file_id(self._source, part) or counts.id
+            counts.note_unknown(unknown)
+        files = counts.files if isinstance(counts, Tally) else [counts]
+        self.errors += (CaptureError(not_read(one.unknown), one.name) for one in files if one.unknown)

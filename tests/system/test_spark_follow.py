@@ -24,7 +24,7 @@ from tests.captures.spark.comparing import Rows, assert_same, exported, written
 from tests.captures.spark.test_carrying import rotated
 from tests.captures.spark.test_damaged import dropped
 from tests.support.require import require
-from tests.support.spark import local_session
+from tests.support.spark import kproxy, local_session
 
 pytestmark = [
     pytest.mark.system,
@@ -161,6 +161,27 @@ def test_files_that_go_and_files_that_are_late(spark: Any, tmp_path: Path) -> No
     assert after["exchanges"] == before["exchanges"] + alone["exchanges"]
     anomaly = [dict(row) for row in after["anomalies"] if dict(row)["kind"] == "late_file"]
     assert [one["detail"].split(":")[0] for one in anomaly] == [str(paths[0])]
+
+
+@pytest.mark.parametrize("more", [(), ("--follow", "--once", "--quiet-time", "0")], ids=["at once", "followed"])
+def test_bad_files_among_good_ones_of_one_time(more: Sequence[str], tmp_path: Path) -> None:
+    """All rows of what can be read are there, each file has its own row, and every bad file is named."""
+    require("java")
+    folder, out, tables = tmp_path / "in", tmp_path / "out", ("exchanges", "flows", "captures")
+    folder.mkdir()
+    taken, left = traffic.packets(traffic.LIBRDKAFKA), (None, -7, None, -9)
+    paths = [folder / f"{number}.pcap" for number in range(4)]
+    for number, path in enumerate(paths):
+        path.write_bytes(files.pcap(taken[number::4])[: left[number]])
+    run = kproxy("spark", folder, "-o", out, "--master", "local[2]", "--tables", ",".join(tables), *more)
+    assert run.returncode == 3, run.stderr
+    said = [line for line in run.stderr.splitlines() if "ends inside a packet" in line]
+    assert [sum(str(path) in line for line in said) for path in paths] == [0, 1, 0, 1]
+    found = written(out, tables)
+    assert_same(found, exported(paths, tables=tables))
+    assert {row["path"]: row["truncated"] for row in map(dict, found["captures"])} == {
+        str(path): cut is not None for path, cut in zip(paths, left, strict=True)
+    }
 
 
 DRIVER = """

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from kproxy.captures.errors import CaptureError
 from kproxy.captures.spark import job
 from kproxy.captures.spark.follow.carry import NUMBERED_AS, Carry
 from kproxy.captures.spark.follow.finding_states import dump, load
@@ -51,7 +52,8 @@ class Batch:
 
     `final` are final rows; `open` and `given` are rows that are valid until the next batch, which replaces them. The
     rows of the table findings are among `open`, because a finding changes as the capture goes on.
-    `given` holds Arrow batches by table. `kept` are the DataFrames that Spark caches.
+    `given` holds Arrow batches by table. `kept` are the DataFrames that Spark caches. `errors` are the reasons why
+    files of the batch could not be read to their ends.
     """
 
     final: Part
@@ -60,6 +62,7 @@ class Batch:
     carry: Carry
     states: DataFrame
     kept: Sequence[DataFrame]
+    errors: Sequence[CaptureError]
 
     def release(self) -> None:
         """Unpersist the DataFrames that Spark caches for this batch."""
@@ -89,7 +92,8 @@ def make(
         _, sent, order = job.segments(spark, planned, size, options.ports, payload=True)
     else:
         sent, order = spark.createDataFrame([], from_arrow_schema(PARCELS)), Order(carry.capture or "", ())
-    order = carry.order(Order(order.capture, (*gone, *order.summaries)))
+    of_batch = Order(order.capture, (*gone, *order.summaries))
+    order = carry.order(of_batch)
     count = job.parallelism(spark, len(order.summaries) - len(carry.summaries))
     with_states = sent if states is None else sent.unionByName(_as_parcels(states))
     drafted = job.drafted(with_states, count, _carried(options, order, carry))
@@ -116,6 +120,7 @@ def make(
         left = left.unionByName(continued.select(f.lit(None).cast("bigint").alias("flow_id"), "state"))
     return Batch(
         parts.items(closed.where(standing == FINAL)), open_, _of_files(after, order), after, left, kept,
+        of_batch.errors,
     )  # fmt: skip
 
 

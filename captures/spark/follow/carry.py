@@ -15,7 +15,7 @@ from kproxy.captures.spark.read.flows import COUNTED, OPEN, PRESUMED, Place
 
 Late = tuple[str, int]
 """(path of a file, time of its first packet in nanoseconds since the epoch)."""
-SCHEMA: Final = "kproxy.carry/1"
+SCHEMA: Final = "kproxy.carry/2"
 NUMBERED_AS: Final = [*PLACE, "number"]
 """Columns of items (captures.spark.read.closing.CLOSED) from which `Carry.after` learns the numbers in use."""
 
@@ -86,7 +86,7 @@ class Carry:
             held = {SCHEMA: text_json}[text_json["schema"]]
             return cls(
                 None if held["capture"] is None else str(held["capture"]),
-                [Summary(**one) for one in held["summaries"]],
+                [Summary.made(one) for one in held["summaries"]],
                 [(str(fact), str(about), str(known), tuple(position)) for fact, about, known, position in held["told"]],
                 {kind: int(held["counts"][kind]) for kind in ("exchange", "flow")},
                 {

@@ -19,6 +19,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -63,12 +64,14 @@ def follow(
     size: int = SPLIT_SIZE,
     seconds: float = 1,
     step: Step | None = None,
+    bad: Callable[[CaptureError], None] | None = None,
 ) -> StreamingQuery:
     """Start making the tables of a folder's captures below `out`; every executor must see both folders.
 
     With `once`, the query ends after the files that are closed now; otherwise the folder is checked every `seconds`.
     `quiet` is the number of seconds for which the newest file must be unchanged to be read. A batch has at most `most`
-    files and `most_bytes` bytes; a larger file is a batch of its own. Raises OSError if `out` cannot be written,
+    files and `most_bytes` bytes; a larger file is a batch of its own. `bad` is called with the reason why a file could
+    not be read to its end, once the tables have the batch of that file. Raises OSError if `out` cannot be written,
     ValueError if `out` was begun for another folder, with other options or by another version, or if the filter
     needs the end of the capture.
     """
@@ -81,7 +84,7 @@ def follow(
     stream = spark.readStream.format(NAME).options(
         path=str(folder.absolute()), ledger=str(state / "files"), quiet=quiet, most=most, bytes=most_bytes
     )
-    follower = _Follower(spark, out.absolute(), options, size, step or _quietly)
+    follower = _Follower(spark, out.absolute(), options, size, step or _quietly, bad or _silently)
     writer = stream.load().writeStream.foreachBatch(follower.batch)
     writer = writer.option("checkpointLocation", str(state / "checkpoint"))
     trigger: dict[str, Any] = {"availableNow": True} if once else {"processingTime": f"{seconds} seconds"}
@@ -122,8 +125,20 @@ def _quietly(number: int, what: str) -> None:
     pass
 
 
+def _silently(error: CaptureError) -> None:
+    pass
+
+
 class _Follower:
-    def __init__(self, spark: SparkSession, out: Path, options: Options, size: int, step: Step) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        out: Path,
+        options: Options,
+        size: int,
+        step: Step,
+        bad: Callable[[CaptureError], None],
+    ) -> None:
         self._spark = spark
         self._out = out
         self._carries = out / STATE / "carry"
@@ -132,6 +147,7 @@ class _Follower:
         self._options = options
         self._size = size
         self._step = step
+        self._bad = bad
 
     def batch(self, frame: DataFrame, number: int) -> None:
         """Make the batch with this number from the files in `frame`, unless it is complete already."""
@@ -148,13 +164,13 @@ class _Follower:
             try:
                 shutil.rmtree(self._aside, ignore_errors=True)
                 late = [one for one in files if self._is_late(one, carry)]
-                names = [self._alone(one) for one in late]
+                alone = [self._alone(one) for one in late]
                 at_hand = replace(carry, late=[*carry.late, *((one.path, began(one.path) or 0) for one in late)])
                 made = batches.make(
                     self._spark, [one for one in files if one not in late], self._options, at_hand, states,
                     size=self._size,
                 )  # fmt: skip
-                self._put(number, made, names)
+                self._put(number, made, [name for name, _ in alone])
                 break
             except Exception:  # Spark reports a missing file by various exceptions
                 # A file of a ring may be deleted at any time: the batch is repeated and reports it as lost.
@@ -163,6 +179,8 @@ class _Follower:
                     raise
                 lost = gone
         made.release()
+        for error in chain(*(errors for _, errors in alone), made.errors):
+            self._bad(error)
 
     def _put(self, number: int, made: batches.Batch, names: list[str]) -> None:
         """Move the files of a batch and of late captures into the tables, and store the state for the next batch.
@@ -209,12 +227,14 @@ class _Follower:
             return False
         return first is not None and first < carry.begun
 
-    def _alone(self, file: File) -> str:
-        """Make the tables of a late file as those of another capture; returns that capture's id."""
+    def _alone(self, file: File) -> tuple[str, Sequence[CaptureError]]:
+        """Make the tables of a late file as those of another capture; returns that capture's id, and why the file could
+        not be read to its end.
+        """
         made = job.make(self._spark, [file.path], self._options, size=self._size)
         try:
             name = made.order.capture
             fill(made.parts, made.given, made.names, self._aside / name, name)
         finally:
             made.release()
-        return name
+        return name, made.order.errors

@@ -16,11 +16,12 @@ import pyarrow as pa
 
 from kproxy.captures.errors import CaptureError
 from kproxy.captures.formats.odd import not_read
+from kproxy.captures.given import Given
 from kproxy.captures.joining import Span, overlapping
 from kproxy.captures.spark.plan.files import is_url, shown
 from kproxy.captures.spark.plan.slices import Piece, Slice, sliced
 from kproxy.captures.spark.plan.splits import WIDE, Plan, moved, of_groups
-from kproxy.captures.tables.flows import reason
+from kproxy.captures.tables.files import reasons, row
 from kproxy.captures.tables.rows import Row
 from kproxy.captures.tcp.packets import Ints
 from kproxy.decoders.exchange import Health
@@ -69,6 +70,10 @@ class Summary:
     """The link-layer type of all records; None if they have several, or if only a reader of the whole file can merge
     it.
     """
+    id: str | None = None
+    """The id of the file (captures.keys); None if it is not known, or if the files `given` are read as one."""
+    given: list[Given] = field(default_factory=list)
+    """The files that are read as one, with what was counted in each of them; none for a single file."""
     compiled: bool = True
     """Whether the worker had kproxy's compiled modules (captures.spark.session.uncompiled)."""
 
@@ -77,7 +82,26 @@ class Summary:
 
     @classmethod
     def of(cls, text: str) -> Summary:
-        return cls(**json.loads(text))
+        return cls.made(json.loads(text))
+
+    @classmethod
+    def made(cls, values: Mapping[str, Any]) -> Summary:
+        """The Summary that `asdict` turned into these values. Raises TypeError or KeyError for others."""
+        return cls(**{**values, "given": [Given(**one) for one in values["given"]]})
+
+    @property
+    def all_given(self) -> Sequence[Given]:
+        """The files as the user gave them: `given`, or the single file."""
+        one = Given(
+            self.name, self.size, self.id, self.first_segment, self.last_segment, self.segments, self.unknown
+        )  # fmt: skip
+        return self.given or [one]
+
+    @property
+    def all_errors(self) -> Iterator[CaptureError]:
+        """Why files could not be read further, and of which files packets have unknown link-layer types."""
+        yield from (CaptureError(why, name, offset) for name, why, offset in self.errors)
+        yield from (CaptureError(not_read(one.unknown), one.name) for one in self.all_given if one.unknown)
 
 
 @dataclass(frozen=True)
@@ -134,12 +158,11 @@ class Order:
     @cached_property
     def files(self) -> list[Summary]:
         """One summary for each file, with the totals of all its splits."""
-        found: dict[int, Summary] = {}
+        found: dict[tuple[int, str], Summary] = {}
         for one in self.summaries:
-            before = found.get(one.base)
-            if before is not None:
-                one = _joined(before, one)  # noqa: PLW2901
-            found[one.base] = one
+            place = one.base, one.name  # the file after an empty one has the same base
+            before = found.get(place)
+            found[place] = one if before is None else _joined(before, one)
         return list(found.values())
 
     @cached_property
@@ -165,23 +188,15 @@ class Order:
 
     @property
     def errors(self) -> list[CaptureError]:
-        """Why files could not be read to their ends, in the order of reading; or their unknown link layers."""
-        files = self.files
-        errors = [CaptureError(why, name, offset) for one in files for name, why, offset in one.errors]
-        unknown = {link for one in self.summaries for link in one.unknown}
-        if unknown and not errors:
-            errors.append(CaptureError(not_read(unknown), files[0].name))
-        return errors
+        """Why files could not be read to their ends, and their unknown link layers, in the order of reading."""
+        return [error for one in self.files for error in one.all_errors]
 
     def captures(self) -> Iterator[Row]:
         """The rows of the table captures."""
-        errors = {str(error.path): error.message for error in self.errors}
+        why = reasons(self.errors)
         for one in self.files:
-            why = reason(one.name, errors)
-            yield (
-                self.capture, one.name, one.size, one.first_segment, one.last_segment, one.segments, why is not None,
-                why,
-            )  # fmt: skip
+            for given in one.all_given:
+                yield row(self.capture, given, one.name, why)
 
     def mended(self, plan: Plan, size: int, *, slices: bool = True, surveyed: bool = False) -> Plan | None:
         """The corrected plan, in splits of about `size` bytes; None if `plan` is right.
@@ -270,14 +285,16 @@ def _pieces(plan: Plan, summaries: Sequence[Summary]) -> list[Piece]:
         walker = split.walker
         for offset, latest, merged in [*one.marks, (split.end, one.last or 0, one.merged)]:
             clock = max(clock, latest)
-            found.append(Piece(split.paths[0], split.stamp, walker, offset, clock, merged - size, one.link))
+            found.append(
+                Piece(split.paths[0], split.stamp, split.id, walker, offset, clock, merged - size, one.link)
+            )  # fmt: skip
             walker, size = moved(walker, offset), merged
     return found if len({one.link for one in found}) == 1 else []
 
 
 def _joined(one: Summary, later: Summary) -> Summary:
     """One summary of two adjacent splits of a file."""
-    both = Summary(**asdict(later))
+    both = replace(later)
     both.first = later.first if one.first is None else one.first
     both.last = max((time for time in (one.last, later.last) if time is not None), default=None)
     both.clock = max(one.clock, later.clock)
@@ -285,4 +302,12 @@ def _joined(one: Summary, later: Summary) -> Summary:
     both.first_segment = later.first_segment if one.first_segment is None else one.first_segment
     both.last_segment = one.last_segment if later.last_segment is None else later.last_segment
     both.errors = one.errors or later.errors
+    both.unknown = sorted({*one.unknown, *later.unknown})
+    given = {each.name: replace(each) for each in one.given}
+    for each in later.given:
+        if each.name in given:
+            given[each.name].extend(each)
+        else:
+            given[each.name] = each
+    both.given = list(given.values())
     return both

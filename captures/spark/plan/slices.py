@@ -22,11 +22,12 @@ class Range:
 
     `clock` is the latest time in the records before. `interface` is the size of the block that precedes the first of
     these records in the merged file; 0 if it is not the first of its file. Bytes of the file have addresses from `base`
-    on.
+    on. `id` is the id of the file (captures.keys).
     """
 
     path: str
     stamp: Stamp
+    id: str | None
     walker: Walker
     end: int
     clock: int
@@ -53,11 +54,12 @@ class Piece:
     """A stretch of a file that is to be sliced: from where `walker` stands to offset `end`.
 
     `last` is the latest packet time from the start of its split to the end of the stretch. The stretch's records take
-    `merged` bytes in a merged file and have the link-layer type `link`.
+    `merged` bytes in a merged file and have the link-layer type `link`. `id` is the id of the file.
     """
 
     path: str
     stamp: Stamp
+    id: str | None
     walker: Walker
     end: int
     last: int
@@ -112,7 +114,7 @@ class _File:
         last = len(self.pieces) if until is None else self.first(until) + 1
         one, end = self.pieces[first], self.pieces[min(last, len(self.pieces)) - 1].end
         before = 0 if self.sizes[first] else self.interface
-        return Range(one.path, one.stamp, one.walker, end, self.clocks[first], before, self.base)
+        return Range(one.path, one.stamp, one.id, one.walker, end, self.clocks[first], before, self.base)
 
     def before(self, since: int) -> int:
         """The size, in the merged file, of the file's records before the range of the slice that begins at `since`; if

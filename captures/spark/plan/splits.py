@@ -64,6 +64,8 @@ class Split:
     """Whether this is the only split of its file."""
     stamp: Stamp | None = None
     """The stamp of the file; None without a walker."""
+    id: str | None = None
+    """The id of the file (captures.keys); None without a walker."""
     secrets: Secrets = field(default_factory=dict, repr=False)
     """TLS secrets besides those in the files; only splits without a walker have any."""
     slice: Slice | None = None
@@ -224,9 +226,13 @@ def _splits(group: tuple[str, ...], size: int, *, cut: bool) -> Iterator[Split]:
         nominal = range(walker.position + size, len(view), max(size, 1))
         starts = [walker.position, *edges(view, walker, nominal, held.need)]
         starts = sorted(set(starts))
+        held.need(0, HEAD)
+        one = named(bytes(view[:HEAD]))
         for start, end in zip(starts, [*starts[1:], len(view)], strict=True):
             at = moved(walker, start)
-            yield Split(0, group, 0, start, end, at, last=end == len(view), alone=len(starts) == 1, stamp=held.stamp)
+            yield Split(
+                0, group, 0, start, end, at, last=end == len(view), alone=len(starts) == 1, stamp=held.stamp, id=one
+            )  # fmt: skip
 
 
 def moved(walker: Walker, position: int) -> Walker:

@@ -12,7 +12,9 @@ import numpy as np
 from kproxy.captures.formats.link import LinkLayers
 from kproxy.captures.formats.pcapng_writer import DATA_OFFSET, packet_size
 from kproxy.captures.formats.records import Records
+from kproxy.captures.given import Given
 from kproxy.captures.joining import known
+from kproxy.captures.spark.plan.files import shown
 from kproxy.captures.spark.plan.slices import Range, Slice
 from kproxy.captures.tcp.packets import Ints, Packets, joined
 
@@ -51,6 +53,11 @@ class Merging:
         for stream in self._streams:
             stream.fill()
         self.start = self.position = part.before + sum(stream.passed for stream in self._streams)
+
+    @property
+    def given(self) -> list[Given]:
+        """The files of the slice, with what was counted of them so far."""
+        return [stream.given for stream in self._streams]
 
     def __iter__(self) -> Iterator[Merged]:
         """The records in batches. Raises FormatError as walkers do."""
@@ -100,6 +107,7 @@ class _Stream:
     """
 
     def __init__(self, given: Range, view: memoryview, part: Slice, links: LinkLayers) -> None:
+        self.given = Given(shown(given.path), given.stamp.size, given.id)
         self.keys: Ints = np.empty(0, np.int64)
         self.passed = 0
         """Size, in the merged file, of the skipped records before the slice and the interface block before them."""
@@ -142,10 +150,11 @@ class _Stream:
             sizes = own.copy()
             sizes[0] += self._interface
             self._interface = 0
-        packets = self._links.segments(self._view, taken, self._base)
-        at = packets.at - self._base
-        which = np.searchsorted(taken.data, at, "right") - 1
-        return _Part(keys, taken.time, own, sizes, packets, which, at - taken.data[which])
+        which, packets = self._links.numbered(self._view, taken, self._base)
+        self.given.count(packets.time)
+        if count and taken.link in self._links.unknown:
+            self.given.note_unknown([int(taken.link)])
+        return _Part(keys, taken.time, own, sizes, packets, which, packets.at - self._base - taken.data[which])
 
 
 def _some(records: Records, start: int, end: int) -> Records:

@@ -22,7 +22,7 @@ from kproxy.captures.errors import CaptureError, FormatError
 from kproxy.captures.formats import detect
 from kproxy.captures.formats.link import LinkLayers
 from kproxy.captures.formats.records import Records, Walker
-from kproxy.captures.keys import flow_id
+from kproxy.captures.keys import file_id, flow_id
 from kproxy.captures.ports import Ports
 from kproxy.captures.source import AND, FileSource
 from kproxy.captures.spark.plan import files
@@ -31,6 +31,7 @@ from kproxy.captures.spark.plan.slices import Slice
 from kproxy.captures.spark.plan.splits import WIDE, Split
 from kproxy.captures.spark.read.merging import Merging, merged_sizes
 from kproxy.captures.spark.session.uncompiled import compiled
+from kproxy.captures.tally import Tally
 from kproxy.captures.tcp.packets import Ints, Mask, Packets, endpoints, ports
 
 BATCH: Final = 4096
@@ -187,13 +188,14 @@ def _sliced(split: Split, part: Slice, wanted: Ports | None) -> Iterator[Segment
         summary.position = summary.end = base + merging.position
         if reading.links.fragmented:
             summary.trouble = "packets in IP fragments"
+        summary.given = merging.given
     yield reading.finished(None)
 
 
 def _records(split: Split, walker: Walker, view: memoryview, wanted: Ports | None, *, survey: bool) -> Iterator[Any]:
     base, name = split.base, files.shown(split.paths[0])
     summary = Summary(
-        split.number, base // WIDE, name, base, len(view), base + split.start, 0, base + split.end
+        split.number, base // WIDE, name, base, len(view), base + split.start, 0, base + split.end, id=split.id
     )  # fmt: skip
     bound = walker.binding
     reading = _Reading(summary, LinkLayers(), wanted, {})
@@ -234,6 +236,7 @@ def _whole(split: Split, source: FileSource, wanted: Ports | None) -> Iterator[S
         base = split.base + part.base
         summary = Summary(split.number, split.base // WIDE, part.name, base, part.size, base, base, 0)
         reading = _Reading(summary, links, wanted, dict(links.unread))
+        tally = Tally(part.given) if part.merged else None
         walker: Walker | None = None
         try:
             while True:
@@ -241,9 +244,12 @@ def _whole(split: Split, source: FileSource, wanted: Ports | None) -> Iterator[S
                 if walker is None and (view or not part.size):
                     walker = detect.walker(view, whole=part.final)
                 records = None if walker is None or not view else walker.walk(view, BATCH)
-                if records is not None:
+                if records is not None and walker is not None:
                     reading.take_times(records.time)
-                    yield from reading.segments(view, links.segments(view, records, base), stays=False)
+                    which, packets = links.numbered(view, records, base)
+                    if tally is not None:
+                        tally.count(walker, view, records, which, packets.time, links.unknown)
+                    yield from reading.segments(view, packets, stays=False)
                 elif part.final:
                     break
                 else:
@@ -260,6 +266,8 @@ def _whole(split: Split, source: FileSource, wanted: Ports | None) -> Iterator[S
         summary.size = part.size
         summary.end = base + part.size
         summary.position = base + (0 if walker is None else walker.position)
+        summary.given = list(part.given) if tally is None else tally.files
+        summary.id = None if summary.given else file_id(source, part)
         yield reading.finished(walker)
         index += 1
 
@@ -324,7 +332,7 @@ class _Reading:
         """The summary of the file; `walker` is the walker that has read it, None if the file's format could not be
         detected.
         """
-        self.summary.unknown = sorted(self.links.unknown)
+        self.summary.unknown = sorted(self.links.take_unknown())
         self.summary.unread = dict(Counter(self.links.unread) - Counter(self.unread_before))
         self.summary.untimed = 0 if walker is None else walker.untimed
         self.summary.compiled = compiled()

@@ -157,8 +157,8 @@ def command(
     A CAPTURE is a pcap or pcapng file, a pattern, a folder of captures, the URL of one of these (s3://, gs://, hdfs://,
     file://), or a recording's folder. Files are cut into splits, which are read at the same time; connections are put
     together across splits and files. A second run replaces the tables of the same captures, wherever these are now, and
-    no others; it is refused if it has only some of the captures that a run had. `kproxy spark report DIR` summarises
-    tables.
+    no others; it is refused if it has only some of the captures that a run had. The table captures has a row for each
+    file, with what could not be read of it. `kproxy spark report DIR` summarises tables.
 
     \b
     kproxy spark capture.pcap --out tables
@@ -266,12 +266,21 @@ def _follow(
 ) -> None:
     """Adds captures that appear in a folder to the tables until interrupted; with `once`, only those already there.
 
-    The next run repeats a batch that was interrupted.
+    Warns of each file that could not be read to its end; with `once`, raises CaptureError afterwards. The next run
+    repeats a batch that was interrupted.
     """
 
     def report_step(number: int, what: str) -> None:
         if what == "carry":
             click.echo(f"batch {number} was added to the tables")
+
+    errors: list[CaptureError] = []
+
+    def report_bad(error: CaptureError) -> None:
+        if once:
+            errors.append(error)
+        else:
+            settings.warn(str(error))
 
     from kproxy.captures.spark.follow.query import follow, refuse_undecided
 
@@ -293,6 +302,7 @@ def _follow(
                     most_bytes=most_bytes,
                     size=size,
                     step=report_step,
+                    bad=report_bad,
                 )
         except ValueError as error:
             raise Failure(str(error), Exit.USAGE) from None
@@ -300,6 +310,7 @@ def _follow(
             query.awaitTermination()
         except KeyboardInterrupt:
             query.stop()
+    raise_first(errors)
 
 
 @contextmanager

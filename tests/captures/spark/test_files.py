@@ -22,7 +22,7 @@ from tests.captures.spark.comparing import TABLES, Rows, assert_same, counted, e
 from tests.support.multiply import multiply
 from tests.support.objects import Objects, as_somebody, serving
 
-NAMED = frozenset({"capture_id", "req_off", "rsp_off", "size"})
+NAMED = frozenset({"capture_id", "source_id", "req_off", "rsp_off", "size"})
 """Columns that depend on the names of merged files, because the merged capture contains these."""
 
 
@@ -88,9 +88,13 @@ def test_patterns_folders_and_what_must_be_copied(objects: Objects, tmp_path: Pa
     objects.held["bucket/other/x/a.pcap"] = parts["a.pcap"]
     both = [str(tmp_path / "a.pcap"), str(tmp_path / "b.pcap")]
     names[" + ".join(both)] = " + ".join(names[one] for one in both)
-    expected = moved(exported([tmp_path / name for name in parts]), names, NAMED)
+    here = exported([tmp_path / name for name in parts])
+    expected = moved(here, names, NAMED)
     folder, *patterns = (f"s3://bucket/{path}{objects.options}" for path in ("day", "day/*.pcap*", "d[a-c]y/*.pcap*"))
-    assert_same(moved(made([folder]), {}, NAMED), expected)
+    found = made([folder])
+    assert_same(moved(found, {}, NAMED), expected)
+    one, other = ({"captures": rows["captures"]} for rows in (found, here))  # ids and sizes of files as they were given
+    assert_same(moved(one, {}, frozenset({"source_id"})), moved(other, names, frozenset({"source_id"})))
     assert [expand([pattern]) for pattern in patterns] == [expand([folder])] * 2
     assert plan([folder]).capture == plan([patterns[0]]).capture
     assert expand([f"s3a://bucket/*/*/a*{objects.options}"]) == [f"s3a://bucket/other/x/a.pcap{objects.options}"]

@@ -22,4 +22,4 @@ def test_every_time_has_its_twin_and_arrow_knows_every_type(table: Table) -> Non
 
 
 def test_ddl_is_sparks() -> None:
-    assert TABLES["captures"].ddl.startswith("`capture_id` string, `path` string, `size` bigint, `first_ts_ns` bigint")
+    assert TABLES["captures"].ddl.startswith("`capture_id` string, `source_id` string, `path` string, `size` bigint")

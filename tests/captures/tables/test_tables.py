@@ -403,7 +403,16 @@ def test_of_merged_captures_of_which_some_are_cut_the_rest_is_there(tmp_path: Pa
     result = CliRunner().invoke(main, ["export", *map(str, (whole, cut, short)), "--format", "parquet", "-o", str(out)])
     assert result.exit_code == Exit.INPUT
     assert [str(path) in result.stderr for path in (whole, cut, short)] == [False, True, True]
-    (row,) = table(out, "captures")
-    assert row["truncated"]
-    assert [text.partition(": ")[0] for text in row["error"].split("; ")] == [str(cut), str(short)]
+    rows = {row["path"]: row for row in table(out, "captures")}
+    assert {path: row["packets"] for path, row in rows.items()} == {str(whole): 100, str(cut): 8, str(short): 11}
+    assert {path: row["size"] for path, row in rows.items()} == {
+        str(path): path.stat().st_size for path in (whole, cut, short)
+    }
+    assert rows[str(whole)]["error"] is None
+    assert not rows[str(whole)]["truncated"]
+    for path in (cut, short):
+        assert "ends inside a packet" in rows[str(path)]["error"]
+        assert rows[str(path)]["truncated"]
+    assert len({row["capture_id"] for row in rows.values()}) == 3
+    assert {row["source_id"] for row in rows.values()} == {row["capture_id"] for row in table(out, "flows")}
     assert len(table(out, "exchanges")) > 10

@@ -1,0 +1,81 @@
+"""Makes the rows of the table captures: one for each capture as the user gave it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import TypeAlias
+
+from kproxy.captures.errors import CaptureError
+from kproxy.captures.given import Given
+from kproxy.captures.keys import file_id
+from kproxy.captures.reader import Reader
+from kproxy.captures.source import FileSource, Part
+from kproxy.captures.tables.rows import Row
+from kproxy.captures.tcp.packets import Packets
+
+Reasons: TypeAlias = Mapping[str, Sequence[str]]
+"""By name of a file, why it could not be read to its end."""
+_base = attrgetter("base")
+
+
+class FileCounter:
+    """Counts the TCP segments of a reading (`packets`) by file; `rows` then gives the rows."""
+
+    def __init__(self, reading: str, source: FileSource) -> None:
+        """`reading` is the id of the reading."""
+        self._reading = reading
+        self._source = source
+        self._first = source.parts[0]
+        self._counted: dict[int, tuple[Part, Given]] = {}
+        """The parts that have segments, by their id(); a ring may have deleted some of them since."""
+
+    def packets(self, packets: Packets) -> None:
+        """Count a batch of packets, all of which come from one file."""
+        if len(packets):
+            # a file's first payload is behind its first byte
+            part = self._source.parts[bisect_right(self._source.parts, int(packets.at[0]) - 1, key=_base) - 1]
+            if id(part) not in self._counted:
+                self._counted[id(part)] = part, self._given(part)
+            self._counted[id(part)][1].count(packets.time)
+
+    def rows(self, reader: Reader, name: Callable[[str], str] = str) -> Iterator[Row]:
+        """The rows after `reader` has read the source; `name` maps a file's name to its form in the rows."""
+        why = reasons(reader.errors)
+        counted = {id(part): part for part, _ in self._counted.values()}
+        parts = counted | {id(part): part for part in self._source.parts}
+        for part in sorted(parts.values(), key=_base):
+            for one in reader.given(part) or [self._finished(part)]:
+                yield row(self._reading, one, part.name, why, name)
+
+    def _given(self, part: Part) -> Given:
+        # the first file has the id of the reading, which was made before the file grew
+        first = part is self._first and not part.given
+        return Given(part.name, part.size, self._reading if first else file_id(self._source, part))
+
+    def _finished(self, part: Part) -> Given:
+        """The counts of a file that was read as it is, with its size and id at the end of the reading."""
+        one = self._given(part)
+        if id(part) in self._counted:
+            _, counted = self._counted[id(part)]
+            one.id = one.id or counted.id
+            one.extend(counted)
+        return one
+
+
+def row(reading: str, given: Given, part: str, why: Reasons, name: Callable[[str], str] = str) -> Row:
+    """The row of a file that was read in the part of the source with this name."""
+    texts = [text for one in dict.fromkeys((given.name, part)) for text in why.get(one, ())]
+    return (
+        given.id, reading, name(given.name), given.size, given.first, given.last, given.segments, bool(texts),
+        "; ".join(texts) or None,
+    )  # fmt: skip
+
+
+def reasons(errors: Iterable[CaptureError]) -> Reasons:
+    """The messages of errors by the file that they name, in order."""
+    found: dict[str, list[str]] = {}
+    for error in errors:
+        found.setdefault(str(error.path), []).append(error.message)
+    return found
