@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, TypeAlias
 
@@ -17,15 +18,15 @@ Sizes: TypeAlias = tuple[int | None, int | None, int | None]
 """Sizes in bytes of a batch's keys, values and headers; None if the batch was not measured or cannot be read."""
 Batch: TypeAlias = tuple[*Head, *Sizes]
 """A batch as in the table record_batches, from the column base_offset on."""
-Carried: TypeAlias = tuple[int, list[Batch], bool]
-"""(size in bytes, complete batches, whether these were measured) of a records field."""
+Carried: TypeAlias = tuple[int, list[Head] | list[Batch], bool]
+"""(size in bytes, complete batches, whether these were measured) of a records field; without sizes if they were not."""
 
 OFFSET: Final = 0
 COUNT: Final = 2
 CODEC: Final = 4
 KEYS: Final = 10
 VALUES: Final = 11
-_UNMEASURED: Final[Sizes] = (None, None, None)
+UNMEASURED: Final[Sizes] = (None, None, None)
 
 
 def parts(bodies: Bodies, batch_limit: int | None = None) -> list[Part]:
@@ -52,15 +53,14 @@ def as_captured(redacted: list[Part], captured: list[Part]) -> list[Part]:
     return [(*one[:-1], other[-1]) for one, other in zip(redacted, captured, strict=True)]
 
 
-def total(carried: Carried, index: int) -> int | None:
-    """The sum of a size over the batches that can be read; None if they were not measured, or if none can be read."""
-    _, batches, measured = carried
+def total(batches: Sequence[Head | Batch], index: int) -> int | None:
+    """The sum of a size over the measured batches that can be read; None if there are batches, but none can be read."""
     known = [size for one in batches if isinstance(size := one[index], int)]
-    return sum(known) if known or (measured and not batches) else None
+    return sum(known) if known or not batches else None
 
 
 def _headers(records: Buffer) -> Carried:
-    return len(records), [(*one, *_UNMEASURED) for one in heads(records)], False
+    return len(records), heads(records), False
 
 
 def _kept(records: Buffer) -> Buffer:
@@ -90,5 +90,5 @@ def _field(records: Buffer, allowance: Allowance) -> Carried:
             sizes = measured.keys, measured.values, measured.headers
             found.append((*one[:2], measured.records, *one[3:], *sizes))
         else:
-            found.append((*one, *_UNMEASURED))
+            found.append((*one, *UNMEASURED))
     return len(records), found, True

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from kproxy.captures.bodies import Bodies
 from kproxy.captures.keys import Flow, Flows, Key, exchange_id, split_address
-from kproxy.captures.tables.carried import CODEC, COUNT, KEYS, OFFSET, VALUES, as_captured, parts, total
+from kproxy.captures.tables.carried import CODEC, COUNT, KEYS, OFFSET, UNMEASURED, VALUES, as_captured, parts, total
 from kproxy.captures.tables.places import Part
 from kproxy.captures.tables.schema import (
     ANOMALIES,
@@ -106,9 +106,10 @@ def topic_rows(key: Key, about: Row, said: Sequence[Part], topic_of: TopicOf) ->
             continue
         size = records = batches = codec = first = keys = values = None
         if carried is not None:
-            size, found, _ = carried
+            size, found, measured = carried
             batches, records = len(found), sum([one[COUNT] or 0 for one in found])
-            keys, values = total(carried, KEYS), total(carried, VALUES)
+            if measured:
+                keys, values = total(found, KEYS), total(found, VALUES)
             if found:
                 codec, first = found[0][CODEC], found[0][OFFSET]
         rows.append((
@@ -146,7 +147,8 @@ def batch_rows(key: Key, said: Iterable[Part], topic_of: TopicOf) -> list[Row]:
     for topic, topic_id, partition, _, _, _, _, _, carried in said:
         if carried is not None and carried[1]:
             name = topic or (None if topic_id is None else topic_of(topic_id))
-            rows += [(begin, name, partition, *batch, *ids) for batch in carried[1]]
+            tail = ids if carried[2] else (*UNMEASURED, *ids)
+            rows += [(begin, name, partition, *batch, *tail) for batch in carried[1]]
     return rows
 
 
