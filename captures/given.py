@@ -30,7 +30,7 @@ class Given:
     unknown: list[int] = field(default_factory=list)
 
     def count(self, times: npt.NDArray[np.int64]) -> None:
-        """Count segments with these times, which follow those that were counted before."""
+        """Count further segments of the file, which have these times (ns), in capture order."""
         if len(times):
             self.first = int(times[0]) if self.first is None else self.first
             self.last = int(times[-1])

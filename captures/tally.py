@@ -16,7 +16,7 @@ from kproxy.captures.given import Given
 from kproxy.captures.tcp.packets import Ints
 
 _INTERFACE: Final = 8
-"""Offset of the interface's number in a packet block."""
+"""Offset, in a packet block, of the number of the packet's interface."""
 
 
 class Tally:

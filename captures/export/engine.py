@@ -85,7 +85,8 @@ class TextExport:
     def _after(self, done: int, batches: Iterable[Sequence[Item]]) -> Iterator[Sequence[Item]]:
         """The batches without the first `done` items, whose text an earlier run wrote.
 
-        The selection learns the facts in these `done` items, because later items may depend on them.
+        The selection still learns the facts in those `done` items, because whether it selects later items may depend on
+        these facts.
         """
         for batch in batches:
             if done:

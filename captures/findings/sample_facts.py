@@ -22,13 +22,15 @@ TRIED: Final = 16 << 10
 LEGACY: Final = 64 << 10
 """Maximum number of bytes of a message set (magic 0 or 1) that are read."""
 LONGEST: Final = 1 << 10
-"""Maximum size in bytes of a key that the fact lists."""
+"""Maximum size in bytes of a key in the fact; longer keys are left out."""
 FRAME: Final = struct.Struct(">BI")
 """What serializers of schema registries put before a payload: a byte 0, and the schema id in 4 bytes."""
 MOST_ID: Final = 1 << 24
 """Upper bound of plausible schema ids: registries count them from 1."""
 NUMBER: Final = 8
-"""Size in bytes of a serialized long. Most longs begin with 0 as well, so a value of this size has no schema id."""
+"""Size in bytes of a serialized long. Most longs begin with a byte 0, as FRAME does, so no schema id is sought in
+values of this size.
+"""
 SCHEMA_HEADERS: Final = frozenset({b"__value_schema_id", b"value.schema.id"})
 """Names of headers in which some serializers put the schema id of a value, instead of before the value."""
 

@@ -22,7 +22,7 @@ from kproxy.captures.spark.read.addressed import Addressed
 from kproxy.captures.spark.read.closing import CLOSED, Closer, Counting, Numbers
 from kproxy.captures.spark.read.digest import DIGEST, Digest
 from kproxy.captures.spark.read.facts import Facts, LearnedFact, learned_facts
-from kproxy.captures.spark.read.flows import FINAL, ITEMS, MADE, SORTED, Options, items
+from kproxy.captures.spark.read.flows import FINAL, ITEMS, MADE, SORTED, Options, is_item, items
 from kproxy.captures.spark.read.folding import Fold, folded
 from kproxy.captures.spark.read.packing import PARCELS
 from kproxy.captures.tables import arrow
@@ -113,12 +113,7 @@ def ordered(
 
 def _items(made: Iterable[Any]) -> list[Any]:
     """The items that have rows, in the order of numbering."""
-    return shuffled((each.filter(_is_item(each)) for each in made), ITEMS, SORTED)
-
-
-def _is_item(rows: Any) -> Any:
-    """For each row of ITEMS, whether it is an item with rows."""
-    return pc.and_(pc.is_null(rows.column("state")), pc.is_null(rows.column("event")))
+    return shuffled((each.filter(is_item(each)) for each in made), ITEMS, SORTED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,8 +40,7 @@ NAME: Final = "kafka_capture"
 OPTIONS: Final = (
     "path", "paths", "view", "ports", "payloads", "splitsize", "release", "definitions", "keylog", "columns", "filter",
     "bodies", "recordsizes", "summaries", "pushdown", "tasks", "ledger", "quiettime", "maxfilespertrigger",
-    "maxbytespertrigger",
-    "ignoremissing",
+    "maxbytespertrigger", "ignoremissing",
 )  # fmt: skip
 _PAYLOAD: Final = "payload"
 

@@ -19,7 +19,7 @@ from kproxy.captures.tables.origin import Lists, Origin
 from kproxy.captures.tables.schema import TABLES
 
 Source_contra = TypeVar("Source_contra", contravariant=True)
-"""What names a file that is put in place: a path on this machine, or a name in the folder."""
+"""The type that names a file to be put in place: a path on this machine, or a name in the folder."""
 
 
 class Folder(Lists, Protocol[Source_contra]):
@@ -29,7 +29,7 @@ class Folder(Lists, Protocol[Source_contra]):
         """The Parquet files of a table; none if it is missing."""
 
     def put(self, source: Source_contra, to: str) -> None:
-        """Put a complete file in place; an existing one is replaced."""
+        """Put a complete file in place under the name `to`; an existing one is replaced."""
 
 
 class Target(Folder[Path], Protocol):

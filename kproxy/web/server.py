@@ -111,7 +111,7 @@ class GuardedServer(Server):
         return await handler(request)
 
     def _token(self, given: str | None) -> bytes | None:
-        """The server's token that equals `given`; None if there is none."""
+        """The token of this server that equals `given`; None if none does."""
         if given is None:
             return None
         data = given.encode("utf-8", "surrogatepass")

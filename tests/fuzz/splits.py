@@ -25,23 +25,10 @@ from kproxy.captures.tables.schema import WITHOUT_BODIES
 from tests.captures import files, traffic
 from tests.captures.spark.comparing import TABLES, Rows, assert_same, counted, exported
 from tests.captures.spark.cutting import cut_at
-from tests.captures.spark.test_crossing import in_pieces, kept_alive, overlapping
-from tests.captures.spark.test_damaged import (
-    again,
-    disordered,
-    dropped,
-    foreign,
-    fragmented,
-    later,
-    repeated,
-    tiny,
-    wrapped,
-)
+from tests.captures.spark.damage import DAMAGE
+from tests.captures.spark.test_damaged import fragmented
 
 CAPTURES = (traffic.KAFKA_0_8, traffic.KAFKA_1_1, traffic.LIBRDKAFKA)
-DAMAGE = (
-    again, disordered, dropped, foreign, fragmented, in_pieces, kept_alive, later, overlapping, repeated, tiny, wrapped,
-)  # fmt: skip
 PACKETS = 600
 """Packets of a capture before it is damaged."""
 

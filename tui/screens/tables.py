@@ -112,7 +112,7 @@ class TablesScreen(AnalysisScreen):
         return self._opened or self.app.size.height >= ROOMY_ROWS
 
     def show_details(self) -> None:
-        """Update the details, if they are on screen, to the row under the cursor."""
+        """Show the row under the cursor in the details, if these are on screen."""
         rows, selected = self.table.rows_shown, self.table.selected
         if not self.detailing:
             return

@@ -143,7 +143,7 @@ def member(name: str) -> Callable[[Line], Any]:
 
 
 def listed(name: str) -> Callable[[Line], str | None]:
-    """A function that returns a row's list `name` as text; None if the list is None."""
+    """A function that returns the list `name` of a row as text, or None if the row has None in its place."""
     return lambda line: None if line[name] is None else SEPARATOR.join(map(str, line[name]))
 
 

@@ -84,7 +84,7 @@ def follow(
     stream = spark.readStream.format(NAME).options(
         path=str(folder.absolute()), ledger=str(state / "files"), quiet=quiet, most=most, bytes=most_bytes
     )
-    follower = _Follower(spark, out.absolute(), options, size, step or _quietly, bad or _silently)
+    follower = _Follower(spark, out.absolute(), options, size, step or _nothing, bad or _nothing)
     writer = stream.load().writeStream.foreachBatch(follower.batch)
     writer = writer.option("checkpointLocation", str(state / "checkpoint"))
     trigger: dict[str, Any] = {"availableNow": True} if once else {"processingTime": f"{seconds} seconds"}
@@ -121,12 +121,8 @@ def _begin(path: Path, folder: Path, options: Options) -> None:
         raise ValueError(f"{path.parent.parent}: {text} ({path}): use another folder")
 
 
-def _quietly(number: int, what: str) -> None:
-    pass
-
-
-def _silently(error: CaptureError) -> None:
-    pass
+def _nothing(*_: object) -> None:
+    """Stands for a function of the caller that was not given."""
 
 
 class _Follower:

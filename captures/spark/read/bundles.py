@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kproxy.captures.spark.read.flows import FINAL, ITEMS, ROWS, SORTED
+from kproxy.captures.spark.read.flows import FINAL, ITEMS, ROWS, SORTED, is_item
 
 BUNDLE: Final = "bundle"
 """Kind of a row that holds items; rows of all other kinds (states, digests, events) are as in ITEMS."""
@@ -45,10 +45,10 @@ def bundled(batches: Iterable[Any]) -> Iterator[Any]:
     held: list[Any] = []
     count = size = 0
     for batch in batches:
-        is_item = pc.and_(pc.is_null(batch.column("state")), pc.is_null(batch.column("event")))
-        items = batch.filter(is_item)
+        chosen = is_item(batch)
+        items = batch.filter(chosen)
         if len(items) < len(batch):
-            yield _as_they_are(batch.filter(pc.invert(is_item)))
+            yield _as_they_are(batch.filter(pc.invert(chosen)))
         held.append(items)
         count += len(items)
         size += items.nbytes

@@ -19,6 +19,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import zstandard
 
 from kproxy.captures.announced import AnnouncedKnowledge, AnnouncedNodes
@@ -121,10 +122,10 @@ SORTED: Final = ("range", "started", "born", "rank")
 class Options:
     """How a capture is read, with the options of `kproxy export`; without `bodies` only headers are decoded.
 
-    `record_sizes` decompresses batches and fills the columns with sizes of records.
     Only connections with one of `ports` are read, and they count as Kafka even if the capture has only the broker's
-    side. `facts` holds the facts of all flows if the filter needs them. If `ranges` is given, only items whose `range`
-    (ITEMS) is in it get rows; all others yield only facts, and are counted.
+    side. `facts` holds the facts of all flows if the filter needs them. `record_sizes` decompresses batches and fills
+    the columns with sizes of records. If `ranges` is given, only items whose `range` (ITEMS) is in it get rows; all
+    others yield only facts, and are counted.
     """
 
     tables: tuple[str, ...]
@@ -717,6 +718,11 @@ def _batch(held: Sequence[tuple[Any, ...]]) -> Any:
     return pa.record_batch(
         [pa.array(column, field.type) for column, field in zip(columns, ITEMS, strict=True)], schema=ITEMS
     )
+
+
+def is_item(rows: Any) -> Any:
+    """For each row of ITEMS, whether it is an item: neither a state or digest, nor an event."""
+    return pc.and_(pc.is_null(rows.column("state")), pc.is_null(rows.column("event")))
 
 
 def nested(table: str, column: Sequence[Sequence[Row] | None]) -> Any:

@@ -28,5 +28,5 @@ def compiled() -> bool:
 
 
 def warn() -> None:
-    """Warn, once in a process."""
+    """Warn; Python shows the warning once for each place that calls this."""
     warnings.warn(TEXT, Uncompiled, stacklevel=2)

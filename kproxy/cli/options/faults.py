@@ -31,7 +31,7 @@ class Faults:
     over_http: bool = False
     """Whether rules may be added later over HTTP (--control)."""
     greeting: list[str] = field(default_factory=list)
-    """Lines about the rules for the user, which `check` adds."""
+    """Lines that describe the rules to the user; `check` adds them."""
 
     @property
     def _can_act(self) -> bool:

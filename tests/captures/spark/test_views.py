@@ -23,18 +23,7 @@ from kproxy.captures.tables.schema import TABLES, WITHOUT_BODIES
 from kproxy.decoders.filters import parse
 from tests.captures import files, traffic
 from tests.captures.spark.comparing import assert_same, counted, exported
-from tests.captures.spark.test_crossing import in_pieces, kept_alive, overlapping
-from tests.captures.spark.test_damaged import (
-    again,
-    disordered,
-    dropped,
-    foreign,
-    fragmented,
-    later,
-    repeated,
-    tiny,
-    wrapped,
-)
+from tests.captures.spark.damage import DAMAGE
 from tests.captures.spark.test_joined import TOPIC, Talk, fetch, fetched, written
 from tests.captures.spark.test_plain import metadata
 from tests.captures.tls.test_decrypting import captured, conversation, spoken
@@ -45,9 +34,6 @@ from tests.support.thinned import thinned
 Given = list[dict[str, Any]]
 GOLDEN = traffic.DATA / "golden" / "golden-4.4.0.pcap"
 DIVISIBLE = ("exchanges", "exchange_topics", "record_batches", "records", "group_events", "anomalies")
-DAMAGE = (
-    dropped, overlapping, foreign, disordered, again, repeated, later, fragmented, wrapped, tiny, in_pieces, kept_alive,
-)  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
