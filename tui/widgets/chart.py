@@ -86,8 +86,7 @@ class Chart(Painted):
 
     # painting
 
-    def on_resize(self, event: events.Resize) -> None:
-        del event
+    def watch_virtual_size(self) -> None:
         self._lay_out()
 
     def _lay_out(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.geometry import Offset, Region, Size
+from textual.geometry import Offset, Region
 from textual.message import Message
 from textual.strip import Strip
 
@@ -51,7 +51,6 @@ class Lines(Painted, can_focus=True):
         self.top = 0
         self._strips: OrderedDict[Hashable, Strip] = OrderedDict()
         self._thumb = (-1, -1)
-        self._size_before = Size(0, 0)
 
     class MenuAsked(Message):
         """Asks for a menu of actions on the line under the cursor."""
@@ -97,6 +96,8 @@ class Lines(Painted, can_focus=True):
 
     def scroll_into_sight(self) -> bool:
         """Scroll so that the cursor is on screen and lines fill it; True if that repainted the pane."""
+        if not self.size.height:  # before its first layout; `resized` scrolls it then
+            return False
         top = self.top
         top = min(top, self.cursor)
         top = max(top, self.cursor - self.rows + 1)
@@ -214,11 +215,10 @@ class Lines(Painted, can_focus=True):
 
     # events
 
-    def on_resize(self, event: events.Resize) -> None:
-        # Textual also sends this event, with the same size, when a hidden pane is shown again
-        if event.size != self._size_before:
-            self._size_before = event.size
-            self.resized()
+    def watch_virtual_size(self) -> None:
+        # a pane has its size as virtual size; Textual sends no Resize event if a pane's region is looked up between the
+        # moment when the pane is shown and the next layout
+        self.resized()
 
     def resized(self) -> None:
         """Called when the pane has another size: paint all lines for it."""
