@@ -76,12 +76,12 @@ class Flow:
 class Key(NamedTuple):
     """The key of an exchange's rows, without the part that identifies the connection (`Flow`).
 
-    `time` is in nanoseconds since the epoch. `ids` are (capture id, exchange id); it is empty if the rows get them
-    later (captures.tables.schema.Table.later).
+    `time` is in nanoseconds since the epoch. `ids` are (id of the file or None, id of the reading, exchange id); it is
+    empty if the rows get them later (captures.tables.schema.Table.later).
     """
 
     time: int
-    ids: tuple[str, str] | tuple[()] = ()
+    ids: tuple[str | None, str, str] | tuple[()] = ()
 
 
 def exchange_id(flow: Flow, exchange: Exchange) -> str:

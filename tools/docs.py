@@ -240,7 +240,7 @@ TABLES_PAGE = """\
     $ python -c 'import pyarrow.dataset as d; print(d.dataset("tables/exchanges", partitioning="hive").to_table())'
     $ duckdb -c "select api_name, max(latency_us) from 'tables/exchanges/*/*/*.parquet' group by 1"
 
-File names contain the id of the reading (`source_id` in the table `captures`). Writing the same captures again
+File names contain the id of the reading (`source_id`). Writing the same captures again
 replaces these files, even if other exchanges were selected before, the captures have grown or have other paths; so does
 writing them together with more captures. Writing only some of the captures that were read together is refused, because
 rows of the others would be lost: give all of them, or another folder. The files of other captures stay. So it is for
@@ -268,13 +268,14 @@ which turns compressed batches into uncompressed ones of other records.
 Every time is nanoseconds since the epoch (`…_ns`). For programs without nanoseconds, each has a companion column in
 microseconds (`ts` for `ts_ns`), which is not listed here. Missing values are null.
 
-Rows with the same `capture_id` and `exchange_id` belong to one exchange. An `exchange_id` is
+Rows with the same `source_id` and `exchange_id` belong to one exchange. An `exchange_id` is
 `flow_id:conn_epoch:place`. {place} So every reading of a capture gives the same keys, however it is split.
 
-A reading has one capture or several that are read together. In the table `captures`, `capture_id` is the id of one
-file, and `source_id` the id of the reading that it was part of. In all other tables `capture_id` is the id of the
-reading, so a join is `exchanges.capture_id = captures.source_id`. Both ids are equal for a reading of one file, unless
-TLS in it was decrypted.
+A reading has one capture or several that are read together. `source_id` is the id of the reading, `capture_id` that of
+the file to which a row belongs, which is a row of the table `captures`. Both ids are equal for the first file of a
+reading, unless it was merged with others or TLS in it was decrypted. Files of the same time are merged, because brokers
+that were captured at once see the same connections: rows of such files have no `capture_id` outside of `captures`, and
+`req_file` names all the files. A finding has no `capture_id`, because its evidence may be in several files.
 
 {tables}"""
 

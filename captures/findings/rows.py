@@ -33,15 +33,15 @@ class FindingsTable:
     def add(self, items: Iterable[Item], closings: Iterable[Closing]) -> None:
         self._findings.add(items, closings)
 
-    def rows(self, capture: str) -> Iterator[Row]:
-        return finding_rows(capture, self._findings.finish())
+    def rows(self, reading: str) -> Iterator[Row]:
+        return finding_rows(reading, self._findings.finish())
 
 
-def finding_rows(capture: str, findings: Iterable[Finding]) -> Iterator[Row]:
-    """The rows of findings in the order of `correlate`; `capture` is the id of their capture."""
+def finding_rows(reading: str, findings: Iterable[Finding]) -> Iterator[Row]:
+    """The rows of findings in the order of `correlate`; `reading` is the id of their reading."""
     names = [column.name for column in FINDINGS.given]
     for rank, one in enumerate(findings, 1):
-        values = _values(one) | {"capture_id": capture, "rank": rank}
+        values = _values(one) | {"source_id": reading, "rank": rank}
         yield [values.get(name) for name in names]
 
 

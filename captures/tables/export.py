@@ -18,7 +18,7 @@ from kproxy.captures.tables.folders import Target
 from kproxy.captures.tables.origin import Origin
 from kproxy.captures.tables.parquet import ParquetTables
 from kproxy.captures.tables.records import record_rows
-from kproxy.captures.tables.rows import Maker, Row
+from kproxy.captures.tables.rows import Maker, Place, Row
 from kproxy.captures.tables.schema import FINDINGS, RECORDS
 from kproxy.captures.tcp.packets import Packets
 from kproxy.decoders.exchange import Exchange
@@ -33,8 +33,8 @@ class MakesRows(Protocol):
     def add(self, items: Iterable[Item], closings: Iterable[Closing]) -> None:
         """Take the next batch: its items, and the connections that ended (`Reader.closings`)."""
 
-    def rows(self, capture: str) -> Iterator[Row]:
-        """The rows of the capture with this id; the capture ends here."""
+    def rows(self, reading: str) -> Iterator[Row]:
+        """The rows of the reading with this id; the reading ends here."""
         ...
 
 
@@ -48,9 +48,9 @@ class TableExport:
     def __init__(self, source: FileSource) -> None:
         self._source = source
         self._names: Callable[[str], str] = str
-        self._capture = capture_id(source)
-        self._counter = FlowCounter(self._capture)
-        self._files = FileCounter(self._capture, source)
+        self._reading = capture_id(source)
+        self._counter = FlowCounter(self._reading, self._where)
+        self._files = FileCounter(self._reading, source)
         self.rows: dict[str, int] = {}
         """By table, the number of rows written."""
         first = source.parts[0]
@@ -83,7 +83,7 @@ class TableExport:
         `origin` is as for captures.tables.folders.place. If the capture cannot be read to its end, everything before
         that is written. Raises OSError if the folder cannot be written.
         """
-        with ParquetTables(folder, self._capture, tables, origin) as out:
+        with ParquetTables(folder, self._reading, tables, origin) as out:
             parts = self.made(
                 reader,
                 tables,
@@ -121,7 +121,7 @@ class TableExport:
         self._names = str if redaction is None else redaction.file
         known, health = view.knowledge, reader.health
         maker = Maker(
-            self._capture,
+            self._reading,
             reader.source,
             reader.definitions,
             self._where,
@@ -148,9 +148,9 @@ class TableExport:
         yield {"flows": list(self._counter.flows(iter(maker.flows), address))}
         yield {"captures": list(self._files.rows(reader, self._names))}
         if findings is not None:
-            yield {FINDINGS.name: list(findings.rows(self._capture))}
+            yield {FINDINGS.name: list(findings.rows(self._reading))}
 
-    def _where(self, address: int) -> tuple[str, int]:
+    def _where(self, address: int) -> Place:
         parts = self._source.parts
         part = parts[0] if len(parts) == 1 else parts[max(0, bisect_right(parts, address, key=_base) - 1)]
-        return self._names(part.name), address - part.base
+        return Place(self._names(part.name), address - part.base, self._files.file_id(part))

@@ -28,40 +28,41 @@ class FileCounter:
         self._reading = reading
         self._source = source
         self._first = source.parts[0]
-        self._counted: dict[int, tuple[Part, Given]] = {}
-        """The parts that have segments, by their id(); a ring may have deleted some of them since."""
+        self._files: dict[int, tuple[Part, Given]] = {}
+        """By id() of a part, the part and its file; a ring may have deleted it since."""
 
     def packets(self, packets: Packets) -> None:
         """Count a batch of packets, all of which come from one file."""
         if len(packets):
             # a file's first payload is behind its first byte
             part = self._source.parts[bisect_right(self._source.parts, int(packets.at[0]) - 1, key=_base) - 1]
-            if id(part) not in self._counted:
-                self._counted[id(part)] = part, self._given(part)
-            self._counted[id(part)][1].count(packets.time)
+            self._of(part).count(packets.time)
 
     def rows(self, reader: Reader, name: Callable[[str], str] = str) -> Iterator[Row]:
         """The rows after `reader` has read the source; `name` maps a file's name to its form in the rows."""
         why = reasons(reader.errors)
-        counted = {id(part): part for part, _ in self._counted.values()}
-        parts = counted | {id(part): part for part in self._source.parts}
+        parts = {id(part): part for part in [*(part for part, _ in self._files.values()), *self._source.parts]}
         for part in sorted(parts.values(), key=_base):
-            for one in reader.given(part) or [self._finished(part)]:
-                yield row(self._reading, one, part.name, why, name)
+            one = self._of(part)
+            one.size = part.size
+            for each in reader.given(part) or [one]:
+                yield row(self._reading, each, part.name, why, name)
 
-    def _given(self, part: Part) -> Given:
-        # the first file has the id of the reading, which was made before the file grew
-        first = part is self._first and not part.given
-        return Given(part.name, part.size, self._reading if first else file_id(self._source, part))
+    def file_id(self, part: Part) -> str | None:
+        """The id of the file of a part; None if the part was made of several files."""
+        if part.given:
+            return part.given[0].id if len(part.given) == 1 else None
+        return self._of(part).id
 
-    def _finished(self, part: Part) -> Given:
-        """The counts of a file that was read as it is, with its size and id at the end of the reading."""
-        one = self._given(part)
-        if id(part) in self._counted:
-            _, counted = self._counted[id(part)]
-            one.id = one.id or counted.id
-            one.extend(counted)
-        return one
+    def _of(self, part: Part) -> Given:
+        """The file of a part that was read as it is; its id is that of its first bytes at the first call."""
+        held = self._files.get(id(part))
+        if held is None:
+            # the first file has the id of the reading, which was made before the file grew
+            first = part is self._first and not part.given
+            name = self._reading if first else file_id(self._source, part)
+            held = self._files[id(part)] = part, Given(part.name, part.size, name)
+        return held[1]
 
 
 def row(reading: str, given: Given, part: str, why: Reasons, name: Callable[[str], str] = str) -> Row:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from kproxy.captures.keys import Flow, flow_id
-from kproxy.captures.tables.rows import Row
+from kproxy.captures.tables.rows import Row, Where, place
 from kproxy.captures.tcp.packets import FIN, RST, SYN, Packets, endpoints, together
 from kproxy.captures.tcp.reassembly import Disorder, TcpConnection
 from kproxy.decoders.exchange import Connection, Exchange, StreamProblem
@@ -31,8 +31,9 @@ class _Direction:
 
 @dataclass(slots=True)
 class _Talk:
-    """Counts of a connection's exchanges and problems."""
+    """Counts of a connection's exchanges and problems; `capture` is the id of the file that has the first of them."""
 
+    capture: str | None
     exchanges: int = 0
     gaps: int = 0
     gap_bytes: int = 0
@@ -66,8 +67,10 @@ def counted(packets: Packets) -> Iterator[Counts]:
 class FlowCounter:
     """Counts the packets (`packets`) and items (`add`) of a reading; `flows` then gives the rows."""
 
-    def __init__(self, capture: str) -> None:
-        self._capture = capture
+    def __init__(self, reading: str, where: Where) -> None:
+        """`reading` is the id of the reading."""
+        self._reading = reading
+        self._where = where
         self._directions: dict[bytes, list[_Direction]] = {}
         self._talks: dict[Connection, _Talk] = {}
         self._disorders: list[tuple[Connection, Disorder]] = []
@@ -95,7 +98,7 @@ class FlowCounter:
         """Count an exchange, or a stream problem if it is a gap."""
         talk = self._talks.get(item.connection)
         if talk is None:
-            talk = self._talks[item.connection] = _Talk()
+            talk = self._talks[item.connection] = _Talk(place(item, self._where).id)
         if isinstance(item, Exchange):
             talk.exchanges += 1
             talk.tls |= item.status == "tls"
@@ -134,11 +137,11 @@ class FlowCounter:
                 yield self._flow(connection, flow, mine, disorder)
 
     def _flow(self, connection: Connection, flow: Flow, mine: Sequence[_Direction], disorder: Disorder) -> Row:
-        talk = self._talks.get(connection, _Talk())
+        talk = self._talks.get(connection, _Talk(None))
         total = [sum(one.counts[i] for one in mine) for i in range(5)]
         sent = sum(one.counts[1] for one in mine if one.sender == connection.client)
         return (
-            self._capture, flow.id, flow.epoch, connection.number, *flow.client, *flow.broker,
+            talk.capture, self._reading, flow.id, flow.epoch, connection.number, *flow.client, *flow.broker,
             min((one.first for one in mine), default=connection.first_time),
             max((one.last for one in mine), default=connection.first_time),
             talk.exchanges, total[0], sent, total[1] - sent, *total[2:],

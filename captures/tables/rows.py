@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kproxy.captures.bodies import Bodies
 from kproxy.captures.keys import Flow, Flows, Key, exchange_id, split_address
@@ -37,8 +37,41 @@ from kproxy.decoders.stream import Side, Source
 
 Row = Sequence[Any]
 Values = Mapping[str, Any]
-Where = Callable[[int], tuple[str, int]]
-"""Maps an address of the source to (file name, offset in the file)."""
+
+
+class Place(NamedTuple):
+    """Where in the captures a byte is: the file's name, the byte's offset in it, and the file's id.
+
+    The id is None if the file was merged from several.
+    """
+
+    file: str | None
+    offset: int | None
+    id: str | None
+
+
+NOWHERE: Final = Place(None, None, None)
+Where = Callable[[int], Place]
+"""Maps an address of the source to its Place."""
+
+
+def place(item: Exchange | StreamProblem, where: Where) -> Place:
+    """The Place of an exchange's first byte, or of the last byte before a problem was found."""
+    if isinstance(item, StreamProblem):
+        # the end of a file is also the address of the next file's first byte
+        return where(item.at - 1)
+    return _first(_of_frame(item.request, where), _of_frame(item.response, where))
+
+
+def _of_frame(frame: Frame | None, where: Where) -> Place:
+    """The Place of a frame's first byte; NOWHERE if there is none."""
+    return NOWHERE if frame is None or not frame.spans else where(frame.spans[0][0])
+
+
+def _first(request: Place, response: Place) -> Place:
+    return response if request.file is None else request
+
+
 TopicOf = Callable[[bytes], str | None]
 """Maps a topic id to the topic's name, or to None if it is unknown."""
 
@@ -57,7 +90,8 @@ EVENTS: Final[Mapping[int, str]] = {
 """Event in the table group_events, by the API key of a member's request."""
 _TIME, _ERROR_COUNTS, _TOPICS = (EXCHANGES.index(name) for name in ("ts_ns", "error_counts", "topics"))
 _API_NAME = EXCHANGES.index("api_name")
-_CAPTURE_ID, _EXCHANGE_ID, _BROKER_ID = (EXCHANGES.index(name) for name in ("capture_id", "exchange_id", "broker_id"))
+_EXCHANGE_ID, _BROKER_ID = (EXCHANGES.index(name) for name in ("exchange_id", "broker_id"))
+_IDS: Final = tuple(EXCHANGES.index(name) for name in ("capture_id", "source_id", "exchange_id"))
 _TOPIC, _TOPIC_UUID, _TOPIC_ERROR = (EXCHANGE_TOPICS.index(name) for name in ("topic", "topic_uuid", "error_code"))
 _NOTHING: Final[Values] = {}
 _NONE: Final = ()
@@ -190,11 +224,11 @@ def _ends(client: str, broker: str) -> tuple[str, str, int]:
 
 def problem_rows(key: Key, flow: Flow, problems: Sequence[Problem]) -> Iterator[Row]:
     """Rows of the table anomalies for problems of an exchange."""
-    capture, exchange = key.ids or (None, None)
+    capture, source, exchange = key.ids or (None, None, None)
     for one in problems:
         yield (
-            capture, key.time, one.code.value, flow.id, flow.epoch, exchange, one.where, one.offset, None, one.path,
-            one.message,
+            capture, source, key.time, one.code.value, flow.id, flow.epoch, exchange, one.where, one.offset, None,
+            one.path, one.message,
         )  # fmt: skip
 
 
@@ -369,13 +403,12 @@ class Sketcher:
 class Drafter(Sketcher):
     """Makes drafts of a reading's exchanges, which are given in the order in which they complete.
 
-    `capture` is the id of the capture; `where` maps an address to (file name, offset). For the other arguments see
-    Sketcher.
+    `reading` is the id of the reading. For the other arguments see Sketcher.
     """
 
     def __init__(
         self,
-        capture: str,
+        reading: str,
         source: Source,
         definitions: Definitions,
         where: Where,
@@ -385,7 +418,7 @@ class Drafter(Sketcher):
     ) -> None:
         super().__init__(source, definitions, tables, health, batch_limit)
         self.flows = Flows()
-        self._capture = capture
+        self._reading = reading
         self._where = where
         self._software: dict[int, str] = {}
         self._resumed: set[tuple[Connection, Side, int]] = set()
@@ -398,8 +431,8 @@ class Drafter(Sketcher):
             self._resumed.add((item.connection, item.side, item.offset + item.size))
         side = "client" if not item.side else "broker"
         return (
-            self._capture, item.time, item.code.value, flow.id, flow.epoch, None, side, item.offset, item.size, "",
-            item.message,
+            place(item, self._where).id, self._reading, item.time, item.code.value, flow.id, flow.epoch, None, side,
+            item.offset, item.size, "", item.message,
         )  # fmt: skip
 
     def headers(self, item: Exchange) -> dict[str, list[Row]]:
@@ -422,8 +455,10 @@ class Drafter(Sketcher):
         flow = self.flows.of(item.connection)
         row = super()._exchange(item, bodies, found)
         problems = item.problems if bodies is None else bodies.problems
+        asked, answered = _of_frame(item.request, self._where), _of_frame(item.response, self._where)
         row += (
-            self._capture,
+            _first(asked, answered).id,
+            self._reading,
             flow.id,
             flow.epoch,
             exchange_id(flow, item),
@@ -433,14 +468,10 @@ class Drafter(Sketcher):
             None,
             self.software(item.connection),
             flags(item, problems, found=self.was_found(item)),
-            *self._place(item.request),
-            *self._place(item.response),
+            *asked[:2],
+            *answered[:2],
         )
         return row
-
-    def _place(self, frame: Frame | None) -> tuple[str | None, int | None]:
-        """(file name, offset) of a frame's first byte; (None, None) if there is none."""
-        return (None, None) if frame is None or not frame.spans else self._where(frame.spans[0][0])
 
     def _problems(self, row: Row, item: Exchange, problems: Sequence[Problem]) -> list[Row]:
         return list(problem_rows(_key(row), self.flows.of(item.connection), problems))
@@ -476,7 +507,7 @@ class Maker:
 
     def __init__(
         self,
-        capture: str,
+        reading: str,
         source: Source,
         definitions: Definitions,
         where: Where,
@@ -492,7 +523,7 @@ class Maker:
         drafted = DRAFTED if bodies else [name for name in DRAFTED if name in WITHOUT_BODIES]
         self._made = [name for name in tables if name in drafted]
         self.knowledge = knowledge or Knowledge()
-        self._drafter = Drafter(capture, source, definitions, where, tables, health, batch_limit)
+        self._drafter = Drafter(reading, source, definitions, where, tables, health, batch_limit)
         self._nodes: dict[tuple[str, int], int] = {}
 
     @property
@@ -542,7 +573,8 @@ def nodes(exchange: Exchange, bodies: Bodies) -> Iterator[tuple[tuple[str, int],
 
 def _key(row: Row) -> Key:
     """The key of an exchange, from its row; without ids if the row lacks them."""
-    return Key(row[_TIME], (row[_CAPTURE_ID], row[_EXCHANGE_ID]) if len(row) > _EXCHANGE_ID else ())
+    capture, source, exchange = _IDS
+    return Key(row[_TIME], (row[capture], row[source], row[exchange]) if len(row) > exchange else ())
 
 
 def _said(asked: Values, answered: Values, found: list[int] | None) -> tuple[Any, ...]:

@@ -87,11 +87,12 @@ def _with_twins(columns: tuple[tuple[str, ...], ...]) -> Iterator[Column]:
             yield Column(name, type_, meaning, tuple(of))
 
 
-_HANGING: Final = ("capture_id", "exchange_id")
+_HANGING: Final = ("capture_id", "source_id", "exchange_id")
 """Columns of tables keyed by exchange that are filled in stage 3 of the Spark reading."""
 _CAPTURE: Final = (
-    "capture_id", "string", "id of the reading: a hash of its first bytes; `source_id` in the table captures",
+    "capture_id", "string", "id of the file that holds the exchange's first byte; null if files were merged",
 )  # fmt: skip
+_SOURCE: Final = ("source_id", "string", "id of the reading: a hash of its first bytes")
 _WHO: Final = (
     ("client_id", "string", ""),
     ("client_ip", "string", "address of the side that opened the connection"),
@@ -114,6 +115,7 @@ EXCHANGES: Final = Table(
     "ts_ns",
     _columns(
         _CAPTURE,
+        _SOURCE,
         ("flow_id", "bigint", "hash of the two addresses, the same for both directions and in every capture"),
         ("conn_epoch", "int", "number of the connection among those with this flow_id, from 0"),
         ("exchange_id", "string", "flow_id:conn_epoch:place, unique in a capture"),
@@ -170,8 +172,9 @@ EXCHANGES: Final = Table(
         ("rsp_off", "bigint", "offset of that byte in the file"),
     ),
     (
-        "capture_id", "flow_id", "conn_epoch", "exchange_id", "exchange", "client_ip", "client_port", "broker_ip",
-        "broker_port", "broker_id", "client_software", "flags", "req_file", "req_off", "rsp_file", "rsp_off",
+        "capture_id", "source_id", "flow_id", "conn_epoch", "exchange_id", "exchange", "client_ip", "client_port",
+        "broker_ip", "broker_port", "broker_id", "client_software", "flags", "req_file", "req_off", "rsp_file",
+        "rsp_off",
     ),
 )  # fmt: skip
 
@@ -180,7 +183,7 @@ EXCHANGE_TOPICS: Final = Table(
     "One row for each partition that an exchange names, and for each topic that it names without partitions.",
     "ts_ns",
     _columns(
-        _CAPTURE, _EXCHANGE, _TIME,
+        _CAPTURE, _SOURCE, _EXCHANGE, _TIME,
         ("api_key", "int", ""),
         ("api_name", "string", "name of the API, as in exchanges"),
         *_WHO,
@@ -208,7 +211,7 @@ RECORD_BATCHES: Final = Table(
     "with `--record-sizes`.",
     "ts_ns",
     _columns(
-        _CAPTURE, _EXCHANGE, _TIME,
+        _CAPTURE, _SOURCE, _EXCHANGE, _TIME,
         ("topic", "string", ""),
         ("partition", "int", ""),
         ("base_offset", "bigint", "base offset in the batch, as it was sent"),
@@ -236,7 +239,7 @@ RECORDS: Final = Table(
     "One row per record; written only if --tables names it.",
     "ts_ns",
     _columns(
-        _CAPTURE, _EXCHANGE, _TIME,
+        _CAPTURE, _SOURCE, _EXCHANGE, _TIME,
         ("topic", "string", ""),
         ("topic_uuid", "string", ""),
         ("partition", "int", ""),
@@ -257,7 +260,7 @@ GROUP_EVENTS: Final = Table(
     "One row for each request of a group's member with its response, and one for each group that a response describes.",
     "ts_ns",
     _columns(
-        _CAPTURE, _EXCHANGE, _TIME, *_WHO,
+        _CAPTURE, _SOURCE, _EXCHANGE, _TIME, *_WHO,
         ("event", "string", "join, sync, heartbeat, leave, commit, describe, consumer_, share_ or streams_heartbeat"),
         ("group_id", "string", ""),
         ("member_id", "string", "member id in the response, or else in the request"),
@@ -275,7 +278,8 @@ FLOWS: Final = Table(
     "One row per connection that carried Kafka or TLS.",
     "first_ts_ns",
     _columns(
-        _CAPTURE,
+        ("capture_id", "string", "id of the file that holds the connection's first item; null as in exchanges"),
+        _SOURCE,
         ("flow_id", "bigint", "hash of the two addresses, as in exchanges"),
         ("conn_epoch", "int", "number of the connection among those with this flow_id, as in exchanges"),
         ("connection", "bigint", "number of the connection, as in the exchange JSON"),
@@ -306,7 +310,7 @@ CAPTURES: Final = Table(
     "first_ts_ns",
     _columns(
         ("capture_id", "string", "id of the file: a hash of its first bytes; null if they were deleted before"),
-        ("source_id", "string", "id of the reading: the `capture_id` of the other tables"),
+        _SOURCE,
         ("path", "string", "path of the file, as it was given"),
         ("size", "bigint", "size of the file in bytes, decompressed"),
         ("first_ts_ns", "time", "time of the first TCP segment"),
@@ -322,7 +326,8 @@ ANOMALIES: Final = Table(
     "One row for each problem: bytes that could not be read or are odd, and files that were lost or late.",
     "ts_ns",
     _columns(
-        _CAPTURE,
+        ("capture_id", "string", "id of the file as in exchanges; without an exchange, where the problem was found"),
+        _SOURCE,
         ("ts_ns", "time", "time of the exchange; for other problems, the time at which the problem was found"),
         ("kind", "string", "code of the problem, as in the exchange JSON; lost_file or late_file in a followed folder"),
         ("flow_id", "bigint", ""),
@@ -341,7 +346,7 @@ FINDINGS: Final = Table(
     "One row per finding of `kproxy findings` (docs/findings.md lists the rules); written only if --tables names it.",
     "first_ts_ns",
     _columns(
-        _CAPTURE,
+        _SOURCE,
         ("finding_id", "string", "id of the finding, as in its JSON"),
         ("rank", "int", "place in the order of `kproxy findings`, from 1: the worst first, symptoms after their cause"),
         ("rule", "string", ""),

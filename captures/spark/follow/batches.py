@@ -194,6 +194,6 @@ def _anomalies(carry: Carry, order: Order) -> Iterator[Row]:
         yield _anomaly(order.capture, first, LATE, None, detail)
 
 
-def _anomaly(capture: str, time: int, kind: str, size: int | None, detail: str) -> Row:
-    given = {"capture_id": capture, "ts_ns": time, "kind": kind, "size": size, "path": "", "detail": detail}
+def _anomaly(reading: str, time: int, kind: str, size: int | None, detail: str) -> Row:
+    given = {"source_id": reading, "ts_ns": time, "kind": kind, "size": size, "path": "", "detail": detail}
     return tuple(given.get(column.name) for column in ANOMALIES.given)

@@ -15,7 +15,7 @@ from kproxy.captures.spark.read.flows import COUNTED, OPEN, PRESUMED, Place
 
 Late = tuple[str, int]
 """(path of a file, time of its first packet in nanoseconds since the epoch)."""
-SCHEMA: Final = "kproxy.carry/2"
+SCHEMA: Final = "kproxy.carry/3"
 NUMBERED_AS: Final = [*PLACE, "number"]
 """Columns of items (captures.spark.read.closing.CLOSED) from which `Carry.after` learns the numbers in use."""
 

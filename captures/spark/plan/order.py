@@ -12,7 +12,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from kproxy.captures.errors import CaptureError
 from kproxy.captures.formats.odd import not_read
@@ -22,7 +21,7 @@ from kproxy.captures.spark.plan.files import is_url, shown
 from kproxy.captures.spark.plan.slices import Piece, Slice, sliced
 from kproxy.captures.spark.plan.splits import WIDE, Plan, moved, of_groups
 from kproxy.captures.tables.files import reasons, row
-from kproxy.captures.tables.rows import Row
+from kproxy.captures.tables.rows import Place, Row
 from kproxy.captures.tcp.packets import Ints
 from kproxy.decoders.exchange import Health
 
@@ -96,6 +95,11 @@ class Summary:
             self.name, self.size, self.id, self.first_segment, self.last_segment, self.segments, self.unknown
         )  # fmt: skip
         return self.given or [one]
+
+    @property
+    def file_id(self) -> str | None:
+        """The id of the file; None if it is not known, or if several files are read as one."""
+        return self.id if not self.given else self.given[0].id if len(self.given) == 1 else None
 
     @property
     def all_errors(self) -> Iterator[CaptureError]:
@@ -250,20 +254,10 @@ class Order:
                 found |= dict.fromkeys(map(shown, group), "its times overlap those of another file")
         return list(found.items())
 
-    def where(self, address: int) -> tuple[str, int]:
-        """(name of the file that holds an address, offset in it)."""
+    def where(self, address: int) -> Place:
+        """The Place of an address."""
         one = self.files[max(bisect_right(self._bases, address) - 1, 0)]
-        return one.name, address - one.base
-
-    def places(self, addresses: Ints) -> tuple[Any, Any]:
-        """(names of the files that hold some addresses, offsets in them), both as pyarrow arrays; null for a negative
-        address.
-        """
-        files = np.maximum(np.searchsorted(self._bases, addresses, "right") - 1, 0)
-        none = addresses < 0
-        names = pa.array([one.name for one in self.files], pa.string())
-        offsets = addresses - np.array(self._bases, np.int64)[files]
-        return names.take(pa.array(files, mask=none)), pa.array(offsets, pa.int64(), mask=none)
+        return Place(one.name, address - one.base, one.file_id)
 
     @cached_property
     def _bases(self) -> list[int]:

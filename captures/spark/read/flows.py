@@ -350,7 +350,7 @@ class Flow:
         self.numbers: dict[Place, int] = {}
         self._order = order
         self._options = options
-        self._counter = FlowCounter(order.capture)
+        self._counter = FlowCounter(order.capture, order.where)
         self._reader = FlowReader(self.source, options, order, self._counter)
         known = self._reader.definitions
         self._matcher, self._asked = None, None

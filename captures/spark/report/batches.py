@@ -13,7 +13,7 @@ _SIZES: Final = f"""
         {percentile("batch_bytes", 0.5)} AS p50_bytes, max(batch_bytes) AS max_bytes,
         {percentile("records", 0.5)} AS p50_records,
         sum(batch_bytes) FILTER (WHERE records > 0) / sum(records) AS bytes_per_record
-    FROM {{record_batches}} AS b JOIN measured AS e USING (capture_id, exchange_id)
+    FROM {{record_batches}} AS b JOIN measured AS e USING (source_id, exchange_id)
     WHERE e.api_key = 0
     GROUP BY ALL
     ORDER BY batches DESC, topic, client, codec
@@ -25,21 +25,21 @@ _COMPRESSION: Final = """
     ),
     stored AS (
         SELECT
-            capture_id, exchange_id, topic, partition, count(*) AS batches, sum(batch_bytes) AS batch_bytes,
+            source_id, exchange_id, topic, partition, count(*) AS batches, sum(batch_bytes) AS batch_bytes,
             if(count(DISTINCT codec) = 1, max(codec), 'mixed') AS codec
         FROM {record_batches} GROUP BY ALL HAVING NOT coalesce(bool_or(control), false) AND count(key_bytes) = 0
     ),
     payloads AS (
         SELECT
-            capture_id, exchange_id, topic, partition, count(*) AS records,
+            source_id, exchange_id, topic, partition, count(*) AS records,
             sum(coalesce(octet_length(key), 0) + coalesce(octet_length(value), 0)) AS bytes
         FROM {records} GROUP BY ALL HAVING NOT coalesce(bool_or(withheld), false)
     ),
     header_bytes AS (
         SELECT
-            capture_id, exchange_id, topic, partition,
+            source_id, exchange_id, topic, partition,
             sum(bit_length(h.key)) / 8 + coalesce(sum(octet_length(h.value)), 0) AS bytes
-        FROM (SELECT capture_id, exchange_id, topic, partition, explode(headers) AS h FROM {records}) AS r
+        FROM (SELECT source_id, exchange_id, topic, partition, explode(headers) AS h FROM {records}) AS r
         GROUP BY ALL
     ),
     found AS (
@@ -49,8 +49,8 @@ _COMPRESSION: Final = """
             topic, codec, batches, records, batch_bytes,
             CAST(p.bytes + coalesce(h.bytes, 0) AS BIGINT) AS payload_bytes
         FROM stored AS s
-        JOIN payloads AS p USING (capture_id, exchange_id, topic, partition)
-        LEFT JOIN header_bytes AS h USING (capture_id, exchange_id, topic, partition)
+        JOIN payloads AS p USING (source_id, exchange_id, topic, partition)
+        LEFT JOIN header_bytes AS h USING (source_id, exchange_id, topic, partition)
     )
     SELECT
         topic, codec, sum(batches) AS batches, sum(records) AS records, sum(batch_bytes) AS batch_bytes,

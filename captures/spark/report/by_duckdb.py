@@ -14,9 +14,9 @@ import pyarrow.dataset as ds
 from pyarrow import fs
 
 from kproxy.captures.spark.plan.files import file_system, is_url
-from kproxy.captures.spark.report.tables import NoTables, named
+from kproxy.captures.spark.report.tables import SOURCE_ID, NoTables, OldTables, named
 from kproxy.captures.tables import arrow
-from kproxy.captures.tables.schema import PARTITIONS, TABLES, Table
+from kproxy.captures.tables.schema import EXCHANGES, PARTITIONS, TABLES, Table
 
 _FAILURES: Final = (duckdb.Error, pa.ArrowException, OSError)
 """The exceptions that reading tables and running queries may raise."""
@@ -69,14 +69,18 @@ class Tables:
 def opened(directory: str) -> Iterator[Tables]:
     """The tables of a folder, or of a URL that pyarrow reads (`s3://…`).
 
-    A missing table is empty, because writers may leave tables out. Raises NoTables if all are missing, and Unreadable
-    if they cannot be read.
+    A missing table is empty, because writers may leave tables out. Raises NoTables if all are missing, OldTables if
+    an earlier version of kproxy wrote some, and Unreadable if they cannot be read.
     """
     with _as_unreadable():
         found = {name: _dataset(directory, table) for name, table in TABLES.items()}
         sizes = {name: 0 if held is None else held.count_rows() for name, held in found.items()}
+        exchanges = found[EXCHANGES.name]
+        old = exchanges is not None and exchanges.count_rows(filter=ds.field(SOURCE_ID).is_null()) > 0
     if not any(found.values()):
         raise NoTables(directory)
+    if old:
+        raise OldTables(directory)
     with (
         TemporaryDirectory(prefix="kproxy-") as aside,
         duckdb.connect(config={**_CONFIG, "temp_directory": aside}) as connection,

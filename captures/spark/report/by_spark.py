@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import TimestampType
 
-from kproxy.captures.spark.report.tables import NoTables, named
-from kproxy.captures.tables.schema import PARTITIONS, TABLES, Table
+from kproxy.captures.spark.report.tables import SOURCE_ID, NoTables, OldTables, named
+from kproxy.captures.tables.schema import EXCHANGES, PARTITIONS, TABLES, Table
 
 _NOT_THERE: Final = "PATH_NOT_FOUND"
 
@@ -43,11 +43,15 @@ class Tables:
 def read(spark: SparkSession, directory: str) -> Tables:
     """The tables of a folder or URL (`s3a://…`), with their partition columns.
 
-    A missing table is empty, because writers may leave tables out. Raises NoTables if all are missing.
+    A missing table is empty, because writers may leave tables out. Raises NoTables if all are missing, OldTables if
+    an earlier version of kproxy wrote some.
     """
     found = {name: _read(spark, f"{directory.rstrip('/')}/{name}", table) for name, table in TABLES.items()}
     if not any(found.values()):
         raise NoTables(directory)
+    exchanges = found[EXCHANGES.name]
+    if exchanges is not None and not exchanges.where(f.col(SOURCE_ID).isNull()).isEmpty():
+        raise OldTables(directory)
     empty = (name for name, frame in found.items() if frame is None)
     frames = {name: frame for name, frame in found.items() if frame is not None}
     return Tables(spark, frames | {name: spark.createDataFrame([], _ddl(TABLES[name])) for name in empty})

@@ -15,12 +15,12 @@ _WITH: Final = f"""
         SELECT
             topic, partition, t.base_offset AS start, 0 AS step, e.req_ts AS seen, client, e.rsp_last_ts AS acked,
             greatest(t.records, 1) AS records
-        FROM {{exchange_topics}} AS t JOIN measured AS e USING (capture_id, exchange_id)
+        FROM {{exchange_topics}} AS t JOIN measured AS e USING (source_id, exchange_id)
         WHERE t.api_key = 0 AND t.error_code = 0 AND t.base_offset >= 0 AND bytes > 0 AND e.status = 'ok'
     ),
     fetched AS (
         SELECT topic, partition, b.base_offset AS start, 1 AS step, e.rsp_last_ts AS seen, client, by_broker
-        FROM {{record_batches}} AS b JOIN measured AS e USING (capture_id, exchange_id)
+        FROM {{record_batches}} AS b JOIN measured AS e USING (source_id, exchange_id)
         WHERE e.api_key IN (1, 78) AND NOT coalesce(b.control, false)
     ),
     met AS (

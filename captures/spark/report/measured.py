@@ -21,9 +21,9 @@ MEASURED: Final = r"""
             regexp_like(client_id, '^(broker-[0-9]+-(fetcher|txn)|ReplicaFetcherThread)-') AS by_broker
         FROM {exchanges} AS e
         LEFT JOIN (
-            SELECT capture_id, exchange_id, sum(bytes) AS carried
+            SELECT source_id, exchange_id, sum(bytes) AS carried
             FROM {exchange_topics} WHERE api_key IN (1, 78) GROUP BY ALL
-        ) AS t USING (capture_id, exchange_id)
+        ) AS t USING (source_id, exchange_id)
         WHERE protocol IS NULL AND status <> 'tls'
     )
 """

@@ -10,7 +10,8 @@ _OVERVIEW: Final = f"""
     WITH {MEASURED}
     SELECT
         min(ts) AS first, max(ts) AS last, count(*) AS exchanges,
-        count(DISTINCT capture_id) AS captures, count(DISTINCT client) AS clients, count(DISTINCT broker) AS brokers,
+        (SELECT count(*) FROM {{captures}}) AS captures,
+        count(DISTINCT client) AS clients, count(DISTINCT broker) AS brokers,
         coalesce(sum(asked_bytes), 0) + coalesce(sum(answered_bytes), 0) AS bytes,
         coalesce(sum(request_bytes), 0) + coalesce(sum(response_bytes), 0) AS declared_bytes,
         count_if(cardinality(error_counts) > 0) AS errors,

@@ -9,7 +9,7 @@ from kproxy.captures.spark.report.measured import since
 _TIMELINE: Final = f"""
     WITH events AS (
         SELECT g.*, coalesce(e.rsp_last_ts, e.ts) AS answered
-        FROM {{group_events}} AS g JOIN {{exchanges}} AS e USING (capture_id, exchange_id)
+        FROM {{group_events}} AS g JOIN {{exchanges}} AS e USING (source_id, exchange_id)
     ),
     steps AS (
         SELECT

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from string import Formatter
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from kproxy.captures.tables.schema import TABLES
+
+SOURCE_ID: Final = "source_id"
+"""The column by which the queries join tables, beside exchange_id: the id of a row's reading."""
 
 
 class Executor(Protocol):
@@ -21,6 +24,13 @@ class NoTables(Exception):  # noqa: N818 (a finding about a folder)
     def __init__(self, directory: str) -> None:
         names = ", ".join(TABLES)
         super().__init__(f"{directory}: holds no tables, which are folders named {names} (docs/tables.md)")
+
+
+class OldTables(Exception):  # noqa: N818 (a finding about a folder)
+    """A folder has tables of an earlier version of kproxy, whose rows do not name the reading to which they belong."""
+
+    def __init__(self, directory: str) -> None:
+        super().__init__(f"{directory}: an earlier version of kproxy wrote tables there; export the captures again")
 
 
 def named(query: str) -> list[str]:

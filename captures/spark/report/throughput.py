@@ -13,7 +13,7 @@ _WITH: Final = f"""
             coalesce(topic, topic_uuid) AS topic, t.ts, client,
             if(t.api_key = 0, 'in', if(by_broker, 'replicated', 'out')) AS way,
             bytes, if(records = 0 AND batches > 0, NULL, records) AS records, batches
-        FROM {{exchange_topics}} AS t JOIN measured AS e USING (capture_id, exchange_id)
+        FROM {{exchange_topics}} AS t JOIN measured AS e USING (source_id, exchange_id)
         WHERE t.api_key IN (0, 1, 78) AND bytes > 0 AND coalesce(t.error_code, 0) = 0
     )
 """

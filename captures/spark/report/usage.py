@@ -21,11 +21,11 @@ _USERS: Final = f"""
         client,
         sort_array(collect_set(t.client_ip)) AS addresses, sort_array(collect_set(software)) AS software,
         sort_array(collect_set(t.api_name)) AS apis, sort_array(collect_set(group_id)) AS groups,
-        count(DISTINCT (capture_id, exchange_id)) AS exchanges, coalesce(sum(bytes), 0) AS bytes,
+        count(DISTINCT (source_id, exchange_id)) AS exchanges, coalesce(sum(bytes), 0) AS bytes,
         sum(if(records = 0 AND batches > 0, NULL, records)) AS records, count_if(t.error_code <> 0) AS errors,
         min(e.ts) AS first, max(e.ts) AS last
     FROM {{exchange_topics}} AS t
-    JOIN measured AS e USING (capture_id, exchange_id)
+    JOIN measured AS e USING (source_id, exchange_id)
     GROUP BY ALL
     )
     SELECT * FROM users ORDER BY use = 'asks', topic, use, exchanges DESC, client

@@ -117,23 +117,23 @@ def executor(directory: str, engine: str, master: str | None) -> Iterator[Execut
         _say(f"{rows:,} rows, computed by Spark")
     with opened(master, queries=True) as spark:
         from kproxy.captures.spark.report import by_spark
-        from kproxy.captures.spark.report.tables import NoTables
+        from kproxy.captures.spark.report.tables import NoTables, OldTables
 
         try:
             yield by_spark.read(spark, directory)
-        except NoTables as error:
+        except (NoTables, OldTables) as error:
             raise Failure(str(error)) from None
 
 
 @contextmanager
 def _in_this_process(directory: str) -> Iterator[by_duckdb.Tables]:
     from kproxy.captures.spark.report import by_duckdb
-    from kproxy.captures.spark.report.tables import NoTables
+    from kproxy.captures.spark.report.tables import NoTables, OldTables
 
     try:
         with by_duckdb.opened(directory) as tables:
             yield tables
-    except NoTables as error:
+    except (NoTables, OldTables) as error:
         raise Failure(str(error)) from None
     except by_duckdb.Unreadable as error:
         raise Failure(f"{directory}: {error}") from None

@@ -167,7 +167,7 @@ def _order(row: dict[str, Any]) -> tuple[str, str]:
 
 def reading_of(paths: Sequence[Path]) -> str:
     """The id of a reading, by the table flows."""
-    (found,) = {dict(row)["capture_id"] for row in exported(paths, tables=("flows",))["flows"]}
+    (found,) = {dict(row)["source_id"] for row in exported(paths, tables=("flows",))["flows"]}
     return str(found)
 
 
@@ -319,7 +319,7 @@ def test_files_with_tls_that_is_decrypted(tmp_path: Path) -> None:
     for given in (paths, paths[1:2]):
         found = exported(given, "--keylog", str(log), tables=(*ONLY, "flows"))
         assert not all(dict(row)["tls"] for row in found["flows"])
-        (reading,) = {dict(row)["capture_id"] for row in found["flows"]}
+        (reading,) = {dict(row)["source_id"] for row in found["flows"]}
         assert_each_alone({"captures": found["captures"]}, given, reading)
         made = local.tables(given, Options(ONLY), secrets=read_secrets(log))["captures"].to_pylist()
         assert_each_alone({"captures": counted(made)}, given, reading)
@@ -337,7 +337,7 @@ def test_a_pipe_among_the_files(tmp_path: Path) -> None:
     feeding.start()
     found = exported([pipe, paths[1]], tables=(*ONLY, "flows"))
     feeding.join()
-    (reading,) = {dict(row)["capture_id"] for row in found["flows"]}
+    (reading,) = {dict(row)["source_id"] for row in found["flows"]}
     expected = [alone(paths[0]) | {"path": str(pipe)}, alone(paths[1])]
     assert sorted(rows(found), key=_order) == sorted((row | {"source_id": reading} for row in expected), key=_order)
 

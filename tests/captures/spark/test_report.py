@@ -37,7 +37,7 @@ from kproxy.captures.spark.report import (
     versions,
 )
 from kproxy.captures.spark.report.page import page
-from kproxy.captures.spark.report.tables import Executor, NoTables
+from kproxy.captures.spark.report.tables import Executor, NoTables, OldTables
 from kproxy.captures.tables.schema import OF_RECORDS as SIZES
 from kproxy.captures.tables.schema import TABLES
 from kproxy.cli.main import main
@@ -569,6 +569,13 @@ def test_what_others_produced_is_nobodys_journey(
 def test_a_folder_without_tables_is_refused(read: Read, tmp_path: Path) -> None:
     with pytest.raises(NoTables, match="holds no tables"):
         read(tmp_path)
+
+
+def test_tables_of_an_earlier_version_are_refused(read: Read, folder: Path, tmp_path: Path) -> None:
+    """Their rows have no source_id, so that joins would find nothing."""
+    old = changed(folder, tmp_path / "old", exchanges=lambda table: table.drop_columns(["source_id"]))
+    with pytest.raises(OldTables, match="earlier version"):
+        read(old)
 
 
 def test_tables_that_were_not_written_are_empty(read: Read, folder: Path, tmp_path: Path) -> None:

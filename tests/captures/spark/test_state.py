@@ -145,5 +145,5 @@ class _Attack:
 
 @pytest.mark.parametrize("text", ["", "7", "[]", "{}", '{"schema": "kproxy.carry/2"}', '{"schema": "kproxy.carry/1"}'])
 def test_what_is_no_carry_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is not a kproxy\.carry/2"):
+    with pytest.raises(ValueError, match=r"is not a kproxy\.carry/3"):
         Carry.of(text)

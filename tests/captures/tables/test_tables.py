@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from kproxy.captures.reader import Reader, read
 from kproxy.captures.tables import parquet
-from kproxy.captures.tables.rows import Maker
+from kproxy.captures.tables.rows import Maker, Place
 from kproxy.captures.tables.schema import FROM_BODIES, TABLES, USUAL, WITHOUT_BODIES
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
@@ -262,7 +262,7 @@ def test_what_has_no_meaning_without_bodies(tmp_path: Path) -> None:
 
 
 def rows_of(reader: Reader) -> dict[str, list[Any]]:
-    maker = Maker("c", reader.source, reader.definitions, lambda address: ("", address), list(TABLES))
+    maker = Maker("c", reader.source, reader.definitions, lambda address: Place("", address, "f"), list(TABLES))
     for item in reader.batches():
         for one in item:
             maker.add(one)
@@ -289,7 +289,7 @@ def test_writing_again_replaces_its_own_files_only(tmp_path: Path) -> None:
     assert len(rows) < both
     apis = Counter(row["api_name"] for row in rows if row["client_id"] and row["client_id"].startswith("shop"))
     assert set(apis) == {"Fetch"}
-    assert len({row["capture_id"] for row in table(tmp_path, "flows")}) == 1
+    assert len({row["source_id"] for row in table(tmp_path, "flows")}) == 1
     assert not list(tmp_path.glob(".*.partial"))
 
 
@@ -414,5 +414,5 @@ def test_of_merged_captures_of_which_some_are_cut_the_rest_is_there(tmp_path: Pa
         assert "ends inside a packet" in rows[str(path)]["error"]
         assert rows[str(path)]["truncated"]
     assert len({row["capture_id"] for row in rows.values()}) == 3
-    assert {row["source_id"] for row in rows.values()} == {row["capture_id"] for row in table(out, "flows")}
+    assert {row["source_id"] for row in rows.values()} == {row["source_id"] for row in table(out, "flows")}
     assert len(table(out, "exchanges")) > 10
