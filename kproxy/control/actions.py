@@ -53,7 +53,7 @@ class Ruled(Protocol):
 
     def add_rules(self, rules: Sequence[Rule]) -> None: ...
 
-    def reload_faults(self) -> int: ...
+    def faults(self) -> list[Rule]: ...
 
 
 class Rules:
@@ -155,8 +155,9 @@ class Rules:
     def reload(self) -> list[Answer]:
         """Reads the file of --faults again; returns all rules."""
         try:
-            for relay in self._relays:
-                relay.reload_faults()
+            rules = self._relays[0].faults()  # read once: all relays have the same rules
+            for engine in self._engines():
+                engine.replace(rules)
         except ValueError as error:
             raise RefusedError(Reason.INVALID, str(error)) from None
         return self.all()

@@ -143,7 +143,7 @@ class Relay:
         settings = self.settings
         if not settings.faults and settings.faults_file is None and settings.control is None:
             return None
-        return self._engine_of(self._rules())
+        return self._engine_of(self.faults())
 
     def _engine_of(self, rules: Sequence[Rule]) -> Engine:
         from kproxy.faults.engine import Engine
@@ -155,8 +155,8 @@ class Relay:
         node = self.book.nodes.get(node_id)
         return None if node is None else (node.host, node.port)
 
-    def _rules(self) -> list[Rule]:
-        """The rules of the settings. Raises FaultsError."""
+    def faults(self) -> list[Rule]:
+        """Reads the rules of the settings. Raises FaultsError."""
         from kproxy.faults.files import load
 
         path = self.settings.faults_file
@@ -176,13 +176,6 @@ class Relay:
         from kproxy.core.chain import Chain
 
         return Chain(there)
-
-    def reload_faults(self) -> int:
-        """Reads the rules again; returns how many there are. Raises ValueError; nothing changes then."""
-        if self.engine is None:
-            return 0
-        self.engine.replace(self._rules())
-        return len(self.engine.active)
 
     def add_rules(self, rules: Sequence[Rule]) -> None:
         """Adds rules. Raises ValueError if there is one of the same name; nothing changes then."""

@@ -9,8 +9,10 @@ from collections.abc import Callable
 import pytest
 
 from kproxy.control import bodies
+from kproxy.control.actions import RefusedError
 from kproxy.control.api import ROUTES, TooLongError
 from kproxy.faults.files import MOST, load
+from kproxy.faults.parsing import parse
 from kproxy.faults.trouble import FaultsError
 from kproxy.library.rules import match_text
 from tests.kproxy.control.support import TOKEN, Caller
@@ -133,6 +135,27 @@ async def test_clusters_have_the_same_rules_and_their_counts_are_summed() -> Non
     assert (await call("POST", "/rules/lost/pause")).body["paused"]
     await call("DELETE", "/rules/lost")
     assert [relay.engine.active for relay in call.relays.all if relay.engine] == [(), ()]
+
+
+async def test_clusters_reload_the_same_rules_also_if_the_file_changes_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    call = Caller(clusters=2)
+    await call("POST", "/rules", LOST)
+    readings = iter([FaultsError("garbled"), [parse("api == Fetch => delay 1s", "a")], FaultsError("garbled")])
+
+    def load(*_: object) -> object:
+        found = next(readings)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    monkeypatch.setattr("kproxy.faults.files.load", load)
+    with pytest.raises(RefusedError, match="garbled"):
+        call.rules.reload()
+    assert {rule["name"] for rule in call.rules.reload()} == {"a", "lost"}
+    held = [{active.rule.name for active in relay.engine.active} for relay in call.relays.all if relay.engine]
+    assert held == [{"a", "lost"}] * 2
 
 
 async def test_the_commands_of_the_proxy(call: Caller) -> None:
