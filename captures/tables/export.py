@@ -11,7 +11,7 @@ from kproxy.captures.export.records import RecordLines
 from kproxy.captures.keys import HEAD, capture_id
 from kproxy.captures.reader import Closing, Item, Reader
 from kproxy.captures.redaction.exchanges import Redaction
-from kproxy.captures.source import FileSource
+from kproxy.captures.source import FileSource, Part
 from kproxy.captures.tables.files import FileCounter
 from kproxy.captures.tables.flows import FlowCounter
 from kproxy.captures.tables.folders import Target
@@ -51,6 +51,8 @@ class TableExport:
         self._reading = capture_id(source)
         self._counter = FlowCounter(self._reading, self._where)
         self._files = FileCounter(self._reading, source)
+        self._asked: tuple[Part | None, str, str | None] = None, "", None
+        """The part for which `_where` was called last, with its file's name and id."""
         self.rows: dict[str, int] = {}
         """By table, the number of rows written."""
         first = source.parts[0]
@@ -153,4 +155,7 @@ class TableExport:
     def _where(self, address: int) -> Place:
         parts = self._source.parts
         part = parts[0] if len(parts) == 1 else parts[max(0, bisect_right(parts, address, key=_base) - 1)]
-        return Place(self._names(part.name), address - part.base, self._files.file_id(part))
+        if part is not self._asked[0]:
+            self._asked = part, self._names(part.name), self._files.file_id(part)
+        _, name, number = self._asked
+        return Place(name, address - part.base, number)

@@ -256,12 +256,15 @@ class Order:
 
     def where(self, address: int) -> Place:
         """The Place of an address."""
-        one = self.files[max(bisect_right(self._bases, address) - 1, 0)]
-        return Place(one.name, address - one.base, one.file_id)
+        bases, names = self._named
+        index = max(bisect_right(bases, address) - 1, 0)
+        name, number = names[index]
+        return Place(name, address - bases[index], number)
 
     @cached_property
-    def _bases(self) -> list[int]:
-        return [one.base for one in self.files]
+    def _named(self) -> tuple[list[int], list[tuple[str, str | None]]]:
+        """(base addresses, names and ids) of the files."""
+        return [one.base for one in self.files], [(one.name, one.file_id) for one in self.files]
 
 
 def _pieces(plan: Plan, summaries: Sequence[Summary]) -> list[Piece]:
