@@ -316,7 +316,8 @@ tell. `kproxy findings --explain group.poll_gap` prints one rule of this page.
 
 Severities: ERROR (data is lost or duplicated, or a client cannot work), WARN, NOTE, INFO. How sure a finding is:
 proven, strong, inferred. What is only inferred is at most a WARN, and whatever rests on a connection with missing bytes
-is one step less sure. Times are the capture's, so that every reading of it gives the same findings with the same ids.
+is one step less certain. Times are the capture's, so that every reading of it gives the same findings with the same
+ids.
 
 `--limit RULE.NAME=N` changes a threshold; in the configuration `limit = ["group.poll_gap.repeats=5"]` in the table
 `[findings]`.

@@ -21,7 +21,7 @@ COLUMNS: Final = (
 MEANINGS: Final = {
     "cut-off": "refused after the upgrade",
     "unsure": "refused, but the client may be able to speak another version",
-    "deprecated": "still served, but on its way out",
+    "deprecated": "still served, but deprecated",
     "broker": "sent by a broker, which is upgraded with the cluster",
 }
 _SHOWN: Final = (

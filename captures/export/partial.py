@@ -124,7 +124,7 @@ class Partial:
             raise PartialError(f"{self._journal}: not a journal of an export; remove it to begin again") from None
         if made_of != self._made_of:
             names = sorted(name for name in {*made_of, *self._made_of} if made_of.get(name) != self._made_of.get(name))
-            raise PartialError(f"{self._part}: was begun with other {', '.join(names)}; remove it to begin again")
+            raise PartialError(f"{self._part}: was started with different {', '.join(names)}; remove it to begin again")
         if os.fstat(self.out.fileno()).st_size < size or ends(self.out.fileno(), size) != digest:
             raise PartialError(f"{self._part}: was changed since it was begun; remove it to begin again")
         self.stage = before if before.items else None

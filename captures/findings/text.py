@@ -44,7 +44,7 @@ def _finding(one: Mapping[str, Any]) -> Iterator[str]:
     for text in one["unknown"]:
         yield f"      unknown: {text}"
     for what, number in one["coverage"].items():
-        yield f"      less sure: {number} {what}"
+        yield f"      less certain: {number} {what}"
 
 
 def news_line(news: News, *, as_json: bool = False) -> str:

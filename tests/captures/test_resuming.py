@@ -106,7 +106,7 @@ def test_what_was_killed_is_gone_on_with(jobs: str, options: list[str], capture:
     result = export(*command)
     assert (result.exit_code, alone.exit_code) == (Exit.OK, Exit.OK)
     assert out.read_bytes() == whole.read_bytes()
-    said = [line for line in result.stderr.splitlines() if "going on after" not in line]
+    said = [line for line in result.stderr.splitlines() if "continuing after" not in line]
     assert said == alone.stderr.splitlines()
     assert not [*tmp_path.glob("out.*")]
 
@@ -148,14 +148,14 @@ def test_an_interrupt_says_how_to_go_on(jobs: str, capture: Path, tmp_path: Path
     command: Arguments = [capture, "-o", out, "--jobs", jobs, "--resume"]
     process = ended(100, *command, how="SIGINT")
     assert process.returncode == Exit.INTERRUPTED
-    assert process.stderr == "kproxy: run the same command again to go on from here\n"
+    assert process.stderr == "kproxy: run the same command again to continue from here\n"
     result = export(*command)
-    assert f"going on after {reached_of(result)}" in result.stderr
+    assert f"continuing after {reached_of(result)}" in result.stderr
     assert out.read_bytes() == (tmp_path / "whole").read_bytes()
 
 
 def reached_of(result: Result) -> str:
-    return result.stderr.partition("going on after ")[2].partition(" ")[0]
+    return result.stderr.partition("continuing after ")[2].partition(" ")[0]
 
 
 def test_jobs_may_differ(capture: Path, tmp_path: Path) -> None:
@@ -187,8 +187,8 @@ def test_what_was_begun_otherwise_is_left_alone(capture: Path, tmp_path: Path) -
     command: Arguments = [capture, "-o", out, "--resume"]
     ended(100, *command)
     part = (tmp_path / "out.part").read_bytes()
-    assert "begun with other --filter; remove it" in refused(*command, "-Y", "api == Fetch")
-    assert "begun with other --format, --show-secrets; remove it" in refused(
+    assert "started with different --filter; remove it" in refused(*command, "-Y", "api == Fetch")
+    assert "started with different --format, --show-secrets; remove it" in refused(
         *command, "--format", "json", "--show-secrets"
     )
     assert (tmp_path / "out.part").read_bytes() == part
@@ -198,7 +198,7 @@ def test_what_was_begun_otherwise_is_left_alone(capture: Path, tmp_path: Path) -
     assert "was changed since it was begun" in refused(*command)
     status = capture.stat()
     os.utime(capture, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
-    assert "begun with other captures; remove it" in refused(*command)
+    assert "started with different captures; remove it" in refused(*command)
     (tmp_path / "out.part.json").write_bytes(b'{"size":')
     assert "not a journal" in refused(*command)
 

@@ -36,6 +36,6 @@ def far_away(stage: Stage) -> None:
 TWICE = "api == Produce and client.id == writer => duplicate, nth 3"
 LATE = "api == Fetch and client.id == narrow => delay 400ms"
 RECIPES = {
-    "proto.desync": Recipe(answered_twice, "a response to no request of this connection", faults=(TWICE,)),
+    "proto.desync": Recipe(answered_twice, "a response that matches no request of this connection", faults=(TWICE,)),
     "fetch.size_bound": Recipe(far_away, "responses of", faults=(LATE,)),
 }

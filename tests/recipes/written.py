@@ -203,7 +203,7 @@ def asks_a_follower(stage: Stage) -> None:
 
 
 def keeps_an_old_id(stage: Stage) -> None:
-    """A consumer fetches by the id of a topic that was deleted and created anew."""
+    """A consumer fetches by the id of a topic that was deleted and recreated."""
     stage.topic("orders", records=3)
     with RawClient(stage.bootstrap) as client:
         (told,) = client.ask("Metadata", 12, {"topics": [{"name": "orders"}]})["topics"]
@@ -238,5 +238,5 @@ RECIPES = {
     "deprecated.use": Recipe(replaced_request, "uses AlterConfigs v1"),
     "latency.hol": Recipe(waits_behind_fetches, "Heartbeat"),
     "client.outdated": Recipe(names_an_old_library, "uses apache-kafka-java 2.4.1"),
-    "log.truncated": Recipe(created_anew, "deleted and created anew"),
+    "log.truncated": Recipe(created_anew, "deleted and recreated"),
 }

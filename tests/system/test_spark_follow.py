@@ -86,7 +86,7 @@ def test_a_rotation_in_batches(spark: Any, tmp_path: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in out.glob("[!.]*/**/*.parquet")}
     assert took(spark, folder, out) == []
     assert {path: path.stat().st_mtime_ns for path in out.glob("[!.]*/**/*.parquet")} == before
-    with pytest.raises(ValueError, match="was begun with other options"):
+    with pytest.raises(ValueError, match="was started with different options"):
         follow(spark, folder, out, Options(FEW), once=True)
     found = by_spark.read(spark, str(out))["exchanges"]
     assert found.count() == spark.read.parquet(str(out / "exchanges")).count() == len(rows(out)["exchanges"])

@@ -96,7 +96,7 @@ class Exporting:
     def commands(
         self, name: str, *more: str, filters: Sequence[str] = (), limited: bool = True, piped: str = ""
     ) -> list[Copy]:
-        """A copy of the command `kproxy name` that reads what is shown here; none if no command reads it.
+        """A copy of the command `kproxy NAME` that reads what is shown here; none if no command reads it.
 
         `more` are further arguments; `piped` is appended to the command. The command selects exchanges that pass all
         `filters`; without filters, if `limited`, those of the shown period.
@@ -220,7 +220,7 @@ class Exporting:
         from kproxy.tui.screens.menu import ChoiceMenu
 
         choices = [MenuChoice("go on", "let it be written"), MenuChoice("stop", "stop it, and remove what is written")]
-        menu = ChoiceMenu(self._shared.cells, f"An export runs: {export.wanted.target}", choices)
+        menu = ChoiceMenu(self._shared.cells, f"An export is running: {export.wanted.target}", choices)
         self._screen.app.push_screen(menu, lambda index: self.action_stop_export() if index == 1 else None)
 
     def action_stop_export(self) -> None:

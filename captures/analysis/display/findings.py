@@ -22,7 +22,7 @@ def text(lines: Iterable[Line], clock: Clock) -> Iterator[str]:
         for unknown in one["unknown"]:
             yield f"{margin}  unknown: {unknown}"
         for what, number in one["coverage"].items():
-            yield f"{margin}  less sure: {number} {what}"
+            yield f"{margin}  less certain: {number} {what}"
 
 
 def _filters(line: Line) -> Iterator[list[str]]:

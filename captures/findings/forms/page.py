@@ -45,7 +45,7 @@ def _finding(one: Json) -> Iterator[str]:
     rows = [("cause", f"{one['cause']} ({one['confidence']})")]
     rows += [(f"fix ({fix['side']})", fix_text(fix)) for fix in one["fixes"]]
     rows += [("verify", one["verify"]), *(("unknown", text) for text in one["unknown"])]
-    rows += [("less sure", f"{number} {what}") for what, number in one["coverage"].items()]
+    rows += [("less certain", f"{number} {what}") for what, number in one["coverage"].items()]
     rows += [
         (f"{proof['time'][11:23]} {evidence_place(proof)}", f"{proof['role']}: {proof['note']}")
         for proof in one["evidence"]

@@ -170,7 +170,7 @@ class Passed(Analyzer):
             episode="passed",
             confidence=Confidence.PROVEN,
             actors=(Actor("victim", at.peer, at.client_id or None),),
-            cause="kproxy does not know this address as one of the cluster's, so that it could not rewrite it.",
+            cause="kproxy does not know this address as one of the cluster's, so it could not rewrite it.",
         )  # fmt: skip
 
 

@@ -169,7 +169,7 @@ class Order(Analyzer):
                 elif at.exchange < last.exchange and at.time > last.time:
                     self._note(at_evidence(at, "trigger", f"answered after the later request {last.exchange}"))
             elif status is ORPHAN:
-                self._note(at_evidence(at, "trigger", "a response to no request of this connection"))
+                self._note(at_evidence(at, "trigger", "a response that matches no request of this connection"))
             elif status is UNANSWERED and len(self._unanswered) < 12:
                 self._unanswered.append(at)
         elif isinstance(fact, facts.Closed):

@@ -219,7 +219,7 @@ class SlowRejoin(Analyzer):
             evidence.append(at_evidence(last.at, "culprit", f"{culprit} joins last"))
             if (told := self._informed.get(last.member)) is not None:
                 evidence.append(
-                    at_evidence(told, "culprit", f"{culprit} was told of the rebalance here", path=error_field(27))
+                    at_evidence(told, "culprit", f"{culprit} learned of the rebalance here", path=error_field(27))
                 )
         much = longest.at.latency >= self._context.limit(SLOW, "error_ms") * MILLISECOND
         self._context.report(

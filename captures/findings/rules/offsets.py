@@ -355,7 +355,7 @@ CAUSES: Final = {
     "never reads": "The group has no committed offset, and auto.offset.reset is latest: it begins after all existing "
     "records.",
     "was beyond the end by": "The log ends before the consumer's position: records were lost with a leader (unclean "
-    "election), or the topic was created anew.",
+    "election), or the topic was recreated.",
     "reads again": "The consumer's position is not in the log any more, and auto.offset.reset is earliest.",
 }
 """The cause of each kind of event. Other kinds have the cause in the rule's row."""

@@ -1,4 +1,4 @@
-"""Finds clients that keep using the id of a topic that was deleted or created anew (KIP-516)."""
+"""Finds clients that keep using the id of a topic that was deleted or recreated (KIP-516)."""
 
 from __future__ import annotations
 

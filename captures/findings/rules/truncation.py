@@ -1,4 +1,4 @@
-"""Finds partitions whose log lost records, and topics that were deleted and created anew."""
+"""Finds partitions whose log lost records, and topics that were deleted and recreated."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ class Recreated(Analyzer):
             remember(self._ids, fact.at.broker, ids, CLIENTS)
 
     def _report(self, fact: facts.TopicView) -> None:
-        what = f"it was deleted and created anew, its id is {fact.topic_id} now"
+        what = f"it was deleted and recreated, its id is {fact.topic_id} now"
         self._context.report(
             TRUNCATED,
             at_evidence(fact.at, "trigger", f"Metadata of {fact.topic}: id {fact.topic_id}"),

@@ -105,7 +105,7 @@ ROWS = (
             "Nothing is reported if a connection survived a longer pause.",
             "Connections that end within 5 s of each other count once: a restart ends many.",
             "Resets after a pause of another length than the usual idle timeouts are a NOTE.",
-            "Nothing is reported of connections with missing bytes.",
+            "Nothing is reported about connections with missing bytes.",
         ),
         thresholds=(
             Threshold("idle_s", 30, "s", "of silence, at least"),

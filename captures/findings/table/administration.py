@@ -14,7 +14,8 @@ ROWS = (
         confidence=Confidence.PROVEN,
         vantage="this client's traffic",
         meaning="A client deleted topics, records, groups or committed offsets, changed configurations, quotas or "
-        "ACLs, or elected leaders that may lack records. That is no fault by itself, but it explains other findings.",
+        "ACLs, or elected leaders that may lack records. That is not a fault by itself, but it explains other "
+        "findings.",
         text="{client} {what}: {names}",
         cause="An administrator, or a program with an administrator's rights, made the change.",
         guards=(

@@ -9,12 +9,12 @@ ROWS = (
     Rule(
         id="capture.health",
         number=65,
-        title="The capture does not hold everything",
+        title="The capture is incomplete",
         severity=Severity.NOTE,
         confidence=Confidence.PROVEN,
         vantage="any",
         meaning="Bytes of these connections are missing: packets were lost while capturing, cut by a snap length, or "
-        "one direction was not captured. Other findings about these connections are less sure.",
+        "one direction was not captured. Other findings about these connections are less certain.",
         text="bytes are missing on {connections} of {all} connections, in {places} places: {codes}",
         cause="The capturing program or device lost packets, cut them, or saw one direction only.",
         guards=("A connection that was open when the capture began does not count if only its beginning is missing.",),

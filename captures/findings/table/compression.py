@@ -9,7 +9,7 @@ ROWS = (
     Rule(
         id="producer.uncompressed",
         number=27,
-        title="Producer does not compress what would shrink",
+        title="Producer sends compressible records uncompressed",
         severity=Severity.NOTE,
         confidence=Confidence.STRONG,
         vantage="this producer's traffic",
@@ -67,6 +67,6 @@ ROWS = (
                 "brokers then convert nothing; Kafka 4 cannot convert any more"),
         ),
         verify="Batches of the topic have the same codec in Produce requests and Fetch responses.",
-        unknown=("The topic's configuration: `kafka-configs.sh --describe --all` tells.",),
+        unknown=("The topic's configuration: `kafka-configs.sh --describe --topic TOPIC --all` tells.",),
     ),
 )  # fmt: skip

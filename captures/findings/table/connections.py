@@ -9,7 +9,7 @@ ROWS = (
     Rule(
         id="conn.wrong_protocol",
         number=13,
-        title="Other bytes than Kafka's on a Kafka port",
+        title="Protocol other than Kafka's on a Kafka port",
         severity=Severity.ERROR,
         confidence=Confidence.PROVEN,
         vantage="this client's traffic",
@@ -58,8 +58,8 @@ ROWS = (
         "connection.",
         guards=(
             "Produce with acks=0 does not count: it has no response.",
-            "Nothing is reported of a connection whose first packet is missing, or that has gaps or cut packets.",
-            "Nothing is reported of a connection if the capture lacks the client's side.",
+            "Nothing is reported about a connection whose first packet is missing, or that has gaps or cut packets.",
+            "Nothing is reported about a connection if the capture lacks the client's side.",
             "One response without a request at the end of a connection does not count: the request may be lost.",
             "A request that is still unanswered when its connection ends does not count.",
             (

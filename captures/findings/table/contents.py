@@ -78,7 +78,7 @@ ROWS = (
                 "compression.type=none for what is compressed already", "it saves CPU time on all sides"),
         ),
         verify="Samples of the topic are below the thresholds.",
-        unknown=("max.message.bytes of the topic: `kafka-configs.sh --describe --all` tells.",),
+        unknown=("max.message.bytes of the topic: `kafka-configs.sh --describe --topic TOPIC --all` tells.",),
     ),
     Rule(
         id="payload.schema",
@@ -112,6 +112,6 @@ ROWS = (
                 "(Spring)", None, "consumers then skip what they cannot read"),
         ),
         verify="All values of the topic begin with an id, or none.",
-        unknown=("Whether the registry knows the ids: `kproxy` shows values with --schema-registry.",),
+        unknown=("Whether the registry knows the ids: `kproxy export --format records --registry URL` tells.",),
     ),
 )  # fmt: skip

@@ -44,7 +44,7 @@ ROWS = (
     Rule(
         id="fetch.tiny_polls",
         number=39,
-        title="Fetch responses with next to nothing in them",
+        title="Fetch responses with almost no data",
         severity=Severity.NOTE,
         confidence=Confidence.PROVEN,
         vantage="this client's traffic",
@@ -89,7 +89,7 @@ ROWS = (
             ("A consumer that catches up with a limit of ordinary size does not count: full responses are how it "
             "catches up."),
             "A consumer that pauses between requests is held up by its processing, not by the limit.",
-            "Time in which a quota delays requests is no round trip: see `latency.throttled`.",
+            "Time in which a quota delays requests is not part of a round trip: see `latency.throttled`.",
         ),
         thresholds=(
             Threshold("full", 0.9, "of the limit", "from which on a response is full"),

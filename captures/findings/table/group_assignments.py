@@ -14,9 +14,10 @@ ROWS = (
         confidence=Confidence.PROVEN,
         vantage="the group's leader at its coordinator; in the protocol of KIP-848, all members",
         meaning="Members of a group of consumers have no partition at all, or some have more than others by two or "
-        "more. The first do nothing, the latter have more work than the rest.",
+        "more. The former do nothing, the latter have more work than the rest.",
         text="group {group}: {what} ({members} members, {partitions} partitions, {assignor})",
-        cause="The assignor deals each topic by itself (range), so the first members get one partition more of each.",
+        cause="The assignor assigns each topic separately (range), so the first members get one partition more of each "
+        "topic.",
         guards=(
             "An assignment counts once it has lasted for a while: members come one after the other.",
             "Members that subscribe to different topics, or whose subscription is not in the capture, do not count.",

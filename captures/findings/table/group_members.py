@@ -62,7 +62,7 @@ ROWS = (
             "The member must have sent no LeaveGroup and got no error before.",
             "Another member must learn of the rebalance just when this member's session ends.",
             "Only the first member to learn of a rebalance counts: the others then wait in JoinGroup, and are silent.",
-            "Nothing is reported of a connection with gaps.",
+            "Nothing is reported about a connection with gaps.",
             "A static member that comes back with its instance id does not count.",
         ),
         thresholds=(Threshold("slack_ms", 4000, "ms", "from the end of the session until another member hears of it"),),

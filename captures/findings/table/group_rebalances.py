@@ -14,11 +14,11 @@ ROWS = (
         confidence=Confidence.STRONG,
         vantage="all members of the group, at their coordinator",
         meaning="A group got a new generation. Its cause is the first event since the last generation: a member left, "
-        "joined, changed its subscription, or was gone.",
+        "joined, changed its subscription, or disappeared.",
         text="group {group} rebalanced (rebalances: {rebalances}, the longest {longest_s:.1f} s): {causes}",
         cause="See the evidence: each rebalance with what came before it.",
         guards=(
-            "The first generation in the capture is no rebalance.",
+            "The first generation in the capture is not a rebalance.",
             (
                 "All JoinGroup requests of a generation count as one rebalance; the first request of a new member is "
                 "always refused."

@@ -51,9 +51,9 @@ ROWS = (
         severity=Severity.WARN,
         confidence=Confidence.PROVEN,
         vantage="traffic of brokers to controllers",
-        meaning="The active controller heard no heartbeat of a broker for broker.session.timeout.ms, so the broker "
-        "leads no partition and is in no ISR until it is heard again. Or a broker may soon be fenced: it does not "
-        "follow the metadata log, lost a log directory, or is refused.",
+        meaning="The active controller received no heartbeat from a broker for broker.session.timeout.ms, so the "
+        "broker leads no partition and is in no ISR until its heartbeats return. Or a broker may soon be fenced: it "
+        "does not follow the metadata log, lost a log directory, or is refused.",
         text="node {node} {what}",
         cause="The broker stands still or lost its connection: garbage collection, a blocked disk, a stopped process, "
         "the network; or it died.",

@@ -20,7 +20,7 @@ ROWS = (
         cause="The broker is slow, or its followers are, or the network between the capture and the broker.",
         guards=(
             "JoinGroup, SyncGroup, ShareFetch and SaslAuthenticate wait for others and do not count.",
-            "Of a Fetch only the time beyond its max_wait_ms counts, and only if that is more than 100 ms.",
+            "For a Fetch only the time beyond its max_wait_ms counts, and only if that is more than 100 ms.",
             "Requests with long work (topics, replicas, elections, ends of transactions) are judged singly, as a NOTE.",
             "Responses of 64 KiB or more do not count: their last byte is late if the client reads slowly.",
             "The first request of a connection does not count, nor do connections with missing bytes.",
@@ -107,7 +107,7 @@ ROWS = (
             Fix("broker", None, None, "a higher quota, so that nothing waits"),
         ),
         verify="No request of the connection is sent before the throttle time of the response before is over.",
-        unknown=("The quota itself: `kafka-configs --describe --entity-type clients` tells.",),
+        unknown=("The quota itself: `kafka-configs.sh --describe --entity-type clients` tells.",),
         under=("latency.throttled",),
     ),
 )  # fmt: skip

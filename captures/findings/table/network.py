@@ -9,7 +9,7 @@ ROWS = (
     Rule(
         id="tcp.pressure",
         number=60,
-        title="TCP between client and broker is in trouble",
+        title="TCP problems between client and broker",
         severity=Severity.WARN,
         confidence=Confidence.STRONG,
         vantage="packets of the connection; kproxy's own recordings have none",

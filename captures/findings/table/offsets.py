@@ -19,7 +19,7 @@ ROWS = (
         text="{client} {what} of topic {topic} (partitions: {partitions}; {example})",
         cause="Retention or DeleteRecords removed records before the consumer read them.",
         guards=(
-            "A follower that lacks the offset is no loss: the consumer reads the same offset at the leader.",
+            "A follower that lacks the offset is not a loss: the consumer reads the same offset at the leader.",
             "A change of position without an error is a seek, and is not reported.",
             "The next fetch must be on the same connection: other consumers may have the same client id.",
             ("The finding is an ERROR only if the client read the partition before, or its group had committed the "

@@ -35,7 +35,7 @@ ROWS = (
         ),
         fixes=(
             Fix("broker", None, None, "start the missing broker, or look at its disk, network and garbage collection; "
-                "kafka-topics --describe --under-replicated-partitions names all partitions"),
+                "kafka-topics.sh --describe --under-replicated-partitions names all partitions"),
             Fix("broker", None, None, "replication.factor above min.insync.replicas, so that one broker may be down"),
             Fix("client", "delivery.timeout.ms, enable.idempotence", "message.timeout.ms, enable.idempotence",
                 "producers retry until enough replicas are in sync; NOT_ENOUGH_REPLICAS_AFTER_APPEND may write "

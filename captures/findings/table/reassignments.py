@@ -16,7 +16,7 @@ ROWS = (
         meaning="A reassignment adds replicas, waits until they are in sync, then removes others. The copying takes "
         "disk and network from clients until it is done.",
         text="{topic}: {what}",
-        cause="Somebody reassigns partitions (kafka-reassign-partitions, Cruise Control).",
+        cause="Somebody reassigns partitions (kafka-reassign-partitions.sh, Cruise Control).",
         guards=(
             "A new replica that copies, or joins the ISR, makes progress, however long it takes.",
             ("Without the new replica's Fetch requests in the capture its copying cannot be seen: the finding is a "
@@ -33,7 +33,7 @@ ROWS = (
         ),
         fixes=(
             Fix("broker", None, None, "start the brokers that are to have the new replicas; raise the throttle with "
-                "kafka-reassign-partitions --execute --additional --throttle"),
+                "kafka-reassign-partitions.sh --execute --additional --throttle"),
         ),
         verify="ListPartitionReassignments answers with no partition.",
         unknown=("How many bytes are left to copy: the log directories of both brokers tell.",),

@@ -18,22 +18,22 @@ ROWS = (
         text="{who} {what} batches of topic {topic} whose CRC does not match (batches: {count}; {example})",
         cause="The broker's disk or memory damaged the batch, or something between broker and capture changes bytes.",
         guards=(
-            "Nothing is reported of a connection with missing or cut bytes.",
+            "Nothing is reported about a connection with missing or cut bytes.",
             "A batch that is cut at the end of a Fetch response does not count: that is normal.",
             "A CRC of 0 does not count: it comes from software that computes none.",
         ),
         thresholds=(),
         fixes=(
-            Fix("broker", None, None, "kafka-dump-log --files SEGMENT prints isvalid: false for damaged batches; "
+            Fix("broker", None, None, "kafka-dump-log.sh --files SEGMENT prints isvalid: false for damaged batches; "
                 "another replica may have the batch whole: move the leader, and let this replica copy it again"),
             Fix("client", "check.crcs=true (the default)", "check.crcs=true (the default is false)",
                 "a client that does not check accepts damaged records"),
-            Fix("other", None, None, "proxies and add-ons that change records must compute the CRC anew"),
+            Fix("other", None, None, "proxies and addons that change records must recompute the CRC"),
         ),
         verify="Every batch has crcValid true in the exchange JSON.",
         unknown=(
             "Which hop changed the bytes: captures at both ends tell.",
-            "Damage that the CRC covers: compressed data that was wrong before the CRC was computed.",
+            "Damage that the CRC cannot show: compressed data that was wrong before the CRC was computed.",
         ),
     ),
     Rule(

@@ -32,7 +32,7 @@ ROWS = (
                 "allow.auto.create.topics of the client"),
         ),
         verify="Metadata of the client names the topic with partitions.",
-        unknown=("Whether the topic exists elsewhere: `kafka-topics --list` on the other cluster tells.",),
+        unknown=("Whether the topic exists elsewhere: `kafka-topics.sh --list` on the other cluster tells.",),
     ),
     Rule(
         id="producer.rejected",
@@ -64,7 +64,7 @@ ROWS = (
         severity=Severity.NOTE,
         confidence=Confidence.PROVEN,
         vantage="this consumer's traffic",
-        meaning="The coordinator refused OffsetCommit: the consumer is no member of this generation any more. What it "
+        meaning="The coordinator refused OffsetCommit: the consumer is no longer a member of this generation. What it "
         "has processed since its last commit is processed again by the next owner of the partition.",
         text="{client} had {count:#commit} of group {group} refused ({error}); {records} records are read again",
         cause="The group rebalanced while the consumer was busy, and its commit came too late.",
@@ -146,7 +146,7 @@ ROWS = (
         fixes=(
             Fix("client", "sasl.mechanism, sasl.jaas.config", "sasl.mechanism, sasl.username, sasl.password",
                 "as the listener has it; the offered mechanisms are in the evidence"),
-            Fix("broker", None, None, "kafka-configs --describe --entity-type users lists SCRAM users"),
+            Fix("broker", None, None, "kafka-configs.sh --describe --entity-type users lists SCRAM users"),
         ),
         verify="SaslAuthenticate is answered without an error, and requests follow on the connection.",
     ),
@@ -166,8 +166,8 @@ ROWS = (
             Threshold("times", 3, "responses", "with the error within the window"),
             Threshold("window_s", 60, "s", "in which these responses come"),
         ),
-        fixes=(Fix("broker", None, None, "kafka-acls --add for this principal, resource and operation"),),
+        fixes=(Fix("broker", None, None, "kafka-acls.sh --add for this principal, resource and operation"),),
         verify="The operation is answered without an authorization error.",
-        unknown=("The ACLs: `kafka-acls --list` tells.",),
+        unknown=("The ACLs: `kafka-acls.sh --list` tells.",),
     ),
 )  # fmt: skip

@@ -9,7 +9,7 @@ ROWS = (
     Rule(
         id="response.incomplete",
         number=81,
-        title="Response lacks what was asked for",
+        title="Response lacks requested topics or partitions",
         severity=Severity.ERROR,
         confidence=Confidence.PROVEN,
         vantage="this client's traffic",

@@ -9,7 +9,7 @@ ROWS = (
     Rule(
         id="sec.cleartext",
         number=37,
-        title="Secret passes without TLS",
+        title="Secret is sent without TLS",
         severity=Severity.NOTE,
         confidence=Confidence.INFERRED,
         vantage="this client's traffic, as it was on the network",

@@ -9,7 +9,7 @@ ROWS = (
     Rule(
         id="client.stuck_start",
         number=74,
-        title="Client does not get past a step of its start",
+        title="Client is stuck at a step of its start-up",
         severity=Severity.WARN,
         confidence=Confidence.STRONG,
         vantage="this client's traffic",
@@ -18,8 +18,8 @@ ROWS = (
         text="{client} has tried {step}{name} for {lasted_s:.0f} s: {count:#time} {error}",
         cause="The cluster cannot serve this step; the error says why.",
         guards=(
-            "Steps of a start may fail for a while: a step counts only if it fails for `stuck_ms` and never succeeded.",
-            "A client that already worked has started: other rules report its errors.",
+            "Steps of a start-up may fail at first: a step counts only if it fails for `stuck_ms` and never succeeded.",
+            "A client that already worked is past its start-up: other rules report its errors.",
             "MEMBER_ID_REQUIRED does not count: it is part of a join.",
         ),
         thresholds=(
@@ -27,8 +27,8 @@ ROWS = (
             Threshold("tries", 3, "responses", "with an error, in a row"),
         ),
         fixes=(
-            Fix("broker", None, None, "for COORDINATOR_NOT_AVAILABLE see that __consumer_offsets or "
-                "__transaction_state can be made: enough brokers for offsets.topic.replication.factor and "
+            Fix("broker", None, None, "for COORDINATOR_NOT_AVAILABLE make sure that __consumer_offsets or "
+                "__transaction_state can be created: enough brokers for offsets.topic.replication.factor and "
                 "transaction.state.log.replication.factor, and leaders for all its partitions"),
             Fix("client", "group.id, transactional.id and the ACLs for them", "the same", "for authorization errors"),
         ),

@@ -9,12 +9,12 @@ ROWS = (
     Rule(
         id="topic.recreated_commit",
         number=82,
-        title="Client goes on with the id of an old topic",
+        title="Client keeps using the id of an old topic",
         severity=Severity.WARN,
         confidence=Confidence.PROVEN,
         vantage="this client's traffic",
         meaning="The broker does not know the topic id that the client sends: the topic was deleted, or deleted and "
-        "created anew under its name. Offsets of the old topic mean nothing in the new one.",
+        "recreated under its name. Offsets of the old topic mean nothing in the new one.",
         text="{client} got {error} for topic {topic} {count:#time} in {seconds:.1f} s",
         cause="The client did not read the topic's new id from Metadata, or the topic is gone.",
         guards=(
@@ -29,7 +29,7 @@ ROWS = (
             Fix("client", "restart the client; update a library that keeps topic ids",
                 "restart the client; update a library that keeps topic ids",
                 "the client starts with the new topic's id; check its committed offsets, which were the old topic's"),
-            Fix("broker", None, None, "if the deletion was a mistake: limit who may delete (kafka-acls, "
+            Fix("broker", None, None, "if the deletion was a mistake: limit who may delete (kafka-acls.sh, "
                 "delete.topic.enable)"),
         ),
         verify="Requests of this client for the topic succeed.",

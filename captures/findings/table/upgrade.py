@@ -9,7 +9,7 @@ ROWS = (
     Rule(
         id="upgrade.cutoff",
         number=14,
-        title="Client that Kafka 4 cuts off",
+        title="Kafka 4 would cut the client off",
         severity=Severity.WARN,
         confidence=Confidence.PROVEN,
         vantage="this client's traffic",
@@ -89,11 +89,11 @@ ROWS = (
     Rule(
         id="deprecated.use",
         number=64,
-        title="Client uses what Kafka has replaced",
+        title="Client uses requests that Kafka has replaced",
         severity=Severity.NOTE,
         confidence=Confidence.PROVEN,
         vantage="this client's traffic",
-        meaning="Kafka still answers these requests, and has better ones: AlterConfigs replaces a whole configuration "
+        meaning="Kafka still answers these requests, but has better ones: AlterConfigs replaces a whole configuration "
         "where IncrementalAlterConfigs changes one entry, and first versions lack errors, ids and throttle times.",
         text="{client} uses {what}",
         cause="The tool or library is old.",

@@ -17,7 +17,7 @@ ROWS = (
         "connection (KIP-219). The delay shows in the next request, which looks slow.",
         text="{client} was throttled {count:#time} by {broker} ({quota}): {lost_s:.1f} s in all, up to {longest_ms} ms "
         "at once",
-        cause="The client, or all clients with its client id or user together, exceed a quota.",
+        cause="The client exceeds a quota, or all clients with its client id or user exceed it together.",
         guards=("Short throttling is how quotas work: it is an INFO until it takes a `share` of the time.",
                 "A throttle time of more than ten minutes does not count: no quota causes it."),
         thresholds=(
@@ -26,13 +26,13 @@ ROWS = (
             Threshold("single_ms", 1000, "ms", "of one throttling, for a WARN"),
         ),
         fixes=(
-            Fix("broker", None, None, "raise the quota of this user or client id: kafka-configs --entity-type users or "
-                "clients (producer_byte_rate, consumer_byte_rate, request_percentage, controller_mutation_rate)"),
+            Fix("broker", None, None, "raise the quota of this user or client id: kafka-configs.sh --entity-type users "
+                "or clients (producer_byte_rate, consumer_byte_rate, request_percentage, controller_mutation_rate)"),
             Fix("client", "compression.type, a client.id of its own", "compression.type, a client.id of its own",
                 "byte quotas count compressed bytes; programs with the same client id share one quota"),
         ),
         verify="Responses to this client have throttle_time_ms 0.",
-        unknown=("The quota itself: `kafka-configs --describe --entity-type clients` tells.",),
+        unknown=("The quota itself: `kafka-configs.sh --describe --entity-type clients` tells.",),
     ),
     Rule(
         id="leader.stale",
@@ -67,7 +67,7 @@ ROWS = (
     Rule(
         id="conn.abandoned",
         number=15,
-        title="Requests were given up",
+        title="Requests were left without a response",
         severity=Severity.WARN,
         confidence=Confidence.STRONG,
         vantage="this connection, whole",
@@ -79,7 +79,7 @@ ROWS = (
         guards=(
             "Long polls (Fetch, JoinGroup, SyncGroup, ShareFetch) wait on purpose and do not count.",
             "Nothing is reported where the capture does not hold the connection's end, or misses bytes of it.",
-            "A single request that is no Produce is a NOTE.",
+            "A single request that is not a Produce is a NOTE.",
         ),
         thresholds=(
             Threshold("age_ms", 5000, "ms", "that a request must have waited to count"),
@@ -108,7 +108,7 @@ ROWS = (
         "transaction that was open for longer than transaction.timeout.ms.",
         guards=(
             "A single fencing is an INFO: a restarted producer takes over in this way.",
-            "An epoch that grows with each commit (transactions of version 2, KIP-890) is no fencing.",
+            "An epoch that grows with each commit (transactions of version 2, KIP-890) is not a fencing.",
         ),
         thresholds=(
             Threshold("often", 2, "fencings", "within 5 minutes, for a WARN"),

@@ -117,7 +117,7 @@ def _begin(path: Path, folder: Path, options: Options) -> None:
     if not path.exists():
         private.replace(path, description, flush=True)
     elif path.read_text("utf-8") != description:
-        text = "was begun with other options, or by another version of kproxy"
+        text = "was started with different options, or by another version of kproxy"
         raise ValueError(f"{path.parent.parent}: {text} ({path}): use another folder")
 
 

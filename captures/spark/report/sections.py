@@ -195,7 +195,7 @@ def _latencies(by: str, title: str, words: str) -> Section:
 _OVERVIEW: Final = Section(
     "overview", "Overview", "Errors are exchanges whose response has an error code; unfinished are those that are "
     "incomplete, unanswered or unreadable. Bytes are those that the captures hold; the length fields of frames declare "
-    "more if packets were captured in part.", "There is no exchange.",
+    "more if packets were captured in part.", "There are no exchanges.",
     lambda _: overview.overview(),
     (
         Column("exchanges", "exchanges"), Column("clients", "clients"), Column("brokers", "brokers"),
@@ -231,7 +231,7 @@ SECTIONS: Final = (
     _latencies("broker", "Latency by broker", "By address."),
     Section(
         "over_time", "Over time",
-        "An exchange belongs to the interval in which its request begins.", "There is no exchange.",
+        "An exchange belongs to the interval in which its request begins.", "There are no exchanges.",
         latency.over_time,
         (
             Column("time", "from", "time"), Column("exchanges", "count"), Column("errors", "errors"),

@@ -165,7 +165,7 @@ def test_followers_that_truncate_are_quiet() -> None:
 
 def test_a_topic_that_was_created_anew() -> None:
     (finding,) = Story().topic("c", "t", topic_id="A").topic("c", "t", topic_id="B").tells("NOTE log.truncated t")
-    assert "deleted and created anew, its id is B now" in finding.summary
+    assert "deleted and recreated, its id is B now" in finding.summary
 
 
 def test_two_clusters_with_a_topic_of_one_name_are_quiet() -> None:

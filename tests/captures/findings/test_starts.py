@@ -1,4 +1,4 @@
-"""Clients that do not get past a step of their start: facts in, findings out."""
+"""Clients that are stuck at a step of their start-up: facts in, findings out."""
 
 from __future__ import annotations
 
