@@ -177,7 +177,7 @@ class _Frames:
         lost = frame.captured - len(data)
         if lost > 0:
             self.cut = True
-            text = f"{counted(lost, 'byte')} {are(lost)} no longer held"
+            text = f"{counted(lost, 'byte')} {are(lost)} no longer stored"
             self.problems.append(Problem(where_of(exchange, frame), len(data), "", text, Code.TRUNCATED))
         if exchange.token and not frame.missing and not lost:
             shown["body"] = {"token": self._token(data[4:])}

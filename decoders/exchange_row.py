@@ -40,7 +40,7 @@ class Why(StrEnum):
     ORPHAN = "request not captured"
     TLS = "TLS"
     MISSING = "bytes missing from the capture"
-    GONE = "bytes no longer held"
+    GONE = "bytes no longer stored"
     UNDECODABLE = "body not decodable"
     RECORDS = "records not readable"
     SECRET = "secret withheld"  # noqa: S105  # no password

@@ -334,7 +334,7 @@ class Framer:
         self.floor = max(self.floor, stretch.key(end - 1))
         if not search.begin or skipped:
             self.health.resyncs += 1
-            text = f"reading went on after {counted(skipped, 'byte')} that belong to no frame"
+            text = f"reading resumed after {counted(skipped, 'byte')} that belong to no frame"
             self.report(out, self.floor, search.lost, skipped, Code.RESYNC, text, stretch.time(end - 1))
         self.search = None
         self.position = self.need = position

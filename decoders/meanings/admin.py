@@ -129,7 +129,7 @@ ROWS: Final = (
         "DescribeConfigsResponse CreateTopicsResponse",
         "*.isSensitive",
         "Whether the value is a secret, which brokers withhold.",
-        {1: "a secret: brokers never send its value", 0: "no secret"},
+        {1: "a secret: brokers never send its value", 0: "not a secret"},
     ),
     Row(
         "DescribeConfigsResponse CreateTopicsResponse",

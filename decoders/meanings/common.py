@@ -62,7 +62,7 @@ ROWS: Final = (
     Row(
         "*",
         "*.producerEpoch",
-        "Increases whenever the producer restarts; a producer with an older epoch is fenced off.",
+        "Increases whenever the producer restarts; a producer with an older epoch is fenced.",
         {-1: "no producer epoch"},
     ),
     Row(

@@ -78,7 +78,7 @@ ROWS: Final = (
         "FetchRequest",
         "replicaState.replicaId",
         "Node id of the follower that fetches; its fetch offset shows how far its replica is.",
-        {-1: "a consumer fetches, no follower", POSITIVE: "a follower's id", 0: "follower 0 replicates"},
+        {-1: "a consumer fetches, not a follower", POSITIVE: "a follower's id", 0: "follower 0 replicates"},
     ),
     Row(
         "FetchRequest",

@@ -14,7 +14,7 @@ STATES: Final[Texts] = {
     "CompleteCommit": "committed, and all markers are written",
     "CompleteAbort": "aborted, and all markers are written",
     "Dead": "expired and about to be forgotten",
-    "PrepareEpochFence": "being fenced off in favour of a newer producer",
+    "PrepareEpochFence": "being fenced in favour of a newer producer",
 }
 
 ROWS: Final = (

@@ -147,7 +147,7 @@ def test_bytes_that_are_gone() -> None:
     (found,) = lines(played)
     assert found["status"] == "cut"
     assert found["response"]["body"] is None
-    assert found["problems"][-1]["message"].endswith("bytes are no longer held")
+    assert found["problems"][-1]["message"].endswith("bytes are no longer stored")
 
 
 class TestSecrets:
