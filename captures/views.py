@@ -176,7 +176,7 @@ VIEWS: Final[Mapping[str, View]] = {view.name: view for view in (
         kproxy clients capture.pcap
         kproxy clients capture.pcap --json | jq 'select(.stopped_at)'
         """),
-        Screen("8", "Clients", "Clients: software, what they do, errors, throttling, and how far they came.",
+        Screen("8", "Clients", "Clients: software, what they do, errors, throttling, and how far their start-up came.",
                ("clients",)),
     ),
     View(

@@ -40,7 +40,7 @@ BACK = (100, 30)
 STAND_SECONDS = 30.0
 TITLES = (
     " kproxy", " Help", " Filter by", " Saved and recent filters", " Columns of the list", " Copy", " Command",
-    " Export", " Menu", " An export runs", " Compare",
+    " Export", " Menu", " An export is running", " Compare",
 )  # fmt: skip
 KEYS = sorted({key for action in actions.ACTIONS for key in action.keys})
 LETTERS = [*"abcxyz0123456789()=!<>\"'/\\.,:;$#-_*", "space", "backspace", "delete", "enter", "tab", "up", "down"]

@@ -154,7 +154,7 @@ async def test_exchanges_with_other_numbers_are_not_led_to(captured: Path) -> No
         await pilot.press("enter", "enter")
         await pilot.pause()
         assert shown(app) is screen
-        assert "counted anew" in "\n".join(grid(app))
+        assert "counted again" in "\n".join(grid(app))
 
 
 async def test_a_reason_leads_where_its_rebalance_does(captured: Path) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from kproxy.tui.actions.action import Action
 
 INTERCEPTING: tuple[Action, ...] = (
-    Action("held.forward", "Let go", "Send the frame as it came.", ("a",), "held", "forward", bar=True),
-    Action("held.forward-all", "Let all go", "Send all held frames as they came.", ("A",), "held", "forward_all",
+    Action("held.forward", "Forward", "Forward the frame unchanged.", ("a",), "held", "forward", bar=True),
+    Action("held.forward-all", "Forward all", "Forward all held frames unchanged.", ("A",), "held", "forward_all",
            bar=True),
     Action("held.edit", "Edit", "Edit the frame's body as JSON in $EDITOR; it is checked, and then sent.", ("e",),
            "held", "edit", bar=True),

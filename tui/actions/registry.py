@@ -88,7 +88,7 @@ def _neighbours(context: str) -> tuple[Action, Action]:
         Action(
             f"{context}.previous-exchange",
             "Previous",
-            "The exchange before, without leaving the pane.",
+            "The previous exchange, without leaving the pane.",
             ("p", "ctrl+up", "f7"),
             context,
             "screen.neighbour(-1)",
@@ -105,7 +105,7 @@ _SCREENS: dict[str, tuple[str, str, str]] = {
     "exchanges": ("1", "Exchanges", "Every exchange, newest last."),
     "stats": ("2", "Stats", "Counts, latencies and errors, by API, client, broker or topic."),
     "records": ("9", "Records", "Records of the exchanges in the list, from the one under its cursor on."),
-    "health": ("0", "Health", "How well the capture could be read, and what could not be."),
+    "health": ("0", "Health", "How well the capture could be read, and what could not be read."),
     **{name: (view.screen.key, view.screen.title, view.screen.about) for name, view in VIEWS.items()},
 }
 HELD = "held"
@@ -197,7 +197,7 @@ ACTIONS: tuple[Action, ...] = (
            ("greater_than_sign",), "columns", "resize(1)", bar=True),
     Action("columns.narrower", "Narrower", "Make the column narrower.", ("less_than_sign",), "columns", "resize(-1)",
            bar=True),
-    Action("columns.reset", "Reset", "Show the columns that are shown at first, as wide as there is room.", ("r",),
+    Action("columns.reset", "Reset", "Restore the default columns, as wide as there is room.", ("r",),
            "columns", "reset", bar=True),
     Action("command.run", "Run", "Run the marked entry.", ("enter",), "command", "submit", bar=True),
     Action("command.complete", "Complete", "Copy the marked entry into the line.", ("tab",), "command", "take",
@@ -271,7 +271,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("stats.mark-later", "Mark time", "Mark the next time in the chart, and read its figures above.",
            ("full_stop",), "stats", "screen.mark(1)", bar=True, bar_key=", .",
            enabled=lambda pane: pane.screen.charting),
-    Action("stats.mark-earlier", "Earlier", "Mark the time before.", ("comma",), "stats", "screen.mark(-1)",
+    Action("stats.mark-earlier", "Earlier", "Mark the previous time.", ("comma",), "stats", "screen.mark(-1)",
            enabled=lambda pane: pane.screen.charting),
     Action("stats.since", "From/to there",
            "On all screens but Health show only what came from the marked time on. Or drag over the chart with the "
@@ -302,8 +302,9 @@ ACTIONS: tuple[Action, ...] = (
            "stop_reading", bar=True, enabled=lambda screen: screen.is_indexing),
     Action("exchanges.maximise", "Max", "Give the whole screen to one pane, or share it again.", ("backslash",),
            "exchanges", "maximise", bar=True),
-    Action("exchanges.layout", "Layout", "The list above the detail, beside it, or as the terminal's size suggests.",
-           ("minus",), "exchanges", "layout", enabled=lambda screen: screen.panes.is_shared),
+    Action("exchanges.layout", "Layout",
+           "Place the list above the detail, beside it, or as the terminal's size suggests.", ("minus",), "exchanges",
+           "layout", enabled=lambda screen: screen.panes.is_shared),
     Action("exchanges.grow", "Grow", "More room for the list, or for the detail if it has the focus.",
            ("greater_than_sign",), "exchanges", "resize(1)", enabled=lambda screen: screen.panes.is_shared),
     Action("exchanges.shrink", "Shrink", "Less room for the list, or for the detail if it has the focus.",

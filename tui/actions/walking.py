@@ -22,7 +22,7 @@ WALKING: tuple[Action, ...] = (
            "jump_back"),
     Action("walking.next-same", "Next on conn", "The next exchange on the same connection.", ("full_stop",), "walking",
            "same_connection(1)"),
-    Action("walking.previous-same", "Previous on conn", "The exchange before on the same connection.", ("comma",),
+    Action("walking.previous-same", "Previous on conn", "The previous exchange on the same connection.", ("comma",),
            "walking", "same_connection(-1)"),
     Action("walking.follow", "Follow",
            "Show only the exchanges of a connection, partition, record key, group, transaction, producer id or "

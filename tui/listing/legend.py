@@ -60,7 +60,7 @@ LEGEND: Final[tuple[tuple[str, tuple[tuple[str, str], ...]], ...]] = (
                 "over time: p50, p99, both at one place; the scale is logarithmic",
             ),
             (f"{LEVELS[0]} {LEVELS[-1]}", "over time: from zero, which is blank, to the largest value"),
-            ("…", "cut for want of room; enter or a wider terminal shows the rest"),
+            ("…", "cut for lack of room; enter or a wider terminal shows the rest"),
         ),
     ),
     (
@@ -74,7 +74,7 @@ LEGEND: Final[tuple[tuple[str, tuple[tuple[str, str], ...]], ...]] = (
             ("req B, rsp B", "bytes of the request, of the response"),
             ("req/s, B/s", "requests and bytes a second"),
             ("err%", "exchanges with an error, in percent"),
-            ("p50, p90, p99", "half, 90 %, 99 % of the latencies are not longer, in ms"),
+            ("p50, p90, p99", "50 %, 90 %, 99 % of the latencies are at most this long, in ms"),
             ("Txn, Txns", "transactional id, transactions"),
             ("S, No.", "state and marks, number"),
         ),

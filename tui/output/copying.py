@@ -70,7 +70,7 @@ def record_copies(line: RecordLine, broker: str) -> Iterator[Copy]:
     offset, _, key, value, _ = line.record
     for name, data in (("value", value), ("key", key)):
         if data is not None:
-            yield Copy(name, "text, or digits where it is none", partial(text_of, bytes(data)))
+            yield Copy(name, "text, or hex digits if it is not text", partial(text_of, bytes(data)))
     yield Copy("record JSON", "topic, partition, offset, time, key, value, headers", partial(record_json, line))
     if line.place.topic:
         place = f"-t {shlex.quote(line.place.topic)} -p {line.place.partition} -o {offset} -c 1"

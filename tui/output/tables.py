@@ -16,4 +16,4 @@ def row_copies(rows: Rows, row: int) -> Iterator[Copy]:
     values = rows.values(row)
     shown = {column.name: column.value(values) for column in rows.table.columns}
     yield Copy("row JSON", "a member for each column", lambda: json.dumps(shown))
-    yield Copy("details JSON", "all that is known of it", lambda: json.dumps(rows.line(row)))
+    yield Copy("details JSON", "all that is known about the row", lambda: json.dumps(rows.line(row)))

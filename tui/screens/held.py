@@ -50,7 +50,7 @@ class HeldScreen(ViewScreen):
     def content(self) -> Iterator[Widget]:
         for widget in super().content():
             if isinstance(widget, Outline):
-                widget.empty = "No frame waits for a decision. i asks which requests to hold."
+                widget.empty = "No frame waits for a decision. i sets which requests to hold."
             yield widget
 
     def refreshed(self) -> bool:
@@ -132,7 +132,7 @@ class HeldScreen(ViewScreen):
 
         text = text.strip()
         if text and (result := parse(text)).expression is None:
-            raise ValueError(result.message or "this is no filter")
+            raise ValueError(result.message or "this is not a filter")
         return partial(self._intercepted, text)
 
     def _intercepted(self, expression: str) -> None:
@@ -170,7 +170,7 @@ class HeldScreen(ViewScreen):
         try:
             body = json.loads(after)
         except (ValueError, RecursionError) as error:
-            self.notify(f"no JSON: {error}; e edits again", severity="error", timeout=6)
+            self.notify(f"not valid JSON: {error}; e edits again", severity="error", timeout=6)
             return
         self._carry_out(number, {"do": "forward", "body": body})
 

@@ -44,7 +44,7 @@ class LeaveScreen(Modal[Leave]):
     def on_mount(self) -> None:
         self.query_one(Bar).show(
             ([("Stop the proxy?", look.BOLD)], []),
-            ([(f"Clients connected to {self._bootstrap} are cut off.", look.PLAIN)], []),
+            ([(f"Clients connected to {self._bootstrap} are disconnected.", look.PLAIN)], []),
             ([], []),
             (
                 [

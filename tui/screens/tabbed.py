@@ -200,7 +200,7 @@ def known_tests(tests: Sequence[str]) -> list[str]:
 def read_so_far(facts: dict[str, Any] | None, *, died: bool) -> list[Part]:
     """Parts of a status line about a snapshot of captures.analysis.snapshots; `facts` is None before the first one."""
     if died:
-        return [("  the process that counts has failed", look.SEVERITY["E"])]
+        return [("  the analysis process has failed", look.SEVERITY["E"])]
     if facts is None:
         return [("  reading", look.DIM)]
     parts: list[Part] = []
@@ -218,7 +218,7 @@ def read_so_far(facts: dict[str, Any] | None, *, died: bool) -> list[Part]:
     if facts["left_out"]:
         parts.append((f"  {facts['left_out']:,} more are not shown", look.SEVERITY["W"]))
     if facts["renumbered"]:
-        parts.append(("  counted anew: the beginning was overwritten", look.SEVERITY["W"]))
+        parts.append(("  counted again: the beginning was overwritten", look.SEVERITY["W"]))
     return parts
 
 

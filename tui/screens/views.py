@@ -142,7 +142,7 @@ class AnalysisScreen(ViewScreen):
 
     def follow(self, number: int) -> None:
         if self._facts is not None and self._facts["renumbered"]:
-            self.notify("exchanges are counted anew here: the beginning was overwritten", timeout=4)
+            self.notify("exchanges are counted again here: the beginning was overwritten", timeout=4)
         else:
             super().follow(number)
 

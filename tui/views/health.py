@@ -122,7 +122,7 @@ def _capture(index: IndexReader | None, meta: dict[str, Any], error: str, ended:
     if ended is not None:
         lines += [
             f"  {of_day(ended.time // 1_000_000_000)} {ended.cause}",
-            "  rows before that stay",
+            "  earlier rows are still shown",
             f"  to do: {ended.remedy}",
         ]
     return lines
