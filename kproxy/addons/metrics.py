@@ -63,7 +63,7 @@ class Metrics(Observer):
         self.registry = registry = CollectorRegistry()
         self._requests = Counter(
             "kproxy_requests",
-            "Exchanges that are complete.",
+            "Completed exchanges.",
             ("api", "version", "client", "broker", "error"),
             registry=registry,
         )
@@ -82,7 +82,9 @@ class Metrics(Observer):
         )
         self._records = Counter("kproxy_records", "Records produced and fetched.", parties, registry=registry)
         self._behind = Gauge(
-            "kproxy_observer_behind_bytes", "Bytes of the recording that are not counted yet.", registry=registry
+            "kproxy_observer_behind_bytes",
+            "Bytes of the recording that these metrics do not count yet.",
+            registry=registry,
         )
         labels = ("rule", "severity")
         self._findings = Counter(
@@ -203,11 +205,11 @@ class _HealthCollector:
     """Exports the health counts of the reader as metrics."""
 
     NAMES = (
-        ("gaps", "kproxy_gaps", "Places where the recording misses bytes of a connection."),
-        ("lost", "kproxy_lost_bytes", "Bytes that the recording misses."),
-        ("cut", "kproxy_cut_frames", "Frames that miss bytes."),
+        ("gaps", "kproxy_gaps", "Gaps: places where the recording lacks bytes of a connection."),
+        ("lost", "kproxy_lost_bytes", "Bytes that are missing in these gaps."),
+        ("cut", "kproxy_cut_frames", "Frames of which the recording lacks bytes."),
         ("undecoded", "kproxy_undecoded_frames", "Frames whose body could not be decoded."),
-        ("not_kafka", "kproxy_not_kafka_connections", "Connections that carried another protocol than Kafka's."),
+        ("not_kafka", "kproxy_not_kafka_connections", "Connections that carried a protocol other than Kafka's."),
         ("tls", "kproxy_tls_connections", "Connections that carried TLS, which was not read."),
     )
 
@@ -236,9 +238,9 @@ class _RelayCollector:
             status = ask(self._run_dir, "status", ASK_SECONDS)
             took = time.monotonic() - began
         except (OSError, ValueError):
-            yield GaugeMetricFamily("kproxy_up", "Whether the relay answers.", value=0)
+            yield GaugeMetricFamily("kproxy_up", "1 if the relay answers, else 0.", value=0)
             return
-        yield GaugeMetricFamily("kproxy_up", "Whether the relay answers.", value=1)
+        yield GaugeMetricFamily("kproxy_up", "1 if the relay answers, else 0.", value=1)
         yield GaugeMetricFamily("kproxy_relay_answer_seconds", "How long the relay took to answer.", value=took)
         yield GaugeMetricFamily("kproxy_open_connections", "Clients' open connections.", value=status["connections"])
         yield CounterMetricFamily(

@@ -45,7 +45,7 @@ def choices(folder: Path) -> list[Choice]:
     found += [Choice(("replay", name), "look at this capture") for name in captures]
     found += [Choice(("findings", name), "say what is wrong in it") for name in captures[:1]]
     found.append(Choice(("demo",), "watch real clients talk to an embedded cluster"))
-    meaning = "stand between your clients and a cluster"
+    meaning = "forward clients to a cluster and watch the traffic"
     return [*found, Choice(("run", "--upstream", "HOST:PORT"), meaning, complete=False)]
 
 
@@ -54,7 +54,7 @@ def _running() -> Iterator[Choice]:
 
     for run in reversed(list(runs())):
         if run.recording is not None:
-            yield Choice(("attach", run.name or str(run.pid)), "watch this proxy, which is running")
+            yield Choice(("attach", run.name or str(run.pid)), "watch this running proxy")
 
 
 def _captures(folder: Path) -> list[str]:

@@ -66,7 +66,7 @@ def cluster(name: str, values: object, advertise: str = "", sasl: SaslSettings |
             raise ValueError(f"[clusters.{name}]: {key}: {error}") from None
     for key in REQUIRED:
         if key not in read:
-            raise ValueError(f"[clusters.{name}]: no {key}")
+            raise ValueError(f"[clusters.{name}]: {key} is missing")
     host, port = read["listen"]
     return settings.Cluster(
         name=name,

@@ -29,7 +29,7 @@ class Exit(IntEnum):
 
 MEANINGS: dict[Exit, str] = {
     Exit.OK: "done",
-    Exit.CONDITION: "the condition that the command checks holds",
+    Exit.CONDITION: "the command's check found differences, problems or failures",
     Exit.USAGE: "wrong command line or configuration",
     Exit.INPUT: "input unreadable or cut (the readable part was written)",
     Exit.CONNECT: "cannot connect or listen",

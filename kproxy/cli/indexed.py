@@ -36,7 +36,7 @@ def refuse_segments(path: Path) -> None:
 
     with closing(open_source(path)) as source:
         if holds_segments(source):
-            raise Failure(f"{path}: is a log segment; `kproxy export` and `kproxy stats` read it", Exit.USAGE)
+            raise Failure(f"{path}: this is a log segment; `kproxy export` and `kproxy stats` read it", Exit.USAGE)
 
 
 class Index:

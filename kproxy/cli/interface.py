@@ -64,7 +64,7 @@ def guarded(command: Command) -> Command:
         is_flag=True,
         expose_value=False,
         callback=lambda ctx, _, value: ctx.meta.update({_READ_ONLY: value}),
-        help="Write nothing and open nothing else: no exports; marks, comments and saved filters last until you leave.",
+        help="Write no files and open no other captures; marks, comments and saved filters last until you leave.",
     )
     return option(command)
 

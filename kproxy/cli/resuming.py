@@ -77,12 +77,12 @@ def destination(
     except OSError as error:
         raise Failure(f"{target}: {error.strerror}", Exit.USAGE) from None
     if partial.stage is not None:
-        _say(f"going on after {counted(partial.stage.items, 'exchange', ',')} and problems")
+        _say(f"continuing after {counted(partial.stage.items, 'exchange', ',')} and problems")
     try:
         with partial:
             yield partial.out, partial
     except KeyboardInterrupt:
-        _say("run the same command again to go on from here")
+        _say("run the same command again to continue from here")
         raise
 
 

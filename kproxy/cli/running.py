@@ -25,5 +25,5 @@ def running(name: str | None) -> Run:
 def recording_of(run: Run) -> Path:
     """The recording of a run. Raises Failure (exit 2) if it records nothing."""
     if run.recording is None:
-        raise Failure(f"process {run.pid} records nothing, so there is nothing to see", Exit.USAGE)
+        raise Failure(f"process {run.pid} records nothing, so there are no exchanges to show", Exit.USAGE)
     return run.recording

@@ -116,11 +116,11 @@ def _options() -> list[click.Option]:
                      expose_value=False, is_eager=True, callback=_store("quiet")),
         click.Option(["--log-file", "log_file"], type=path, metavar="FILE", help="Write the log to this file.",
                      expose_value=False, is_eager=True, callback=_store("log_file")),
-        click.Option(["--log-format", "log_format"], type=click.Choice(["text", "json"]), help="Form of the log.",
+        click.Option(["--log-format", "log_format"], type=click.Choice(["text", "json"]), help="Format of the log.",
                      expose_value=False, is_eager=True, callback=_store("log_format")),
-        click.Option(["--color", "color"], type=click.Choice(["auto", "always", "never"]), help="Colour in output.",
+        click.Option(["--color", "color"], type=click.Choice(["auto", "always", "never"]), help="Colour the output.",
                      expose_value=False, is_eager=True, callback=_store("color")),
-        click.Option(["--json", "json"], is_flag=True, help="JSON on standard output, errors as JSON too.",
+        click.Option(["--json", "json"], is_flag=True, help="Write JSON to standard output, and errors as JSON too.",
                      expose_value=False, is_eager=True, callback=_store("json")),
     ]  # fmt: skip
 

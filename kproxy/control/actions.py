@@ -32,7 +32,7 @@ class Reason(enum.Enum):
 
     INVALID = "a rule, or a text with rules, is wrong"
     MISSING = "there is no such rule"
-    CONFLICT = "it does not fit the rules that there are"
+    CONFLICT = "it conflicts with the existing rules"
 
 
 class RefusedError(Exception):
@@ -100,7 +100,7 @@ class Rules:
         seen = set(taken)
         for rule in named:
             if rule.name in seen:
-                raise RefusedError(Reason.CONFLICT, f"there is a rule {rule.name} already")
+                raise RefusedError(Reason.CONFLICT, f"a rule named {rule.name} exists already")
             seen.add(rule.name)
         for relay in self._relays:
             relay.add_rules(named)
@@ -222,7 +222,7 @@ def answer(rules: Rules, request: Answer) -> Answer:
     try:
         given = () if text is None else (rule_of(str(text), rules.known),)
         if not isinstance(number, int) or not isinstance(decision, dict):
-            return {"error": "number is a whole number, and decision an object"}
+            return {"error": "number must be a whole number, and decision an object"}
         return act(rules, Asked(None if name is None else str(name), given, number, decision))
     except RefusedError as error:
         return {"error": str(error)}

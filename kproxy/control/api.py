@@ -122,7 +122,7 @@ class Api:
     async def _routed(self, call: Call) -> Reply:
         there = [(route, found) for route in ROUTES if (found := route.match(call.path)) is not None]
         if not there:
-            return Reply(404, {"error": f"there is no {call.path}; /openapi.json describes what there is"})
+            return Reply(404, {"error": f"there is no {call.path}; /openapi.json lists the paths"})
         for route, found in there:
             if route.method == call.method:
                 return await self._carried_out(route, found.groupdict().get("name"), call)

@@ -435,7 +435,7 @@ class Connection:
     def _too_many_wait(self) -> End:
         self._over = True
         self._shared.counters.withheld += 1
-        text = f"left {MAX_NOTED} requests unanswered whose responses name brokers; the connection is ended"
+        text = f"left {MAX_NOTED} requests unanswered whose responses name brokers; kproxy ends the connection"
         return End("unanswered", text)
 
     def _bad_start(self, side: int, start: bytes, length: int, commands: list[Command]) -> bool:
@@ -578,8 +578,10 @@ class Connection:
         self.passing.responses_known = False
         self._shared.counters.withheld += 1
         name = frame.plan.name
-        text = f"sent a response to {name} that kproxy withholds, as addresses in it could not be replaced: {reason}"
-        commands.append(End(f"withheld-{name}", f"{text}; the connection is ended"))
+        text = (
+            f"sent a response to {name} that kproxy withholds, because addresses in it could not be replaced: {reason}"
+        )
+        commands.append(End(f"withheld-{name}", f"{text}; kproxy ends the connection"))
 
     def _take(self, frame: _Frame, piece: memoryview, fed: int, commands: list[Command]) -> None:
         """Takes the next piece of the frame: keeps it, or sends it on if it lies before a walked frame's tagged fields.
@@ -657,7 +659,7 @@ class Connection:
             data = frame.data()
             if plan is STRAY and self._shared.book.known.search(data).address is not None:
                 raise _WithheldError(
-                    f"its request is no longer known, as {MAX_NOTED} other requests wait for responses"
+                    f"its request is no longer known, because {MAX_NOTED} other requests wait for responses"
                 )
             self._release(frame, commands)
             return [], self._check(plan, data, commands)
@@ -779,7 +781,7 @@ TOO_MUCH_HELD = "no memory is left to hold it (--memory)"
 WATCHED = 1 << 16
 """Maximum length in bytes of a response that is held only to search it for addresses, and then passes unchanged."""
 
-STRAY = Watch("a request that is forgotten")
+STRAY = Watch("a request that kproxy no longer knows")
 """Treatment of responses without a noted request, used after noted requests were dropped."""
 UNREAD = "unread-"
 UNKNOWN_VERSION = "no definition of this version"
@@ -819,5 +821,5 @@ def no_frame(start: bytes, length: int, *, first: bool) -> str | None:
     if first and (named := other_protocol(start)):
         return named
     if length < 0 or (first and length > _LONGEST_FIRST):
-        return f"bytes that begin no frame ({start[:4]!r})"
+        return f"bytes that do not begin a frame ({start[:4]!r})"
     return None

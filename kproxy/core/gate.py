@@ -230,7 +230,7 @@ class Gate:
             return None
         length, correlation_id = _RESPONSE_HEAD.unpack_from(data)
         if length < 4:
-            return self.refuse(f"sends bytes that begin no frame ({data[:4]!r})")
+            return self.refuse(f"sends bytes that do not begin a frame ({data[:4]!r})")
         if correlation_id != self._own_id:
             return 4 + int(length)
         if length > LONGEST_ANSWER:

@@ -87,7 +87,7 @@ def _version(answer: Answer) -> int:
 
 def _handshake_refused(code: int, mechanism: str, offered: Any) -> str:
     if code == _ILLEGAL_STATE:
-        return "has no SASL on this listener"
+        return "does not support SASL on this listener"
     if code == _UNSUPPORTED_MECHANISM:
         return f"does not offer {mechanism} (it offers: {', '.join(map(str, offered)) or 'nothing'})"
     return f"refuses {mechanism}: {errors.name(code)}"

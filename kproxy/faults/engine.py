@@ -163,7 +163,7 @@ class Engine:
         new: dict[str, Active] = {}
         for rule in rules:
             if rule.name in self._active or rule.name in new:
-                raise ValueError(f"there is a rule {rule.name} already")
+                raise ValueError(f"a rule named {rule.name} exists already")
             counter = Counter(rule.trigger, rule.name, self.seed, self._clock)
             new[rule.name] = Active(rule, rule.match.compile(), counter, added=added)
         self._active |= new
@@ -179,7 +179,7 @@ class Engine:
         names = set(added)
         for rule in rules:
             if rule.name in names:
-                raise ValueError(f"there is a rule {rule.name} already")
+                raise ValueError(f"a rule named {rule.name} exists already")
             names.add(rule.name)
         before = {name: active for name, active in self._active.items() if not active.added}
         self._active = {}

@@ -138,7 +138,7 @@ def _does(action: Action) -> str:
         case Brokers(nodes=()):
             return "the answer names no brokers"
         case Brokers():
-            return f"the answer names no brokers but {', '.join(map(str, action.nodes))}"
+            return f"the answer names only the brokers {', '.join(map(str, action.nodes))}"
         case TopicId():
             return f"the answer gives {action.topic} the topic id {uuid_json(action.topic_id)}"
         case Crc():

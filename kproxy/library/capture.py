@@ -60,7 +60,7 @@ def open(  # noqa: A001 (kproxy.open is the name that users expect)
     given = [captures] if isinstance(captures, str | os.PathLike) else captures
     paths = tuple(map(Path, given))
     if not paths:
-        raise ValueError("no capture is named")
+        raise ValueError("name at least one capture")
     options = Options(
         paths,
         None if ports is None else Ports.parse(str(ports)),
@@ -137,7 +137,7 @@ class Capture(Closing):
         from kproxy.captures.findings.reading import Findings
 
         if severity.upper() not in Severity.__members__:
-            raise ValueError(f"{severity!r} is no severity; there are {', '.join(Severity.__members__).lower()}")
+            raise ValueError(f"{severity!r} is not a severity; there are {', '.join(Severity.__members__).lower()}")
         reading = self._read()
         reader = reading.reader
         found = Findings(reader.source, reader.definitions, reader.health)

@@ -63,7 +63,7 @@ def expression_of(text: str) -> Expression | None:
     if parsed.expression is None and text.strip():
         raise FilterError("\n".join([parsed.message, *parsed.pointer(text)]))
     if parsed.expression is not None and parsed.expression.relative:
-        raise FilterError(f"{text}: the end of the capture is not known before all is read; give a time")
+        raise FilterError(f"{text}: the end of the capture is not known until all of it is read; give a time")
     return parsed.expression
 
 
@@ -160,7 +160,7 @@ class Reading:
     def check_open(self) -> None:
         """Raises ValueError if the capture is closed, so that nothing more of it can be decoded."""
         if self.closed:
-            raise ValueError("the capture is closed: read what you need of an exchange before")
+            raise ValueError("the capture is closed: read what you need of an exchange before you close it")
 
     def close(self) -> None:
         self.closed = True

@@ -59,7 +59,7 @@ class Traffic:
                 break
             if reader.idle:
                 if time.monotonic() > deadline:
-                    raise CaptureError("the recording does not grow", str(self._proxy.recording))
+                    raise CaptureError("the recording has not grown", str(self._proxy.recording))
                 time.sleep(POLL_SECONDS)
         self._exchanges = [one for one in self._exchanges if (_began(one) or start) >= start]
         return self._reading

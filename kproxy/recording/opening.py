@@ -67,7 +67,7 @@ def _comments(settings: Settings) -> list[str]:
     """Lines for the comment of the file's header: what the recording leaves out."""
     comments = []
     if settings.snap is not None:
-        comments.append(f"of each frame the first {settings.snap} bytes (--snap {settings.snap})")
+        comments.append(f"the first {settings.snap} bytes of each frame (--snap {settings.snap})")
     if settings.record_filter:
         comments.append(f"exchanges that match --record {settings.record_filter!r}; the others are left out")
     if settings.bpf:

@@ -7,7 +7,7 @@ it.
 
 Packets are written without a second thread. While a slow disk blocks, they wait in the kernel's capture buffer; packets
 that do not fit there are counted in the recording as dropped. So are packets that arrive while the disk is full;
-recording goes on once there is room.
+recording resumes when there is room.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Sniffer:
 
     def _recording_failed(self, why: str) -> None:
         if not self._writer.ended:
-            message = f"recording to {self.recording} has stopped: {why}; recording goes on once there is room"
+            message = f"recording to {self.recording} has stopped: {why}; recording resumes when there is room"
             tell({"event": "warning", "topic": "recorder", "message": message, "stopped": why})
 
     def _recording_resumed(self, missing: int) -> None:

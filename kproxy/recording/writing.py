@@ -117,5 +117,6 @@ class Writer:
 
 
 def resumed(recording: object, missing: int) -> str:
-    """The message that recording to `recording` goes on and that `missing` packets were not recorded."""
-    return f"recording to {recording} goes on: there is room again; {counted(missing, 'packet')} {are(missing)} missing"
+    """The message that recording to `recording` has resumed and that `missing` packets were not recorded."""
+    lost = f"{counted(missing, 'packet')} {are(missing)} missing"
+    return f"recording to {recording} has resumed: there is room again; {lost}"

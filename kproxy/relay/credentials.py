@@ -44,7 +44,7 @@ def load(settings: SaslSettings) -> Credentials:
         found = [os.environ.get(name, "") for name in names]
         missing = [name for name, value in zip(names, found, strict=True) if not value]
         if missing:
-            raise CredentialsError(f"no --sasl-credentials FILE, and {' and '.join(missing)} not set")
+            raise CredentialsError(f"give --sasl-credentials FILE, or set {' and '.join(missing)}")
         if not wants_token:
             return Credentials(found[0], found[1])
         if not _BEARER.fullmatch(found[0]):

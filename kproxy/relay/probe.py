@@ -62,7 +62,7 @@ async def problem(
         return f"did not accept a connection within {seconds:g} seconds"
     except (OSError, UnicodeError) as error:
         return reason(error)
-    return "is no Kafka broker: it does not answer Kafka requests"
+    return "is not a Kafka broker: it does not answer Kafka requests"
 
 
 _OTHERS: dict[str | None, str] = {

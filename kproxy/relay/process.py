@@ -209,7 +209,7 @@ class Process:
         except netfilter.RulesError as error:
             raise FailedError(str(error), EXIT_PERMISSION) from None
         for port in leftovers:
-            relay.warn(f"leftover-{port}", f"removed rules of port {port}, left by a relay that was killed")
+            relay.warn(f"leftover-{port}", f"removed the iptables rules of port {port}, which a killed relay had left")
         return guard
 
     async def _take_down(self, guard: Guard) -> None:

@@ -555,7 +555,8 @@ class Link:
         """Ends the connection, because the client's first request has missed its deadline."""
         self._notice(
             Notice(
-                "silent", f"sent no whole request within {FIRST_REQUEST_SECONDS:g} seconds: its connection is ended"
+                "silent",
+                f"sent no complete request within {FIRST_REQUEST_SECONDS:g} seconds: kproxy ends its connection",
             ),
             0,
         )

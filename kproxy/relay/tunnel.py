@@ -109,7 +109,7 @@ async def _answer(connected: socket.socket) -> bytes:
     while not answer.endswith(b"\r\n\r\n"):
         byte = await loop.sock_recv(connected, 1)
         if not byte or len(answer) == LONGEST_ANSWER:
-            raise _RefusedError("no complete HTTP response came")
+            raise _RefusedError("the proxy sent no complete HTTP response")
         answer += byte
     return bytes(answer)
 

@@ -243,7 +243,9 @@ def advertise(text: str) -> str:
     if text:
         host, _ = split_address(text.replace("{broker}", "1").replace("{port}", "1").replace("{host}", "h"))
         if not host or re.search(r"[\s{}]", host):
-            raise ValueError(f"no host or template in {text!r}; a template knows {{broker}}, {{port}} and {{host}}")
+            raise ValueError(
+                f"no host or template in {text!r}; a template may contain {{broker}}, {{port}} and {{host}}"
+            )
         _check_host(host)
     return text
 

@@ -105,7 +105,8 @@ def address(text: str) -> str:
         raise ValueError("a registry's address begins with http:// or https:// and a host")
     if parts.username is not None or parts.password is not None:
         raise ValueError(
-            "a registry's address holds no user or password: set KPROXY_REGISTRY_USER and KPROXY_REGISTRY_PASSWORD"
+            "a registry's address must not contain a user or password: "
+            "set KPROXY_REGISTRY_USER and KPROXY_REGISTRY_PASSWORD"
         )
     return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
 

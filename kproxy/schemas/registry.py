@@ -85,7 +85,7 @@ class Registry:
             found = self._found(key)
             if found is None and key not in self._asked:
                 found = self._down
-            return found or Missing(f"{named(*key)} has not come from the registry yet", pending=True)
+            return found or Missing(f"{named(*key)} has not arrived from the registry yet", pending=True)
 
     def _found(self, key: Key) -> Schema | Missing | None:
         schema = self._schemas.get(key)

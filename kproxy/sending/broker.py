@@ -85,7 +85,7 @@ class Broker:
             answer = await _frame(reader)
         if answer[_SIZE : _SIZE + 4] != frame[8:12]:
             got = int.from_bytes(answer[_SIZE : _SIZE + 4], "big", signed=True)
-            raise SendError(f"sent a response with correlation id {got}, which nobody asked for")
+            raise SendError(f"sent a response with correlation id {got}, which matches no request")
         return Answer(answer, sent, time.time_ns())
 
     async def _open(self) -> tuple[asyncio.StreamReader, Any]:

@@ -140,7 +140,7 @@ async def chosen_version(sender: Sender, api_key: int) -> int:
     name = sender.definitions.shown_api_name(api_key)
     served = (await sender.versions()).get(api_key)
     if served is None:
-        raise SendError(f"{sender.host}:{sender.port} does not serve {name}; give --api-version to ask all the same")
+        raise SendError(f"{sender.host}:{sender.port} does not serve {name}; give --api-version to send it anyway")
     ours = sender.definitions.versions(api_key)
     version = min(served[1], ours.high)
     if version < served[0] or version not in ours:

@@ -109,7 +109,7 @@ class Authority:
         """
         now = datetime.now(UTC)
         if now >= self.expires:
-            raise AuthorityError(f"kproxy's CA expired on {self.expires:%Y-%m-%d}: kproxy ca --renew")
+            raise AuthorityError(f"kproxy's CA expired on {self.expires:%Y-%m-%d}: kproxy ca --renew makes a new one")
         names = [name for name in map(_name, dict.fromkeys(hosts)) if name is not None]
         subject = str(names[0].value)[:_LONGEST_NAME] if names else "kproxy"
         certificate = (
@@ -206,4 +206,6 @@ def _explained(directory: Path) -> Iterator[None]:
     except OSError as error:
         raise AuthorityError(f"kproxy's CA in {directory}: {error.strerror or error}") from None
     except (ValueError, TypeError) as error:
-        raise AuthorityError(f"kproxy's CA in {directory} cannot be read ({error}): kproxy ca --renew") from None
+        raise AuthorityError(
+            f"kproxy's CA in {directory} cannot be read ({error}): kproxy ca --renew makes a new one"
+        ) from None

@@ -210,7 +210,7 @@ def _load(context: ssl.SSLContext, certificate: str, key: str | None, settings: 
         asked = True
         variable = settings.password_env
         if variable is None:
-            raise TlsError(f"the key in {key or certificate} is encrypted: --tls-password-env VARIABLE")
+            raise TlsError(f"the key in {key or certificate} is encrypted: give --tls-password-env VARIABLE")
         value = os.environ.get(variable)
         if value is None:
             raise TlsError(f"--tls-password-env: there is no variable {variable} in the environment")

@@ -48,9 +48,11 @@ def of_client(failure: HandshakeError, *, minted: bool) -> str:
             "and the certificate must name the host that the client connects to"
         )
     if reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE":
-        return "shows no certificate, but --tls-in-ca requires one"
+        return "presents no certificate, but --tls-in-ca requires one"
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"shows a certificate that does not verify: {error.verify_message} (--tls-in-ca says whom to trust)"
+        return (
+            f"presents a certificate that does not verify: {error.verify_message} (--tls-in-ca names the CAs to trust)"
+        )
     if any(word in reason for word in _NOTHING_SHARED):
         return f"and kproxy share no TLS version or cipher ({_alert(reason)})"
     return f"has a TLS error: {_alert(reason)}"
@@ -67,7 +69,7 @@ def of_broker(failure: HandshakeError) -> str:
     if error is None:
         return _silent(failure) or (
             "closed the connection during the TLS handshake: the broker may speak plaintext (leave out --tls-out) "
-            "or want a client's certificate (--tls-out-cert)"
+            "or require a client certificate (--tls-out-cert)"
         )
     reason = error.reason or str(error)
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -78,13 +80,13 @@ def of_broker(failure: HandshakeError) -> str:
             return f"has a certificate that does not verify: {said}"
         return f"has a certificate that does not verify ({said}): --tls-out-ca takes the CA to trust"
     if "CERTIFICATE_REQUIRED" in reason:
-        return "wants a client's certificate: --tls-out-cert"
+        return "requires a client certificate: give --tls-out-cert"
     if "ALERT" in reason and any(alert in reason for alert in _NOT_TRUSTED):
         return f"refuses kproxy's certificate, or requires one: --tls-out-cert ({_alert(reason)})"
     if any(word in reason for word in _NOTHING_SHARED):
         return (
             "and kproxy share no TLS version or cipher, "
-            f"or the broker wants a certificate: --tls-out-cert ({_alert(reason)})"
+            f"or the broker requires a client certificate: --tls-out-cert ({_alert(reason)})"
         )
     return f"has a TLS error: {_alert(reason)}"
 

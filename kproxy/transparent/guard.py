@@ -114,10 +114,11 @@ class Guard:
         for _ in range(RESTARTS):
             assert self._guardian is not None  # noqa: S101 (started before)
             await self._guardian.wait()
-            self._warn("guardian", "the guardian of the rules was killed; another one takes its place")
+            self._warn("guardian", "the process that removes the iptables rules was killed; kproxy starts another one")
             with contextlib.suppress(RulesError, OSError):
                 await self._answer(await self._start(claimed, install=False))
         self._warn(
             "guardian-gone",
-            "the guardian of the rules was killed repeatedly; if this one is killed too, no other takes its place",
+            "the process that removes the iptables rules was killed repeatedly; "
+            "if this one is killed too, kproxy starts no other",
         )

@@ -66,8 +66,8 @@ def test_a_name_that_is_not_there() -> None:
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        ('listen = "1"', r"\[clusters.x\]: no upstream"),
-        ('upstream = "a"', r"\[clusters.x\]: no listen"),
+        ('listen = "1"', r"\[clusters.x\]: upstream is missing"),
+        ('upstream = "a"', r"\[clusters.x\]: listen is missing"),
         ('upstream = "a"\nlisten = "1"\nport-bose = 1', r"unknown key 'port-bose'; did you mean port-base\?"),
         ('upstream = "a"\nlisten = "1"\nport-base = 70000', r"\[clusters.x\]: port-base: not a port: '70000'"),
         ('upstream = "a:b"\nlisten = "1"', r"\[clusters.x\]: upstream: no port: b"),

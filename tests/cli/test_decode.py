@@ -163,7 +163,7 @@ def test_a_capture_is_no_message(tmp_path: Path, content: bytes) -> None:
     file.write_bytes(content)
     result = run(f"@{file}")
     assert result.exit_code == Exit.INPUT
-    assert "this is a capture, which kproxy export reads; kproxy decode takes messages" in result.stderr
+    assert "this is a capture: read it with kproxy export; kproxy decode reads messages" in result.stderr
 
 
 def test_payloads_by_viewers(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(CredentialsError, match="KPROXY_SASL_USERNAME and KPROXY_SASL_PASSWORD not set"):
+    with pytest.raises(CredentialsError, match="FILE, or set KPROXY_SASL_USERNAME and KPROXY_SASL_PASSWORD"):
         credentials.load(SaslSettings("PLAIN"))
     monkeypatch.setenv("KPROXY_SASL_USERNAME", "alice")
     monkeypatch.setenv("KPROXY_SASL_PASSWORD", "secret")

@@ -44,7 +44,7 @@ def served(tmp_path: Path) -> Iterator[str]:
     [
         ([NOBODY], "give an API", Exit.USAGE),
         ([NOBODY, "Metadata", "{}", "--from", CAPTURE], "give an API", Exit.USAGE),
-        ([NOBODY, "Metadata", "{"], "the body is no JSON", Exit.USAGE),
+        ([NOBODY, "Metadata", "{"], "the body is not valid JSON", Exit.USAGE),
         ([NOBODY, "Metadata", "@/nowhere/at/all"], "cannot read the body", Exit.INPUT),
         ([NOBODY, "Metadata", '{"topcs": null}', "--api-version", "9"], "no field topcs", Exit.USAGE),
         ([NOBODY, "Metadata", "5", "--api-version", "9"], "a body is a JSON object", Exit.USAGE),
@@ -55,7 +55,7 @@ def served(tmp_path: Path) -> Iterator[str]:
         ([NOBODY, "--from", CAPTURE], "may change something at 127.0.0.1:1: give --yes", Exit.USAGE),
         ([NOBODY, "--from", CAPTURE, "--yes"], "refused the connection", Exit.CONNECT),
         ([NOBODY, "Metdata"], "did you mean Metadata?", Exit.USAGE),
-        ([NOBODY, "RequestHeader"], "is no API", Exit.USAGE),
+        ([NOBODY, "RequestHeader"], "is not an API", Exit.USAGE),
         (["here:port", "Metadata"], "no port: port", Exit.USAGE),
         ([NOBODY, "--from", CAPTURE, "--speed", "0"], "a number above 0, or max", Exit.USAGE),
         ([NOBODY, "Metadata", "--tls-out-ca", "x"], "--tls-out-ca needs --tls-out", Exit.USAGE),
@@ -122,4 +122,4 @@ def test_nothing_to_serve(tmp_path: Path) -> None:
     empty = tmp_path / "empty.pcap"
     empty.write_bytes(bytes.fromhex("d4c3b2a1020004000000000000000000ffff000065000000"))
     done = CliRunner().invoke(main, ["serve", str(empty)])
-    assert (done.exit_code, "there is no answer to give" in done.stderr) == (Exit.EMPTY, True)
+    assert (done.exit_code, "nothing to serve" in done.stderr) == (Exit.EMPTY, True)

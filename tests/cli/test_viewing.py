@@ -52,7 +52,7 @@ def test_json_of_replay_is_that_of_export(tmp_path: Path) -> None:
     [
         (("--view", "orders=xml"), "no viewer 'xml': there are avro, cbor, hex"),
         (("--view", "orders"), "'orders' is not TOPIC"),
-        (("--registry", "http://ann:geheim@host"), "a registry's address holds no user or password"),
+        (("--registry", "http://ann:geheim@host"), "a registry's address must not contain a user or password"),
         (("--registry", "host:8081"), "a registry's address begins with http"),
         (("--schemas", "no such folder"), "does not exist"),
     ],

@@ -247,7 +247,7 @@ def test_observers_go_on_with_a_relay_that_is_left(
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     url = f"http://127.0.0.1:{(port := free_port())}/metrics"
     with running(tmp_path, cluster, "--detach", "--metrics", str(port)) as run:
-        pid = int(run.expect(r"process (\d+) goes on"))
+        pid = int(run.expect(r"process (\d+) keeps running"))
         try:
             assert run.process.wait(SECONDS) == 0
             run.end()

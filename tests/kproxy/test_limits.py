@@ -129,7 +129,7 @@ async def test_a_client_that_sends_no_whole_request_is_ended(
         with pytest.raises(ConnectionResetError):
             await reader.read()
         (warning,) = (event["message"] for event in told if event["event"] == "warning")
-        assert warning == "client 127.0.0.1 sent no whole request within 0.2 seconds: its connection is ended"
+        assert warning == "client 127.0.0.1 sent no complete request within 0.2 seconds: kproxy ends its connection"
     else:
         await until(lambda: len(relay.links) == 1 and not relay._beginning)
     broker.close()  # which resets what it has not accepted

@@ -70,7 +70,7 @@ def test_tls_is_named(alerts: bool) -> None:
 
 def test_something_else_is_no_broker() -> None:
     with answering(lambda _: b"220 smtp.example ready\r\n") as broker:
-        assert problem(broker) == "is no Kafka broker: it does not answer Kafka requests"
+        assert problem(broker) == "is not a Kafka broker: it does not answer Kafka requests"
 
 
 def test_nobody_listening_is_named() -> None:

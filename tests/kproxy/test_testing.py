@@ -161,7 +161,7 @@ def test_filter(kproxy):
             "*RuleError: *did you mean drop?*", "*api == Produce => dorp response", "*^^^^*",
             "*RuleError: *did you mean NOT_LEADER_OR_FOLLOWER?*", "*^^^^^^^^^^^^^^^^^^^^^*",
             "*RuleError: say whether the broker does it*",
-            "*ValueError: there is a rule a already*",
+            "*ValueError: a rule named a exists already*",
             "*did you mean Fetch?*",
         ]
     )  # fmt: skip

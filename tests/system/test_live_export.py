@@ -78,7 +78,7 @@ def test_a_ring_is_exported_while_it_turns(terminal: Terminal, tmp_path: Path) -
     terminal.wait_for("older overwritten")
     settle(terminal)
 
-    # one exchange, which is found by its time, because the ring is counted anew
+    # one exchange, which is found by its time, because the ring is counted again
     terminal.press("x")
     terminal.wait_for("The same as a command:", "--schemas=. --view=orders=hex")
     terminal.press("Escape")

@@ -204,7 +204,7 @@ def test_it_goes_on_in_the_background_where_it_is_found_watched_and_ended(tmp_pa
         sniffer = psutil.Process(run["pid"])
         try:
             assert (
-                f"process {sniffer.pid} goes on: kproxy attach night shows it, kproxy stop night ends it"
+                f"process {sniffer.pid} keeps running: kproxy attach night shows it, kproxy stop night ends it"
                 in started.stderr
             )
             assert (run["listen"], run["upstream"], run["recording"]) == ("lo", [], str(recording))

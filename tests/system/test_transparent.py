@@ -196,7 +196,7 @@ def test_another_guardian_takes_a_killed_one_s_place(net: Net, tmp_path: Path) -
     with Relay(net.gateway, tmp_path / "relay", "--transparent", "redirect", "--setup") as relay:
         first = relay.guardian
         first.kill()
-        relay.await_word("another one takes its place")
+        relay.await_word("kproxy starts another one")
         eventually(lambda: relay.guardian.pid != first.pid, "there is another")
         talk(net, net.client, 6)
         relay.relay.kill()
@@ -213,7 +213,7 @@ def test_what_everybody_killed_left_is_removed_by_the_next(net: Net, tmp_path: P
         first.process.wait(SECONDS)
         assert rules_of(net.gateway)
     with Relay(net.gateway, tmp_path / "alive", "--transparent", "redirect", "--setup", "--ports", "9999") as alive:
-        alive.await_word("removed rules of port 19000, left by a relay that was killed")
+        alive.await_word("removed the iptables rules of port 19000, which a killed relay had left")
         assert not [line for line in rules_of(net.gateway) if "19000" in line]
         with Relay(net.gateway, tmp_path / "next", "--transparent", mode, "--setup", "--listen", "19001") as another:
             assert "dead relay" not in another.text

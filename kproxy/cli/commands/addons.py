@@ -11,7 +11,7 @@ from kproxy.cli.running import running
 
 @click.group()
 def command() -> None:
-    """Load the addons of a running proxy again."""
+    """Reload the addons of a running proxy."""
 
 
 @command.command()

@@ -46,7 +46,7 @@ def command(
     user_definitions: tuple[str, ...],
     viewing: Viewing,
 ) -> None:
-    """Watch a running proxy or kproxy sniff, from the start of its recording; leaving does not end it.
+    """Watch a running proxy or sniffer, from the start of its recording; leaving does not end it.
 
     PID or NAME may be left out if only one is running. Several users may watch the same one.
 

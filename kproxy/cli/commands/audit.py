@@ -146,7 +146,7 @@ def _offered(reader: Reader, path: Path) -> Served:
         if reader.error is not None:
             raise reader.error
         raise Failure(
-            f"{path}: has no ApiVersions response, so the versions that its brokers serve are unknown", Exit.INPUT
+            f"{path}: no ApiVersions response, so the versions that its brokers serve are unknown", Exit.INPUT
         )
     if reader.error is not None:
         settings.warn(f"{path}: {reader.error}")

@@ -72,7 +72,9 @@ def _password(truststore: Path | None, variable: str | None) -> bytes:
         raise Failure("--truststore needs --password-env, the variable that holds its password", Exit.USAGE)
     value = os.environ.get(variable, "")
     if len(value) < _LEAST_PASSWORD:
-        raise Failure(f"{variable} holds no password of at least {_LEAST_PASSWORD} characters", Exit.USAGE)
+        raise Failure(
+            f"--password-env: {variable} must hold a password of at least {_LEAST_PASSWORD} characters", Exit.USAGE
+        )
     return value.encode()
 
 

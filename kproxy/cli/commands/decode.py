@@ -44,9 +44,7 @@ READINGS = 10
 @click.option("--body", "body", is_flag=True, help="The bytes are a body alone, without length and header.")
 @click.option("--records", "records", is_flag=True, help="The bytes are record batches.")
 @click.option("--base64", "base64", is_flag=True, help="The text is base64 instead of hex.")
-@click.option(
-    "--format", "form", type=click.Choice(FORMATS), default="tree", show_default=True, help="Form of the output."
-)
+@click.option("--format", "form", type=click.Choice(FORMATS), default="tree", show_default=True, help="Output format.")
 @click.option("--all", "everything", is_flag=True, help="List every reading that fits.")
 @click.option("--depth", type=click.IntRange(min=0), metavar="N", help="Show N levels of fields below the top.")
 @click.option(
@@ -162,7 +160,7 @@ def _pieces(words: tuple[str, ...], *, base64: bool) -> list[bytes]:
             if text is None:
                 if is_capture(content):
                     raise Failure(
-                        f"{where}: this is a capture, which kproxy export reads; kproxy decode takes messages",
+                        f"{where}: this is a capture: read it with kproxy export; kproxy decode reads messages",
                         Exit.INPUT,
                     )
                 return [content]

@@ -64,7 +64,7 @@ class Output(click.Path):
     type=click.Choice(tuple(OUTPUT_FORMATS)),
     default="jsonl",
     show_default=True,
-    help="Form of the output.",
+    help="Output format.",
 )
 @click.option(
     "--batch-limit",

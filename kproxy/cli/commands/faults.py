@@ -150,7 +150,7 @@ def decide(number: int, decision: str, wanted: str | None) -> None:
         try:
             given = json.loads(decision)
         except (ValueError, RecursionError) as error:
-            raise click.UsageError(f"the decision is no JSON: {error}") from None
+            raise click.UsageError(f"the decision is not valid JSON: {error}") from None
     _ask(wanted, "decide", number=number, decision=given)
     _said(f"decided: {number}")
 

@@ -112,7 +112,7 @@ def _baseline(_ctx: click.Context, _param: click.Parameter, path: Path | None) -
     multiple=True,
     callback=_limits,
     metavar="RULE.NAME=N",
-    help="Another value for a rule's threshold (repeatable).",
+    help="Change a rule's threshold to N (repeatable).",
 )
 @captured
 @partial(selecting, conditions=dict.fromkeys(SEVERITIES, "with exit code 1 if a finding is that severe or worse"))
@@ -185,9 +185,7 @@ def command(
     for line in report_lines(form, report):
         click.echo(line)
     for kind, number in findings.engine.evicted.items():
-        settings.warn(
-            f"the rules cannot watch so many at the same time: findings about {counted(number, kind)} may be missing"
-        )
+        settings.warn(f"too many to track at the same time: findings about {counted(number, kind)} may be missing")
     failing = _worst(new)
     readings.conclude(reader, selection, health=form != "jsonl")
     asked = next(filter(fails_on, SEVERITIES), None)

@@ -65,7 +65,7 @@ def command(
     if any(str(path) == "-" for path in captures):
         raise click.UsageError("captures are read again for each question, but standard input only once: name a file")
     if allow_faults and attach is None:
-        raise click.UsageError("--allow-faults: rules act on the traffic of a running proxy: --attach one")
+        raise click.UsageError("--allow-faults needs --attach: rules act on the traffic of a running proxy")
     from kproxy.agents.answers import Answers
     from kproxy.agents.rules import Rules
     from kproxy.agents.server import serve_http, serve_stdio

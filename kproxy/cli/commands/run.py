@@ -362,7 +362,7 @@ def _twice() -> str | None:
     """The message for the first ctrl+c. None if standard input is no terminal: then the first ctrl+c ends the run."""
     if not (sys.stdin is not None and sys.stdin.isatty()):
         return None
-    return "traffic goes on; ctrl+c again waits for requests in flight, then ends kproxy"
+    return "kproxy still forwards; press ctrl+c again to end it after the requests in flight"
 
 
 def _ended(relay: RelayProcess, stopping: Flag) -> None:

@@ -144,9 +144,7 @@ def _api_json(api: Api, known: Definitions) -> dict[str, Any]:
 @command.command()
 @click.argument("named", type=NAME, metavar="NAME")
 @click.argument("version", type=VERSION, required=False, metavar="[VERSION]")
-@click.option(
-    "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True, help="Form of the output."
-)
+@click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format.")
 @click.option("--explain", is_flag=True, help="Explain each field whose name does not say what it is for.")
 @request_option
 @response_option

@@ -201,7 +201,7 @@ def _json(text: str | None) -> Any:
     except (OSError, UnicodeDecodeError) as error:
         raise Failure(f"cannot read the body: {error}", Exit.INPUT) from None
     except (json.JSONDecodeError, RecursionError) as error:
-        raise Failure(f"the body is no JSON: {error}", Exit.USAGE) from None
+        raise Failure(f"the body is not valid JSON: {error}", Exit.USAGE) from None
 
 
 async def _one(sender: Sender, api: Named, body: Any, version: int | None, client_id: str, *, yes: bool) -> None:
@@ -211,7 +211,7 @@ async def _one(sender: Sender, api: Named, body: Any, version: int | None, clien
 
     key = api.api_key
     if key is None:
-        raise Failure(f"{api.message} is no API", Exit.USAGE)
+        raise Failure(f"{api.message} is not an API", Exit.USAGE)
     _confirm({key}, sender.definitions, f"{sender.host}:{sender.port}", yes=yes)
     if version is None:
         version = await chosen_version(sender, key)
@@ -237,7 +237,7 @@ def _confirm(keys: Iterable[int], definitions: Definitions, where: str, *, yes: 
         return
     what = f"{', '.join(changing)} may change something at {where}"
     if not sys.stdin.isatty():
-        raise Failure(f"{what}: give --yes to send all the same", Exit.USAGE)
+        raise Failure(f"{what}: give --yes to send anyway", Exit.USAGE)
     if not click.confirm(f"{what}. Send?", err=True):
         raise Failure("nothing was sent", Exit.USAGE)
 
@@ -271,7 +271,7 @@ def _replay(
     keys = {one.api_key for one in recorded.exchanges if one.api_key is not None}
     _confirm(keys, reader.definitions, f"{sender.host}:{sender.port}", yes=yes)
     if recorded.left_out:
-        settings.warn(f"not sent: {recorded.left_out} exchanges without a whole request, or of an authentication")
+        settings.warn(f"not sent: {recorded.left_out} exchanges that have no complete request, or that authenticate")
     differing = asyncio.run(_again(recorded, sender, speed, expect=expect))
     if expect:
         total = len(recorded.exchanges)

@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     default="127.0.0.1:19092",
     show_default=True,
     metavar="HOST:PORT",
-    help="Where clients begin; broker N is served on PORT + 1 + N if that is free.",
+    help="Where clients connect first; broker N is served on PORT + 1 + N if that is free.",
 )
 @click.option(
     "--otherwise",
     type=click.Choice(("error", "disconnect")),
     default="error",
     show_default=True,
-    help="What a request gets that was never recorded: UNKNOWN_SERVER_ERROR, or the end of its connection.",
+    help="What happens to a request that was never recorded: it gets UNKNOWN_SERVER_ERROR, or its connection ends.",
 )
 @click.option(
     "--upstream", type=ADDRESS, metavar="HOST:PORT", help="Send requests that were never recorded to this broker."
@@ -107,7 +107,7 @@ def command(
         nodes = _taken(reader, selection, answers)
         readings.conclude(reader, selection, health=False)
         if not answers.total:
-            raise Failure("there is no answer to give: no exchange with a whole request and response", Exit.EMPTY)
+            raise Failure("nothing to serve: no exchange has a complete request and response", Exit.EMPTY)
         server = Server(answers, otherwise, upstream, speed, settings.warn, host=listen[0])
         asyncio.run(_serve(server, listen[1], sorted(nodes)))
 

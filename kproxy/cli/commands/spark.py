@@ -78,7 +78,7 @@ class Target(click.Path):
     type=click.Choice(("parquet",)),
     default="parquet",
     show_default=True,
-    help="Form of the tables.",
+    help="Format of the tables.",
 )
 @click.option("-Y", "--filter", "expression", type=FILTER, metavar="EXPR", help="Only exchanges that match.")
 @click.option("--tables", metavar="A,B,C", help="Tables to write (default: all but records and findings).")
@@ -155,10 +155,10 @@ def command(
     """Make tables of captures with Spark, the same as `kproxy export --format parquet`, row for row.
 
     A CAPTURE is a pcap or pcapng file, a pattern, a folder of captures, the URL of one of these (s3://, gs://, hdfs://,
-    file://), or a recording's folder. Files are cut into splits, which are read at the same time; connections are put
-    together across splits and files. A second run replaces the tables of the same captures, wherever these are now, and
-    no others; it is refused if it has only some of the captures that a run had. The table captures has a row for each
-    file, with what could not be read of it. `kproxy spark report DIR` summarises tables.
+    file://), or a recording's folder. Files are cut into splits, which are read at the same time; connections are
+    reassembled across splits and files. A second run replaces the tables of the same captures, wherever these are now,
+    and no others; it is refused if it reads only some of the captures that an earlier run read together. The table
+    captures has a row for each file, with what could not be read of it. `kproxy spark report DIR` summarises tables.
 
     \b
     kproxy spark capture.pcap --out tables

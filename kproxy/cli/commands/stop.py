@@ -16,9 +16,9 @@ SECONDS = 20.0
 @click.argument("wanted", required=False, metavar="[PID|NAME]")
 @click.option("--all", "every", is_flag=True, help="End all running proxies and sniffers.")
 def command(wanted: str | None, every: bool) -> None:
-    """End a running proxy or kproxy sniff; a proxy accepts no more connections and ends after the requests in flight.
+    """End a running proxy or sniffer; a proxy accepts no more connections and ends after the requests in flight.
 
-    PID or NAME may be left out if only one is running. The exit code is 2 if several could be meant, 4 if a process
+    PID or NAME may be left out if only one is running. The exit code is 2 if several match, 4 if a process
     does not answer or does not end.
 
     \b

@@ -19,17 +19,17 @@ LOCAL = "127.0.0.1"
 
 @click.command()
 @click.argument("arguments", nargs=-1, metavar="[CAPTURE...] [-- OPTION...]")
-@click.option("--attach", is_flag=False, flag_value="", metavar="[PID|NAME]", help="Show a proxy that is running.")
+@click.option("--attach", is_flag=False, flag_value="", metavar="[PID|NAME]", help="Show a running proxy.")
 @click.option("--host", default=LOCAL, show_default=True, help="Address to listen on; * for all.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, show_default=True, help="Port to listen on; 0 takes a free one."
 )
-@click.option("--share", is_flag=True, help="Print a second URL, to look only: for others.")
+@click.option("--share", is_flag=True, help="Print a second, read-only URL for other people.")
 @click.pass_context
 def command(
     ctx: click.Context, arguments: tuple[str, ...], attach: str | None, host: str, port: int, *, share: bool
 ) -> None:
-    """Show captures, or a proxy that is running, in a browser: the interface of kproxy replay and kproxy attach.
+    """Show captures, or a running proxy, in a browser: the interface of kproxy replay and kproxy attach.
 
     It prints a URL with a token, new for each run; without the token nothing is shown. Anybody who has the token can
     see and do what you can, over unencrypted HTTP: listen on this machine alone, and use ssh -L on another. Options
@@ -60,7 +60,7 @@ def command(
     if host != LOCAL:
         settings.warn(f"{host} may be reached from other machines, over unencrypted HTTP")
     address = ports.reached(host.strip("[]"), sockets)
-    for token, meaning in zip(commands, ("", "to look only: "), strict=False):
+    for token, meaning in zip(commands, ("", "read-only: "), strict=False):
         click.echo(f"{meaning}http://{address}/?token={token}")
     sys.stdout.flush()
     serve(commands, f"kproxy {name}", sockets)

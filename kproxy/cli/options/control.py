@@ -69,7 +69,7 @@ def controlling(command: Command) -> Command:
             "--control",
             type=Parsed("address", "listen"),
             metavar="[HOST:]PORT",
-            help="Take rules over HTTP here (default host: 127.0.0.1; port 0 takes a free one).",
+            help="Accept rules over HTTP here (default host: 127.0.0.1; port 0 takes a free one).",
         ),
         click.option(
             "--control-token-file",

@@ -130,7 +130,7 @@ def faulting(command: Command) -> Command:
             "--fault-seed",
             type=click.IntRange(min=0),
             metavar="N",
-            help="Decides what rules leave to chance (default: a new one, which is printed).",
+            help="Seed of the rules' random choices (default: a new one, which is printed).",
         ),
     ]
     wrapped: Any = collected

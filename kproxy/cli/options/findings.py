@@ -19,5 +19,8 @@ def telling_findings(command: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Choice(("off", *SEVERITIES)),
         default="warn",
         show_default=True,
-        help="Without the interface, print findings of this severity and worse when they open and when they are over.",
+        help=(
+            "Without the terminal UI, print findings of this severity and worse when they open, become worse or are "
+            "resolved."
+        ),
     )(command)

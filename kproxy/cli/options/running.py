@@ -61,7 +61,7 @@ def running(command: Command) -> Command:
         type=click.Choice(["keep", "exit"]),
         default="keep",
         show_default=True,
-        help="Whether traffic goes on when the terminal closes or the UI dies.",
+        help="Keep running, or exit, when the terminal closes or the UI crashes.",
     )
     @click.option("--no-lines", is_flag=True, help="Print no exchanges, only warnings: for services.")
     @click.option(
@@ -119,7 +119,7 @@ def leave(relay: RelayProcess, chosen: Settings) -> None:
     known = chosen.run_name or relay.pid
     ways = f"kproxy attach {known} shows it, kproxy stop {known} ends it"
     with contextlib.suppress(OSError):
-        click.echo(f"process {relay.pid} goes on: {ways}", err=True)
+        click.echo(f"process {relay.pid} keeps running: {ways}", err=True)
 
 
 def _refuse_taken(name: str) -> None:

@@ -87,7 +87,8 @@ class Selection:
             from kproxy.cli.exits import Exit, Failure
 
             raise Failure(
-                f"{self.expression}: the end of the capture is not known before all is read; give a time, or --since",
+                f"{self.expression}: the end of the capture is not known until all of it is read; "
+                "give a time, or --since",
                 Exit.USAGE,
             )
 

@@ -25,14 +25,14 @@ _OPTIONS = (
         help="Speak TLS with clients: certificates from kproxy's own CA (see kproxy ca), or one from PEM files.",
     ),
     click.option(
-        "--tls-in-ca", type=_FILE, metavar="FILE", help="Clients must show a certificate of these CAs (PEM)."
+        "--tls-in-ca", type=_FILE, metavar="FILE", help="Require client certificates that these CAs (PEM) have signed."
     ),
     click.option("--tls-out", is_flag=True, help="Speak TLS with the cluster, and verify its certificates."),
     click.option(
         "--tls-out-ca", type=_FILE, metavar="FILE", help="CAs (PEM) to trust in place of the system's."
     ),
     click.option(
-        "--tls-out-cert", default="", metavar="CERT[,KEY]", help="Certificate (PEM) to show to brokers (mutual TLS)."
+        "--tls-out-cert", default="", metavar="CERT[,KEY]", help="Certificate (PEM) to present to brokers (mutual TLS)."
     ),
     click.option(
         "--tls-out-name", metavar="NAME", help="Server name to ask for and to verify in place of a broker's host."

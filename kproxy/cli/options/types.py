@@ -191,7 +191,7 @@ class AddressType(click.ParamType[tuple[str, int]]):
         except ValueError as error:
             self.fail(str(error), param, ctx)
         if not host or (port == 0 and not self._any_port):
-            self.fail(f"{value!r} is no address: HOST:PORT", param, ctx)
+            self.fail(f"{value!r} is not an address: write HOST:PORT", param, ctx)
         return host, 9092 if port is None else port
 
 

@@ -152,7 +152,7 @@ async def test_pages_together_are_the_whole() -> None:
     ("exchange", {"number": 100_000}, "there is no exchange 100000"),
     ("diff", {"first": 1, "second": 100_000}, "there is no exchange 100000"),
     ("view", {"name": "group"}, "there are topics, groups"),
-    ("findings", {"severity": "bad"}, "no severity"),
+    ("findings", {"severity": "bad"}, "not a severity"),
     ("schema", {"name": "Fetsh"}, "no API and no message"),
     ("schema", {"name": "Fetch", "version": 99}, "not 99"),
 ])  # fmt: skip

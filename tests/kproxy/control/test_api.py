@@ -295,7 +295,7 @@ async def test_a_name_that_is_taken(call: Caller) -> None:
     await call("POST", "/rules", LOST)
     for kind, body in ((None, LOST), (YAML, f"- api == Fetch => swap\n- '{LOST}'\n")):
         reply = await call("POST", "/rules", body, kind)
-        assert (reply.status, reply.body["error"]) == (409, "there is a rule lost already")
+        assert (reply.status, reply.body["error"]) == (409, "a rule named lost exists already")
     twice = json.dumps(["b: api == Fetch => swap"] * 2)
     assert (await call("POST", "/rules", twice, JSON)).status == 409
     assert await call.names() == ["lost"]

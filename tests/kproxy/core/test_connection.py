@@ -177,7 +177,7 @@ def test_unanswered_produce_requests_are_forgotten_and_all_responses_are_searche
     story.broker(response(12, 0, 9_999, {}), PASSES, cut=cut)
     story.broker(metadata(10_000, NODES), to_client(metadata(10_000, OURS)), REWRITTEN, cut=cut)
     forgotten = naming(0, 10, 3, NODES)
-    story.broker(forgotten, end("withheld-a request that is forgotten"), withheld(ANY), cut=cut)
+    story.broker(forgotten, end("withheld-a request that kproxy no longer knows"), withheld(ANY), cut=cut)
 
 
 def test_an_unknown_version_passes_and_is_named() -> None:
@@ -606,7 +606,7 @@ def test_a_response_behind_an_unreadable_one_is_rewritten(api_key: int, version:
 )
 def test_bytes_that_start_no_frame(start: bytes, length: int, first: bool, found: bool) -> None:
     assert no_frame(start + bytes(4), length, first=first) == (
-        f"bytes that begin no frame ({start!r})" if found else None
+        f"bytes that do not begin a frame ({start!r})" if found else None
     )
 
 

@@ -273,7 +273,7 @@ def test_a_client_that_authenticates_itself_learns_that_it_need_not(before: byte
     [
         (b"\x15\x03\x03\x00\x02\x02\x28", "speaks TLS"),
         (b"HTTP/1.1 400 Bad Request", "speaks HTTP"),
-        (b"\xff\xff\xff\xff\0\0\0\0", "no frame"),
+        (b"\xff\xff\xff\xff\0\0\0\0", "do not begin a frame"),
         (b"\x7f\xff\xff\xff\x6b\x70\x72\x01", "sends too long a response (2147483647 bytes)"),
         (b"\0\0\0\5\x6b\x70\x72\x01\0", "cannot be decoded"),
     ],
@@ -346,7 +346,7 @@ def test_brokers_of_before_kafka_1() -> None:
 
 def test_a_listener_that_authenticates_nobody() -> None:
     why = refusal(versions, lambda number: response(17, 1, number, errorCode=34))
-    assert why == "has no SASL on this listener"
+    assert why == "does not support SASL on this listener"
 
 
 @given(st.lists(st.binary(max_size=60), max_size=8))
@@ -396,7 +396,7 @@ def test_the_gate_s_requests_have_correlation_ids_that_the_client_has_not_used(u
     [
         (33, ["A", "B"], "does not offer PLAIN (it offers: A, B)"),
         (33, [], "does not offer PLAIN (it offers: nothing)"),
-        (34, [], "has no SASL on this listener"),
+        (34, [], "does not support SASL on this listener"),
         (58, ["A"], "refuses PLAIN: SASL_AUTHENTICATION_FAILED"),
         (1, ["A"], "refuses PLAIN: OFFSET_OUT_OF_RANGE"),
     ],

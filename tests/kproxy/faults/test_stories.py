@@ -487,6 +487,6 @@ def test_rules_of_one_name_replace_nothing() -> None:
         parse(text, "rule-1")
         for text in ("api == Heartbeat => error 6 not applied", "api == Produce => error REQUEST_TIMED_OUT applied")
     ]
-    with pytest.raises(ValueError, match="there is a rule rule-1 already"):
+    with pytest.raises(ValueError, match="a rule named rule-1 exists already"):
         tale.engine.replace(rules)
     assert tale.engine.active == before

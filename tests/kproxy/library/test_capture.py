@@ -123,7 +123,7 @@ def test_findings_and_stats_are_those_of_the_commands() -> None:
         assert capture.findings("note") == findings
         assert findings
         assert len(capture.findings("info")) >= len(findings)
-        with pytest.raises(ValueError, match="no severity; there are info, note, warn, error"):
+        with pytest.raises(ValueError, match="not a severity; there are info, note, warn, error"):
             capture.findings("bad")
         assert capture.health["packets"] == health["packets"]
         for by in ("api", "client", "broker", "topic"):
@@ -212,7 +212,7 @@ def test_problems_of_connections(tmp_path: Path) -> None:
 def test_what_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(kproxy.CaptureError, match="No such file"):
         kproxy.open(tmp_path / "no.pcap")
-    with pytest.raises(ValueError, match="no capture is named"):
+    with pytest.raises(ValueError, match="name at least one capture"):
         kproxy.open([])
     with pytest.raises(ValueError, match="not a port"):
         kproxy.open(MODERN, ports="kafka")

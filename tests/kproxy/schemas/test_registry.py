@@ -138,7 +138,7 @@ def test_a_slow_registry_is_waited_for_once(running: Running) -> None:
     asked = client(running.url, wait=0.0, arrived=came.set)
     for _ in range(1000):
         answer = missing(asked.by_id(IdKind.ID, 1))
-        assert answer == Missing("schema 1 has not come from the registry yet", pending=True)
+        assert answer == Missing("schema 1 has not arrived from the registry yet", pending=True)
         if came.is_set():
             break
     assert came.wait(20)

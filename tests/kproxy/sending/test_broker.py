@@ -65,7 +65,7 @@ GOOD = bytes.fromhex("00000008 00000007 00000000".replace(" ", ""))
         (answer(GOOD[:9]), "did not answer within 0.5 s"),
         (answer(b"", ends=True), "ended the connection without a response"),
         (answer(GOOD[:9], ends=True), "ended the connection without a response"),
-        (answer(bytes.fromhex("00000004 00000008".replace(" ", ""))), "correlation id 8, which nobody asked for"),
+        (answer(bytes.fromhex("00000004 00000008".replace(" ", ""))), "correlation id 8, which matches no request"),
         (answer((LONGEST + 1).to_bytes(4, "big")), "longer than 256 MiB"),
         (answer(b"\xff\xff\xff\xff"), "too short"),
         (answer(b"\0\0\0\0"), "too short"),

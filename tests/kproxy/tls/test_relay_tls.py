@@ -387,7 +387,7 @@ def test_a_client_must_show_the_certificate_that_is_asked_for(world: World, show
     people = TestCa(world.directory, "people")
     strangers = TestCa(world.directory, "strangers")
     certificate = None if shows == "nothing" else strangers.leaf("eve")
-    words = "shows no certificate, but --tls-in-ca requires one" if shows == "nothing" else "that does not verify"
+    words = "presents no certificate, but --tls-in-ca requires one" if shows == "nothing" else "that does not verify"
     with relay(world.broker.address, tls=world.tls(in_ca=str(people.path))) as process:
         client = world.keep(
             TlsPeer(connect(process.bootstrap), client_context(world.own_ca, certificate), name="localhost")
@@ -548,7 +548,7 @@ def test_the_next_upstream_is_tried(world: World) -> None:
         ({"in_certificate": "/nowhere.pem"}, "cannot read /nowhere.pem: No such file"),
         ({"in_certificate": "{ca}"}, "no certificate and key as PEM"),
         ({"in_certificate": "{cert},{other}"}, "the key belongs to another certificate"),
-        ({"in_certificate": "{cert},{locked}"}, "is encrypted: --tls-password-env"),
+        ({"in_certificate": "{cert},{locked}"}, "is encrypted: give --tls-password-env"),
         ({"in_certificate": "{cert},{locked}", "password_env": "UNSET"}, "no variable UNSET"),
         ({"in_certificate": "{locked_cert},{locked}", "password_env": "WRONG"}, "the key's password is wrong"),
         ({"out": True, "out_ca": "{key}"}, "no CA certificates as PEM"),
