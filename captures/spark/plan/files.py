@@ -1,8 +1,9 @@
 """Opens captures by path or by URL (s3://, gs://, hdfs://, file://).
 
-A path is mapped into memory. For a URL, pyarrow's file systems read the ranges that are needed into a sparse temporary
-file, which is mapped instead. Credentials come from the environment, as these file systems define; a URL may have their
-options (`s3://bucket/a.pcap?endpoint_override=localhost:9000&scheme=http`).
+A path is mapped into memory; tasks map only the part that they read, because a file may be larger than the space
+that Spark allows its workers. For a URL, pyarrow's file systems read the ranges that are needed into a sparse
+temporary file, which is mapped instead. Credentials come from the environment, as these file systems define; a URL may
+have their options (`s3://bucket/a.pcap?endpoint_override=localhost:9000&scheme=http`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from errno import ENOMEM
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from hashlib import blake2b
@@ -81,20 +83,23 @@ class Stamp(NamedTuple):
 
 
 class Mapped:
-    """The bytes of a file as `view`; only ranges for which `need` was called are present."""
+    """The bytes of a file from `offset` on as `view`; only ranges for which `need` was called are present."""
 
     stamp: Stamp
 
-    def __init__(self, view: memoryview, stamp: Stamp, read: Callable[[int, int], bytes], file: BinaryIO) -> None:
+    def __init__(
+        self, view: memoryview, offset: int, stamp: Stamp, read: Callable[[int, int], bytes], file: BinaryIO
+    ) -> None:
         self.view = view
+        self.offset = offset
         self.stamp = stamp
         self._read = read
         self._file = file
         self._there: set[int] = set()
 
     def need(self, start: int, end: int) -> None:
-        """Make the bytes from `start` to `end` present. Raises OSError if they cannot be read."""
-        blocks = range(max(start, 0) // BLOCK, -(-min(end, len(self.view)) // BLOCK))
+        """Make the bytes of the file from `start` to `end` present. Raises OSError if they cannot be read."""
+        blocks = range(max(start, 0) // BLOCK, -(-min(end, self.stamp.size) // BLOCK))
         missing = [block for block in blocks if block not in self._there]
         while missing:
             count = next((i for i, block in enumerate(missing) if block != missing[0] + i), len(missing))
@@ -107,8 +112,9 @@ class Mapped:
 class Local(Mapped):
     """A local file, all of whose bytes are present."""
 
-    def __init__(self, view: memoryview, stamp: Stamp) -> None:
+    def __init__(self, view: memoryview, offset: int, stamp: Stamp) -> None:
         self.view = view
+        self.offset = offset
         self.stamp = stamp
 
     def need(self, start: int, end: int) -> None:
@@ -116,12 +122,13 @@ class Local(Mapped):
 
 
 @contextmanager
-def mapped(path: str) -> Iterator[Mapped | None]:
+def mapped(path: str, start: int = 0, end: int | None = None) -> Iterator[Mapped | None]:
     """A context with the bytes of a file; None if it is compressed, empty or cannot be mapped.
 
+    They begin at `start` or a little before, and end at `end` (None: where the file ends), or earlier if the file does.
     A local file's view stays valid after the context.
 
-    Raises CaptureError if it cannot be opened or read.
+    Raises CaptureError if it cannot be opened or read, or if the address space has no room for the bytes.
     """
     if is_url(path):
         with as_capture_errors(path), _input(path) as file:
@@ -131,12 +138,18 @@ def mapped(path: str) -> Iterator[Mapped | None]:
                 return
             with TemporaryFile(buffering=0) as held:
                 held.truncate(size)
-                view = memoryview(mmap.mmap(held.fileno(), size, access=mmap.ACCESS_READ))
-                yield Mapped(view, _stamp_of_url(path), lambda at, count: file.read_at(count, at), held)
+                found = _mapped(held.fileno(), size, start, end)
+                yield found and Mapped(*found, _stamp_of_url(path), lambda at, count: file.read_at(count, at), held)
         return
     with _opened(path) as descriptor:
-        view_of = None if is_compressed(os.pread(descriptor, 4, 0)) else _mapped(descriptor)
-        yield None if view_of is None else Local(view_of, _stamp(view_of, descriptor))
+        stamp = _stamp(descriptor)
+        try:
+            found = None if is_compressed(os.pread(descriptor, 4, 0)) else _mapped(descriptor, stamp.size, start, end)
+        except OSError as error:
+            if error.errno == ENOMEM:
+                raise CaptureError(f"cannot be mapped into memory: {error.strerror}", path) from None
+            found = None
+        yield found and Local(*found, stamp)
 
 
 class Blocks:
@@ -198,13 +211,14 @@ def _stretches(blocks: Sequence[int]) -> Iterator[tuple[int, int]]:
         yield first, last + 1
 
 
-def opened_view(path: str, stamp: Stamp) -> memoryview:
-    """The bytes of a local file, mapped. Raises CaptureError if it cannot be opened or was changed since `stamp`."""
-    with mapped(path) as held:
+@contextmanager
+def unchanged(path: str, stamp: Stamp, start: int, end: int) -> Iterator[Mapped]:
+    """As `mapped`, of a file that had the stamp `stamp`. Raises CaptureError also if it was changed since then."""
+    with mapped(path, start, end) as held:
         if held is None:
             raise CaptureError("was changed while it was read", shown(path))
         stamp.check(path, held.stamp)
-        return held.view
+        yield held
 
 
 def check_url(url: str, stamp: Stamp) -> None:
@@ -214,9 +228,9 @@ def check_url(url: str, stamp: Stamp) -> None:
     stamp.check(url, found)
 
 
-def _stamp(view: memoryview, descriptor: int) -> Stamp:
+def _stamp(descriptor: int) -> Stamp:
     status = os.fstat(descriptor)
-    return Stamp(len(view), status.st_mtime_ns, blake2b(view[:HEAD], digest_size=8).digest())
+    return Stamp(status.st_size, status.st_mtime_ns, blake2b(os.pread(descriptor, HEAD, 0), digest_size=8).digest())
 
 
 def _stamp_of_url(url: str) -> Stamp:
@@ -379,11 +393,17 @@ def _opened(path: str) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _mapped(descriptor: int) -> memoryview | None:
-    try:
-        return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ))
-    except (OSError, ValueError):
+def _mapped(descriptor: int, size: int, start: int, end: int | None) -> tuple[memoryview, int] | None:
+    """The bytes of a file of `size` bytes from `start`, or a little before, to `end`, and the offset of the first; None
+    if there are none.
+
+    Raises OSError if they cannot be mapped.
+    """
+    offset = start - start % mmap.ALLOCATIONGRANULARITY
+    length = (size if end is None else min(size, end)) - offset
+    if length <= 0:
         return None
+    return memoryview(mmap.mmap(descriptor, length, access=mmap.ACCESS_READ, offset=offset)), offset
 
 
 def _head(descriptor: int, size: int) -> bytes:

@@ -17,6 +17,11 @@ from kproxy.decoders.exchange import Exchange
 
 COPIED: Final = 1 << 12
 """Up to this number of bytes a copy is quicker than a view."""
+WINDOW: Final = 32 << 20
+"""Number of bytes of a file that are mapped at a time; it divides WIDE."""
+WINDOWS: Final = 8
+"""Maximum number of windows that are mapped at a time: flows of merged files are read from several files in turn."""
+_NOTHING: Final = memoryview(b"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +54,16 @@ class Addressed:
 
 
 class ByAddress:
-    """The bytes of captures by address. Each file is opened when it is first needed.
+    """The bytes of captures by address. Files are opened where their bytes are needed.
 
-    Raises CaptureError where a file is gone or was changed since the reading was planned.
+    Local files are mapped in windows, because a file may be larger than the address space that Spark's workers are
+    allowed. Raises CaptureError where a file is gone or was changed since the reading was planned.
     """
 
     def __init__(self, addressed: Addressed) -> None:
         self.addressed = addressed
-        self._views: dict[int, memoryview] = {}
+        self._windows: dict[int, memoryview] = {}
+        """The mapped bytes by address // WINDOW."""
         self._urls: dict[int, str] = {}
         self._blocks = Blocks()
         self.remote = any(files.is_url(path) for path, _ in addressed.files.values())
@@ -64,14 +71,11 @@ class ByAddress:
 
     def read(self, start: int, end: int) -> bytes | memoryview:
         """The bytes [start, end) of one file; b"" if the payload of that file is not read by address."""
-        group = start // WIDE
-        base = group * WIDE
-        view = self._views.get(group)
-        if view is None:
-            url = self._urls.get(group)
-            if url is not None:
-                return self._blocks.read(url, start - base, end - base)
-            return self.read(start, end) if self._open(group) else b""
+        window = start // WINDOW
+        view = self._windows.get(window)
+        base = window * WINDOW
+        if view is None or end > base + WINDOW:
+            return self._read_elsewhere(start, end)
         found = view[start - base : end - base]
         return found if end - start > COPIED else bytes(found)
 
@@ -81,7 +85,7 @@ class ByAddress:
         for start, end in ranges:
             by_file.setdefault(start // WIDE, []).append((start % WIDE, start % WIDE + end - start))
         for group, some in by_file.items():
-            if group in self._urls or (self._open(group) and group in self._urls):
+            if self._open(group) and group in self._urls:
                 self._blocks.need(self._urls[group], some)
 
     def has(self, exchange: Exchange) -> bool:
@@ -92,8 +96,38 @@ class ByAddress:
         frames = (frame for frame in (exchange.request, exchange.response) if frame is not None)
         return all(at // WIDE in known for frame in frames for at, _ in frame.spans)
 
+    def _read_elsewhere(self, start: int, end: int) -> bytes | memoryview:
+        """The bytes [start, end) of a file that is at a URL, or of which not all of these bytes are mapped."""
+        group = start // WIDE
+        if not self._open(group):
+            return b""
+        if group in self._urls:
+            return self._blocks.read(self._urls[group], start % WIDE, start % WIDE + end - start)
+        windows = range(start // WINDOW, -(-end // WINDOW))
+        parts = [self._window(one)[max(start - one * WINDOW, 0) : end - one * WINDOW] for one in windows]
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _window(self, window: int) -> memoryview:
+        """The bytes of a window of a local file; fewer if the file ends before."""
+        held = self._windows.get(window)
+        if held is None:
+            if len(self._windows) == WINDOWS:
+                del self._windows[next(iter(self._windows))]
+            held = self._windows[window] = self._mapped(window * WINDOW)
+        return held
+
+    def _mapped(self, base: int) -> memoryview:
+        path, stamp = self.addressed.files[base // WIDE]
+        start = base % WIDE
+        if start >= stamp.size:
+            return _NOTHING
+        with files.unchanged(path, stamp, start, start + WINDOW) as held:
+            return held.view
+
     def _open(self, group: int) -> bool:
-        """Open a file; returns whether it can be read by address."""
+        """Whether a file can be read by address; opens it if it is at a URL."""
+        if group in self._urls:
+            return True
         given = self.addressed.files.get(group)
         if given is None:
             return False
@@ -101,6 +135,4 @@ class ByAddress:
         if files.is_url(path):
             files.check_url(path, stamp)
             self._urls[group] = path
-        else:
-            self._views[group] = files.opened_view(path, stamp)
         return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass
 from typing import Final
@@ -14,7 +14,7 @@ from kproxy.captures.formats.pcapng_writer import DATA_OFFSET, packet_size
 from kproxy.captures.formats.records import Records
 from kproxy.captures.given import Given
 from kproxy.captures.joining import known
-from kproxy.captures.spark.plan.files import shown
+from kproxy.captures.spark.plan.files import shown, unchanged
 from kproxy.captures.spark.plan.slices import Range, Slice
 from kproxy.captures.tcp.packets import Ints, Packets, joined
 
@@ -47,9 +47,9 @@ class Merging:
     record.
     """
 
-    def __init__(self, part: Slice, views: Sequence[memoryview], links: LinkLayers) -> None:
-        """`views` are the bytes of the files of the slice's ranges. Raises FormatError as walkers do."""
-        self._streams = [_Stream(one, view, part, links) for one, view in zip(part.ranges, views, strict=True)]
+    def __init__(self, part: Slice, links: LinkLayers) -> None:
+        """Raises CaptureError if a file cannot be opened, and FormatError as walkers do."""
+        self._streams = [_Stream(one, part, links) for one in part.ranges]
         for stream in self._streams:
             stream.fill()
         self.start = self.position = part.before + sum(stream.passed for stream in self._streams)
@@ -106,13 +106,15 @@ class _Stream:
     that they never decrease.
     """
 
-    def __init__(self, given: Range, view: memoryview, part: Slice, links: LinkLayers) -> None:
+    def __init__(self, given: Range, part: Slice, links: LinkLayers) -> None:
         self.given = Given(shown(given.path), given.stamp.size, given.id)
         self.keys: Ints = np.empty(0, np.int64)
         self.passed = 0
         """Size, in the merged file, of the skipped records before the slice and the interface block before them."""
         self.walker = copy(given.walker)
-        self._view, self._base = view[: given.end], given.base
+        with unchanged(given.path, given.stamp, given.walker.position, given.end) as held:
+            self._view, self._base = held.view, given.base + held.offset
+            self.walker.position -= held.offset
         self._since, self._until = part.since, part.until
         self._clock = given.clock
         self._interface = given.interface

@@ -159,28 +159,23 @@ def surveyed(split: Split) -> list[Summary]:
 
 def _cut(split: Split, walker: Walker, wanted: Ports | None, *, survey: bool = False) -> Iterator[Segments | Summary]:
     """The segments and the summary of a split of a file; a `survey` gives only the summary."""
-    path = split.paths[0]
-    with files.mapped(path) as held:
-        if held is None:
-            raise CaptureError("was changed while it was read", files.shown(path))
-        if split.stamp is not None:
-            split.stamp.check(path, held.stamp)
+    assert split.stamp is not None  # noqa: S101  # as the split has a walker
+    with files.unchanged(split.paths[0], split.stamp, split.start, split.end) as held:
         held.need(split.start, split.end)
-        yield from _records(split, walker, held.view, wanted, survey=survey)
+        yield from _records(split, walker, held, wanted, survey=survey)
 
 
 def _sliced(split: Split, part: Slice, wanted: Ports | None) -> Iterator[Segments | Summary]:
     base, name = split.base, AND.join(map(files.shown, split.paths))
     summary = Summary(split.number, base // WIDE, name, base, 0, base, base, base)
     reading = _Reading(summary, LinkLayers(), wanted, {})
-    views = [files.opened_view(one.path, one.stamp) for one in part.ranges]
     try:
-        merging = Merging(part, views, reading.links)
+        merging = Merging(part, reading.links)
         summary.start = base + merging.start
         for some in merging:
             reading.take_times(some.time)
             some.packets.at += base
-            yield from reading.segments(memoryview(b""), some.packets, stays=False, real=some.real)
+            yield from reading.segments(memoryview(b""), base, some.packets, stays=False, real=some.real)
     except FormatError as error:
         summary.trouble = error.message
     else:
@@ -192,24 +187,27 @@ def _sliced(split: Split, part: Slice, wanted: Ports | None) -> Iterator[Segment
     yield reading.finished(None)
 
 
-def _records(split: Split, walker: Walker, view: memoryview, wanted: Ports | None, *, survey: bool) -> Iterator[Any]:
-    base, name = split.base, files.shown(split.paths[0])
+def _records(split: Split, walker: Walker, held: files.Mapped, wanted: Ports | None, *, survey: bool) -> Iterator[Any]:
+    base, name, offset = split.base, files.shown(split.paths[0]), held.offset
     summary = Summary(
-        split.number, base // WIDE, name, base, len(view), base + split.start, 0, base + split.end, id=split.id
+        split.number, base // WIDE, name, base, held.stamp.size, base + split.start, 0, base + split.end, id=split.id
     )  # fmt: skip
     bound = walker.binding
     reading = _Reading(summary, LinkLayers(), wanted, {})
+    view = held.view[: split.end - offset]
+    walker.position -= offset
     try:
-        while (records := walker.walk(view[: split.end], BATCH)) is not None:
+        while (records := walker.walk(view, BATCH)) is not None:
             reading.take_records(records)
             if survey:
-                reading.mark(walker.position)
+                reading.mark(offset + walker.position)
             else:
-                packets = reading.links.segments(view, records, split.base)
-                yield from reading.segments(view, packets, stays=True)
+                packets = reading.links.segments(view, records, base + offset)
+                yield from reading.segments(view, base + offset, packets, stays=True)
     except FormatError as error:
-        summary.errors = [(name, error.message, error.offset)]
-    summary.position = split.base + walker.position
+        summary.errors = [(name, error.message, offset + error.offset)]
+    walker.position += offset
+    summary.position = base + walker.position
     if walker.binding != bound or walker.dropped or reading.links.fragmented:
         summary.link = None
     if not split.alone:
@@ -249,7 +247,7 @@ def _whole(split: Split, source: FileSource, wanted: Ports | None) -> Iterator[S
                     which, packets = links.numbered(view, records, base)
                     if tally is not None:
                         tally.count(walker, view, records, which, packets.time, links.unknown)
-                    yield from reading.segments(view, packets, stays=False)
+                    yield from reading.segments(view, base, packets, stays=False)
                 elif part.final:
                     break
                 else:
@@ -305,9 +303,12 @@ class _Reading:
         summary.last = max(int(time.max()), summary.first if summary.last is None else summary.last)
 
     def segments(
-        self, view: memoryview, packets: Packets, *, stays: bool, real: Ints | None = None
+        self, view: memoryview, base: int, packets: Packets, *, stays: bool, real: Ints | None = None
     ) -> Iterator[Segments]:
-        """Those segments in a batch of packets that are wanted; `real` are their addresses in their own files."""
+        """Those segments in a batch of packets that are wanted; `real` are their addresses in their own files.
+
+        `view`, `base` and `stays` are as in Segments.
+        """
         summary, count = self.summary, len(packets)
         if not count:
             return
@@ -321,7 +322,7 @@ class _Reading:
         summary.segments += count
         flows = np.array([_flow(key) for key in packets.directions], np.int64)
         real = packets.at if real is None else real
-        found = Segments(packets, flows, position, reached, clock, real, view, summary.base, stays)
+        found = Segments(packets, flows, position, reached, clock, real, view, base, stays)
         if self.wanted is not None:
             wanted = [any(port in self.wanted for port in ports(key)) for key in packets.directions]
             found = found if all(wanted) else found.some(np.array(wanted))

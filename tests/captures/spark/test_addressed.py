@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import random
@@ -18,7 +19,7 @@ from kproxy.captures.spark import local
 from kproxy.captures.spark.plan import files as spark_files
 from kproxy.captures.spark.plan.files import PAGE, Blocks
 from kproxy.captures.spark.plan.splits import plan
-from kproxy.captures.spark.read import parcels
+from kproxy.captures.spark.read import addressed, parcels
 from kproxy.captures.spark.read.addressed import ByAddress
 from kproxy.captures.spark.read.by_flow import Flows
 from kproxy.captures.spark.read.flows import Options
@@ -28,7 +29,7 @@ from kproxy.captures.tcp.packets import ACK, PSH, Packets
 from kproxy.captures.tcp.reassembly import Share
 from tests.captures import files, traffic
 from tests.captures.spark.comparing import TABLES, assert_same, counted, exported
-from tests.support.multiply import interleave, lengthen
+from tests.support.multiply import deal, interleave, lengthen
 from tests.support.objects import Objects, as_somebody, serving
 
 Make = Callable[[Path, int, Path], None]
@@ -166,6 +167,50 @@ def test_files_that_can_be_read_by_address_and_files_that_cannot(tmp_path: Path)
         path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
     tables = local.tables(paths, Options(tuple(TABLES)), size=1 << 14)
     assert_same({name: counted(tables[name].to_pylist()) for name in TABLES}, exported(paths))
+
+
+def of_brokers(folder: Path) -> list[Path]:
+    """Captures that overlap in time."""
+    paths = [folder / f"broker{number}.pcap" for number in range(3)]
+    deal(traffic.BENCH, 1, paths)
+    return paths
+
+
+def of_one(folder: Path) -> list[Path]:
+    lengthen(traffic.BENCH, 3, folder / "a.pcap")
+    return [folder / "a.pcap"]
+
+
+@pytest.mark.parametrize("made", [of_one, of_brokers], ids=["one connection", "overlapping captures"])
+def test_tasks_map_only_what_they_read(
+    made: Callable[[Path], list[Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths, size, window = made(tmp_path), 1 << 19, 1 << 16
+    monkeypatch.setattr(addressed, "WINDOW", window)
+    monkeypatch.setattr(addressed, "WINDOWS", 2)
+    planned = plan(paths, size)
+    lengths, map_ = [], spark_files._mapped
+
+    def noted(*given: Any) -> Any:
+        found = map_(*given)
+        lengths.append(0 if found is None else len(found[0]))
+        return found
+
+    monkeypatch.setattr(spark_files, "_mapped", noted)
+    tables = local.of_plan(planned, Options(tuple(TABLES)), size=size)
+    assert_same({name: counted(tables[name].to_pylist()) for name in TABLES}, exported(paths))
+    assert lengths.count(window) > 10
+    assert max(lengths) < 3 * size < max(path.stat().st_size for path in paths)
+
+
+def test_no_room_for_a_mapped_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> Any:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    planned = plan([traffic.LIBRDKAFKA], 1 << 16)
+    monkeypatch.setattr(spark_files, "_mapped", full)
+    with pytest.raises(CaptureError, match="cannot be mapped into memory: Cannot allocate memory"):
+        local.of_plan(planned, Options(USUAL), size=1 << 16)
 
 
 def test_heads_of_frames() -> None:
