@@ -17,7 +17,7 @@ from kproxy.decoders.exchange import Exchange
 
 COPIED: Final = 1 << 12
 """Up to this number of bytes a copy is quicker than a view."""
-WINDOW: Final = 32 << 20
+WINDOW: Final = 16 << 20
 """Number of bytes of a file that are mapped at a time; it divides WIDE."""
 WINDOWS: Final = 8
 """Maximum number of windows that are mapped at a time: flows of merged files are read from several files in turn."""
