@@ -1,7 +1,4 @@
-"""A standalone Spark cluster on this machine: a master, and workers with different addresses.
-
-The addresses differ because Spark starts a speculative attempt of a slow task only on a host without an attempt of it.
-"""
+"""A standalone Spark cluster on this machine: a master, and workers with different addresses."""
 
 from __future__ import annotations
 
@@ -9,10 +6,10 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import pyspark
 
@@ -24,33 +21,52 @@ LISTENS = re.compile(r"Starting Spark master at (spark://\S+)")
 JOINED = re.compile(r"Successfully registered with master (spark://\S+)")
 
 
+class Place(NamedTuple):
+    """Where a process of the cluster runs: its address, and the command that runs another in its network namespace."""
+
+    host: str
+    enter: Sequence[str] = ()
+
+
+HERE: Final = tuple(Place(f"127.0.0.{number}") for number in (1, 2, 3))
+"""The addresses differ because Spark starts a speculative attempt of a slow task only on a host without an attempt of
+it.
+"""
+
+
 @contextmanager
-def spark_cluster(folder: Path, workers: int = 2) -> Iterator[str]:
-    """URL of the master of a cluster with `workers` workers of two cores each, at 127.0.0.2 and following."""
+def spark_cluster(folder: Path, places: Sequence[Place] = HERE) -> Iterator[str]:
+    """URL of the master of a cluster: a master in the first place, workers of two cores and 1 GB each in the others.
+
+    What executors of worker i (from 1) write is in `folder`/work-i.
+    """
     require("java", "bash")
     folder.mkdir()
     with ExitStack() as stack:
-        master = _said(_started(stack, folder / "master", "master.Master", "--host", "127.0.0.1"), LISTENS)
+        master = _said(_started(stack, folder / "master", places[0], "master.Master"), LISTENS)
         joining = [
             _started(
-                stack, folder / f"worker-{number}", "worker.Worker", "--host", f"127.0.0.{number}", "--cores", "2",
-                "--memory", "1g", "--work-dir", str(folder / f"work-{number}"), master,
+                stack, folder / f"worker-{number}", place, "worker.Worker", "--cores", "2", "--memory", "1g",
+                "--work-dir", str(folder / f"work-{number}"), master,
             )
-            for number in range(2, workers + 2)
+            for number, place in enumerate(places[1:], 1)
         ]  # fmt: skip
         for worker in joining:
             _said(worker, JOINED)
         yield master
 
 
-def _started(stack: ExitStack, log: Path, kind: str, *arguments: str) -> tuple[subprocess.Popen[bytes], Path]:
+def _started(
+    stack: ExitStack, log: Path, place: Place, kind: str, *arguments: str
+) -> tuple[subprocess.Popen[bytes], Path]:
     """Start a process of the cluster; it ends with the stack."""
     environment = {name: value for name, value in os.environ.items() if name != "SPARK_LOCAL_IP"}
     environment |= {"SPARK_DAEMON_MEMORY": "512m", "SPARK_DAEMON_JAVA_OPTS": "-Dspark.master.rest.enabled=false"}
     script = Path(pyspark.__file__).parent / "bin" / "spark-class"
     with log.open("wb") as file:
         process: Any = subprocess.Popen(
-            ["bash", str(script), f"org.apache.spark.deploy.{kind}", "--port", "0", "--webui-port", "0", *arguments],
+            [*place.enter, "bash", str(script), f"org.apache.spark.deploy.{kind}", "--host", place.host, "--port", "0",
+             "--webui-port", "0", *arguments],
             stdout=file, stderr=subprocess.STDOUT, env=environment,
         )  # fmt: skip
     stack.callback(process.wait, PATIENCE)
