@@ -111,3 +111,4 @@ def test_one_connection_larger_than_the_memory_of_executors(tmp_path: Path) -> N
     assert expected["flows"].total() == 1
     assert expected["exchanges"].total() > SIZE // 70_000
     assert_same(written(out, USUAL), expected)
+    path.unlink()  # pytest keeps the folders of some runs
