@@ -17,22 +17,18 @@ each depends on the packets of this connection only:
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TypeAlias, cast
 
-from kproxy.captures.tcp.packets import Ints
+from kproxy.captures.tcp.recent import Recent
 from kproxy.decoders.stream import Copy, End, Event, Gap, Run, Side
 
 MOST_BYTES = 8 << 20
 MOST_SEGMENTS = 4096
 OLDEST = 60_000_000_000
 MOST_COPIES = 64
-REMEMBERED = 256
-"""Number of delivered segments that are kept, to compare retransmissions with them."""
 UNRELATED = 1 << 28
 """Maximum distance between a sequence number and the expected one; beyond it, a segment belongs to another connection
 whose SYN is missing.
@@ -42,12 +38,6 @@ WHOLE = 1 << 32
 
 Same: TypeAlias = Callable[[int, int, int], bool]
 """same(a, b, n): whether the n bytes at address a of the source equal those at address b."""
-
-
-_Offsets: TypeAlias = "array[int]"
-_none: Callable[[], _Offsets] = partial(array, "q")
-_NONE_ANY_MORE = _none()
-"""Stands for the remembered segments of a direction that takes no more segments; one object serves all of them."""
 
 
 @dataclass(slots=True)
@@ -85,11 +75,7 @@ class Direction:
     """Ranges of stream offsets, not delivered yet, in which two copies of the bytes differ."""
     copies: Sequence[Copy] = ()
     """The later copies of the bytes in `overlaps`, at most MOST_COPIES."""
-    recent_starts: _Offsets = field(default_factory=_none)
-    recent_ends: _Offsets = field(default_factory=_none)
-    recent_at: _Offsets = field(default_factory=_none)
-    recent_held: _Offsets = field(default_factory=_none)
-    """For each remembered segment, the stream offset at which its captured bytes end."""
+    recent: Recent = field(default_factory=Recent)
     run: Run | None = None
     """The run of this batch that the next piece extends if it adjoins; None if the next piece begins a run."""
 
@@ -123,36 +109,6 @@ class Direction:
             ahead = (ack - self.base - self.next + HALF) % WHOLE - HALF  # as `offset`, without a call for each packet
             if self.acked - self.next < ahead <= UNRELATED:
                 self.acked = self.next + ahead
-
-    def remember(self, starts: Ints, ends: Ints, at: Ints, stored: Ints) -> None:
-        """Keep the segments delivered last, to compare retransmissions with them.
-
-        The arrays have, for each segment, its first and its end offset, its address and its number of captured bytes.
-        """
-        for recent, more in zip(self._recent, (starts, ends, at, starts + stored), strict=True):
-            recent.frombytes(more[-REMEMBERED:].tobytes())
-        self._trim()
-
-    def _remember(self, piece: Piece) -> None:
-        self.recent_starts.append(piece.start)
-        self.recent_ends.append(piece.end)
-        self.recent_at.append(piece.at)
-        self.recent_held.append(min(piece.start + piece.stored, piece.end))
-        if len(self.recent_ends) > 2 * REMEMBERED:
-            self._trim()
-
-    @property
-    def _recent(self) -> tuple[_Offsets, _Offsets, _Offsets, _Offsets]:
-        return self.recent_starts, self.recent_ends, self.recent_at, self.recent_held
-
-    def _trim(self) -> None:
-        if len(self.recent_ends) > 2 * REMEMBERED:
-            for recent in self._recent:
-                del recent[:-REMEMBERED]
-
-    def forget(self) -> None:
-        """Drop the remembered segments, because the direction takes no more segments."""
-        self.recent_starts = self.recent_ends = self.recent_at = self.recent_held = _NONE_ANY_MORE
 
     def take(self, piece: Piece, now: int, same: Same, out: list[Event]) -> None:
         """Take a segment with data; the events that it completes are appended to `out`.
@@ -251,7 +207,7 @@ class Direction:
                 run.copies = [*run.copies, *(copy for copy in self.copies if copy.start < piece.end)]
                 self.copies = [copy for copy in self.copies if copy.end > piece.end]
         self.next = piece.end
-        self._remember(piece)
+        self.recent.add(piece.start, piece.end, piece.at, min(piece.start + piece.stored, piece.end))
 
     def _insert(self, piece: Piece, same: Same) -> None:
         """Add a segment's bytes to the pending pieces, except those that are already pending."""
@@ -288,13 +244,8 @@ class Direction:
         if piece.end - piece.start == 1 and piece.start == self.next - 1:
             return  # the byte of a keep-alive has no meaning
         found: list[tuple[int, int]] = []
-        count = len(self.recent_ends)
-        for i in range(bisect_right(self.recent_ends, piece.start, max(0, count - REMEMBERED)), count):
-            start = self.recent_starts[i]
-            if start >= end:
-                break
-            first, last = max(start, piece.start), min(self.recent_held[i], end)
-            found += _differing(same, first, last, self.recent_at[i] + first - start, piece.at + first - piece.start)
+        for first, last, at in self.recent.overlapping(piece.start, end):
+            found += _differing(same, first, last, at, piece.at + first - piece.start)
         if found:
             copies = [Copy(piece.start, end, piece.at, piece.time)]
             out.append(Run(self.side, self.next, [], [], [piece.time], overlaps=found, copies=copies, released=now))

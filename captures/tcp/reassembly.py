@@ -166,6 +166,41 @@ class TcpConnection:
         return endpoints(self.key)
 
 
+@dataclass(slots=True, eq=False)
+class Ended:
+    """What is remembered of an ended connection, to tell its late segments from those of a new connection.
+
+    It takes the place of the TcpConnection, which takes much more memory. `key` is the flow's key; the offsets and
+    sequence numbers are those of `Direction`, of side 0 (`base`, `next`) and of side 1.
+    """
+
+    key: bytes
+    last_time: int
+    base: int | None
+    next: int
+    other_base: int | None
+    other_next: int
+    connection: TcpConnection | None
+    """The connection itself, until the caller gets its last events."""
+
+    @classmethod
+    def of(cls, connection: TcpConnection, key: bytes) -> Ended:
+        one, other = connection.sides
+        return cls(key, connection.last_time, one.base, one.next, other.base, other.next, connection)
+
+    @property
+    def sides(self) -> tuple[Direction, Direction]:
+        """The directions, with nothing but their numbers."""
+        return (
+            Direction(Side.CLIENT, self.base, next=self.next),
+            Direction(Side.BROKER, self.other_base, next=self.other_next),
+        )
+
+
+_NOBODY = Waiting()
+"""The waiting packets of all flows that have had none so far: one object, which stays empty."""
+
+
 @dataclass(slots=True)
 class Flow:
     """The state of one pair of hosts and ports; `key` is the key of the direction of its first packet, called direction
@@ -173,7 +208,7 @@ class Flow:
     """
 
     key: bytes
-    connection: TcpConnection | None = None
+    connection: TcpConnection | Ended | None = None
     turned: bool = False
     """Whether side 0 of the connection sends in direction 1."""
     part: int = 0
@@ -185,7 +220,7 @@ class Flow:
     """Whether packets of the flow were captured out of order, by their times or by their sequence numbers."""
     one_sided: bool = False
     """Whether packets waited in vain for the other direction because the capture holds none of its packets."""
-    waiting: Waiting = field(default_factory=Waiting)
+    waiting: Waiting = field(default_factory=lambda: _NOBODY)
     latest: int = 0
     """The highest address at which a packet of the flow was handled after waiting."""
 
@@ -309,8 +344,10 @@ class Reassembler:
         self._rank = 0
         """The rank for connections that get events at present."""
         self._touched: list[TcpConnection] = []
-        self._over: list[deque[TcpConnection]] = [deque() for _ in range(PARTS)]
+        self._over: list[deque[Ended]] = [deque() for _ in range(PARTS)]
         """By part, the ended connections whose flows are still remembered."""
+        self._ended: list[Ended] = []
+        """The connections that ended since the caller got events."""
         self._missing: deque[tuple[int, int]] = deque()
         """For each place where packets are missing: (time of the packet before, time of the packet after)."""
         self.stray = 0
@@ -365,9 +402,11 @@ class Reassembler:
     def _touched_ones(self) -> list[TcpConnection]:
         """The connections that got events; those that ended are forgotten after a while."""
         touched = self._take_touched()
-        for each in touched:
-            if each.over and each.key in self._directions:
-                self._over[part_of(each.key)].append(each)
+        for ended in self._ended:
+            ended.connection = None
+            if ended.key in self._directions:
+                self._over[part_of(ended.key)].append(ended)
+        self._ended.clear()
         self._forget()
         return touched
 
@@ -426,7 +465,7 @@ class Reassembler:
         if self.waits:
             return False
         held = (flow.connection for flow in self._flows.values())
-        return all(one is None or (one.over and clock - one.last_time > 2 * QUIET) for one in held)
+        return all(one is None or (isinstance(one, Ended) and clock - one.last_time > 2 * QUIET) for one in held)
 
     def finish(self, at: int) -> list[TcpConnection]:
         """End all connections, because the capture ends at address `at`; returns the connections that got events."""
@@ -435,11 +474,12 @@ class Reassembler:
         # In the order of their first packets: the numbers of flows depend on how packets were divided into batches.
         for flow, connection in sorted(self._open_ones(), key=lambda one: one[1].first_at):
             self._rank = connection.first_at
-            self._end(connection, max(at, flow.latest + 1), self._time, END_OF_CAPTURE)
+            self._end(flow, connection, max(at, flow.latest + 1), self._time, END_OF_CAPTURE)
         self._flows.clear()
         self._directions.clear()
         for over in self._over:
             over.clear()
+        self._ended.clear()
         self._held = [0] * PARTS
         return self._take_touched()
 
@@ -511,20 +551,20 @@ class Reassembler:
         for part, over in enumerate(self._over):
             if self._held[part] > MOST_OPEN + len(over):
                 flows = [flow for flow in self._flows.values() if flow.part == part]
-                silent = [flow for flow in flows if flow.waiting or (flow.connection and not flow.connection.over)]
+                silent = [flow for flow in flows if flow.waiting or isinstance(flow.connection, TcpConnection)]
                 self._lose(silent[:-MOST_OPEN], CROWDED)
 
     def _open_ones(self) -> Iterator[tuple[Flow, TcpConnection]]:
         for flow in self._flows.values():
-            if flow.connection is not None and not flow.connection.over:
+            if isinstance(flow.connection, TcpConnection):
                 yield flow, flow.connection
 
     def _lose(self, silent: list[Flow], reason: str) -> None:
         for flow in silent:
             self._rank = SILENT + flow.last
             self._take_all(flow, self._now)
-            if flow.connection is not None and not flow.connection.over:
-                self._end(flow.connection, max(self._now, flow.latest + 1), self._time, reason)
+            if isinstance(flow.connection, TcpConnection):
+                self._end(flow, flow.connection, max(self._now, flow.latest + 1), self._time, reason)
             self._drop(flow)
 
     def _lapsed(self, connection: TcpConnection, clock: int) -> bool:
@@ -554,7 +594,7 @@ class Reassembler:
         Returns the first row that was not handled, at most `b`.
         """
         connection = flow.connection
-        if connection is None or connection.over or self._lapsed(connection, int(columns.clock[a])):
+        if not isinstance(connection, TcpConnection) or self._lapsed(connection, int(columns.clock[a])):
             return a
         if flow.waiting.heap:
             return a
@@ -621,14 +661,15 @@ class Reassembler:
         until = ends + start
         offsets = until.tolist()
         run = Run(side.side, start, offsets, at.tolist(), columns.time[data].tolist())
-        if (stored < length).any():
+        cut = bool((stored < length).any())
+        if cut:
             run.stored = stored.tolist()
         if columns.comments:
             positions: list[int] = columns.order[data].tolist()
             for offset, position in zip([start, *offsets], positions, strict=False):
                 if position in columns.comments:
                     run.comments[offset] = columns.comments[position]
-        side.remember(until - length, until, at, stored)
+        side.recent.extend(start, until, at, until - length + stored if cut else None)
         connection.disorder.segments += len(data)
         side.next = offsets[-1]
         side.run = None
@@ -663,18 +704,20 @@ class Reassembler:
                 self._packet(flow, way, seq, ack, flags, piece, reached, clock)
             else:
                 self._wait(flow, Arrival(way, seq, ack, flags, piece, clock, int(columns.which[i]), reached))
-        if flow.connection is not None and flow.connection.events:
+        if isinstance(flow.connection, TcpConnection) and flow.connection.events:
             self._touch(flow.connection)
 
     def _wait(self, flow: Flow, packet: Arrival) -> None:
         """Let a packet wait, then handle the waiting packets that need not wait any longer."""
         connection = flow.connection
-        if connection is not None and not connection.over:
+        if isinstance(connection, TcpConnection):
             if not self._lapsed(connection, packet.clock):
                 connection.last_time = packet.clock
             else:
                 self._take_all(flow, packet.now)
         flow.disordered = True
+        if not flow.waiting.heap and not flow.waiting.looks:
+            flow.waiting = Waiting()  # it may be the one that flows share
         flow.waiting.push(packet, later=_is_later(flow, packet.way, packet.seq, packet.flags))
         self._waiting[flow.part] += packet.weight
         now = packet.end
@@ -705,7 +748,7 @@ class Reassembler:
         self._take_all(flow, at)
         if flow.connection is None:
             self._drop(flow)
-        elif flow.connection.events:
+        elif isinstance(flow.connection, TcpConnection) and flow.connection.events:
             self._touch(flow.connection)
 
     def _take_all(self, flow: Flow, at: int) -> None:
@@ -720,7 +763,7 @@ class Reassembler:
         missing.
         """
         connection = flow.connection
-        if connection is not None and not connection.over and not flags & _SPECIAL and not self._missing:
+        if isinstance(connection, TcpConnection) and not flags & _SPECIAL and not self._missing:
             mine = way ^ flow.turned
             other = connection.sides[1 - mine]
             if other.base is not None and connection.sides[mine].base is not None:
@@ -738,19 +781,20 @@ class Reassembler:
     def _may_be_taken(self, flow: Flow, way: int, seq: int, ack: int, flags: int, length: int, clock: int) -> bool:
         """Like `_ready`, for packets that may begin or end a connection, or may come before its beginning."""
         connection = flow.connection
-        if connection is None or (connection.over and clock - connection.last_time > QUIET):
+        ended = isinstance(connection, Ended)
+        if connection is None or (ended and clock - connection.last_time > QUIET):
             return flags & RST != 0 or flags & (SYN | ACK) == SYN
-        if self._missing and not connection.over and self._lapsed(connection, clock):
+        if self._missing and isinstance(connection, TcpConnection) and self._lapsed(connection, clock):
             return True
         mine = way ^ flow.turned
         side, other = connection.sides[mine], connection.sides[1 - mine]
         if flags & (SYN | RST) == SYN:
             if side.base == (seq + 1) % WHOLE:
                 return True
-            if connection.over:
+            if isinstance(connection, Ended):
                 return not flags & ACK
             return side.base is None and (connection.opened or not (other.next or other.pending))
-        if connection.over:
+        if isinstance(connection, Ended):
             return flags & RST != 0 or not length or not _is_later(flow, way, seq, flags)
         if flow.one_sided and flow.seen != _BOTH:
             return True
@@ -773,14 +817,14 @@ class Reassembler:
             self._syn(flow, way, seq, ack, flags, piece, now, clock)
             seq = (seq + 1) % WHOLE
         connection = flow.connection
-        if connection is not None and not connection.over and self._lapsed(connection, clock):
-            self._end(connection, now, time, MISSED)
+        if isinstance(connection, TcpConnection) and self._lapsed(connection, clock):
+            self._end(flow, connection, now, time, MISSED)
             connection = flow.connection = None
-        if connection is None or (connection.over and clock - connection.last_time > QUIET):
+        if connection is None or (isinstance(connection, Ended) and clock - connection.last_time > QUIET):
             if flags & RST:
                 return
             connection = self._open(flow, way, piece, clock, opened=False)
-        if connection.over:
+        if isinstance(connection, Ended):
             self.stray += length
             return
         side = connection.sides[way ^ flow.turned]
@@ -790,7 +834,7 @@ class Reassembler:
             and not side.soft
             and not -UNRELATED <= side.offset(seq) - side.next <= UNRELATED
         ):
-            self._end(connection, now, time, "sequence numbers of another connection")
+            self._end(flow, connection, now, time, "sequence numbers of another connection")
             connection = self._open(flow, way, piece, clock, opened=False)
             side = connection.sides[0]
         other = connection.sides[1 - side.side]
@@ -837,9 +881,9 @@ class Reassembler:
                 each.finish(now, time, connection.last_time, connection.events)
         if flags & RST:
             connection.closes(side.side, time)
-            self._end(connection, now, time, "RST")
+            self._end(flow, connection, now, time, "RST")
         elif side.ended and other.ended:
-            self._end(connection, now, time, "FIN")
+            self._end(flow, connection, now, time, "FIN")
 
     def _syn(self, flow: Flow, way: int, seq: int, ack: int, flags: int, piece: Piece, now: int, clock: int) -> None:
         """Handle a SYN: it opens a connection or belongs to the open one."""
@@ -848,15 +892,18 @@ class Reassembler:
         if connection is not None:
             side = connection.sides[way ^ flow.turned]
             other = connection.sides[1 - side.side]
-            if side.base == first and not (connection.over and clock - connection.last_time > QUIET):
+            ended = isinstance(connection, Ended)
+            if side.base == first and not (ended and clock - connection.last_time > QUIET):
                 side.soft = False
-                connection.syns += not flags & ACK
+                whole = connection.connection if isinstance(connection, Ended) else connection
+                if whole is not None:
+                    whole.syns += not flags & ACK
                 return
-            if not connection.over:
+            if isinstance(connection, TcpConnection):
                 if side.base is None and (connection.opened or not (other.next or other.pending)):
                     side.begin(first)
                     return
-                self._end(connection, now, time, "a new connection on the same ports")
+                self._end(flow, connection, now, time, "a new connection on the same ports")
         opener = way if not flags & ACK else 1 - way
         connection = self._open(flow, opener, piece, clock, opened=True)
         connection.syns = int(not flags & ACK)
@@ -872,7 +919,7 @@ class Reassembler:
         flow.turned = bool(way)
         return flow.connection
 
-    def _end(self, connection: TcpConnection, now: int, time: int, reason: str) -> None:
+    def _end(self, flow: Flow, connection: TcpConnection, now: int, time: int, reason: str) -> None:
         for side, window in zip(connection.sides, connection.windows, strict=True):
             side.flush(now, time, connection.events)
             window.open(time)
@@ -880,15 +927,17 @@ class Reassembler:
         connection.events.append(End(None, now, time, reason, unheard, connection.last_time))
         connection.over = True
         for side in connection.sides:
-            side.forget()
+            side.recent.keep(0)
             side.run = None
         self._touch(connection)
+        flow.connection = Ended.of(connection, flow.key)
+        self._ended.append(flow.connection)
 
 
 def _first_at(flow: Flow) -> int:
     """Address of the first packet of the flow's open connection, or of its first waiting packet if none is open."""
     connection = flow.connection
-    return flow.waiting.first.piece.at if connection is None or connection.over else connection.first_at
+    return connection.first_at if isinstance(connection, TcpConnection) else flow.waiting.first.piece.at
 
 
 def _is_later(flow: Flow, way: int, seq: int, flags: int) -> bool:

@@ -146,8 +146,7 @@ def _of_stretch(stretch: Stretch) -> Iterator[Span]:
 
 
 def _of_direction(direction: Direction) -> Iterator[Span]:
-    held = zip(direction.recent_starts, direction.recent_held, strict=True)
-    yield from zip(direction.recent_at, (end - start for start, end in held), strict=True)
+    yield from direction.recent.spans()
 
 
 _SPANS: Final[dict[type, Any]] = {
@@ -158,8 +157,5 @@ _SPANS: Final[dict[type, Any]] = {
 
 def _forget(direction: Direction) -> None:
     """Forget the delivered bytes of a direction, except the last COMPARED."""
-    ends = direction.recent_ends
     least = direction.next - COMPARED
-    count = sum(end <= least for end in ends)
-    for recent in (direction.recent_starts, ends, direction.recent_at, direction.recent_held):
-        del recent[:count]
+    direction.recent.keep(sum(end > least for end in direction.recent.ends))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kproxy.captures.tcp import direction
-from kproxy.captures.tcp.direction import HALF, REMEMBERED, UNRELATED, WHOLE, Direction, Piece
+from kproxy.captures.tcp.direction import HALF, UNRELATED, WHOLE, Direction, Piece
+from kproxy.captures.tcp.recent import REMEMBERED, SLACK
 from kproxy.decoders.stream import Copy, End, Event, Gap, Run, Side
 
 MEMORY = bytes(range(256)) * 8
@@ -258,9 +259,9 @@ def test_only_the_last_segments_are_compared_with() -> None:
     taken(side, (6 + REMEMBERED - 1, 6 + REMEMBERED, 6, 1))
     assert taken(side, (0, 6, 1000, 2)) == []
     taken(side, *((number, number + 1, 6, 1) for number in range(side.next, side.next + 3 * REMEMBERED)))
-    assert REMEMBERED <= len(side.recent_ends) <= 2 * REMEMBERED
-    side.forget()
-    assert len(side.recent_ends) == 0
+    assert REMEMBERED <= len(side.recent) <= REMEMBERED + SLACK
+    side.recent.keep(0)
+    assert len(side.recent) == 0
 
 
 @pytest.mark.parametrize(
