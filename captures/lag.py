@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, overload
 
 WINDOW: Final = 10
 """Number of latest commits of a partition from which its state is judged."""
@@ -25,6 +25,8 @@ POINTS: Final = 32
 """Maximum number of points of a lag over time; beyond it, the older half is thinned."""
 LATEST: Final = -1
 """The timestamp that asks ListOffsets for the end of a partition."""
+_UNKNOWN: Final = -1 << 63
+_HIGHEST: Final = (1 << 63) - 1
 MOST: Final = 100_000
 """Maximum number of partitions, and of pairs of group and partition with commits; further ones are ignored."""
 
@@ -101,6 +103,38 @@ class Points:
         return zip(self._times, self._values, strict=True)
 
 
+class Window(Sequence[CommitAt]):
+    """The latest commits of a group to a partition, at most WINDOW, oldest first."""
+
+    __slots__ = ("_numbers",)
+
+    def __init__(self) -> None:
+        self._numbers = array("q")
+        """Three numbers for each commit, because a tuple of three takes five times the memory."""
+
+    def add(self, commit: CommitAt) -> None:
+        numbers = self._numbers
+        numbers.extend((commit.time, commit.offset, _UNKNOWN if commit.end is None else min(commit.end, _HIGHEST)))
+        if len(numbers) > 3 * WINDOW:
+            del numbers[:3]
+
+    def __len__(self) -> int:
+        return len(self._numbers) // 3
+
+    @overload
+    def __getitem__(self, index: int) -> CommitAt: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[CommitAt]: ...
+    def __getitem__(self, index: int | slice) -> CommitAt | list[CommitAt]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        at = 3 * (index if index >= 0 else index + len(self))
+        if not 0 <= at < len(self._numbers):
+            raise IndexError(index)
+        time, offset, end = self._numbers[at : at + 3]
+        return CommitAt(time, offset, None if end == _UNKNOWN else end)
+
+
 class Ends:
     """The end offset of one partition over time: growing offsets, each with the time (ns) when it was first seen."""
 
@@ -147,8 +181,7 @@ class Lag:
     def __init__(self) -> None:
         self.now = 0
         self._ends: dict[tuple[str, int], Ends] = {}
-        self._commits: dict[str, dict[tuple[str, int], list[CommitAt]]] = {}
-        """Lists, not deques: an empty deque takes 0.6 kB, and most groups commit seldom."""
+        self._commits: dict[str, dict[tuple[str, int], Window]] = {}
         self._points: dict[str, dict[tuple[str, int], Points]] = {}
         self._count = 0
 
@@ -190,21 +223,19 @@ class Lag:
             if self._count >= MOST:
                 return
             self._count += 1
-            window = commits[place] = []
+            window = commits[place] = Window()
         ends = self._ends.get(place)
         end = None if ends is None else ends.newest
-        window.append(CommitAt(time, offset, end))
+        window.add(CommitAt(time, offset, end))
         if end is not None:
             points = self._points.setdefault(group, {})
             if place not in points:
                 points[place] = Points()
             points[place].add(time, max(0, end - offset))
-        if len(window) > WINDOW:
-            del window[0]
 
-    def window(self, group: str, topic: str, partition: int) -> list[CommitAt]:
+    def window(self, group: str, topic: str, partition: int) -> Sequence[CommitAt]:
         """The latest commits of a group to a partition, at most WINDOW, oldest first."""
-        return self._commits.get(group, {}).get((topic, partition)) or []
+        return self._commits.get(group, {}).get((topic, partition), ())
 
     def of(self, group: str, allowed: int = 0) -> Iterator[PartitionLag]:
         """The lag in each partition to which a group has committed; a lag of at most `allowed` records counts as caught
@@ -239,13 +270,13 @@ class Lag:
         return PartitionLag(topic, partition, committed, end, records, seconds, state, _rate(window))
 
 
-def _rate(window: list[CommitAt]) -> float | None:
+def _rate(window: Sequence[CommitAt]) -> float | None:
     first, newest = window[0], window[-1]
     took = newest.time - first.time
     return (newest.offset - first.offset) * 1e9 / took if took > 0 else None
 
 
-def _state(window: list[CommitAt], end: int, now: int, allowed: int) -> State:
+def _state(window: Sequence[CommitAt], end: int, now: int, allowed: int) -> State:
     first, newest = window[0], window[-1]
     if end - newest.offset <= allowed:
         return State.CAUGHT_UP

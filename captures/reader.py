@@ -153,7 +153,7 @@ class Reader:
         """
         self._ports = ports if ports is None or isinstance(ports, Ports) else Ports.of(ports)
         self._follow = follow
-        self._limits = limits
+        self._limits = limits or Limits()
         self._watch = watch
         self._began_talk = began
         self._batch_limit = batch
@@ -182,7 +182,7 @@ class Reader:
         self._ticked = 0
         self._waiting = 0
         """Number of requests without a response on all connections."""
-        self._most_waiting = (limits or Limits()).all_outstanding
+        self._most_waiting = self._limits.all_outstanding
         self._slices: deque[list[Events]] = deque()
         """Reassembled events that are not delivered yet; each poll delivers one element."""
         self._closing = False

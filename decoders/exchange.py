@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 
 from kproxy.decoders.problems import Code, Problem
 from kproxy.decoders.sasl.session import Session
@@ -22,6 +23,12 @@ class Status(StrEnum):
     UNDECODABLE = "undecodable"
     CUT = "cut"
     TLS = "tls"
+
+
+@lru_cache(maxsize=1024)
+def one_string(name: str) -> str:
+    """The name. Calls with equal names return one string, which saves memory where each of many objects keeps it."""
+    return name
 
 
 @dataclass(slots=True, eq=False)

@@ -9,6 +9,7 @@ from kproxy.captures.findings.facts import At, Fact
 from kproxy.captures.findings.metadata_log import MetadataLog
 from kproxy.captures.findings.produced import Part
 from kproxy.captures.index.labels import topic_name
+from kproxy.decoders.exchange import one_string
 from kproxy.decoders.knowledge import Knowledge
 
 Values: TypeAlias = Mapping[str, Any]
@@ -42,7 +43,7 @@ class DecodedExchange(NamedTuple):
         return code if isinstance(code, int) else 0 if self.answered else self.errors[0] if self.errors else 0
 
     def topic(self, element: Values) -> str:
-        return topic_name(element, self.knowledge)
+        return one_string(topic_name(element, self.knowledge))
 
 
 class Reading(NamedTuple):

@@ -46,6 +46,11 @@ def _better(one: tuple[int, int], other: tuple[int, int]) -> bool:
 class Framer:
     """Finds the frames of one direction; the base class for both directions."""
 
+    __slots__ = (
+        "attention", "begun", "comments", "connection", "definitions", "floor", "health", "known", "later", "limit",
+        "need", "over", "overlaps", "position", "search", "source", "stretch",
+    )  # fmt: skip
+
     side: Side
     where: str
     head: int

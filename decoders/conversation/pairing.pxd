@@ -14,7 +14,7 @@ cdef class Pairing:
     cdef readonly dict outstanding, repeated, broken
     cdef dict early
     cdef Py_ssize_t repeats, earlies
-    cdef object unanswered, tokens, in_order, headless
+    cdef list unanswered, tokens, in_order, headless
     cdef readonly object deadline
     cdef object asked_from
 

@@ -38,6 +38,11 @@ _MOST_CLIENT_IDS = 1024
 class Requests(Framer):
     """Framer of the client's side, which makes the exchanges; `started` receives those whose header is readable."""
 
+    __slots__ = (
+        "among", "authenticates", "client_ids", "current", "floor_at_start", "foreign", "heard", "opened", "recognised",
+        "sasl", "shared_health", "started", "withdrawn", "withheld",
+    )  # fmt: skip
+
     side = Side.CLIENT
     where = "request"
     head = 14

@@ -35,6 +35,8 @@ class Responses(Framer):
     `repeated` are younger exchanges in flight whose correlation id is also in `outstanding`.
     """
 
+    __slots__ = ("awaited", "foreign", "late", "opened", "outstanding", "repeated", "unasked")
+
     side = Side.BROKER
     where = "response"
     head = 8

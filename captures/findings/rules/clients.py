@@ -181,17 +181,36 @@ class Instances(Analyzer):
 class Committing:
     """The commits of one member within the present minute."""
 
-    __slots__ = ("advance", "began", "count", "exchange", "offsets")
+    __slots__ = ("_offset", "_offsets", "_place", "advance", "began", "count", "exchange")
 
     def __init__(self) -> None:
         self.began = 0
         self.count = 0
         self.advance = 0
         self.exchange = 0
-        self.offsets: dict[tuple[str, int], int] = {}
+        self._place: tuple[str, int] | None = None
+        """The first partition to which the member committed."""
+        self._offset = 0
+        """The latest offset that it committed to this partition."""
+        self._offsets: dict[tuple[str, int], int] | None = None
+        """The latest offsets in its other partitions; None if it has none: most members read one, and a dict is large.
+        """
 
     def restart(self, time: int) -> None:
         self.began, self.count, self.advance = time, 0, 0
+
+    def commit(self, place: tuple[str, int], offset: int) -> None:
+        """Take the offset that the member committed to a partition."""
+        if self._place is None:
+            self._place, self._offset = place, offset
+        elif self._place == place:
+            self.advance += max(0, offset - self._offset)
+            self._offset = offset
+        else:
+            if self._offsets is None:
+                self._offsets = {}
+            self.advance += max(0, offset - self._offsets.get(place, offset))
+            remember(self._offsets, place, offset, PARTITIONS)
 
 
 class CommitStorm(Analyzer):
@@ -219,10 +238,7 @@ class CommitStorm(Analyzer):
             member.exchange = at.exchange
             member.count += 1
         if fact.offset is not None and not fact.error:
-            place = fact.topic, fact.partition
-            before = member.offsets.get(place, fact.offset)
-            member.advance += max(0, fact.offset - before)
-            remember(member.offsets, place, fact.offset, PARTITIONS)
+            member.commit((fact.topic, fact.partition), fact.offset)
 
     def _judge(self, fact: facts.Commit, member: Committing) -> None:
         at = fact.at

@@ -44,7 +44,8 @@ class Uncompressed(Analyzer):
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._topics: dict[str, Plain] = {}
+        self._topics: dict[str, Plain] | None = None
+        """The topics to which the client sends uncompressed batches; None before the first: most clients have none."""
         self._cannot: str | None = None
         """The name and version of the client's librdkafka, if that version cannot compress for this broker."""
 
@@ -52,8 +53,11 @@ class Uncompressed(Analyzer):
         if isinstance(fact, facts.Offered):
             self._offered(fact)
         elif fact.codec != "none":
-            self._topics.pop(fact.topic, None)
+            if self._topics is not None:
+                self._topics.pop(fact.topic, None)
         else:
+            if self._topics is None:
+                self._topics = {}
             plain = self._topics.get(fact.topic)
             if plain is None:
                 plain = Plain()
@@ -66,7 +70,7 @@ class Uncompressed(Analyzer):
                 plain.packed += V2_HEADER + (fact.size - V2_HEADER) / max(fact.content.ratio, 0.01)
 
     def close(self) -> None:
-        for plain in self._topics.values():
+        for plain in (self._topics or {}).values():
             self._judge(plain)
 
     def _offered(self, fact: facts.Offered) -> None:

@@ -114,8 +114,8 @@ class Positions(Analyzer):
         self._context = context
         self._often = context.limit(POISON, "fetches")
         self._partitions: dict[Place, Partition] = {}
-        self._amounts: dict[tuple[str, str], dict[int, int]] = {}
-        """Maps (topic, kind of event) to {partition: number of offsets}."""
+        self._amounts: dict[tuple[str, str], dict[int, int]] | None = None
+        """Maps (topic, kind of event) to {partition: number of offsets}; None before the first event."""
 
     def feed(self, fact: Any) -> None:
         if isinstance(fact, facts.PartitionIO):
@@ -284,6 +284,8 @@ class Positions(Analyzer):
         at: facts.At,
     ) -> None:  # fmt: skip
         key = place[0], what
+        if self._amounts is None:
+            self._amounts = {}
         amounts = self._amounts.get(key, {})
         remember(amounts, place[1], amounts.get(place[1], 0) + amount, PLACES)
         remember(self._amounts, key, amounts)

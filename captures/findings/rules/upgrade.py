@@ -104,8 +104,8 @@ class Cutoff(Analyzer):
         self._context = context
         self._fit: frozenset[int] = NONE
         """APIs that the client used in a version that the newest release serves."""
-        self._used: dict[int, _Use] = {}
-        """The other APIs that the client used, by API key."""
+        self._used: dict[int, _Use] | None = None
+        """The other APIs that the client used, by API key; None if it used none: most clients do not."""
         self._offered: Mapping[int, int] = NOTHING
         self._asked = False
         self._software = ""
@@ -132,9 +132,12 @@ class Cutoff(Analyzer):
         if lowest is None:
             return
         if at.version >= lowest:
-            self._used.pop(key, None)
+            if self._used is not None:
+                self._used.pop(key, None)
             self._fit = _with(self._fit, key)
             return
+        if self._used is None:
+            self._used = {}
         use = self._used.get(key)
         if use is None:
             use = self._used[key] = _Use(fact)
@@ -143,7 +146,7 @@ class Cutoff(Analyzer):
     def close(self) -> None:
         if self._among_brokers:
             return
-        low = {key: use for key, use in self._used.items() if use.version >= 0}
+        low = {key: use for key, use in (self._used or {}).items() if use.version >= 0}
         # If brokers offer no newer version than the client used, the client may support a newer one.
         low = {key: use for key, use in low.items() if not self._asked or self._offered.get(key, -1) >= floors()[key]}
         if not low:
