@@ -26,7 +26,8 @@ POINTS: Final = 32
 LATEST: Final = -1
 """The timestamp that asks ListOffsets for the end of a partition."""
 _UNKNOWN: Final = -1 << 63
-_HIGHEST: Final = (1 << 63) - 1
+HIGHEST: Final = (1 << 63) - 1
+"""Higher ends, which damaged batches seem to have, count as this offset."""
 MOST: Final = 100_000
 """Maximum number of partitions, and of pairs of group and partition with commits; further ones are ignored."""
 
@@ -114,7 +115,7 @@ class Window(Sequence[CommitAt]):
 
     def add(self, commit: CommitAt) -> None:
         numbers = self._numbers
-        numbers.extend((commit.time, commit.offset, _UNKNOWN if commit.end is None else min(commit.end, _HIGHEST)))
+        numbers.extend((commit.time, commit.offset, _UNKNOWN if commit.end is None else commit.end))
         if len(numbers) > 3 * WINDOW:
             del numbers[:3]
 
@@ -188,6 +189,7 @@ class Lag:
     def end(self, topic: str, partition: int, offset: int, time: int) -> None:
         """Note that a response gave `offset` as the end of a partition."""
         self.now = max(self.now, time)
+        offset = min(offset, HIGHEST)
         ends = self._ends.get((topic, partition))
         if ends is None:
             if len(self._ends) >= MOST:
@@ -231,7 +233,7 @@ class Lag:
             points = self._points.setdefault(group, {})
             if place not in points:
                 points[place] = Points()
-            points[place].add(time, max(0, end - offset))
+            points[place].add(time, min(max(0, end - offset), HIGHEST))
 
     def window(self, group: str, topic: str, partition: int) -> Sequence[CommitAt]:
         """The latest commits of a group to a partition, at most WINDOW, oldest first."""

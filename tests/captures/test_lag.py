@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.captures.lag import POINTS, SAMPLES, WINDOW, Lag, PartitionLag, Points, State
+from kproxy.captures.lag import HIGHEST, POINTS, SAMPLES, WINDOW, CommitAt, Lag, PartitionLag, Points, State
 
 SECOND = 1_000_000_000
 
@@ -87,6 +87,24 @@ def test_any_order_gives_a_bounded_state_and_no_negative_lag(steps: list[tuple[i
         assert found.seconds is None or found.seconds >= 0
     assert len(made.window("g", "t", 0)) <= WINDOW
     assert all(len(ends._offsets) <= SAMPLES for ends in made._ends.values())
+
+
+@given(st.lists(st.tuples(st.integers(-5, 1 << 62), st.integers(-5, HIGHEST), st.integers(0, 1 << 64)), max_size=30))
+def test_the_window_has_the_latest_commits(steps: list[tuple[int, int, int]]) -> None:
+    made, wanted = Lag(), list[CommitAt]()
+    for number, (time, offset, end) in enumerate(steps):
+        if number >= 3:
+            made.end("t", 0, end, 1)
+        made.commit("g", "t", 0, offset, time)
+        known = made.newest_end("t", 0)
+        wanted.append(CommitAt(time, offset, known))
+        assert known is None or known <= HIGHEST
+    window = made.window("g", "t", 0)
+    assert list(window) == wanted[-WINDOW:]
+    assert len(window) == len(wanted[-WINDOW:])
+    assert [window[-1], *window[-3:]] == [wanted[-1], *wanted[-3:]] if wanted else not window
+    with pytest.raises(IndexError):
+        window[len(window)]
 
 
 def test_the_rate_of_commits() -> None:
