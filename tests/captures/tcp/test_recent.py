@@ -45,7 +45,7 @@ def kept(recent: Recent, found: list[Segment], steps: list[Step], position: int)
     """Add the segments of the steps to both, the first at stream offset `position`; returns the offset behind them."""
     for step in steps:
         position += step.gap
-        made = []
+        made: list[Segment] = []
         for size in step.sizes:
             cut = 0 if made else step.cut
             made.append(Segment(position, position + size, 10_000 + 2 * position, position + size - cut))
