@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final
 
 import pyarrow as pa
@@ -44,6 +45,7 @@ _TYPES: Final = {
 """For each type of the tables' schema, the Arrow type that Spark uses, so that Spark takes batches unchanged."""
 
 
+@cache
 def schema(table: Table) -> Any:
     """The pyarrow.Schema of a table; every column is nullable, as in Spark."""
     return pa.schema([pa.field(column.name, _TYPES[column.type]) for column in table.columns])

@@ -10,9 +10,7 @@ from itertools import accumulate
 from types import SimpleNamespace
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kproxy.captures.spark.plan.order import Order
 from kproxy.captures.spark.read.addressed import Addressed
@@ -25,10 +23,10 @@ from kproxy.captures.tables.rows import Row
 from kproxy.captures.tables.schema import EXCHANGES, FLOWS, RECORDS, TABLES
 from kproxy.decoders.exchange import Health
 
-NUMBERED: Final = {"exchange": (EXCHANGES.name, "exchange"), "flow": (FLOWS.name, "connection")}
-"""By kind of a counted item, the (table, column) that holds its number."""
-
-
+_EXCHANGE, _BROKER_IP, _BROKER_PORT, _BROKER_ID = map(
+    EXCHANGES.index, ("exchange", "broker_ip", "broker_port", "broker_id")
+)
+_CONNECTION: Final = FLOWS.index("connection")
 BYTES_AT_ONCE: Final = 8 << 20
 """The items of a batch are closed in groups; a group ends once its frames have this many bytes."""
 _NONE: Final[Mapping[str, int]] = {}
@@ -131,9 +129,18 @@ class Closer:
                     start, size = end, 0
 
     def _closed(self, batch: Any, packed: Sequence[Packed | None], names: Sequence[str]) -> Any:
+        numbers, rows = self._rows(batch, packed)
+        wanted, nothing = self._options.tables, [None] * len(rows)
+        closed = {name: nested(name, [one.get(name) for one in rows] if name in wanted else nothing) for name in names}
+        closed |= {name: batch.column(name) for name in PLACE} | {"number": pa.array(numbers, pa.int64())}
+        schema = pa.schema([field for field in CLOSED if field.name in closed])
+        return pa.record_batch([closed[name] for name in schema.names], schema=schema)
+
+    def _rows(self, batch: Any, packed: Sequence[Packed | None]) -> tuple[list[int], list[Mapping[str, list[Any]]]]:
+        """(numbers of the items in a batch, their rows by table)."""
         positions = list(zip(*(batch.column(name).to_pylist() for name in ("done", "born", "nth")), strict=True))
         numbers = self._counting.of(batch)
-        rows: list[Mapping[str, list[Row]]] = [
+        rows: list[Mapping[str, list[Any]]] = [
             _NO_ROWS if data is None else pickle.loads(data)  # noqa: S301  # our own
             for data in batch.column("rows").to_pylist()
         ]
@@ -145,32 +152,20 @@ class Closer:
         for index, one in enumerate(packed):
             if one is not None:
                 rows[index] = self._opener.rows(one, positions[index])
-        wanted = self._options.tables
-        closed = {name: nested(name, [one.get(name) if name in wanted else None for one in rows]) for name in names}
-        for table, column in NUMBERED.values():
-            if table in closed:
-                closed[table] = _replaced(closed[table], {column: numbers})
-        if EXCHANGES.name in closed:
-            closed[EXCHANGES.name] = self._with_nodes(closed[EXCHANGES.name], positions)
-        closed |= {name: batch.column(name) for name in PLACE} | {"number": pa.array(numbers, pa.int64())}
-        schema = pa.schema([field for field in CLOSED if field.name in closed])
-        return pa.record_batch([closed[name] for name in schema.names], schema=schema)
+        for made, number, position in zip(rows, numbers, positions, strict=True):
+            for row in made.get(EXCHANGES.name, ()):
+                row[_EXCHANGE] = number
+                if self._nodes:
+                    row[_BROKER_ID] = self._node(row[_BROKER_IP], row[_BROKER_PORT], position)
+            for row in made.get(FLOWS.name, ()):
+                row[_CONNECTION] = number
+        return numbers, rows
 
-    def _with_nodes(self, column: Any, positions: Sequence[Position]) -> Any:
-        """The column of the table exchanges, with the node ids of brokers that were known at the items' positions."""
-        if not self._nodes:
-            return column
-        rows = column.flatten()
-        brokers = zip(
-            rows.field("broker_ip").to_pylist(), rows.field("broker_port").to_pylist(),
-            pc.list_parent_indices(column).to_pylist(), strict=True,
-        )  # fmt: skip
-        found: list[int | None] = []
-        for host, port, item in brokers:
-            held = self._nodes.get((host, port))
-            index = 0 if held is None else bisect_right(held[0], positions[item])
-            found.append(None if held is None or not index else int(held[1][index - 1]))
-        return _set(column, rows, "broker_id", pa.array(found, pa.int32()))
+    def _node(self, host: str, port: int, position: Position) -> int | None:
+        """The node id of a broker that was known at a position."""
+        held = self._nodes.get((host, port))
+        index = 0 if held is None else bisect_right(held[0], position)
+        return None if held is None or not index else int(held[1][index - 1])
 
 
 def rows_of(opened: Open, position: Position, facts: Facts, options: Options) -> dict[str, list[Row]]:
@@ -193,22 +188,3 @@ CLOSED: Final = pa.schema([
     *((name, pa.list_(pa.struct(list(arrow.schema(TABLES[name]))))) for name in MADE),
 ])  # fmt: skip
 """The result of closing: for each item its identity, its number, and for each table the list of its rows."""
-
-
-def _replaced(column: Any, numbers: Mapping[str, Sequence[int]]) -> Any:
-    """A column of lists of rows, in which each row has the number of its item; `numbers` maps a field to the items'
-    numbers.
-    """
-    rows, items = column.flatten(), pc.list_parent_indices(column)
-    for name, values in numbers.items():
-        column = _set(column, rows, name, pa.array(values, pa.int64()).take(items))
-    return column
-
-
-def _set(column: Any, rows: Any, name: str, values: Any) -> Any:
-    """A column of lists of rows with other `values` in the field `name`; `rows` are the rows of all lists."""
-    fields = list(rows.type)
-    arrays = [values if field.name == name else rows.field(index) for index, field in enumerate(fields)]
-    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
-    ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    return pa.ListArray.from_arrays(pa.array(ends), pa.StructArray.from_arrays(arrays, fields=fields))

@@ -13,7 +13,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -92,12 +92,12 @@ at which the item was complete; `born` is the address of its connection's first 
 within its flow by beginning, `nth` by completion. Numbers are given in the order (started, born, rank), facts are known
 in the order (done, born, nth). `range` is started >> GRANULE. The `started` of a flow is that of its first exchange.
 
-`rows` is a pickled mapping of tables' names to lists of rows, or null: most items have no rows before stage 3.
-`learned` holds the facts in the item for other flows. If `packed`
-(captures.spark.read.opening.pack) or `open` (a pickled Open) is present, the item is an exchange that has no rows yet.
-`number` is present if an earlier batch of a stream numbered the item. `standing` is FINAL, or the item's state until
-the next batch of a stream (OPEN, PRESUMED). Two kinds have a `state` and no rows: "state", that of a flow for the next
-batch (captures.spark.follow.flow_states), and DIGEST. Rows with `event` are event rows, not items
+`rows` is a pickled mapping of tables' names to lists of rows, or null: most items have no rows before stage 3. Rows of
+exchanges and flows are lists, because stage 3 sets their numbers. `learned` holds the facts in the item for other
+flows. If `packed` (captures.spark.read.opening.pack) or `open` (a pickled Open) is present, the item is an exchange
+that has no rows yet. `number` is present if an earlier batch of a stream numbered the item. `standing` is FINAL, or the
+item's state until the next batch of a stream (OPEN, PRESUMED). Two kinds have a `state` and no rows: "state", that of a
+flow for the next batch (captures.spark.follow.flow_states), and DIGEST. Rows with `event` are event rows, not items
 (captures.spark.read.events).
 """
 Place = tuple[str, int, int, int]
@@ -429,11 +429,11 @@ class Flow:
         }  # fmt: skip
         for connection, started in self._first.items():
             row = rows.pop(connection, None)
-            made = {FLOWS.name: [] if row is None else [row]}
+            made: dict[str, list[Row]] = {FLOWS.name: [] if row is None else [list(row)]}
             had = self._begun is None or connection in self._begun[1]
             yield self._item("flow", started, None, self._reader.born(connection), made, had=had)
         for row in rows.values():
-            yield self._item("silent", None, None, 0, {FLOWS.name: [row]})
+            yield self._item("silent", None, None, 0, {FLOWS.name: [list(row)]})
 
     def _items(self, began: list[tuple[int, Exchange]], done: Done) -> Iterator[Any]:
         for at, exchange in began:
@@ -728,8 +728,13 @@ def is_item(rows: Any) -> Any:
 def nested(table: str, column: Sequence[Sequence[Row] | None]) -> Any:
     """A pyarrow array of lists of structs, from lists of rows of a table; None becomes an empty list."""
     if not any(column):
-        return pa.array([[]] * len(column), pa.list_(pa.struct(list(arrow.schema(TABLES[table])))))
+        return pa.ListArray.from_arrays(np.zeros(len(column) + 1, np.int32), _no_rows(table))
     ends = np.cumsum([0, *(0 if rows is None else len(rows) for rows in column)]).astype(np.int32)
     inner = arrow.batch(TABLES[table], [row for rows in column if rows is not None for row in rows])
     structs = pa.StructArray.from_arrays(inner.columns, fields=list(inner.schema))
     return pa.ListArray.from_arrays(pa.array(ends), structs)
+
+
+@cache
+def _no_rows(table: str) -> Any:
+    return pa.array([], pa.struct(list(arrow.schema(TABLES[table]))))

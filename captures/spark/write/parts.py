@@ -72,4 +72,6 @@ def unfolded(batches: Iterable[Any], names: Sequence[str]) -> Iterator[tuple[str
         for name in batch.schema.names:
             if name in names:
                 rows = pa.RecordBatch.from_struct_array(batch.column(name).flatten())
-                yield name, rows.cast(arrow.schema(TABLES[name]))  # Spark gives times in the session's time zone
+                schema = arrow.schema(TABLES[name])
+                # Spark gives times in the session's time zone.
+                yield name, rows if rows.schema == schema else rows.cast(schema)
