@@ -393,7 +393,7 @@ class Sketcher:
             asked_held,
             held,
             *said,
-            state,
+            state._value_,
             item.reason,
             [problem.code.value for problem in problems] if problems else _NONE,
             problems[0].message if problems else None,

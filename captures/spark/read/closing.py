@@ -102,13 +102,7 @@ class Closer:
         """Bytes of packed exchanges are read from the files in `addressed`."""
         self._source = (addressed or Addressed()).opened()
         self._opener = Opener(
-            order,
-            self._source,
-            options.definitions,
-            options.tables,
-            facts,
-            bodies=options.bodies,
-            batch_limit=options.batch_limit,
+            order, self._source, options.definitions, options.tables, facts, batch_limit=options.batch_limit
         )
         self._options = options
         self._facts = facts
@@ -147,7 +141,7 @@ class Closer:
         for index, data in enumerate(batch.column("open").to_pylist()):
             if data is not None:
                 rows[index] = rows_of(pickle.loads(data), positions[index], self._facts, self._options)  # noqa: S301  # our own
-        if self._source.remote and self._options.bodies:
+        if self._source.remote:
             self._source.need(span for one in packed if one is not None for span in one.spans)
         for index, one in enumerate(packed):
             if one is not None:

@@ -92,13 +92,13 @@ at which the item was complete; `born` is the address of its connection's first 
 within its flow by beginning, `nth` by completion. Numbers are given in the order (started, born, rank), facts are known
 in the order (done, born, nth). `range` is started >> GRANULE. The `started` of a flow is that of its first exchange.
 
-`rows` is a pickled mapping of tables' names to lists of rows, or null: most items have no rows before stage 3. Rows of
-exchanges and flows are lists, because stage 3 sets their numbers. `learned` holds the facts in the item for other
-flows. If `packed` (captures.spark.read.opening.pack) or `open` (a pickled Open) is present, the item is an exchange
-that has no rows yet. `number` is present if an earlier batch of a stream numbered the item. `standing` is FINAL, or the
-item's state until the next batch of a stream (OPEN, PRESUMED). Two kinds have a `state` and no rows: "state", that of a
-flow for the next batch (captures.spark.follow.flow_states), and DIGEST. Rows with `event` are event rows, not items
-(captures.spark.read.events).
+`rows` is a pickled mapping of tables' names to lists of rows, or null: where bodies are decoded, most items have no
+rows before stage 3. Rows of exchanges and flows are lists, because stage 3 sets their numbers. `learned` holds the
+facts in the item for other flows. If `packed` (captures.spark.read.opening.pack) or `open` (a pickled Open) is present,
+the item is an exchange that has no rows yet. `number` is present if an earlier batch of a stream numbered the item.
+`standing` is FINAL, or the item's state until the next batch of a stream (OPEN, PRESUMED). Two kinds have a `state` and
+no rows: "state", that of a flow for the next batch (captures.spark.follow.flow_states), and DIGEST. Rows with `event`
+are event rows, not items (captures.spark.read.events).
 """
 Place = tuple[str, int, int, int]
 """Where an item that is counted began: (counter, started, born, rank); the counter is "exchange" or "flow"."""
@@ -494,6 +494,8 @@ class Flow:
 
     def _exchange(self, item: Exchange, at: int, born: int, started: int, rank: int) -> Any:
         closed_elsewhere = not _within(self._options.ranges, started >> GRANULE)
+        if not self._options.bodies and not closed_elsewhere:
+            return self._item("exchange", started, at, born, self._drafter.headers(item), rank=rank)
         if self._is_for_later(item):
             drafter = self._drafter
             flow, software = drafter.flows.of(item.connection), drafter.software(item.connection)
@@ -520,7 +522,10 @@ class Flow:
         return self._item("exchange", started, at, born, rows, learned, rank=rank)
 
     def _is_for_later(self, item: Exchange) -> bool:
-        """Whether stage 3 can make an exchange's rows: it yields no facts, and its bytes can be read by address."""
+        """Whether an exchange needs no decoding in this stage.
+
+        It yields no facts, and stage 3 can read its bytes by address, if it needs them.
+        """
         if not self._options.bodies:
             return True
         if self.source.beyond is None or (item.protocol is None and item.api_key in early(self._options)):

@@ -136,14 +136,9 @@ class Opener:
         definitions: Definitions,
         tables: Sequence[str],
         facts: Facts,
-        *,
-        bodies: bool,
         batch_limit: int | None = None,
     ) -> None:
-        """`tables` are the names of the wanted tables; without `bodies` only headers are read. `batch_limit` is as for
-        captures.tables.carried.parts.
-        """
-        self._bodies = bodies
+        """`tables` are the names of the wanted tables; `batch_limit` is as for captures.tables.carried.parts."""
         self._source = source = _Moved(source)
         self._then = Then(facts, (0, 0, 0))
         self._drafter = _PackedDrafter(order.capture, source, definitions, order.where, tables, Health(), batch_limit)
@@ -155,8 +150,6 @@ class Opener:
         exchange, drafter = packed.exchange, self._drafter
         drafter.use(packed)
         self._source.use(packed)
-        if not self._bodies:
-            return drafter.headers(exchange)
         draft, _ = drafter.draft(exchange)
         self._then.position = position
         rows = draft.close(self._then.topic, None)

@@ -59,6 +59,13 @@ def test_what_headers_tell(capture: Path) -> None:
         assert_same({name: counted(tables[name].to_pylist()) for name in WITHOUT_BODIES}, expected)
 
 
+def test_without_bodies_stage_2_makes_the_rows() -> None:
+    batches = local._drafted(plan([traffic.LIBRDKAFKA]), Options(WITHOUT_BODIES, bodies=False), 9999).batches
+    items = [row for batch in batches for row in batch.to_pylist() if row["kind"] == "exchange"]
+    assert len(items) > 100
+    assert all(row["rows"] and row["packed"] is row["open"] is None for row in items)
+
+
 def test_no_file_stays_open() -> None:
     def opened() -> int:
         return len(list(Path("/dev/fd").iterdir()))
