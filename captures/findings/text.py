@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from kproxy.captures.findings.model import finding_json
@@ -14,6 +16,8 @@ from kproxy.decoders.plurals import counted
 if TYPE_CHECKING:
     from kproxy.captures.findings.live import News
 
+LEAST_BETWEEN: Final = 2
+"""Minimum number of pieces of evidence that are left out between two that say the same."""
 SHORT_ID: Final = 8
 """Number of characters of a finding's id in texts; `kproxy export --finding` accepts any prefix of an id."""
 
@@ -36,8 +40,7 @@ def _finding(one: Mapping[str, Any]) -> Iterator[str]:
     yield f"{one['severity'].upper():<5} {one['rule']}  {summary}"
     sure = "" if one["confidence"] == "proven" else f" ({one['confidence']})"
     yield f"      cause{sure}: {escape(one['cause'])}"
-    for proof in one["evidence"]:
-        yield f"      {proof['time'][11:23]} {evidence_place(proof):<8} {escape(proof['note'])}"
+    yield from _evidence(one["evidence"])
     for fix in one["fixes"]:
         yield f"      fix ({fix['side']}): {fix_text(fix)}"
     yield f"      verify: {one['verify']}"
@@ -45,6 +48,21 @@ def _finding(one: Mapping[str, Any]) -> Iterator[str]:
         yield f"      unknown: {text}"
     for what, number in one["coverage"].items():
         yield f"      less certain: {number} {what}"
+
+
+def _evidence(proofs: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """A line for each piece of evidence; of many in a row that say the same, only for the first and the last."""
+    for note, alike in groupby(proofs, key=itemgetter("note")):
+        first, *others = alike
+        yield _proof(first, note)
+        if len(others) > LEAST_BETWEEN:
+            yield _proof(others[-1], f"the same; {len(others) - 1} more in between")
+        else:
+            yield from (_proof(one, note) for one in others)
+
+
+def _proof(one: Mapping[str, Any], note: str) -> str:
+    return f"      {one['time'][11:23]} {evidence_place(one):<8} {escape(note)}"
 
 
 def news_line(news: News, *, as_json: bool = False) -> str:

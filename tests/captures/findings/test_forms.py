@@ -47,6 +47,24 @@ def test_the_screen_controls_no_terminal() -> None:
     assert not [line for line in lines if controls(line)]
 
 
+@pytest.mark.parametrize(
+    ("notes", "shown"),
+    [
+        ("aaa", ["a", "a", "a"]),
+        ("aaaa", ["a", "the same; 2 more in between"]),
+        ("baaaaab", ["b", "a", "the same; 3 more in between", "b"]),
+        ("ababab", list("ababab")),
+    ],
+)
+def test_evidence_that_says_the_same_again_and_again_takes_two_lines(notes: str, shown: list[str]) -> None:
+    one = finding()
+    one.evidence = [Evidence(n, 10**18 + n, 1, "trigger", note) for n, note in enumerate(notes, 1)]
+    numbered = [line.split(maxsplit=2) for line in text_of("text", one).splitlines() if " #" in line]
+    assert [words[2] for words in numbered] == shown
+    assert numbered[0][1] == "#1"
+    assert numbered[-1][1] == f"#{len(notes)}"
+
+
 def parsed(text: str) -> ET.Element:
     return ET.fromstring(text)
 
