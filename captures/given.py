@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -46,3 +46,8 @@ class Given:
         self.last = self.last if later.last is None else later.last
         self.segments += later.segments
         self.note_unknown(later.unknown)
+
+
+def only_id(files: Sequence[Given]) -> str | None:
+    """The id of the file if there is only one; None if several were merged."""
+    return files[0].id if len(files) == 1 else None

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import TypeAlias
 
 from kproxy.captures.errors import CaptureError
-from kproxy.captures.given import Given
+from kproxy.captures.given import Given, only_id
 from kproxy.captures.keys import file_id
 from kproxy.captures.reader import Reader
 from kproxy.captures.source import FileSource, Part
@@ -50,9 +50,7 @@ class FileCounter:
 
     def file_id(self, part: Part) -> str | None:
         """The id of the file of a part; None if the part was made of several files."""
-        if part.given:
-            return part.given[0].id if len(part.given) == 1 else None
-        return self._of(part).id
+        return only_id(part.given or [self._of(part)])
 
     def _of(self, part: Part) -> Given:
         """The file of a part that was read as it is; its id is that of its first bytes at the first call."""

@@ -278,7 +278,7 @@ FLOWS: Final = Table(
     "One row per connection that carried Kafka or TLS.",
     "first_ts_ns",
     _columns(
-        ("capture_id", "string", "id of the file that holds the connection's first item; null as in exchanges"),
+        ("capture_id", "string", "id of the file with the first exchange or problem; null as in exchanges"),
         _SOURCE,
         ("flow_id", "bigint", "hash of the two addresses, as in exchanges"),
         ("conn_epoch", "int", "number of the connection among those with this flow_id, as in exchanges"),
@@ -326,7 +326,7 @@ ANOMALIES: Final = Table(
     "One row for each problem: bytes that could not be read or are odd, and files that were lost or late.",
     "ts_ns",
     _columns(
-        ("capture_id", "string", "id of the file as in exchanges; without an exchange, where the problem was found"),
+        ("capture_id", "string", "id of the file, as in exchanges; without an exchange, of that with the problem"),
         _SOURCE,
         ("ts_ns", "time", "time of the exchange; for other problems, the time at which the problem was found"),
         ("kind", "string", "code of the problem, as in the exchange JSON; lost_file or late_file in a followed folder"),

@@ -197,7 +197,7 @@ class Ended:
         )
 
 
-_NOBODY = Waiting()
+_NONE_WAIT = Waiting()
 """The waiting packets of all flows that have had none so far: one object, which stays empty."""
 
 
@@ -220,7 +220,7 @@ class Flow:
     """Whether packets of the flow were captured out of order, by their times or by their sequence numbers."""
     one_sided: bool = False
     """Whether packets waited in vain for the other direction because the capture holds none of its packets."""
-    waiting: Waiting = field(default_factory=lambda: _NOBODY)
+    waiting: Waiting = field(default_factory=lambda: _NONE_WAIT)
     latest: int = 0
     """The highest address at which a packet of the flow was handled after waiting."""
 
@@ -717,7 +717,8 @@ class Reassembler:
                 self._take_all(flow, packet.now)
         flow.disordered = True
         if not flow.waiting.heap and not flow.waiting.looks:
-            flow.waiting = Waiting()  # it may be the one that flows share
+            # It may be the one that flows share; in a state that was read, this is another object than _NONE_WAIT.
+            flow.waiting = Waiting()
         flow.waiting.push(packet, later=_is_later(flow, packet.way, packet.seq, packet.flags))
         self._waiting[flow.part] += packet.weight
         now = packet.end

@@ -167,7 +167,7 @@ def test_connections_that_have_ended_leave_nothing(
         assert len(reader._talks) == len(indexer._changes.headers_only) == 0
         assert len(tcp._over[0]) == len(tcp._flows) == 50
         assert len(tcp._directions) == 100
-        assert {(type(flow.connection), flow.waiting is reassembly._NOBODY) for flow in tcp._flows.values()} == {
+        assert {(type(flow.connection), flow.waiting is reassembly._NONE_WAIT) for flow in tcp._flows.values()} == {
             (reassembly.Ended, True)
         }
         assert all(isinstance(each, reassembly.Ended) and each.connection is None for each in tcp._over[0])

@@ -43,7 +43,7 @@ SETTINGS: Final = " ".join(
     }.items()
 )  # fmt: skip
 KINDS: Final = {"CoarseGrainedExecutorBackend": "Java", "pyspark.daemon": "Python"}
-"""Kinds of an executor's processes, by a word of their command lines."""
+"""Maps a word in the command line of an executor's process to the kind of the process."""
 _FIGURE: Final = re.compile(r"^(VmPeak|VmHWM|RssAnon):\s+(\d+) kB$", re.MULTILINE)
 
 

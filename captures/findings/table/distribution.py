@@ -26,7 +26,7 @@ ROWS = (
                 "Producers without keys fill a batch of one partition at a time: over five minutes the partitions "
                 "even out."
             ),
-            "A partition with less than 40 % of the topic's bytes is a NOTE.",
+            "If the partition has less than 40 % of the topic's bytes, the finding is a NOTE.",
         ),
         thresholds=(
             Threshold("partitions", 8, "partitions", "with records, at least"),

@@ -46,7 +46,7 @@ ROWS = (
     Rule(
         id="consumer.lag_cause",
         number=9,
-        title="Lag grows: what limits the consumer",
+        title="Lag grows because something limits the consumer",
         severity=Severity.WARN,
         confidence=Confidence.STRONG,
         vantage="this consumer's traffic with the brokers that it fetches from",

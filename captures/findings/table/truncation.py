@@ -24,7 +24,7 @@ ROWS = (
             "A new leader's high watermark lags for a moment: it must stay lower for longer than a replica may lag.",
             "A lower high watermark in the same leader epoch comes from a follower, and does not count.",
             "A consumer on a new connection may be another consumer, so a lost position is only inferred.",
-            "A topic that was deleted and recreated is a NOTE.",
+            "If the topic was deleted and recreated, the finding is a NOTE.",
         ),
         thresholds=(
             Threshold("lasts_ms", 40000, "ms", "for which a high watermark stays lower: over replica.lag.time.max.ms"),

@@ -79,7 +79,7 @@ ROWS = (
         guards=(
             "Long polls (Fetch, JoinGroup, SyncGroup, ShareFetch) wait on purpose and do not count.",
             "Nothing is reported where the capture does not hold the connection's end, or misses bytes of it.",
-            "A single request that is not a Produce is a NOTE.",
+            "If there is a single request, and it is not a Produce, the finding is a NOTE.",
         ),
         thresholds=(
             Threshold("age_ms", 5000, "ms", "that a request must have waited to count"),
@@ -108,7 +108,7 @@ ROWS = (
         "transaction that was open for longer than transaction.timeout.ms.",
         guards=(
             "A single fencing is an INFO: a restarted producer takes over in this way.",
-            "An epoch that grows with each commit (transactions of version 2, KIP-890) is not a fencing.",
+            "An epoch that grows with each commit (transactions of version 2, KIP-890) does not fence a producer.",
         ),
         thresholds=(
             Threshold("often", 2, "fencings", "within 5 minutes, for a WARN"),

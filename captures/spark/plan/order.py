@@ -15,7 +15,7 @@ import numpy as np
 
 from kproxy.captures.errors import CaptureError
 from kproxy.captures.formats.odd import not_read
-from kproxy.captures.given import Given
+from kproxy.captures.given import Given, only_id
 from kproxy.captures.joining import Span, overlapping
 from kproxy.captures.spark.plan.files import is_url, shown
 from kproxy.captures.spark.plan.slices import Piece, Slice, sliced
@@ -99,7 +99,7 @@ class Summary:
     @property
     def file_id(self) -> str | None:
         """The id of the file; None if it is not known, or if several files are read as one."""
-        return self.id if not self.given else self.given[0].id if len(self.given) == 1 else None
+        return only_id(self.all_given)
 
     @property
     def all_errors(self) -> Iterator[CaptureError]:
