@@ -742,6 +742,8 @@ class Reassembler:
         flow.latest = now = max(now, flow.latest + packet.resets)
         self._packet(flow, packet.way, packet.seq, packet.ack, packet.flags, packet.piece, now, packet.clock)
         if flow.connection is not before and flow.waiting:
+            if isinstance(flow.connection, TcpConnection) and (before is not None or flow.connection.opened):
+                flow.waiting.forget()
             flow.waiting.again(lambda one: _is_later(flow, one.way, one.seq, one.flags))
 
     def _wait_no_longer_for(self, flow: Flow, at: int) -> None:
@@ -944,16 +946,20 @@ def _first_at(flow: Flow) -> int:
 def _is_later(flow: Flow, way: int, seq: int, flags: int) -> bool:
     """Whether a packet's sequence number shows that it belongs to a later connection between the same ports."""
     connection, waiting = flow.connection, flow.waiting
-    if connection is None:
-        return bool(waiting) and waiting.reference[way] is not None and abs(waiting.place(way, seq)) > UNRELATED
-    side = connection.sides[way ^ flow.turned]
-    if side.base is None:
+    synchronises, first = flags & (SYN | RST) == SYN, (seq + 1) % WHOLE
+    side = None if connection is None else connection.sides[way ^ flow.turned]
+    if side is not None and side.base is not None:
+        if synchronises:
+            return side.base != first
+        away, near = abs(side.offset(seq) - side.next), NEAR
+    elif waiting and (lowest := waiting.lowest[way]) is not None:
+        if synchronises:
+            return not waiting.may_follow(way, first)
+        away, near = abs(distance(lowest, seq)), UNRELATED
+    else:
         return False
-    if flags & (SYN | RST) == SYN:
-        return side.base != (seq + 1) % WHOLE
-    away = abs(side.offset(seq) - side.next)
     begins = waiting.begins[way] if waiting else None
-    return away > NEAR or (begins is not None and 0 <= distance(begins, seq) < away)
+    return away > near or (begins is not None and 0 <= distance(begins, seq) < away)
 
 
 def _answering(which: Ints, beyond: Ints, sent: tuple[Ints, Ints] | None, end: int) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
 from kproxy.captures.tcp.direction import HALF, WHOLE, Piece
-from kproxy.captures.tcp.packets import ACK, RST, SYN
+from kproxy.captures.tcp.packets import ACK, FIN, RST, SYN
 
 PATIENCE = 128
 """Minimum wait of a packet, as a number of packets in the capture: two packets, each displaced by 64, are this far
@@ -59,6 +59,11 @@ class Arrival:
     """Highest address of the capture up to this packet."""
 
     @property
+    def first(self) -> int:
+        """Sequence number of the first byte after a SYN."""
+        return (self.seq + 1) % WHOLE
+
+    @property
     def end(self) -> int:
         """Address of the packet's last byte, or `now` if that is higher."""
         return max(self.now, self.piece.at + self.piece.stored - 1)
@@ -94,6 +99,12 @@ class Waiting:
     """For each direction, the sequence number from which the order of waiting packets is counted."""
     reset: int | None = None
     """Capture time (ns) of the earliest waiting RST; packets captured later sort after it."""
+    lowest: _Each = _NEITHER
+    """For each direction, the lowest sequence or acknowledgement number of the packets that may begin the flow's next
+    connection.
+    """
+    closes: bool = False
+    """Whether a FIN or RST is among these packets."""
     begins: _Each = _NEITHER
     """For each direction, the first sequence number of a later connection whose SYN is among the waiting packets."""
     heap: list[_Entry] = field(default_factory=list)
@@ -111,9 +122,12 @@ class Waiting:
         """Add a packet; `later`: whether it belongs to a later connection on the same ports."""
         if not self.heap:
             self.reference, self.reset, self.begins = _NEITHER, None, _NEITHER
+            self.forget()
         self.looks += LOOKS
-        if later and packet.synchronises:
-            self.begins = _with(self.begins, packet.way, (packet.seq + 1) % WHOLE)
+        if not later:
+            self._note(packet)
+        elif packet.synchronises:
+            self.begins = _with(self.begins, packet.way, packet.first)
         heappush(self.heap, (later, self._order(packet), packet.piece.time, packet.which, packet))
 
     def pop(self) -> Arrival:
@@ -130,7 +144,7 @@ class Waiting:
         self.begins = _NEITHER
         for which, packet in zip(later, self.packets, strict=True):
             if which and packet.synchronises:
-                self.begins = _with(self.begins, packet.way, (packet.seq + 1) % WHOLE)
+                self.begins = _with(self.begins, packet.way, packet.first)
         self.heap = [(which, *entry[1:]) for which, entry in zip(later, self.heap, strict=True)]
         heapify(self.heap)
 
@@ -138,6 +152,33 @@ class Waiting:
     def packets(self) -> list[Arrival]:
         """All waiting packets, in no order."""
         return [entry[-1] for entry in self.heap]
+
+    def may_follow(self, way: int, first: int) -> bool:
+        """Whether the waiting packets may belong to the connection of a SYN that came after them.
+
+        `way` is the SYN's direction, `first` the sequence number of the byte after it. A connection has no lower number
+        than that of its SYN. If the numbers between are not among the waiting packets, these packets are missing or
+        displaced, or the SYN opens another connection; it does so if the waiting packets close theirs.
+        """
+        lowest = self.lowest[way]
+        return lowest is None or first == lowest or (not self.closes and 0 < distance(first, lowest) <= NEAR)
+
+    def forget(self) -> None:
+        """Forget the numbers of the packets that waited so far: their connection has begun."""
+        self.lowest, self.closes = _NEITHER, False
+
+    def _note(self, packet: Arrival) -> None:
+        """Note the numbers of a packet that may begin the flow's next connection."""
+        self.closes |= packet.flags & (FIN | RST) != 0
+        if packet.resets:
+            return  # The number of an RST may be 0.
+        numbers = [(packet.way, packet.first if packet.synchronises else packet.seq)]
+        if packet.flags & ACK:
+            numbers.append((1 - packet.way, packet.ack))
+        for way, number in numbers:
+            lowest = self.lowest[way]
+            if lowest is None or distance(lowest, number) < 0:
+                self.lowest = _with(self.lowest, way, number)
 
     def _order(self, packet: Arrival) -> int:
         if packet.asks_to_open:

@@ -795,6 +795,34 @@ def test_a_syn_that_comes_before_the_last_data_of_the_connection_before_waits() 
         assert reassembler.stray == 0
 
 
+@pytest.mark.parametrize("broker", [1, 1 << 23, 1 << 26, 1 << 30, -(1 << 26), -(1 << 30)])
+@pytest.mark.parametrize("client", [1, 1 << 23, 1 << 26, 1 << 30, -(1 << 23), -(1 << 26), -(1 << 30)])
+@pytest.mark.parametrize("closing", ["FIN", "RST"])
+def test_a_connection_follows_one_whose_beginning_is_not_captured_on_the_same_ports(
+    closing: str, client: int, broker: int
+) -> None:
+    """Packets wait if no SYN was captured, so those of both connections wait together; initial numbers are random."""
+    before = conversation(10)[3:]
+    if closing == "FIN":
+        before += [Segment(CLIENT, 1041, flags=FIN | ACK, ack=9041), Segment(BROKER, 9041, flags=FIN | ACK, ack=1042)]
+    else:
+        before += [Segment(CLIENT, 1041, flags=RST | ACK, ack=9041)]
+    script = Script([*before, *conversation(11, (1041 + client) % 2**32, (9041 + broker) % 2**32)])
+    for borders in ([], list(range(len(script.segments)))):
+        reassembler, connections, sides = read(script, borders)
+        assert [[len(stream(side)) for side in both] for both in sides] == [[40, 40], [44, 44]]
+        assert [connection.opened for connection in connections] == [False, True]
+        assert reassembler.stray == 0
+
+
+@pytest.mark.parametrize("client", [1, 1 << 26, 1 << 30, -(1 << 26), -(1 << 30)])
+def test_a_connection_follows_one_of_which_neither_beginning_nor_end_is_captured(client: int) -> None:
+    script = Script([*conversation(10)[3:], *conversation(11, (1041 + client) % 2**32, 9041 + (1 << 20))])
+    _, connections, sides = read(script, [])
+    assert [[len(stream(side)) for side in both] for both in sides] == [[40, 40], [44, 44]]
+    assert [connection.opened for connection in connections] == [False, True]
+
+
 def test_of_a_capture_of_one_side_only_the_first_packets_wait() -> None:
     """They acknowledge what the capture does not hold."""
     asked = [Segment(CLIENT, 1001 + 4 * i, b"ask.", ack=9001 + 50 * i, time=i * MILLISECOND) for i in range(200)]

@@ -67,6 +67,36 @@ def test_a_later_syn_says_where_its_direction_begins() -> None:
     assert (list(waiting.begins), waiting.reset, list(waiting.reference)) == ([71, None], None, [None, None])
 
 
+@pytest.mark.parametrize(
+    ("packets", "first", "expected"),
+    [
+        ([], 100, True),
+        ([packet(0, 110, 500), packet(0, 100, 500)], 100, True),
+        ([packet(0, 110, 500), packet(0, 100, 500)], 101, False),
+        ([packet(0, 100, 500)], 99, True),
+        ([packet(0, 2**24, 500)], 0, True),
+        ([packet(0, 2**24 + 1, 500)], 0, False),
+        ([packet(1, 500, 100)], 101, False),
+        ([packet(1, 500, 0, 0)], 101, True),
+        ([packet(0, 99, 500, SYN | ACK)], 100, True),
+        # A connection that was closed did not begin afterwards, unless its whole capture is out of order.
+        ([packet(0, 100, 500, FIN | ACK)], 99, False),
+        ([packet(0, 100, 500), packet(1, 500, 100, RST | ACK)], 99, False),
+        ([packet(0, 100, 500, FIN | ACK)], 100, True),
+        ([packet(0, 100, 500), packet(0, 0, 0, RST | ACK)], 100, True),
+    ],
+)
+def test_whether_the_packets_that_wait_may_follow_a_syn(packets: list[Arrival], first: int, expected: bool) -> None:
+    waiting = Waiting()
+    for one in packets:
+        waiting.push(one, later=False)
+    assert waiting.may_follow(0, first) == expected
+    waiting.forget()
+    assert waiting.may_follow(0, first)
+    waiting.push(packet(0, 200, 500, FIN), later=True)
+    assert waiting.may_follow(0, 199), "packets of a later connection do not count"
+
+
 def test_classifying_again() -> None:
     waiting = Waiting()
     for number in range(3):
