@@ -33,9 +33,11 @@ from kproxy.captures.slices import SLICE_BYTES, Events, slices, whole
 from kproxy.captures.source import RELEASE_BYTES, FileSource, Part
 from kproxy.captures.spool import Spooling
 from kproxy.captures.tally import Tally
+from kproxy.captures.tcp.connections import Disorder, TcpConnection, Window
 from kproxy.captures.tcp.packets import Packets
 from kproxy.captures.tcp.packets import ports as ports_of
-from kproxy.captures.tcp.reassembly import Disorder, Reassembler, Share, TcpConnection, Window, part_of
+from kproxy.captures.tcp.reassembly import Reassembler
+from kproxy.captures.tcp.shares import Share, part_of
 from kproxy.captures.tcp.waiting import LIVE_TIME, LONGEST_TIME
 from kproxy.decoders.conversation.conversation import Conversation, Limits, has_copies
 from kproxy.decoders.conversation.dialect import DialectConversation

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from kproxy.captures.tcp.reassembly import TcpConnection
+from kproxy.captures.tcp.connections import TcpConnection
 from kproxy.decoders.stream import Event, Run
 
 SLICE_BYTES = 2 << 20

@@ -13,7 +13,7 @@ from kproxy.captures.findings.facts import At, Fact
 
 if TYPE_CHECKING:
     from kproxy.captures.reader import Closing
-    from kproxy.captures.tcp.reassembly import Window
+    from kproxy.captures.tcp.connections import Window
 
 MILLISECOND: Final = 1_000_000
 REFUSED: Final = "RST"

@@ -1,7 +1,7 @@
 """Makes an index with several processes: each reads some of the connections and makes their rows; one joins the rows.
 
 The joining process finds the packets, and deals those of each batch to the others by the part that their connection
-belongs to (captures.tcp.reassembly). Connections depend on each other in two ways only, which the joining process
+belongs to (captures.tcp.shares). Connections depend on each other in two ways only, which the joining process
 handles: numbers of exchanges and connections count over all connections, and facts such as topic names are used in
 later rows. Until a topic id in a row is resolved, a text stands for it that no capture can contain.
 """
@@ -31,7 +31,7 @@ from kproxy.captures.index.summary import Summariser
 from kproxy.captures.reader import Reader
 from kproxy.captures.source import FileSource
 from kproxy.captures.tcp.packets import Ints, Packets
-from kproxy.captures.tcp.reassembly import PARTS, Share, part_of
+from kproxy.captures.tcp.shares import PARTS, Share, part_of
 from kproxy.decoders.exchange import Connection, Exchange, Health, StreamProblem
 from kproxy.decoders.knowledge import Fact
 from kproxy.decoders.primitives import Buffer

@@ -10,8 +10,8 @@ import numpy as np
 
 from kproxy.captures.keys import Flow, flow_id
 from kproxy.captures.tables.rows import Row, Where, place
+from kproxy.captures.tcp.connections import Disorder, TcpConnection
 from kproxy.captures.tcp.packets import FIN, RST, SYN, Packets, endpoints, together
-from kproxy.captures.tcp.reassembly import Disorder, TcpConnection
 from kproxy.decoders.exchange import Connection, Exchange, StreamProblem
 from kproxy.decoders.problems import Code
 

@@ -4,8 +4,7 @@ A connection begins with its SYN, or with the first captured packet between two 
 initial sequence number on the same ports begins the next connection. Bytes that arrive after the end of their
 connection, such as segments in flight when an RST was captured, are counted as stray.
 
-Connections are divided into PARTS by a hash of their hosts and ports. Parts do not affect each other, so several
-reassemblers that each get whole parts (`Share.of`) together give the same as one reassembler.
+Connections are divided into parts, so that several reassemblers can share a capture (captures/tcp/shares.py).
 
 Memory is bounded. Of the ended connections of each part, the last MOST_OVER are remembered while their segments may
 still arrive. At most MOST_OPEN connections of a part stay open; beyond that, the one that has been silent longest is
@@ -21,7 +20,6 @@ where runs are cut.
 
 from __future__ import annotations
 
-import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -31,6 +29,7 @@ from typing import cast
 
 import numpy as np
 
+from kproxy.captures.tcp.connections import Ended, TcpConnection
 from kproxy.captures.tcp.direction import HALF, UNRELATED, WHOLE, Direction, Piece, Same
 from kproxy.captures.tcp.packets import (
     ACK,
@@ -42,12 +41,12 @@ from kproxy.captures.tcp.packets import (
     Mask,
     Packets,
     Where,
-    endpoints,
     together,
     turned,
 )
+from kproxy.captures.tcp.shares import PARTS, Clock, Share, part_of
 from kproxy.captures.tcp.waiting import LONGEST_TIME, NEAR, Arrival, Waiting, distance, overdue
-from kproxy.decoders.stream import END_OF_CAPTURE, End, Event, Run, Side
+from kproxy.decoders.stream import END_OF_CAPTURE, End, Run, Side
 
 FEW = 12
 """Up to this number of packets of a connection in a batch, handling them one by one is faster than as columns."""
@@ -63,8 +62,6 @@ delayed, and nothing was lost.
 QUIET = 120_000_000_000
 """Once this many nanoseconds have passed since a connection ended, any packet on its ports begins another connection.
 """
-PARTS = 12
-"""Number of parts into which connections are divided; the number of processes of a reading should divide it."""
 MOST_OVER = 1024
 """Maximum number of ended connections of a part that are remembered."""
 MOST_OPEN = 8192
@@ -83,118 +80,6 @@ The headers of the next packet take more addresses, so the order of items does n
 """
 SILENT = 1 << 62
 """The lowest rank of connections that end without a packet of their own; they sort behind all others."""
-
-
-@dataclass(slots=True)
-class Disorder:
-    """Counts of a connection's segments with data, and of those that came out of order.
-
-    Segments are `repeated` if all their bytes had arrived before, and `filled` if they fill a hole. Of both,
-    `retransmitted` are the segments that came so late (AGAIN, TIMEOUT) that they cannot be duplicates of the capture,
-    overtaken segments or mere probes.
-    """
-
-    repeated: int = 0
-    filled: int = 0
-    segments: int = 0
-    retransmitted: int = 0
-
-
-@dataclass(slots=True)
-class Window:
-    """How often and how long a side's receive window was closed; times are nanoseconds, `since` is 0 if it is open."""
-
-    since: int = 0
-    times: int = 0
-    total: int = 0
-    longest: int = 0
-
-    def close(self, time: int) -> None:
-        """Note that a packet of this side has a window of 0."""
-        if not self.since:
-            self.since = time
-            self.times += 1
-
-    def open(self, time: int) -> None:
-        """Note that a packet of this side has another window, or that no more packets come."""
-        if self.since:
-            lasted = max(0, time - self.since)
-            self.since = 0
-            self.total += lasted
-            self.longest = max(self.longest, lasted)
-
-
-@dataclass(slots=True, eq=False)
-class TcpConnection:
-    """One connection; `key` is the key of the direction in which side 0 sends.
-
-    If the SYN was captured (`opened`), side 0 sent it. If not, side 0 sent the first captured packet, and only the
-    bytes can tell which side is the client.
-    """
-
-    key: bytes
-    opened: bool
-    first_time: int
-    first_at: int
-    """Address of the connection's first packet."""
-    sides: tuple[Direction, Direction]
-    events: list[Event] = field(default_factory=list)
-    over: bool = False
-    last_time: int = 0
-    """The latest capture time (ns) up to the connection's last packet."""
-    touched: bool = False
-    rank: int = 0
-    """Sort key among the connections to which a batch added events; the smallest comes first."""
-    disorder: Disorder = field(default_factory=Disorder)
-    closer: Side | None = None
-    """The side whose FIN or RST came first."""
-    left: int | None = None
-    """Time (ns) of that FIN or RST."""
-    windows: tuple[Window, Window] = field(default_factory=lambda: (Window(), Window()))
-    """The receive windows of side 0 and side 1."""
-    syns: int = 0
-    """Number of SYNs that side 0 sent: more than one if the first ones got no answer."""
-
-    def closes(self, side: Side, time: int) -> None:
-        """Note a FIN or RST of this side."""
-        if self.closer is None:
-            self.closer, self.left = side, time
-
-    @property
-    def endpoints(self) -> tuple[str, str]:
-        """("host:port" of side 0, "host:port" of side 1)."""
-        return endpoints(self.key)
-
-
-@dataclass(slots=True, eq=False)
-class Ended:
-    """What is remembered of an ended connection, to tell its late segments from those of a new connection.
-
-    It takes the place of the TcpConnection, which takes much more memory. `key` is the flow's key; the offsets and
-    sequence numbers are those of `Direction`, of side 0 (`base`, `next`) and of side 1.
-    """
-
-    key: bytes
-    last_time: int
-    base: int | None
-    next: int
-    other_base: int | None
-    other_next: int
-    connection: TcpConnection | None
-    """The connection itself, until the caller gets its last events."""
-
-    @classmethod
-    def of(cls, connection: TcpConnection, key: bytes) -> Ended:
-        one, other = connection.sides
-        return cls(key, connection.last_time, one.base, one.next, other.base, other.next, connection)
-
-    @property
-    def sides(self) -> tuple[Direction, Direction]:
-        """The directions, with nothing but their numbers."""
-        return (
-            Direction(Side.CLIENT, self.base, next=self.next),
-            Direction(Side.BROKER, self.other_base, next=self.other_next),
-        )
 
 
 _NONE_WAIT = Waiting()
@@ -223,69 +108,6 @@ class Flow:
     waiting: Waiting = field(default_factory=lambda: _NONE_WAIT)
     latest: int = 0
     """The highest address at which a packet of the flow was handled after waiting."""
-
-
-@dataclass(slots=True)
-class Share:
-    """Some packets of a batch, and values that depend on all its packets.
-
-    For each packet: its number in the reading (`which`), and the highest address (`reached`) and the latest time
-    (`clock`) up to it. `now` and `time` are the highest address and the latest time at the batch's end. If packets are
-    missing before the batch, `missing` holds the times of the last packet before them and of the first one after them.
-    """
-
-    packets: Packets
-    which: Ints
-    reached: Ints
-    clock: Ints
-    now: int
-    time: int
-    missing: tuple[int, int] | None = None
-
-    def of(self, some: Where) -> Share:
-        """A share with the packets at these positions."""
-        return Share(
-            self.packets.some(some),
-            self.which[some],
-            self.reached[some],
-            self.clock[some],
-            self.now,
-            self.time,
-            self.missing,
-        )
-
-
-class Clock:
-    """The highest address (`now`) and the latest time (`time`, ns) of all batches so far, which are added in capture
-    order.
-    """
-
-    def __init__(self) -> None:
-        self.now = 0
-        self.time = 0
-        """Latest capture time (ns) so far: it never decreases, unlike packets' times, so it can measure silence."""
-        self._taken = 0
-        self._missed_from: int | None = None
-
-    def whole(self, packets: Packets) -> Share:
-        """The share with all packets of a batch, which has at least one; advances the clock."""
-        count = len(packets)
-        reached = np.maximum.accumulate(np.maximum(packets.at, self.now))
-        clock = np.maximum.accumulate(np.maximum(packets.time, self.time))
-        which = np.arange(self._taken, self._taken + count)
-        missing = None if self._missed_from is None else (self._missed_from, int(clock[0]))
-        self._missed_from = None
-        self.now, self.time, self._taken = int(reached[-1]), int(clock[-1]), self._taken + count
-        return Share(packets, which, reached, clock, self.now, self.time, missing)
-
-    def missed(self) -> None:
-        """Note that packets are missing between the last batch and the next."""
-        self._missed_from = self.time
-
-
-def part_of(key: bytes) -> int:
-    """The number of the part that a connection belongs to; the keys of both its directions give the same."""
-    return zlib.crc32(min(key, turned(key))) % PARTS
 
 
 @dataclass(slots=True)

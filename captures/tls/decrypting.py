@@ -21,8 +21,9 @@ from kproxy.captures.keys import file_id
 from kproxy.captures.source import AND, FileSource, Part
 from kproxy.captures.spool import Spool
 from kproxy.captures.tally import Tally
+from kproxy.captures.tcp.connections import TcpConnection
 from kproxy.captures.tcp.packets import Packets
-from kproxy.captures.tcp.reassembly import Reassembler, TcpConnection
+from kproxy.captures.tcp.reassembly import Reassembler
 from kproxy.captures.tls.keylog import Secrets
 from kproxy.captures.tls.session import CLIENT, SERVER, Session, TlsError
 from kproxy.decoders.stream import End, Event, Gap, Run

@@ -19,7 +19,8 @@ from kproxy.captures.index.indexer import Indexer
 from kproxy.captures.index.reader import IndexReader
 from kproxy.captures.index.writer import IndexWriter
 from kproxy.captures.reader import Reader, read
-from kproxy.captures.tcp import reassembly
+from kproxy.captures.tcp import reassembly, shares
+from kproxy.captures.tcp.connections import Ended
 from kproxy.decoders.writer import write
 from kproxy.recording.recorder import Recorder
 from kproxy.recording.sinks import Ring, pcapng_header
@@ -155,6 +156,7 @@ def test_connections_that_have_ended_leave_nothing(
 ) -> None:
     """Sizes of what the process holds, after many connections, within limits that are low."""
     monkeypatch.setattr(reassembly, "PARTS", 1)
+    monkeypatch.setattr(shares, "PARTS", 1)
     monkeypatch.setattr(reassembly, "MOST_OVER", 50)
     monkeypatch.setattr(writer, "NAMED", 60)
     with contextlib.closing(Indexer([traffic.directory], tmp_path / "index", follow=True)) as indexer:
@@ -168,9 +170,9 @@ def test_connections_that_have_ended_leave_nothing(
         assert len(tcp._over[0]) == len(tcp._flows) == 50
         assert len(tcp._directions) == 100
         assert {(type(flow.connection), flow.waiting is reassembly._NONE_WAIT) for flow in tcp._flows.values()} == {
-            (reassembly.Ended, True)
+            (Ended, True)
         }
-        assert all(isinstance(each, reassembly.Ended) and each.connection is None for each in tcp._over[0])
+        assert all(isinstance(each, Ended) and each.connection is None for each in tcp._over[0])
         assert isinstance(indexer.writer, IndexWriter)
         assert len(indexer.writer._entries) <= 60
         assert len(reader.source.parts) == len(reader.source._bases) <= KEEP + 1

@@ -11,7 +11,7 @@ import numpy as np
 from kproxy.captures.spark.read.reading import Segments
 from kproxy.captures.tables.flows import Counts, counted
 from kproxy.captures.tcp.packets import Ints, Packets, joined, together
-from kproxy.captures.tcp.reassembly import Share
+from kproxy.captures.tcp.shares import Share
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ from kproxy.captures.tables.rows import Draft, Drafter, Row, nodes
 from kproxy.captures.tables.schema import CAPTURES, FINDINGS, FLOWS, RECORDS, TABLES
 from kproxy.captures.tcp.direction import Direction
 from kproxy.captures.tcp.packets import Ints, nothing
-from kproxy.captures.tcp.reassembly import Share
+from kproxy.captures.tcp.shares import Share
 from kproxy.decoders.batches.codecs import DEFAULT_LIMIT
 from kproxy.decoders.exchange import Connection, Exchange, StreamProblem
 from kproxy.decoders.filters import Expression, Matcher

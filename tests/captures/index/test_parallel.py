@@ -15,7 +15,7 @@ from kproxy.captures import reader as captures_reader
 from kproxy.captures.index.indexer import Indexer
 from kproxy.captures.index.reader import IndexReader
 from kproxy.captures.index.summary import Summariser, Summary
-from kproxy.captures.tcp.reassembly import Share
+from kproxy.captures.tcp.shares import Share
 from kproxy.decoders.exchange import Exchange
 from tests.captures import files, traffic
 from tests.support.multiply import multiply

@@ -26,7 +26,7 @@ from kproxy.captures.spark.read.flows import Options
 from kproxy.captures.spark.read.pieces import heads
 from kproxy.captures.tables.schema import USUAL
 from kproxy.captures.tcp.packets import ACK, PSH, Packets
-from kproxy.captures.tcp.reassembly import Share
+from kproxy.captures.tcp.shares import Share
 from tests.captures import files, traffic
 from tests.captures.spark.comparing import TABLES, assert_same, counted, exported
 from tests.support.multiply import deal, interleave, lengthen

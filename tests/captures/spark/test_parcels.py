@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kproxy.captures.spark.read.by_flow import Flows
 from kproxy.captures.spark.read.packing import Columns, packed, unpack
 from kproxy.captures.tcp.packets import Ints, Packets, numbered
-from kproxy.captures.tcp.reassembly import Share
+from kproxy.captures.tcp.shares import Share
 
 NUMBER = st.integers(0, 1 << 62) | st.integers(0, 3)
 SEQUENCE = st.integers(0, (1 << 32) - 1)

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from kproxy.captures.tcp.connections import TcpConnection
 from kproxy.captures.tcp.packets import Packets, numbered, turned
-from kproxy.captures.tcp.reassembly import Reassembler, TcpConnection
+from kproxy.captures.tcp.reassembly import Reassembler
 from kproxy.decoders.stream import End, Gap, Run
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16

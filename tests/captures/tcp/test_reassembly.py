@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kproxy.captures.tcp import reassembly
-from kproxy.captures.tcp.reassembly import CROWDED, MISSED, MOST_WAITING, ROOM, Reassembler, TcpConnection, part_of
+from kproxy.captures.tcp import reassembly, shares
+from kproxy.captures.tcp.connections import TcpConnection
+from kproxy.captures.tcp.reassembly import CROWDED, MISSED, MOST_WAITING, ROOM, Reassembler
+from kproxy.captures.tcp.shares import part_of
 from kproxy.captures.tcp.waiting import LONGEST_TIME, OVERHEAD
 from kproxy.decoders.stream import End, Run
 from tests.captures.tcp.scripts import (
@@ -490,6 +492,7 @@ def test_of_too_many_connections_those_that_were_silent_for_longest_are_given_up
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(reassembly, "PARTS", 1)
+    monkeypatch.setattr(shares, "PARTS", 1)
     monkeypatch.setattr(reassembly, "MOST_OPEN", 5)
     segments = [Segment(CLIENT, 1000, b"x", key=flow_key(number % 20)) for number in range(40)]
     script = Script([*segments, Segment(CLIENT, 1001, b"y", key=flow_key(19))])
@@ -723,6 +726,7 @@ def test_connections_that_ended_are_forgotten_in_the_end(pause: int, left: int) 
 def test_of_connections_that_ended_only_the_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reassembly, "MOST_OVER", 3)
     monkeypatch.setattr(reassembly, "PARTS", 1)
+    monkeypatch.setattr(shares, "PARTS", 1)
     keys = [flow_key(number) for number in range(10)]
     segments = [replace(one, key=key) for key in keys for one in (*opening(), Segment(CLIENT, 1001, flags=RST))]
     late = [Segment(CLIENT, 1001, b"late", ack=9001, key=key) for key in keys]
