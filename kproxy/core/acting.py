@@ -17,21 +17,13 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from kproxy.core.connection import (
-    Changed,
-    Command,
-    Connection,
-    Cut,
-    End,
-    Record,
-    Shared,
-    ToBroker,
-    ToClient,
-    plan_key,
-)
+from kproxy.core.commands import Changed, Command, Cut, End, Record, ToBroker, ToClient
+from kproxy.core.connection import Connection
 from kproxy.core.cutting import SIZE, Cutter, Piece
 from kproxy.core.lane import Lane
 from kproxy.core.passing import MAX_NOTED, TO_ACKS
+from kproxy.core.plans import plan_key
+from kproxy.core.shared import Shared
 from kproxy.core.verdict import HOLD_SECONDS, Asking, Ending, Parties, Turn, Verdict, Wait, made_comment
 from kproxy.decoders.conversation.acks import way
 from kproxy.decoders.conversation.compiled import wants_no_reply

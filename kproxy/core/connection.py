@@ -22,281 +22,37 @@ wait until its correlation id has arrived.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar, cast
 
 from kproxy.core import rewrite
 from kproxy.core.addresses import (
-    API_KEYS,
-    CARRIERS,
-    ONLY_WHEN_ASKED,
     TooMuchError,
-    carrier,
     endpoints,
     names_controllers,
     tag_section,
 )
-from kproxy.core.brokers import Book
+from kproxy.core.commands import Changed, Command, End, Notice, ToBroker, ToClient
 from kproxy.core.compiled import Passing
 from kproxy.core.leaks import Address
 from kproxy.core.passing import MAX_NOTED, SHORTEST_REQUEST
-from kproxy.core.protocols import other_protocol
+from kproxy.core.plans import STRAY, UNREAD, WATCHED, Plan, Watch, unchanged, unread_notice
+from kproxy.core.protocols import no_frame, other_protocol
 from kproxy.core.rewrite import Change
-from kproxy.core.walker import Walker, compiled
-from kproxy.decoders.conversation.comments import CHANGED, LEAKED, WITHHELD
+from kproxy.core.shared import Shared
+from kproxy.core.walker import Walker
 from kproxy.decoders.problems import DecodeError
-from kproxy.decoders.schema import Definitions, Message
-from kproxy.decoders.schema.model import NO_VERSION
-
-Data = bytes | memoryview
 
 _REQUEST_HEAD = struct.Struct(">ihhi")
 _RESPONSE_HEAD = struct.Struct(">ii")
-_LONGEST_FIRST = 1 << 29
-"""Largest length in bytes of the first frame of a direction; a longer one is text or garbage.
-
-Later frames may have up to 2 GiB.
-"""
 _LEAST_VIEW = 4096
 """Size in bytes below which pieces of a held frame are copied together into one buffer."""
-_MOST_LINES = 200
-"""Maximum number of changed fields that a packet comment names."""
+TOO_MUCH_HELD = "no memory is left to hold it (--memory)"
 _ADVICE = {
     (0, "TLS"): ": --tls-in auto lets clients speak TLS with kproxy",
     (1, "TLS"): ": --tls-out lets kproxy speak TLS with it",
 }
 """Advice for the user, by (side, protocol found there); side 0 is the client, 1 the broker."""
-
-
-@dataclass(slots=True)
-class ToBroker:
-    """Command: send bytes to the broker.
-
-    Bytes with a comment are one whole frame, or its first piece; the comment describes how it was changed.
-    """
-
-    data: Data
-    comment: str | None = None
-
-
-@dataclass(slots=True)
-class ToClient:
-    data: Data | bytearray
-
-
-@dataclass(frozen=True, slots=True)
-class Changed:
-    """Report on a frame: its changes, a broker address that leaked in it, or the reason why it was withheld.
-
-    [start, end) is the last part of the frame, as offsets into the bytes that were passed to `from_broker`.
-    """
-
-    start: int
-    end: int
-    changes: tuple[Change, ...] = ()
-    leaked: Address | None = None
-    withheld: str = ""
-
-    @property
-    def comment(self) -> str:
-        changed = [changed_comment("client", self.changes)] if self.changes else []
-        leaked = [] if self.leaked is None else [f"{LEAKED} {self.leaked[0]}:{self.leaked[1]}"]
-        withheld = [f"{WITHHELD} {self.withheld}"] if self.withheld else []
-        return "\n".join(changed + leaked + withheld)
-
-
-def changed_comment(receiver: str, changes: Sequence[Change]) -> str:
-    """The packet comment on a frame that was changed on its way to `receiver`, "client" or "broker"."""
-    more = len(changes) - _MOST_LINES
-    lines = [str(one) for one in changes[:_MOST_LINES]]
-    return "\n".join([f"{CHANGED} on the way to the {receiver}:", *lines, *([f"({more} more)"] if more > 0 else ())])
-
-
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """Command: warn the user.
-
-    Notices with the same `topic` are shown once for each client or broker, or with `once` only once in total.
-    """
-
-    topic: str
-    text: str
-    once: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """Command: end the connection, because a response must not reach the client.
-
-    Fields have the meaning they have in `Notice`.
-    """
-
-    topic: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """Command: record bytes that `side` (0 the client, 1 the broker) has sent; used only by connections whose `records`
-    is True.
-
-    With a comment, the bytes end a frame that actors or rules acted on.
-    """
-
-    side: int
-    data: Data
-    comment: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """Command: end the connection, because an actor wants it; with `reset` by RST, else by FIN.
-
-    With `unclean`, a client over TLS gets no close_notify before the FIN.
-    """
-
-    reset: bool
-    unclean: bool = False
-
-
-Command = ToBroker | ToClient | Changed | Notice | End | Record | Cut
-
-
-@dataclass(slots=True)
-class Budget:
-    """Limits the bytes that all connections together may hold in memory."""
-
-    limit: int = 256 << 20
-    held: int = 0
-
-    def take(self, size: int) -> bool:
-        if self.held + size > self.limit:
-            return False
-        self.held += size
-        return True
-
-    def give(self, size: int) -> None:
-        self.held -= size
-
-
-@dataclass(slots=True)
-class Counters:
-    """Numbers of responses by how the relay treated them, over all connections."""
-
-    held: int = 0
-    walked: int = 0
-    rewritten: int = 0
-    retagged: int = 0
-    """Walked frames without room for the new addresses: the addresses were blanked, so that clients ask Metadata."""
-    unread: int = 0
-    """Responses that passed unchanged though they may have carried addresses."""
-    leaked: int = 0
-    """Responses through which a broker's own address reached a client."""
-    withheld: int = 0
-    """Responses that were not sent to the client, because their addresses could not be replaced."""
-    unsearched: int = 0
-    """Responses that were searched only in part for broker addresses."""
-
-
-class Plan:
-    """How to rewrite the responses of one API and version."""
-
-    __slots__ = ("flexible", "header_version", "message", "name", "tag", "version", "walk", "whole")
-
-    def __init__(self, message: Message, version: int, header_version: int) -> None:
-        found = carrier(message, version)
-        assert found is not None  # noqa: S101 (`Plans.plan` asks for carriers only)
-        carried, target = found
-        self.message = message
-        self.version = version
-        self.header_version = header_version
-        self.name = f"{message.name.removesuffix('Response')} v{version}"
-        self.walk = compiled(message, version, header_version)
-        self.flexible = version in message.flexible
-        self.tag = target.tag if target is not None and version in target.tagged else None
-        self.whole = carried.whole or self.tag is None
-
-
-@dataclass(frozen=True, slots=True)
-class Watch:
-    """How to treat responses that pass unchanged; those of up to WATCHED bytes are searched for broker addresses.
-
-    `topic`, `text` and `once` are those of the Notice for the user; with `topic` "" the user gets no Notice.
-    """
-
-    name: str
-    topic: str = ""
-    text: str = ""
-    once: bool = False
-
-
-class Plans:
-    """How to treat the responses of each API and version.
-
-    The plan for a version is made on first use; None lets the responses pass unchanged.
-
-    Without definitions all responses pass unchanged, so that clients see the brokers' own addresses. With
-    `controllers`, addresses in DescribeQuorum responses are replaced too.
-    """
-
-    def __init__(self, definitions: Definitions | None, *, controllers: bool = False) -> None:
-        self._definitions = definitions
-        self._controllers = controllers
-        self.made: dict[int, Plan | Watch | None] = {}
-        """The plans made so far, by API key << 16 | version."""
-
-    def get(self, api_key: int, version: int) -> Plan | Watch | None:
-        key = plan_key(api_key, version)
-        try:
-            return self.made[key]
-        except KeyError:
-            if len(self.made) > 10_000:
-                self.made.clear()
-            plan = self.made[key] = self._make(api_key, version)
-            return plan
-
-    def _make(self, api_key: int, version: int) -> Plan | Watch | None:
-        definitions = self._definitions
-        if definitions is None:
-            return None
-        message = definitions.response(api_key, version)
-        if message is None:
-            return _unknown(definitions, api_key, version)
-        if message.name not in CARRIERS or carrier(message, version) is None:
-            return None
-        if message.name in ONLY_WHEN_ASKED and not self._controllers:
-            name = f"{message.name.removesuffix('Response')} v{version}"
-            text = f"names controllers' own addresses in {name}{SERVE_CONTROLLERS}"
-            return Watch(name, f"controllers-{name}", text, once=True)
-        return Plan(message, version, definitions.response_header_version(api_key, version))
-
-
-def _unknown(definitions: Definitions, api_key: int, version: int) -> Watch | None:
-    """How to treat a version newer than kproxy's definitions: it may carry addresses that known versions lack."""
-    known = definitions.versions(api_key)
-    if not known.high < version < NO_VERSION:
-        return None
-    api = definitions.api(api_key)
-    name = f"API {api_key} v{version}" if api is None else f"{api.name} v{version} (known: {known})"
-    return Watch(name, *_unread(name, UNKNOWN_VERSION) if api_key in API_KEYS else ())
-
-
-def plan_key(api_key: int, version: int) -> int:
-    """The key of an API version in `Plans.made` and `Passing.plans`."""
-    return api_key << 16 | version & 0xFFFF
-
-
-@dataclass(slots=True)
-class Shared:
-    """State that all connections of a relay share."""
-
-    plans: Plans
-    book: Book
-    hold_max: int = 1 << 20
-    budget: Budget = field(default_factory=Budget)
-    counters: Counters = field(default_factory=Counters)
 
 
 class _Frame:
@@ -340,7 +96,7 @@ class Connection:
     """Whether `Record` commands say which of the broker's bytes are recorded; if False, all of them are."""
 
     def __init__(self, shared: Shared, own_host: str) -> None:
-        self.passing = Passing(shared.plans.made, _unchanged)
+        self.passing = Passing(shared.plans.made, unchanged)
         self._shared = shared
         self._own_host = own_host
         self._request_head = b""
@@ -545,7 +301,7 @@ class Connection:
 
     def _unread(self, name: str, reason: str, commands: list[Command]) -> None:
         self._shared.counters.unread += 1
-        commands.append(Notice(*_unread(name, reason)))
+        commands.append(Notice(*unread_notice(name, reason)))
 
     def _hold(self, frame: _Frame, view: memoryview, position: int, carried: int, commands: list[Command]) -> int:
         """Takes the part of the frame that is in `view` from `position` on; returns the position where that part ends.
@@ -777,49 +533,6 @@ class _WithheldError(Exception):
     """A response must not reach the client; the text gives the reason."""
 
 
-TOO_MUCH_HELD = "no memory is left to hold it (--memory)"
-WATCHED = 1 << 16
-"""Maximum length in bytes of a response that is held only to search it for addresses, and then passes unchanged."""
-
-STRAY = Watch("a request that kproxy no longer knows")
-"""Treatment of responses without a noted request, used after noted requests were dropped."""
-UNREAD = "unread-"
-UNKNOWN_VERSION = "no definition of this version"
-SERVE_CONTROLLERS = "; --controllers serves them through kproxy"
-
-
-def _unchanged(plan: Plan | Watch | None, frame: bytes) -> bool:
-    """Whether a whole response certainly carries no address, as its section of top-level tagged fields is empty."""
-    if not isinstance(plan, Plan):
-        return plan is None
-    if plan.tag is None or frame[-1]:
-        return False
-    walker = Walker(plan.walk, len(frame))
-    try:
-        walker.feed(frame)
-    except DecodeError:
-        return False
-    return walker.at == len(frame) - 1
-
-
-def _unread(name: str, reason: str) -> tuple[str, str]:
-    """The (topic, text) of the notice that a response passed without being read."""
-    text = f"sent a response to {name} that passed unread ({reason}): an address in it may lead clients past kproxy"
-    return f"{UNREAD}{name}-{reason}", text
-
-
 def _forward(commands: list[Command], view: memoryview, start: int, end: int) -> None:
     if end > start:
         commands.append(ToClient(view[start:end]))
-
-
-def no_frame(start: bytes, length: int, *, first: bool) -> str | None:
-    """Why these first bytes do not begin a Kafka frame of `length` bytes ("TLS"); None if they may.
-
-    `first` says that they are the first bytes of their direction.
-    """
-    if first and (named := other_protocol(start)):
-        return named
-    if length < 0 or (first and length > _LONGEST_FIRST):
-        return f"bytes that do not begin a frame ({start[:4]!r})"
-    return None

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from kproxy.core.connection import Shared, no_frame
+from kproxy.core.protocols import no_frame
+from kproxy.core.shared import Shared
 from kproxy.core.verdict import Turn
 
 SIZE = 4

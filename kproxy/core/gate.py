@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kproxy.core.connection import ToBroker
+from kproxy.core.commands import ToBroker
 from kproxy.core.frames import LENGTH, Frames
 from kproxy.core.login import Ask, Granted, LoginError, Steps
 from kproxy.core.protocols import other_protocol

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
-from kproxy.core.connection import Budget, Command, Cut, Notice, ToBroker, ToClient
+from kproxy.core.commands import Command, Cut, Notice, ToBroker, ToClient
+from kproxy.core.shared import Budget
 from kproxy.core.verdict import Asking, Pace, Wait
 
 

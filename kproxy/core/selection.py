@@ -15,8 +15,8 @@ import struct
 from collections import deque
 from dataclasses import dataclass, field
 
-from kproxy.core.connection import no_frame
 from kproxy.core.passing import MAX_NOTED
+from kproxy.core.protocols import no_frame
 from kproxy.decoders.conversation.acks import way
 from kproxy.decoders.conversation.compiled import wants_no_reply
 from kproxy.decoders.filters import Expression

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from kproxy.core.connection import changed_comment
+from kproxy.core.commands import changed_comment
 from kproxy.core.rewrite import Change
 from kproxy.decoders.conversation.comments import ACTED, KEPT, MADE
 from kproxy.decoders.stream import Side

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from kproxy.core.connection import Budget
+from kproxy.core.shared import Budget
 from kproxy.recording.recorder import Recorder
 from kproxy.relay.limits import Room, Share
 from kproxy.relay.server import Event, Relay, listed

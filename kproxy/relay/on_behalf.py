@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
-from kproxy.core.connection import ToBroker
+from kproxy.core.commands import ToBroker
 from kproxy.core.gate import Act, Began, ClientEnded, FromBroker, Gate, Own, Refused
 from kproxy.core.login import LoginError, Steps, login
 from kproxy.decoders.schema import definitions

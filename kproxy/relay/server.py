@@ -16,22 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kproxy.core.brokers import Advertise, Book, Node
+from kproxy.core.commands import Changed, Command, Cut, End, Notice, Record, ToBroker, ToClient
 from kproxy.core.compiled import Side
-from kproxy.core.connection import (
-    Budget,
-    Changed,
-    Command,
-    Connection,
-    Cut,
-    End,
-    Notice,
-    Plans,
-    Record,
-    Shared,
-    ToBroker,
-    ToClient,
-)
+from kproxy.core.connection import Connection
 from kproxy.core.gate import Own, Refused
+from kproxy.core.plans import Plans
+from kproxy.core.shared import Budget, Shared
 from kproxy.decoders.schema import definitions
 from kproxy.recording.recorder import Flow, Recorder, SelectedFlow
 from kproxy.relay import ports, probe, tunnel

@@ -8,7 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from kproxy.core.brokers import Book
-from kproxy.core.connection import Connection, Plans, Shared
+from kproxy.core.connection import Connection
+from kproxy.core.plans import Plans
+from kproxy.core.shared import Shared
 from kproxy.decoders.schema import definitions
 from kproxy.relay.server import Link
 

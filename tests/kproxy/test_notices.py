@@ -5,7 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from kproxy.core.connection import Notice, Plans, Watch
+from kproxy.core.commands import Notice
+from kproxy.core.plans import Plans, Watch
 from kproxy.relay.server import Link
 from tests.kproxy.core.frames import DEFINITIONS
 

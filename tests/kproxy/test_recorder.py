@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from kproxy.captures.export.oneline import OneLine
 from kproxy.captures.formats.pcapng_writer import MAX_PAYLOAD
 from kproxy.captures.reader import read
-from kproxy.core.connection import Changed
+from kproxy.core.commands import Changed
 from kproxy.core.rewrite import Change
 from kproxy.decoders.exchange import Exchange, Health
 from kproxy.recording import recorder as recording

@@ -14,23 +14,12 @@ from unittest.mock import ANY
 
 from kproxy.core.acting import ActedConnection, Actors
 from kproxy.core.brokers import Advertise, Book
-from kproxy.core.connection import (
-    Budget,
-    Changed,
-    Command,
-    Connection,
-    Counters,
-    Cut,
-    End,
-    Notice,
-    Plans,
-    Record,
-    Shared,
-    ToBroker,
-    ToClient,
-)
+from kproxy.core.commands import Changed, Command, Cut, End, Notice, Record, ToBroker, ToClient
+from kproxy.core.connection import Connection
 from kproxy.core.gate import Act, Began, ClientEnded, FromBroker, Gate, Opened, Own, Refused
 from kproxy.core.login import Steps
+from kproxy.core.plans import Plans
+from kproxy.core.shared import Budget, Counters, Shared
 from kproxy.core.verdict import Parties
 from tests.kproxy.core.frames import DEFINITIONS
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.core.connection import changed_comment
+from kproxy.core.commands import changed_comment
 from kproxy.core.rewrite import Change
 from kproxy.core.verdict import Turn, Verdict
 from kproxy.decoders.conversation.comments import LEAKED

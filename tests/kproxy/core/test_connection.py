@@ -15,9 +15,12 @@ from hypothesis import strategies as st
 from kproxy.core import addresses
 from kproxy.core.addresses import carrier
 from kproxy.core.brokers import split_address
-from kproxy.core.connection import Budget, Changed, Notice, Plans, Watch, changed_comment, no_frame
+from kproxy.core.commands import Changed, Notice, changed_comment
 from kproxy.core.passing import MAX_NOTED
+from kproxy.core.plans import Plans, Watch
+from kproxy.core.protocols import no_frame
 from kproxy.core.rewrite import Change, varint
+from kproxy.core.shared import Budget
 from kproxy.decoders.conversation.comments import problems
 from kproxy.decoders.problems import Code
 from tests.kproxy.core.frames import DEFINITIONS, carriers, decoded, framed, naming, plain, request, response

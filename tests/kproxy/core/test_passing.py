@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kproxy.captures.formats.pcapng_writer import Direction
-from kproxy.core import connection, passing
-from kproxy.core.connection import Plans
+from kproxy.core import passing, plans
+from kproxy.core.plans import Plans
 from tests.kproxy.core.frames import DEFINITIONS, framed, request, response
 from tests.support.playbook import ANYTHING, PASSES, Playbook
 from tests.support.variants import each_variant_of
@@ -84,8 +84,8 @@ def state(story: Playbook) -> tuple[Any, ...]:
 @given(st.lists(st.tuples(st.lists(REQUESTS, max_size=3), CUTS, st.lists(ANSWERS, max_size=3), CUTS), max_size=5))
 def test_the_fast_path_does_what_the_slow_path_does(variant: ModuleType, talk: Any) -> None:
     stories = Playbook(), Playbook()
-    stories[0].connection.passing = variant.Passing(stories[0].shared.plans.made, connection._unchanged)
-    stories[1].connection.passing = SlowPath({}, connection._unchanged)
+    stories[0].connection.passing = variant.Passing(stories[0].shared.plans.made, plans.unchanged)
+    stories[1].connection.passing = SlowPath({}, plans.unchanged)
     for story in stories:
         story.client(request(0, 9, 1), PASSES).broker(response(0, 9, 1, {}), PASSES)
     for requests, cuts_up, responses, cuts_down in talk:
@@ -100,7 +100,7 @@ def test_the_fast_path_does_what_the_slow_path_does(variant: ModuleType, talk: A
 @variants
 def test_most_bytes_take_the_fast_path(variant: ModuleType) -> None:
     story = Playbook(plans=Plans(DEFINITIONS))
-    at = story.connection.passing = variant.Passing(story.shared.plans.made, connection._unchanged)
+    at = story.connection.passing = variant.Passing(story.shared.plans.made, plans.unchanged)
     ask, answer = request(0, 9, 5, bytes(50)), response(0, 9, 5, {})
     assert not at.from_client_passes(ask)
     assert not at.from_broker_passes(answer)
@@ -128,7 +128,7 @@ def test_a_whole_response_without_addresses_takes_the_fast_path(
     variant: ModuleType, api_key: int, version: int
 ) -> None:
     story = Playbook()
-    at = story.connection.passing = variant.Passing(story.shared.plans.made, connection._unchanged)
+    at = story.connection.passing = variant.Passing(story.shared.plans.made, plans.unchanged)
     story.client(request(0, 9, 1), PASSES).broker(response(0, 9, 1, {}), PASSES)
     story.client(request(api_key, version, 5), PASSES)
     bare, named = (response(api_key, version, 5, values) for values in ({}, {"nodeEndpoints": NODES}))
@@ -162,7 +162,7 @@ def test_bytes_are_sent_before_they_are_noted(variant: ModuleType) -> None:
 
     passed = [0, 0]
     notes = variant.Notes(1 << 20, *(partial(log.append, called) for called in ("begun", "full")))
-    at = variant.Passing({9: None}, connection._unchanged)
+    at = variant.Passing({9: None}, plans.unchanged)
     ends = client, broker = End(0, passed), End(1, passed)
     ask = framed((9).to_bytes(4, "big") + bytes(20))
     answer = framed(bytes(10))

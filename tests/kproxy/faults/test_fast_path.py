@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kproxy.core import connection, passing
+from kproxy.core import passing, plans
 from kproxy.core.acting import ActedConnection
-from kproxy.core.connection import Command, Record, ToBroker, ToClient
+from kproxy.core.commands import Command, Record, ToBroker, ToClient
 from kproxy.faults.parsing import parse
 from tests.kproxy.core.frames import naming, request, response
 from tests.kproxy.faults.support import Tale, beaten, beating, produced, producing
@@ -57,7 +57,7 @@ class Log:
         self.connection = story.connection = kind(
             story.shared, "127.0.0.1", self.tale.engine, parties, lambda: story.now
         )
-        self.connection.passing = variant.Passing(self.tale.engine.plans, connection._unchanged)
+        self.connection.passing = variant.Passing(self.tale.engine.plans, plans.unchanged)
         self.connection.passing.stopped = True
         self.steps: list[Any] = []
         self.late = [b"", b""]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.core.connection import Budget
+from kproxy.core.shared import Budget
 from kproxy.relay import probe
 from kproxy.relay.server import Relay
 from kproxy.relay.tunnel import Tunnel
