@@ -13,7 +13,7 @@ from kproxy.decoders.meanings.table import node_meaning
 from kproxy.decoders.plurals import counted
 from kproxy.decoders.primitives import Buffer
 from kproxy.decoders.problems import Code
-from kproxy.decoders.records.nodes import BITS
+from kproxy.decoders.records.field_nodes import BITS
 from kproxy.decoders.schema import errors
 from kproxy.decoders.schema.layout import UNKNOWN_TAGS
 from kproxy.decoders.tree import Node

@@ -97,7 +97,7 @@ class RecordPane(Lines):
             yield "", line.text, look.SEVERITY.get(line.severity, look.PLAIN), ""
             return
         offset, timestamp, key, value, headers = line.record
-        from kproxy.decoders.records.nodes import moment
+        from kproxy.decoders.records.field_nodes import moment
 
         topic = line.place.topic or "topic without a name"
         assigned = "" if line.assigned is None else f" → {line.assigned}"
@@ -222,7 +222,7 @@ def _batch(line: RecordLine) -> Iterator[Shown]:
     if header["producerId"] >= 0:
         ids = f"id {header['producerId']}  epoch {header['producerEpoch']}  base sequence {header['baseSequence']}"
         yield "producer", ids, *_PLAIN
-    from kproxy.decoders.records.nodes import moment
+    from kproxy.decoders.records.field_nodes import moment
 
     flags = [words for name, words in _FLAGS.items() if header[name]]
     flags.append(f"leader epoch {header['partitionLeaderEpoch']}")

@@ -21,9 +21,10 @@ from kproxy.decoders.frame_tree import frame_tree
 from kproxy.decoders.jsonform import body_json
 from kproxy.decoders.message import decode_request, decode_response
 from kproxy.decoders.problems import Code
-from kproxy.decoders.records import nodes
+from kproxy.decoders.records import message_nodes
+from kproxy.decoders.records.batch_context import MOST
 from kproxy.decoders.records.form import RecordsForm
-from kproxy.decoders.records.nodes import MOST, attach, topic_of
+from kproxy.decoders.records.nodes import attach, topic_of
 from kproxy.decoders.records.places import PLACES, Place, places
 from kproxy.decoders.schema import definitions
 from kproxy.decoders.schema.model import Message
@@ -521,7 +522,7 @@ FIRST, SECOND = message(0, 4, b"k", b"v"), message(0, 9, b"k", b"v")
 def test_where_the_messages_of_a_set_are(
     data: bytes, spans: list[tuple[int, int]], count: int, last: int, why: str | None, position: int
 ) -> None:
-    found = nodes._messages(data, 1000)
+    found = message_nodes._messages(data, 1000)
     assert found[:3] == (spans, count, last)
     if why is None:
         assert found[3] is None
@@ -533,7 +534,7 @@ def test_where_the_messages_of_a_set_are(
 @pytest.mark.parametrize(("limit", "count"), [(128, 3), (127, 2), (0, 1)])
 def test_only_so_many_messages_are_followed(limit: int, count: int) -> None:
     """Each counts for 64 bytes at least, beginning with the second."""
-    _, found, _, damage = nodes._messages(FIRST * 3, limit)
+    _, found, _, damage = message_nodes._messages(FIRST * 3, limit)
     assert found == count
     assert (damage is None) == (count == 3)
 
