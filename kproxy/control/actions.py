@@ -44,7 +44,7 @@ class RefusedError(Exception):
 
 
 class Ruled(Protocol):
-    """The part of a relay's interface that concerns rules (`kproxy.relay.server.Relay`)."""
+    """The part of `kproxy.relay.acting.Acting` that concerns rules."""
 
     @property
     def engine(self) -> Engine | None: ...

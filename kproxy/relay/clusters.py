@@ -8,7 +8,8 @@ from collections.abc import Callable
 from kproxy.core.shared import Budget
 from kproxy.recording.recorder import Recorder
 from kproxy.relay.limits import Room, Share
-from kproxy.relay.server import Event, Relay, listed
+from kproxy.relay.server import Relay, listed
+from kproxy.relay.warnings import Event
 from kproxy.runs.settings import Settings
 
 SHARED = ("recorder", "connections_refused")
@@ -46,14 +47,14 @@ class Relays:
         return {relay.settings.name: relay.bootstrap for relay in self.all}
 
     async def check(self) -> None:
-        await asyncio.gather(*(relay.check() for relay in self.all))
+        await asyncio.gather(*(relay.upstream.check() for relay in self.all))
 
     def reload(self, name: str | None) -> list[str]:
         """Loads the module of the actor called `name` again, or of all actors if None; returns their names.
 
         Raises LoadError, and LookupError if there is no such actor.
         """
-        return list(dict.fromkeys(one for relay in self.all for one in relay.reload(name)))
+        return list(dict.fromkeys(one for relay in self.all for one in relay.acting.reload(name)))
 
     async def drain(self) -> None:
         await asyncio.gather(*(relay.drain() for relay in self.all))

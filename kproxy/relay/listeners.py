@@ -14,7 +14,7 @@ LAST = 65535
 RETRY_SECONDS = 1.0
 
 Warn = Callable[[str, str], None]
-"""A function (topic, text) that warns the user, as `kproxy.relay.server.Relay.warn`."""
+"""A function (topic, text) that warns the user, as `kproxy.relay.warnings.Warnings.warn`."""
 
 
 def mapped(base: int, node_id: int) -> int:

@@ -17,7 +17,7 @@ PATIENCE_SECONDS = 30.0
 
 
 class Ends(Protocol):
-    """The methods of a link that authentication needs (`kproxy.relay.server.Link`)."""
+    """The methods of a link that authentication needs (`kproxy.relay.link.Link`)."""
 
     def send(self, command: ToBroker) -> None:
         """Sends bytes to the broker and records them."""

@@ -28,8 +28,9 @@ from kproxy.recording.opening import open_recording
 from kproxy.recording.recorder import Recorder
 from kproxy.recording.writing import resumed
 from kproxy.relay.clusters import Relays
-from kproxy.relay.server import Event, Relay
+from kproxy.relay.server import Relay
 from kproxy.relay.timer import timer
+from kproxy.relay.warnings import Event
 from kproxy.runs import registry, scratch
 from kproxy.runs.registry import EXIT_CONNECT, EXIT_PERMISSION, EXIT_USAGE
 from kproxy.runs.settings import Settings, shown
@@ -203,13 +204,15 @@ class Process:
         if not settings.setup or settings.transparent is None:
             return None
         rules = Rules(settings.transparent, relay.port, settings.ports, settings.clients, netfilter.families())
-        guard = Guard(rules, relay.warn)
+        guard = Guard(rules, relay.warnings.warn)
         try:
             leftovers = await guard.install()
         except netfilter.RulesError as error:
             raise FailedError(str(error), EXIT_PERMISSION) from None
         for port in leftovers:
-            relay.warn(f"leftover-{port}", f"removed the iptables rules of port {port}, which a killed relay had left")
+            relay.warnings.warn(
+                f"leftover-{port}", f"removed the iptables rules of port {port}, which a killed relay had left"
+            )
         return guard
 
     async def _take_down(self, guard: Guard) -> None:
@@ -316,7 +319,9 @@ class Process:
         from kproxy.control.server import ControlServer
 
         try:
-            server = ControlServer(asked.host, asked.port, asked.token, self._rules(), self._commands, relay.warn)
+            server = ControlServer(
+                asked.host, asked.port, asked.token, self._rules(), self._commands, relay.warnings.warn
+            )
         except OSError as error:
             where = shown(asked.host, asked.port)
             raise FailedError(
@@ -329,7 +334,7 @@ class Process:
         from kproxy.control import actions
 
         assert self._relays is not None  # noqa: S101 (they are there before the socket is)
-        return actions.Rules(self._relays.all)
+        return actions.Rules([relay.acting for relay in self._relays.all])
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         commands = self._commands

@@ -49,7 +49,7 @@ class HandshakeError(Exception):
 class Layer(asyncio.Protocol):
     """The protocol of the outer transport, and the transport of the inner protocol.
 
-    As a transport it has the methods that kproxy.relay.server and asyncio's streams use. The inner protocol's
+    As a transport it has the methods that kproxy.relay.side and asyncio's streams use. The inner protocol's
     `connection_made` is called after the handshake. If the handshake fails, the inner protocol is never called and
     `ready` raises HandshakeError. Later failures reach it as the ssl.SSLError of `connection_lost`.
     """

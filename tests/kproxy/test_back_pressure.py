@@ -12,7 +12,8 @@ from kproxy.core.connection import Connection
 from kproxy.core.plans import Plans
 from kproxy.core.shared import Shared
 from kproxy.decoders.schema import definitions
-from kproxy.relay.server import Link
+from kproxy.relay.link import Link
+from kproxy.runs.settings import SaslSettings
 
 READ = 256 << 10
 
@@ -58,13 +59,13 @@ def test_early_bytes_that_fill_the_broker_s_buffer_pause_the_client() -> None:
     relay: Any = SimpleNamespace(
         passed=[0, 0],
         recorder=None,
-        settings=SimpleNamespace(memory_max=256 << 20, listen_host="127.0.0.1"),
+        settings=SimpleNamespace(memory_max=256 << 20, listen_host="127.0.0.1", sasl=SaslSettings()),
         room=SimpleNamespace(taken=2000),
         admit=lambda _: True,
         spawn=lambda dialling: dialling.close(),
-        recorded=lambda *_: None,
-        connection=lambda *_: Connection(Shared(plans, Book(lambda _: 0)), "127.0.0.1"),
-        login=lambda _: None,
+        connections=1,
+        upstream=SimpleNamespace(recorded=lambda *_: None),
+        acting=SimpleNamespace(connection=lambda *_: Connection(Shared(plans, Book(lambda _: 0)), "127.0.0.1")),
     )
     link: Any = Link(relay, None)
     client, broker = Transport(link.client, 0), Transport(link.broker, READ // 3)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kproxy.relay import limits, server
+from kproxy.relay import first_requests, limits, server, warnings
 from kproxy.runs.launcher import RelayProcess, wait_until
 from kproxy.runs.settings import Settings, upstream
 from tests.kproxy.support import FakeBroker, connect, exactly
@@ -119,7 +119,7 @@ async def until(condition: Callable[[], bool]) -> None:
 async def test_a_client_that_sends_no_whole_request_is_ended(
     broker: FakeBroker, monkeypatch: pytest.MonkeyPatch, said: bytes, *, ends: bool
 ) -> None:
-    monkeypatch.setattr(server, "FIRST_REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr(first_requests, "SECONDS", 0.2)
     told: list[dict[str, object]] = []
     relay = server.Relay(Settings(upstream=upstream(broker.address), listen_port=0, probe=False), None, told.append)
     await relay.start()
@@ -131,10 +131,10 @@ async def test_a_client_that_sends_no_whole_request_is_ended(
         (warning,) = (event["message"] for event in told if event["event"] == "warning")
         assert warning == "client 127.0.0.1 sent no complete request within 0.2 seconds: kproxy ends its connection"
     else:
-        await until(lambda: len(relay.links) == 1 and not relay._beginning)
+        await until(lambda: len(relay.links) == 1 and not relay.first_requests._links)
     broker.close()  # which resets what it has not accepted
     await until(lambda: not relay.links)
-    assert not relay._beginning
+    assert not relay.first_requests._links
     writer.close()
     await relay.drain()
 
@@ -142,7 +142,7 @@ async def test_a_client_that_sends_no_whole_request_is_ended(
 async def test_a_client_whose_first_request_grows_has_more_time(
     broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "FIRST_REQUEST_SECONDS", 3600)
+    monkeypatch.setattr(first_requests, "SECONDS", 3600)
     relay = server.Relay(Settings(upstream=upstream(broker.address), listen_port=0, probe=False), None, lambda _: None)
     await relay.start()
     _, writer = await asyncio.open_connection("127.0.0.1", relay.port)
@@ -153,10 +153,10 @@ async def test_a_client_whose_first_request_grows_has_more_time(
         before.add(grown)
         await until(lambda: any(link.received_of_first not in before for link in relay.links))
         (link,) = relay.links
-        relay._beginning[link] = (0, grown)
-        relay._end_silent()
-        assert relay._beginning[link][1] > grown
-        grown = relay._beginning[link][1]
+        relay.first_requests._links[link] = (0, grown)
+        relay.first_requests._end_silent()
+        assert relay.first_requests._links[link][1] > grown
+        grown = relay.first_requests._links[link][1]
     broker.close()  # which resets what it has not accepted
     await until(lambda: not relay.links)
     writer.close()
@@ -168,15 +168,15 @@ def test_warnings_of_many_topics_end(monkeypatch: pytest.MonkeyPatch) -> None:
         events: list[str] = []
         settings = Settings(upstream=upstream("127.0.0.1:1"), listen_port=0)
         relay = server.Relay(settings, None, lambda event: events.append(event["message"]))
-        for number in range(3 * server.MOST_TOPICS):
-            relay.warn(str(number), str(number))
-        assert len(relay.status()["warnings"]) == server.MOST_TOPICS + 1
-        monkeypatch.setattr(server, "FORGOTTEN_SECONDS", 0.0)
-        relay.warn("another", "another")
+        for number in range(3 * warnings.MOST_TOPICS):
+            relay.warnings.warn(str(number), str(number))
+        assert len(relay.status()["warnings"]) == warnings.MOST_TOPICS + 1
+        monkeypatch.setattr(warnings, "FORGOTTEN_SECONDS", 0.0)
+        relay.warnings.warn("another", "another")
         return events
 
     events = asyncio.run(told())
-    assert len(events) == server.MOST_TOPICS + 2
+    assert len(events) == warnings.MOST_TOPICS + 2
     assert events[-2:] == ["more than 1000 different warnings: further ones are not shown for now", "another"]
 
 

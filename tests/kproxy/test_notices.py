@@ -7,7 +7,7 @@ from typing import Any
 
 from kproxy.core.commands import Notice
 from kproxy.core.plans import Plans, Watch
-from kproxy.relay.server import Link
+from kproxy.relay.link import Link
 from tests.kproxy.core.frames import DEFINITIONS
 
 
@@ -15,7 +15,7 @@ def topics(notice: Notice) -> set[str]:
     """Those of a notice about two brokers: what has the same topic is told once."""
     found: set[str] = set()
     for port in (9092, 9093):
-        relay = SimpleNamespace(warn=lambda topic, _: found.add(topic))
+        relay = SimpleNamespace(warnings=SimpleNamespace(warn=lambda topic, _: found.add(topic)))
         link: Any = SimpleNamespace(client=SimpleNamespace(peer=None), target=("kafka", port), _relay=relay)
         Link._notice(link, notice, 1)
     return found

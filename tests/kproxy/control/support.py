@@ -56,7 +56,7 @@ class Caller:
         more = [Cluster(f"c{number}", (("localhost", 1),), "localhost", 1) for number in range(1, clusters)]
         settings = Settings((("localhost", 1),), name="c0" if more else "", more=tuple(more))
         self.relays = Relays(settings, None, lambda _: None)
-        self.rules = Rules(self.relays.all)
+        self.rules = Rules([relay.acting for relay in self.relays.all])
         self.called: list[str] = []
         self.recording: dict[str, Any] = {"recorder": {"packets": 0}}
         self.api = Api(self.rules, {"status": self._command, "flush": self._command}, TOKEN, LOCAL)

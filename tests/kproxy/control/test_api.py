@@ -114,8 +114,8 @@ async def test_a_rule_that_is_not_there(call: Caller, method: str, path: str) ->
 
 async def test_counts_of_one_or_all_rules_are_reset(call: Caller) -> None:
     await call("POST", "/rules", '["a: api == Fetch => swap", "b: api == Fetch => swap"]', JSON)
-    assert call.relays.first.engine is not None
-    for active in call.relays.first.engine.active:
+    assert call.relays.first.acting.engine is not None
+    for active in call.relays.first.acting.engine.active:
         active.counter.matches, active.counter.hits = 3, 2
     (one,) = (await call("POST", "/rules/a/reset")).body["rules"]
     assert (one["name"], one["matches"], one["hits"]) == ("a", 0, 0)
@@ -127,14 +127,14 @@ async def test_clusters_have_the_same_rules_and_their_counts_are_summed() -> Non
     call = Caller(clusters=2)
     await call("POST", "/rules", LOST)
     for number, relay in enumerate(call.relays.all, 1):
-        assert relay.engine is not None
-        (active,) = relay.engine.active
+        assert relay.acting.engine is not None
+        (active,) = relay.acting.engine.active
         active.counter.matches, active.counter.hits = 10 * number, number
     (rule,) = (await call("GET", "/rules")).body["rules"]
     assert (rule["matches"], rule["hits"]) == (30, 3)
     assert (await call("POST", "/rules/lost/pause")).body["paused"]
     await call("DELETE", "/rules/lost")
-    assert [relay.engine.active for relay in call.relays.all if relay.engine] == [(), ()]
+    assert [relay.acting.engine.active for relay in call.relays.all if relay.acting.engine] == [(), ()]
 
 
 async def test_clusters_reload_the_same_rules_also_if_the_file_changes_meanwhile(
@@ -154,7 +154,9 @@ async def test_clusters_reload_the_same_rules_also_if_the_file_changes_meanwhile
     with pytest.raises(RefusedError, match="garbled"):
         call.rules.reload()
     assert {rule["name"] for rule in call.rules.reload()} == {"a", "lost"}
-    held = [{active.rule.name for active in relay.engine.active} for relay in call.relays.all if relay.engine]
+    held = [
+        {active.rule.name for active in relay.acting.engine.active} for relay in call.relays.all if relay.acting.engine
+    ]
     assert held == [{"a", "lost"}] * 2
 
 
