@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -16,22 +16,19 @@ from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.extras import require
 from kproxy.cli.options.reading import captured, decrypting, defining, porting, releasing, revealing, sizing, spooling
 from kproxy.cli.options.selecting import Selection, selecting
-from kproxy.cli.options.types import SIZE
+from kproxy.cli.options.types import SIZE, names_in
 from kproxy.cli.options.viewing import Viewing, viewing
+from kproxy.cli.parquet import wanted_tables, write_tables
 from kproxy.cli.terminal import forcing, output, refuse_capture, refuse_existing
 from kproxy.decoders.plurals import counted
 
 if TYPE_CHECKING:
-    from kproxy.captures.findings.model import Finding
     from kproxy.captures.ports import Ports
-    from kproxy.captures.reader import Item, Reader
+    from kproxy.captures.reader import Closing, Item, Reader
     from kproxy.captures.redaction.exchanges import Redaction
     from kproxy.captures.source import FileSource
     from kproxy.captures.spool import Spooling
-    from kproxy.captures.tables.folders import Target
-    from kproxy.captures.tables.origin import Lists, Origin
     from kproxy.decoders.filters import Expression
-    from kproxy.decoders.knowledge import Knowledge
     from kproxy.decoders.schema import Definitions
     from kproxy.decoders.view import View
 
@@ -191,92 +188,230 @@ def command(
     from kproxy.captures.decrypted import open_capture
     from kproxy.captures.definitions import definitions
     from kproxy.captures.garbage import few_collections
-    from kproxy.captures.reader import Reader
-    from kproxy.captures.segments import SegmentReader, holds_segments, partition_files
-    from kproxy.cli import segments
+    from kproxy.captures.segments import holds_segments, partition_files
     from kproxy.decoders.view import View
 
     if "secrets" in redact and show_secrets:
         raise Failure("--redact secrets and --show-secrets exclude each other", Exit.USAGE)
-    output_format = OUTPUT_FORMATS[form]
     chosen = _columns(columns, form)
     wanted = _tables(tables, form, target, bodies=not no_bodies, record_sizes=record_sizes)
-    if output_format.single and number is None and count is None and finding is None:
+    if OUTPUT_FORMATS[form].single and number is None and count is None and finding is None:
         raise Failure(f"--format {form} needs --exchange N or -c N", Exit.USAGE)
     if resume:
         _check_resumable(target, form, redact, viewing, finding=finding is not None or with_findings)
-    payloads = viewing.payloads() if output_format.payloads else None
+    payloads = viewing.payloads() if OUTPUT_FORMATS[form].payloads else None
     files = [Path(path) for path in (*user_definitions, keylog, viewing.schemas) if path is not None]
     parts = resuming.made_of(ctx, captures, files) if resume else None
     source = open_capture(partition_files(captures), log=keylog, spooling=spooling)
     try:
         selection = Selection(expression, count, since, until, None if number is None else frozenset({number}))
         view = View(show_secrets=show_secrets, batch_limit=batch_limit, payloads=payloads)
-        read = [*captures, *(part.path for part in source.parts)]
         if holds_segments(source):
             narrowed = ports is not None or bool(redact) or finding is not None or not selection.everything
-            segments.check(form, narrowed=narrowed)
-            if resume:
-                raise Failure("--resume works with captures only, not with log segments", Exit.USAGE)
-            with output(target, read) as out, few_collections():
-                segments.export(SegmentReader(source, view), form, out)
+            _export_segments(captures, source, view, form, target, narrowed=narrowed, resume=resume)
             return
-        known = definitions(release, user_definitions)
-        if target is not None and form != "parquet":
-            refuse_capture(target, read)
-            refuse_existing(target)
-        if finding is not None or with_findings:
-            from kproxy.captures.findings.reading import by_exchange
-
-            found = _findings(source, known, ports, finding)
-            if with_findings:
-                view = replace(view, findings=by_exchange(found))
-            if finding is not None:
-                evidence = frozenset(by_exchange(found))
-                selection.numbers = evidence if selection.numbers is None else selection.numbers & evidence
-        redaction = _redaction(source, known, ports, redact, form, show_secrets=show_secrets)
+        export = _Export(captures, source, definitions(release, user_definitions), ports, form, target, selection, view)
+        export.refuse_target()
+        export.find(finding, all_of_them=with_findings)
+        export.redact(redact, show_secrets=show_secrets)
         with few_collections():
-            if form == "parquet" and target is not None:
-                from kproxy.captures.tables.folders import Local
-                from kproxy.captures.tables.origin import heads
-
-                folder, given = Local(target), heads(captures)
-                reader, _ = write_tables(
-                    source,
-                    known,
-                    ports,
-                    selection,
-                    view,
-                    redaction,
-                    folder,
-                    wanted,
-                    given,
-                    bodies=not no_bodies,
-                    record_sizes=record_sizes,
-                )
+            if form == "parquet":
+                reader = export.tables(wanted, bodies=not no_bodies, record_sizes=record_sizes)
+            elif OUTPUT_FORMATS[form].lines is None:
+                reader = export.packets()
             else:
-                reader = Reader(source, known, ports=ports)
-                with resuming.destination(target, read, parts) as (out, partial):
-                    if output_format.lines is None:
-                        _write_slice(reader, selection, view.knowledge, redaction, out, redact)
-                    else:
-                        from kproxy.captures.export.engine import TextExport
-
-                        lines = output_format.lines(reader, TextOptions(view, chosen, formulas))
-                        knowledge = view.knowledge if output_format.learns else None
-                        export = TextExport(reader, lines, selection, knowledge, redaction, partial)
-                        processes = _jobs(jobs, source, out, selection, viewing, redaction)
-                        export.write(progress.batches(reader, out), out, processes)
-                        if lines.problems:
-                            problems = f"{counted(lines.problems, 'problem')} in messages with records"
-                            settings.warn(f"{problems}; --format jsonl lists them")
-        if redact and redaction is not None:
-            settings.warn(f"redacted: {redaction.removed}")
-        if not selection.everything:
-            progress.tell(exchanges=selection.taken)
-        readings.conclude(reader, selection, health=not output_format.with_health)
+                reader = export.lines(chosen, jobs, parts, viewing, formulas=formulas)
+        export.conclude(reader)
     finally:
         source.close()
+
+
+def _export_segments(
+    captures: Sequence[Path],
+    source: FileSource,
+    view: View,
+    form: str,
+    target: Path | None,
+    *,
+    narrowed: bool,
+    resume: bool,
+) -> None:
+    """Writes the batches or records of Kafka's log segments. `narrowed`: whether an option excludes some of them."""
+    from kproxy.captures.garbage import few_collections
+    from kproxy.captures.segments import SegmentReader
+    from kproxy.cli import segments
+
+    segments.check(form, narrowed=narrowed)
+    if resume:
+        raise Failure("--resume works with captures only, not with log segments", Exit.USAGE)
+    with output(target, [*captures, *(part.path for part in source.parts)]) as out, few_collections():
+        segments.export(SegmentReader(source, view), form, out)
+
+
+@dataclass
+class _Export:
+    """An export of captures in one format. Call `find` and `redact`, then one of `tables`, `packets` and `lines`."""
+
+    captures: Sequence[Path]
+    source: FileSource
+    known: Definitions
+    ports: Ports | None
+    form: str
+    target: Path | None
+    selection: Selection
+    view: View
+    redaction: Redaction | None = None
+    redacted: tuple[str, ...] = ()
+    """What the user asked to redact."""
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that are read."""
+        return [*self.captures, *(part.path for part in self.source.parts)]
+
+    def refuse_target(self) -> None:
+        """Raises Failure if the target is a capture that is read, or exists."""
+        if self.target is not None and self.form != "parquet":
+            refuse_capture(self.target, self.files)
+            refuse_existing(self.target)
+
+    def find(self, name: str | None, *, all_of_them: bool) -> None:
+        """Selects the evidence of the findings with the id or rule `name`, if it is given.
+
+        With `all_of_them`, the exchanges refer to all findings. Raises Failure (exit 2) if no finding has that name.
+        """
+        if name is None and not all_of_them:
+            return
+        from kproxy.captures.findings.reading import Findings, by_exchange, named
+
+        findings = Findings(self.source, self.known)
+        for batch, closings in self._read_before():
+            findings.add(batch, closings)
+        found = findings.finish()
+        if name is not None:
+            found = named(found, name)
+            if not found:
+                raise Failure(f"no finding has the id or rule {name}: `kproxy findings` lists them", Exit.USAGE)
+            evidence, numbers = frozenset(by_exchange(found)), self.selection.numbers
+            self.selection.numbers = evidence if numbers is None else numbers & evidence
+        if all_of_them:
+            self.view = replace(self.view, findings=by_exchange(found))
+
+    def redact(self, redacted: tuple[str, ...], *, show_secrets: bool) -> None:
+        """Prepares the redaction that overwrites secrets, payloads or hosts, if anything is to be overwritten.
+
+        Text formats need none for secrets, because they withhold them.
+        """
+        from kproxy.captures.redaction import HOSTS, SECRETS
+        from kproxy.captures.redaction.exchanges import Redaction
+
+        self.redacted = redacted
+        presets = {*redacted}
+        if not show_secrets and (presets or OUTPUT_FORMATS[self.form].packets):
+            presets.add(SECRETS)
+        if not presets:
+            return
+        self.redaction = Redaction(self.source, self.known, presets, keep_unread=not redacted)
+        if HOSTS in presets:
+            for batch, _ in self._read_before():
+                self.redaction.learn(batch)
+
+    def _read_before(self) -> Iterator[tuple[Sequence[Item], Sequence[Closing]]]:
+        """Reads the whole capture once before the export: its batches, with the connections that ended in each."""
+        reader = self._reader()
+        self.source.read_again = True
+        for batch in progress.batches(reader):
+            yield batch, reader.closings
+        self.source.read_again = False
+
+    def tables(self, tables: tuple[str, ...], *, bodies: bool, record_sizes: bool) -> Reader:
+        from kproxy.captures.tables.folders import Local
+        from kproxy.captures.tables.origin import heads
+
+        assert self.target is not None  # noqa: S101 (`_tables` has checked it)
+        reader, _ = write_tables(
+            self.source,
+            self.known,
+            self.ports,
+            self.selection,
+            self.view,
+            self.redaction,
+            Local(self.target),
+            tables,
+            heads(self.captures),
+            bodies=bodies,
+            record_sizes=record_sizes,
+        )
+        return reader
+
+    def packets(self) -> Reader:
+        """Writes a capture of the selected exchanges."""
+        from kproxy.captures.export.oneline import health_note
+        from kproxy.captures.export.slicing import Slice
+        from kproxy.decoders.exchange import Exchange
+
+        reader, redaction, chosen = self._reader(), self.redaction, Slice()
+        with output(self.target, self.files) as out:
+            if out.isatty():
+                raise Failure("refusing to write binary pcapng to a terminal (use -o FILE or a pipe)", Exit.USAGE)
+            for batch in self.selection.until_done(progress.batches(reader, out)):
+                for item in batch:
+                    chosen.passed(item)
+                for item in self.selection.of(batch, self.source, self.known, self.view.knowledge):
+                    if isinstance(item, Exchange):
+                        chosen.add(item)
+            comments = [f"slice of a capture: {counted(len(chosen), 'exchange')}"]
+            if redaction is not None:
+                comments += [f"{preset} redacted" for preset in sorted({"secrets", *self.redacted})]
+            if (health := health_note(reader.health)) is not None:
+                comments.append(f"of the capture: {health}")
+            chosen.write(
+                out,
+                self.source,
+                application="kproxy",
+                change=None if redaction is None else redaction.exchange,
+                comments=comments,
+                ending=lambda: [] if redaction is None else [f"redacted: {redaction.removed}"],
+            )
+        return reader
+
+    def lines(
+        self,
+        columns: tuple[str, ...],
+        jobs: int | None,
+        parts: Mapping[str, Any] | None,
+        viewing: Viewing,
+        *,
+        formulas: bool,
+    ) -> Reader:
+        """Writes text. `parts` is what the export is made of, if it can be resumed."""
+        from kproxy.captures.export.engine import TextExport
+
+        reader, output_format = self._reader(), OUTPUT_FORMATS[self.form]
+        assert output_format.lines is not None  # noqa: S101 (others are written by `packets` and `tables`)
+        with resuming.destination(self.target, self.files, parts) as (out, partial):
+            lines = output_format.lines(reader, TextOptions(self.view, columns, formulas))
+            knowledge = self.view.knowledge if output_format.learns else None
+            export = TextExport(reader, lines, self.selection, knowledge, self.redaction, partial)
+            processes = _jobs(jobs, self.source, out, self.selection, viewing, self.redaction)
+            export.write(progress.batches(reader, out), out, processes)
+            if lines.problems:
+                problems = f"{counted(lines.problems, 'problem')} in messages with records"
+                settings.warn(f"{problems}; --format jsonl lists them")
+        return reader
+
+    def conclude(self, reader: Reader) -> None:
+        """Reports what was redacted and selected, and what is wrong with the capture."""
+        if self.redacted and self.redaction is not None:
+            settings.warn(f"redacted: {self.redaction.removed}")
+        if not self.selection.everything:
+            progress.tell(exchanges=self.selection.taken)
+        readings.conclude(reader, self.selection, health=not OUTPUT_FORMATS[self.form].with_health)
+
+    def _reader(self) -> Reader:
+        from kproxy.captures.reader import Reader
+
+        return Reader(self.source, self.known, ports=self.ports)
 
 
 def _check_resumable(
@@ -296,61 +431,6 @@ def _check_resumable(
         raise Failure("--resume and --registry exclude each other: the registry's answers may change", Exit.USAGE)
 
 
-def _findings(source: FileSource, known: Definitions, ports: Ports | None, name: str | None) -> list[Finding]:
-    """The findings of the whole capture, or those with the id or rule `name`; afterwards `source` can be read again.
-
-    Raises Failure (exit 2) if no finding has that id or rule.
-    """
-    from kproxy.captures.findings.reading import Findings, named
-    from kproxy.captures.reader import Reader
-
-    before = Reader(source, known, ports=ports)
-    source.read_again = True
-    findings = Findings(source, known)
-    for batch in progress.batches(before):
-        findings.add(batch, before.closings)
-    source.read_again = False
-    found = findings.finish()
-    if name is None:
-        return found
-    if not (chosen := named(found, name)):
-        raise Failure(f"no finding has the id or rule {name}: `kproxy findings` lists them", Exit.USAGE)
-    return chosen
-
-
-def _redaction(
-    source: FileSource,
-    known: Definitions,
-    ports: Ports | None,
-    redact: tuple[str, ...],
-    form: str,
-    *,
-    show_secrets: bool,
-) -> Redaction | None:
-    """The redaction that overwrites secrets, payloads or hosts; None if nothing is to be overwritten.
-
-    Text formats need none for secrets, because they withhold them.
-    """
-    from kproxy.captures.redaction import HOSTS, SECRETS
-    from kproxy.captures.redaction.exchanges import Redaction
-
-    presets = {*redact}
-    if not show_secrets and (presets or OUTPUT_FORMATS[form].packets):
-        presets.add(SECRETS)
-    if not presets:
-        return None
-    redaction = Redaction(source, known, presets, keep_unread=not redact)
-    if HOSTS in presets:
-        from kproxy.captures.reader import Reader
-
-        before = Reader(source, known, ports=ports)
-        source.read_again = True
-        for batch in progress.batches(before):
-            redaction.learn(batch)
-        source.read_again = False
-    return redaction
-
-
 def _tables(tables: str | None, form: str, target: Path | None, *, bodies: bool, record_sizes: bool) -> tuple[str, ...]:
     if form != "parquet":
         given = {"--tables": tables is not None, "--no-bodies": not bodies, "--record-sizes": record_sizes}
@@ -364,135 +444,6 @@ def _tables(tables: str | None, form: str, target: Path | None, *, bodies: bool,
     return wanted_tables(tables, bodies=bodies, record_sizes=record_sizes)
 
 
-def wanted_tables(tables: str | None, *, bodies: bool, record_sizes: bool) -> tuple[str, ...]:
-    """The tables in a list "A,B", or the usual ones for None. Raises Failure (exit 2).
-
-    Without `bodies`, no message is decoded, so tables and `record_sizes` that need bodies are refused.
-    """
-    from kproxy.captures.tables.schema import TABLES, USUAL, WITHOUT_BODIES
-
-    if record_sizes and not bodies:
-        raise Failure("--record-sizes and --no-bodies exclude each other: records are in bodies", Exit.USAGE)
-    if bodies:
-        return USUAL if tables is None else named(tables, tuple(TABLES), "table")
-    chosen = WITHOUT_BODIES if tables is None else named(tables, tuple(TABLES), "table")
-    without = next((name for name in chosen if name not in WITHOUT_BODIES), None)
-    if without is not None:
-        raise Failure(f"the table {without} needs bodies; --no-bodies makes {', '.join(WITHOUT_BODIES)}", Exit.USAGE)
-    return chosen
-
-
-def origin_of(lists: Lists, given: Sequence[tuple[str, bytes]]) -> Origin:
-    """As captures.tables.origin.origin.
-
-    Raises Failure: exit 2 if the folder has tables of some of these files together with others, 3 if it cannot be read.
-    """
-    from kproxy.captures.tables.origin import Overlap, Unreadable, origin
-
-    try:
-        return origin(lists, given)
-    except Overlap as error:
-        raise Failure(f"{lists}: {error}", Exit.USAGE) from None
-    except (Unreadable, OSError) as error:
-        raise Failure(str(error)) from None
-
-
-def write_tables(
-    source: FileSource,
-    known: Definitions,
-    ports: Ports | None,
-    selection: Selection,
-    view: View,
-    redaction: Redaction | None,
-    target: Target,
-    tables: tuple[str, ...],
-    given: Sequence[tuple[str, bytes]],
-    *,
-    bodies: bool = True,
-    record_sizes: bool = False,
-) -> tuple[Reader, dict[str, int]]:
-    """Writes the tables of a capture; returns (reader, rows by table). Without `bodies`, only headers are read; with
-    `record_sizes`, columns with sizes of records are filled.
-
-    `given` are the files of the capture (captures.tables.origin.heads); it is empty for a stream. Raises Failure as
-    `origin_of`.
-    """
-    from kproxy.captures.findings.rows import FindingsTable
-    from kproxy.captures.reader import Reader
-    from kproxy.captures.tables.export import TableExport
-    from kproxy.captures.tables.schema import FINDINGS
-
-    findings = FindingsTable(source, known) if FINDINGS.name in tables else None
-    export = TableExport(source)
-    names = str if redaction is None else redaction.file
-    origin = origin_of(target, [(names(name), head) for name, head in given or [export.head]])
-    reader = Reader(source, known, ports=ports, watch=export.packets, began=export.began)
-
-    def select(items: Iterable[Item]) -> Iterable[Item]:
-        return selection.of(items, source, known, view.knowledge)
-
-    batches = _until_done(progress.batches(reader), selection)
-    try:
-        export.write(
-            reader,
-            target,
-            tables,
-            view,
-            select,
-            batches,
-            redaction,
-            origin,
-            bodies=bodies,
-            record_sizes=record_sizes,
-            findings=findings,
-        )
-    except (NotADirectoryError, FileExistsError) as error:
-        raise Failure(f"{target}: {error.strerror}", Exit.USAGE) from None
-    return reader, export.rows
-
-
-def _write_slice(
-    reader: Reader,
-    selection: Selection,
-    knowledge: Knowledge,
-    redaction: Redaction | None,
-    out: BinaryIO,
-    redact: tuple[str, ...],
-) -> None:
-    from kproxy.captures.export.oneline import health_note
-    from kproxy.captures.export.slicing import Slice
-    from kproxy.decoders.exchange import Exchange
-
-    if out.isatty():
-        raise Failure("refusing to write binary pcapng to a terminal (use -o FILE or a pipe)", Exit.USAGE)
-    chosen = Slice()
-    for batch in _until_done(progress.batches(reader, out), selection):
-        for item in batch:
-            chosen.passed(item)
-        for item in selection.of(batch, reader.source, reader.definitions, knowledge):
-            if isinstance(item, Exchange):
-                chosen.add(item)
-    presets = sorted({"secrets", *redact}) if redaction is not None else []
-    health = health_note(reader.health)
-    comments = [f"slice of a capture: {counted(len(chosen), 'exchange')}"]
-    comments += [f"{preset} redacted" for preset in presets]
-    chosen.write(
-        out,
-        reader.source,
-        application="kproxy",
-        change=None if redaction is None else redaction.exchange,
-        comments=comments if health is None else [*comments, f"of the capture: {health}"],
-        ending=lambda: [] if redaction is None else [f"redacted: {redaction.removed}"],
-    )
-
-
-def _until_done(batches: Iterable[Sequence[Item]], selection: Selection) -> Iterator[Sequence[Item]]:
-    for batch in batches:
-        yield batch
-        if selection.done:
-            return
-
-
 def _columns(columns: str | None, form: str) -> tuple[str, ...]:
     from kproxy.captures.export.rows import COLUMNS, FURTHER_COLUMNS
 
@@ -500,18 +451,7 @@ def _columns(columns: str | None, form: str) -> tuple[str, ...]:
         return COLUMNS
     if not OUTPUT_FORMATS[form].columns:
         raise Failure("--columns works with --format csv only", Exit.USAGE)
-    return named(columns, (*COLUMNS, *FURTHER_COLUMNS), "column")
-
-
-def named(text: str, names: tuple[str, ...], what: str) -> tuple[str, ...]:
-    """The names in a list "A,B,C". Raises Failure (exit 2) if one is not in `names`; the message calls it a `what`."""
-    chosen = tuple(name.strip() for name in text.split(","))
-    for name in chosen:
-        if name not in names:
-            near = settings.nearest(name, names)
-            hint = f"did you mean {near}?" if near else f"there are {', '.join(names)}"
-            raise Failure(f"no {what} {name!r}: {hint}", Exit.USAGE)
-    return chosen
+    return names_in(columns, (*COLUMNS, *FURTHER_COLUMNS), "column")
 
 
 def _jobs(

@@ -173,7 +173,7 @@ def command(
     from kproxy.captures.spark.plan.splits import expand
     from kproxy.captures.tables.folders import Local
     from kproxy.captures.tls.keylog import read as read_secrets
-    from kproxy.cli.commands.export import origin_of, wanted_tables
+    from kproxy.cli.parquet import origin_of, wanted_tables
 
     wanted = wanted_tables(tables, bodies=not no_bodies, record_sizes=record_sizes)
     read = {"bodies": not no_bodies, "record_sizes": record_sizes}
@@ -342,7 +342,7 @@ def _alone(
     from kproxy.captures.spark.write import uploads
     from kproxy.captures.tables.folders import Local
     from kproxy.captures.tls.keylog import read as read_secrets
-    from kproxy.cli.commands.export import origin_of, write_tables
+    from kproxy.cli.parquet import origin_of, write_tables
     from kproxy.decoders.view import View
 
     begin = monotonic()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 T = TypeVar("T")
+B = TypeVar("B")
 
 _FAIL_ON = "kproxy.fail-on"
 
@@ -153,6 +154,13 @@ class Selection:
         """Whether no further exchange will be selected: `count` is reached, or all `numbers` were found."""
         counts = (self.count, None if self.numbers is None else len(self.numbers))
         return any(count is not None and self.taken >= count for count in counts)
+
+    def until_done(self, batches: Iterable[B]) -> Iterator[B]:
+        """The batches of a reading, up to the one after which no further exchange will be selected."""
+        for batch in batches:
+            yield batch
+            if self.done:
+                return
 
     @property
     def everything(self) -> bool:

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
+from kproxy.cli import settings
+from kproxy.cli.exits import Exit, Failure
+
 if TYPE_CHECKING:
     from kproxy.captures.ports import Ports
     from kproxy.decoders.filters import Expression
@@ -236,3 +239,14 @@ LISTENING = AddressType(any_port=True)
 REGISTRY = RegistryType()
 VIEW = ViewType()
 DEFINITIONS = DefinitionsType()
+
+
+def names_in(text: str, names: tuple[str, ...], what: str) -> tuple[str, ...]:
+    """The names in a list "A,B,C". Raises Failure (exit 2) if one is not in `names`; the message calls it a `what`."""
+    chosen = tuple(name.strip() for name in text.split(","))
+    for name in chosen:
+        if name not in names:
+            near = settings.nearest(name, names)
+            hint = f"did you mean {near}?" if near else f"there are {', '.join(names)}"
+            raise Failure(f"no {what} {name!r}: {hint}", Exit.USAGE)
+    return chosen
