@@ -6,40 +6,22 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kproxy.cli.itself import COMMAND
+from kproxy.cli.options.reading import Reading
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kproxy.captures.ports import Ports
-    from kproxy.captures.spool import Spooling
     from kproxy.cli.options.viewing import Viewing
     from kproxy.tui.output.commands import Exporter
 
 
-def exporter(
-    captures: Sequence[Path] = (),
-    *,
-    ports: Ports | None = None,
-    release: str | None = None,
-    user_definitions: Sequence[str] = (),
-    keylog: Path | None = None,
-    spooling: Spooling | None = None,
-    viewing: Viewing | None = None,
-) -> Exporter:
+def exporter(captures: Sequence[Path] = (), reading: Reading | None = None, viewing: Viewing | None = None) -> Exporter:
     """How to call `kproxy export` with these captures and options.
 
     Without captures, or if one is "-", the export reads the files that the index was made of.
     """
-    from kproxy.captures.spool import MOST
     from kproxy.tui.output.commands import Exporter
 
-    options = ["--port", str(ports)] if ports else []
-    options += ["--release", release] if release else []
-    options += [f"--definitions={one}" for one in user_definitions]
-    options += [f"--keylog={keylog}"] if keylog else []
-    if spooling is not None:
-        options += [f"--spool-dir={spooling.directory}"] if spooling.directory else []
-        options += [f"--spool-max={spooling.most}"] if spooling.most != MOST else []
     views: list[str] = []
     if viewing is not None:
         views += [f"--schemas={viewing.schemas}"] if viewing.schemas else []
@@ -47,4 +29,4 @@ def exporter(
         parts = [(f"{rule.topic}.{rule.part}" if rule.part else rule.topic, rule.viewer) for rule in viewing.rules]
         views += [f"--view={place}={viewer}" for place, viewer in parts]
     named = () if "-" in map(str, captures) else tuple(map(str, captures))
-    return Exporter((*COMMAND, "export"), tuple(options), tuple(views), named)
+    return Exporter((*COMMAND, "export"), tuple((reading or Reading()).words()), tuple(views), named)

@@ -18,8 +18,7 @@ from kproxy.cli import settings
 from kproxy.cli.exits import Exit, Failure
 
 if TYPE_CHECKING:
-    from kproxy.captures.ports import Ports
-    from kproxy.captures.spool import Spooling
+    from kproxy.cli.options.reading import Reading
 
 FIRST_ROWS_SECONDS = 0.5
 """Longest wait for the first rows before the UI opens: if a capture is unreadable, a line says so and no UI opens."""
@@ -112,12 +111,8 @@ class Index:
 @contextmanager
 def indexed(
     captures: Sequence[Path],
+    reading: Reading,
     *,
-    ports: Ports | None = None,
-    release: str | None = None,
-    user_definitions: Sequence[str] = (),
-    keylog: Path | None = None,
-    spooling: Spooling | None = None,
     follow: bool = False,
     patience: float = FIRST_ROWS_SECONDS,
     warn: Callable[[str], None] = settings.warn,
@@ -139,16 +134,20 @@ def indexed(
     except OSError:
         parent = scratch.new(scratch.temporary(), "replay")
     held = scratch.hold(parent)
-    spooling = spooling or Spooling()
     directory = parent / "index"
-    only = str(ports) if ports else None
     try:
         entry = (
             None
             if follow
-            else cached.entry(captures, ports=only, release=release, user_definitions=user_definitions, keylog=keylog)
+            else cached.entry(
+                captures,
+                ports=str(reading.ports) if reading.ports else None,
+                release=reading.release,
+                user_definitions=reading.user_definitions,
+                keylog=reading.keylog,
+            )
         )
-        spools = None if entry is None else cached.lend(entry, directory, spooling)
+        spools = None if entry is None else cached.lend(entry, directory, reading.spooling or Spooling())
         if spools is not None:
             with ExitStack() as closing_spools:
                 for spool in spools:
@@ -157,12 +156,7 @@ def indexed(
                 index.wait_for_rows(patience)
                 yield index
             return
-        arguments = ["--port", only] if only else []
-        arguments += ["--release", release] if release else []
-        arguments += [f"--definitions={one}" for one in user_definitions]
-        arguments += [f"--keylog={keylog}"] if keylog else []
-        arguments += [f"--spool-dir={spooling.directory}"] if spooling.directory else []
-        arguments += [f"--spool-max={spooling.most}", "--follow" if follow else "--keep"]
+        arguments = [*reading.words(), "--follow" if follow else "--keep"]
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "kproxy.captures.index.indexer", "--with-parent", *arguments, "--",
              *map(str, captures), str(directory)],

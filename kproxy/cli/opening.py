@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
+
+from kproxy.cli.options.reading import Reading
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kproxy.captures.spool import Spooling
     from kproxy.cli.options.viewing import Viewing
     from kproxy.tui.output.commands import Opener, OtherCapture
 
@@ -19,37 +21,17 @@ PATIENCE_SECONDS = 5.0
 """Longest wait for the first rows of another capture; the screen stays as it is meanwhile."""
 
 
-def opener(
-    *,
-    release: str | None = None,
-    user_definitions: Sequence[str] = (),
-    keylog: Path | None = None,
-    spooling: Spooling | None = None,
-    viewing: Viewing | None = None,
-    warn: Callable[[str], None],
-) -> Opener:
-    """A function that opens captures with these options; `warn` gets warnings, from any thread."""
-    return partial(
-        _opened,
-        release=release,
-        user_definitions=user_definitions,
-        keylog=keylog,
-        spooling=spooling,
-        viewing=viewing,
-        warn=warn,
-    )
+def opener(reading: Reading | None = None, viewing: Viewing | None = None, *, warn: Callable[[str], None]) -> Opener:
+    """A function that opens captures with these options, whatever their ports.
+
+    `warn` gets warnings, from any thread.
+    """
+    return partial(_opened, replace(reading or Reading(), ports=None), viewing, warn)
 
 
 @contextmanager
 def _opened(
-    captures: Sequence[Path],
-    *,
-    release: str | None,
-    user_definitions: Sequence[str],
-    keylog: Path | None,
-    spooling: Spooling | None,
-    viewing: Viewing | None,
-    warn: Callable[[str], None],
+    reading: Reading, viewing: Viewing | None, warn: Callable[[str], None], captures: Sequence[Path]
 ) -> Iterator[OtherCapture]:
     from kproxy.captures.errors import CaptureError
     from kproxy.cli.exits import Failure
@@ -61,27 +43,7 @@ def _opened(
         try:
             for one in captures:
                 refuse_segments(one)
-            index = open_.enter_context(
-                indexed(
-                    captures,
-                    release=release,
-                    user_definitions=user_definitions,
-                    keylog=keylog,
-                    spooling=spooling,
-                    patience=PATIENCE_SECONDS,
-                    warn=warn,
-                )
-            )
+            index = open_.enter_context(indexed(captures, reading, patience=PATIENCE_SECONDS, warn=warn))
         except (CaptureError, Failure, OSError) as error:
             raise UnopenedError(str(error)) from None
-        yield OtherCapture(
-            index.directory,
-            exporter(
-                [one.absolute() for one in captures],
-                release=release,
-                user_definitions=user_definitions,
-                keylog=keylog,
-                spooling=spooling,
-                viewing=viewing,
-            ),
-        )
+        yield OtherCapture(index.directory, exporter([one.absolute() for one in captures], reading, viewing))

@@ -13,7 +13,7 @@ from kproxy.cli.exporting import exporter
 from kproxy.cli.interface import guarded, painting, preferences
 from kproxy.cli.opening import opener
 from kproxy.cli.options.findings import telling_findings
-from kproxy.cli.options.reading import defining, headless, releasing, revealing
+from kproxy.cli.options.reading import Reading, defining, headless, releasing, revealing
 from kproxy.cli.options.types import FILTER
 from kproxy.cli.options.viewing import Viewing, viewing
 from kproxy.cli.running import recording_of, running
@@ -118,6 +118,7 @@ def _show(
     end_with_terminal()
     with scratch.place("index") as directory:
         indexer = Indexer(run.recording, directory / "index", ("--with-parent", *arguments(release, user_definitions)))
+        reading = Reading(release=release, user_definitions=user_definitions)
         try:
             tui.run(
                 directory / "index",
@@ -139,10 +140,8 @@ def _show(
                 viewers=viewers,
                 arrived=arrived,
                 preferences=preferences(),
-                exporter=exporter(release=release, user_definitions=user_definitions, viewing=viewing),
-                opener=opener(
-                    release=release, user_definitions=user_definitions, viewing=viewing, warn=warnings.append
-                ),
+                exporter=exporter((), reading, viewing),
+                opener=opener(reading, viewing, warn=warnings.append),
             )
         finally:
             indexer.stop()

@@ -14,15 +14,13 @@ import click
 
 from kproxy.cli import progress, readings, settings
 from kproxy.cli.exits import Exit, Failure
-from kproxy.cli.options.reading import captured, decrypting, defining, porting, releasing, spooling
+from kproxy.cli.options.reading import Reading, captured, reading_options
 from kproxy.cli.options.selecting import Selection, fails_on, selecting
 from kproxy.cli.tables import table
 
 if TYPE_CHECKING:
     from kproxy.captures.analysis.audit import Audit
-    from kproxy.captures.ports import Ports
     from kproxy.captures.reader import Reader
-    from kproxy.captures.spool import Spooling
     from kproxy.decoders.filters import Expression
     from kproxy.decoders.schema.served import Served
 
@@ -44,11 +42,7 @@ LEFT = 4
 @click.option("--csv", "form", flag_value="csv", help="Write CSV: a row for each client, API and version.")
 @click.option("--html", "form", flag_value="html", help="Write a self-contained HTML page.")
 @partial(selecting, conditions={CUT_OFF: "with exit code 1 if a client would be cut off"})
-@porting
-@releasing
-@defining
-@decrypting
-@spooling
+@reading_options
 def command(
     captures: tuple[Path, ...],
     target: str | None,
@@ -58,11 +52,7 @@ def command(
     count: int | None,
     since: int | None,
     until: int | None,
-    ports: Ports | None,
-    release: str | None,
-    user_definitions: tuple[str, ...],
-    keylog: Path | None,
-    spooling: Spooling,
+    reading: Reading,
 ) -> None:
     """Show which clients an upgrade of the brokers would cut off, and which use deprecated versions.
 
@@ -87,11 +77,10 @@ def command(
     if form and settings.current().json:
         raise Failure(f"--json and --{form} exclude each other", Exit.USAGE)
     selection = Selection(expression, count, since, until)
-    opened = partial(_opened, ports=ports, release=release, given=user_definitions, keylog=keylog, spooling=spooling)
     if against is not None and target is not None:
         raise Failure("--target and --against exclude each other", Exit.USAGE)
-    judge = _target(target) if against is None else _offered(opened([against]), against)
-    reader = opened(list(captures))
+    judge = _target(target) if against is None else _offered(reading.reader([against]), against)
+    reader = reading.reader(captures)
     result = _audited(reader, selection).result(judge)
     if settings.current().json:
         click.echo(json.dumps(with_health(result, reader.health)))
@@ -102,20 +91,6 @@ def command(
     readings.conclude(reader, selection, health=not settings.current().json)
     if fails_on(CUT_OFF) and result["verdicts"][CUT_OFF]:
         raise click.exceptions.Exit(Exit.CONDITION)
-
-
-def _opened(
-    captures: list[Path],
-    *,
-    ports: Ports | None,
-    release: str | None,
-    given: tuple[str, ...],
-    keylog: Path | None,
-    spooling: Spooling,
-) -> Reader:
-    from kproxy.captures.reader import read
-
-    return read(captures, ports=ports, release=release, user_definitions=given, keylog=keylog, spooling=spooling)
 
 
 def _target(name: str | None) -> Served:

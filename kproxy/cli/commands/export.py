@@ -14,7 +14,7 @@ from kproxy.captures.export.output_formats import OUTPUT_FORMATS, TextOptions
 from kproxy.cli import progress, readings, resuming, settings
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.extras import require
-from kproxy.cli.options.reading import captured, decrypting, defining, porting, releasing, revealing, sizing, spooling
+from kproxy.cli.options.reading import Reading, captured, reading_options, revealing, sizing
 from kproxy.cli.options.selecting import Selection, selecting
 from kproxy.cli.options.types import SIZE, names_in
 from kproxy.cli.options.viewing import Viewing, viewing
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from kproxy.captures.reader import Closing, Item, Reader
     from kproxy.captures.redaction.exchanges import Redaction
     from kproxy.captures.source import FileSource
-    from kproxy.captures.spool import Spooling
     from kproxy.decoders.filters import Expression
     from kproxy.decoders.schema import Definitions
     from kproxy.decoders.view import View
@@ -114,13 +113,9 @@ class Output(click.Path):
 )
 @forcing
 @progress.telling
-@porting
-@releasing
-@defining
-@decrypting
+@reading_options
 @revealing
 @selecting
-@spooling
 @viewing
 @click.pass_context
 def command(
@@ -140,16 +135,12 @@ def command(
     redact: tuple[str, ...],
     jobs: int | None,
     resume: bool,
-    ports: Ports | None,
-    release: str | None,
-    user_definitions: tuple[str, ...],
-    keylog: Path | None,
+    reading: Reading,
     show_secrets: bool,
     expression: Expression | None,
     count: int | None,
     since: int | None,
     until: int | None,
-    spooling: Spooling,
     viewing: Viewing,
 ) -> None:
     """Write the exchanges of captures, one after the other as they complete; with --format records their records.
@@ -185,10 +176,8 @@ def command(
     """  # noqa: D301 (\b keeps click from joining the lines)
     # numpy's linear algebra, which is not used, would start a thread for each core.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from kproxy.captures.decrypted import open_capture
-    from kproxy.captures.definitions import definitions
     from kproxy.captures.garbage import few_collections
-    from kproxy.captures.segments import holds_segments, partition_files
+    from kproxy.captures.segments import holds_segments
     from kproxy.decoders.view import View
 
     if "secrets" in redact and show_secrets:
@@ -200,17 +189,17 @@ def command(
     if resume:
         _check_resumable(target, form, redact, viewing, finding=finding is not None or with_findings)
     payloads = viewing.payloads() if OUTPUT_FORMATS[form].payloads else None
-    files = [Path(path) for path in (*user_definitions, keylog, viewing.schemas) if path is not None]
+    files = [Path(path) for path in (*reading.user_definitions, reading.keylog, viewing.schemas) if path is not None]
     parts = resuming.made_of(ctx, captures, files) if resume else None
-    source = open_capture(partition_files(captures), log=keylog, spooling=spooling)
+    source = reading.source(captures)
     try:
         selection = Selection(expression, count, since, until, None if number is None else frozenset({number}))
         view = View(show_secrets=show_secrets, batch_limit=batch_limit, payloads=payloads)
         if holds_segments(source):
-            narrowed = ports is not None or bool(redact) or finding is not None or not selection.everything
+            narrowed = reading.ports is not None or bool(redact) or finding is not None or not selection.everything
             _export_segments(captures, source, view, form, target, narrowed=narrowed, resume=resume)
             return
-        export = _Export(captures, source, definitions(release, user_definitions), ports, form, target, selection, view)
+        export = _Export(captures, source, reading.definitions(), reading.ports, form, target, selection, view)
         export.refuse_target()
         export.find(finding, all_of_them=with_findings)
         export.redact(redact, show_secrets=show_secrets)

@@ -13,7 +13,7 @@ from kproxy.captures.findings.forms import FORMATS
 from kproxy.cli import progress, readings, settings
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.options.findings import SEVERITIES
-from kproxy.cli.options.reading import captured, decrypting, defining, porting, releasing, spooling
+from kproxy.cli.options.reading import Reading, captured, reading_options
 from kproxy.cli.options.selecting import Selection, fails_on, selecting
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from kproxy.captures.findings.baseline import Known
     from kproxy.captures.findings.model import Finding
-    from kproxy.captures.ports import Ports
-    from kproxy.captures.spool import Spooling
     from kproxy.decoders.filters import Expression
 
 
@@ -116,11 +114,7 @@ def _baseline(_ctx: click.Context, _param: click.Parameter, path: Path | None) -
 )
 @captured
 @partial(selecting, conditions=dict.fromkeys(SEVERITIES, "with exit code 1 if a finding is that severe or worse"))
-@porting
-@releasing
-@defining
-@decrypting
-@spooling
+@reading_options
 def command(
     captures: tuple[Path, ...],
     severity: str,
@@ -132,11 +126,7 @@ def command(
     count: int | None,
     since: int | None,
     until: int | None,
-    ports: Ports | None,
-    release: str | None,
-    user_definitions: tuple[str, ...],
-    keylog: Path | None,
-    spooling: Spooling,
+    reading: Reading,
 ) -> None:
     """Say what is wrong in captures: the worst and most costly first, each with the exchanges that prove it.
 
@@ -157,20 +147,12 @@ def command(
     from kproxy.captures.findings.model import Severity, finding_json
     from kproxy.captures.findings.reading import Findings
     from kproxy.captures.garbage import few_collections
-    from kproxy.captures.reader import read
     from kproxy.decoders.exchange_json import health_json
     from kproxy.decoders.plurals import counted
 
     form = "jsonl" if settings.current().json else form
     selection = Selection(expression, count, since, until)
-    reader = read(
-        list(captures),
-        ports=ports,
-        release=release,
-        user_definitions=user_definitions,
-        keylog=keylog,
-        spooling=spooling,
-    )
+    reader = reading.reader(captures)
     findings = Findings(reader.source, reader.definitions, reader.health, limits)
     with closing(reader), few_collections():
         for batch in progress.batches(reader):

@@ -18,16 +18,14 @@ from kproxy.cli.exporting import exporter
 from kproxy.cli.indexed import indexed, refuse_segments
 from kproxy.cli.interface import guarded, painting, preferences
 from kproxy.cli.opening import opener
-from kproxy.cli.options.reading import captured, decrypting, defining, porting, releasing, revealing, spooling
+from kproxy.cli.options.reading import Reading, captured, reading_options, revealing
 from kproxy.cli.options.selecting import Selection, selecting
 from kproxy.cli.options.viewing import Viewing, viewing
 from kproxy.cli.terminal import can_paint, standard_output
 
 if TYPE_CHECKING:
     from kproxy.captures.export import Lines
-    from kproxy.captures.ports import Ports
     from kproxy.captures.reader import Item, Reader
-    from kproxy.captures.spool import Spooling
     from kproxy.decoders.exchange import Exchange, Health, StreamProblem
     from kproxy.decoders.filters import Expression
     from kproxy.decoders.knowledge import Knowledge
@@ -40,13 +38,9 @@ if TYPE_CHECKING:
     "--headless", is_flag=True, help="Print one line per exchange, even on a terminal (exchange JSON: --json)."
 )
 @click.option("--follow", is_flag=True, help="Follow a growing capture until you leave (ctrl+c).")
-@porting
-@releasing
-@defining
-@decrypting
+@reading_options
 @revealing
 @selecting
-@spooling
 @viewing
 @painting
 @guarded
@@ -54,16 +48,12 @@ def command(
     captures: tuple[Path, ...],
     headless: bool,
     follow: bool,
-    ports: Ports | None,
-    release: str | None,
-    user_definitions: tuple[str, ...],
-    keylog: Path | None,
+    reading: Reading,
     show_secrets: bool,
     expression: Expression | None,
     count: int | None,
     since: int | None,
     until: int | None,
-    spooling: Spooling,
     viewing: Viewing,
 ) -> None:
     """Look at captures in the terminal interface.
@@ -87,18 +77,7 @@ def command(
     lines = headless or settings.current().json or count is not None
     if lines or not can_paint(keys_from_stdin=str(captures[0]) != "-"):
         selection = Selection(expression, count, since, until)
-        _print(
-            captures,
-            ports,
-            release,
-            user_definitions,
-            keylog,
-            selection,
-            spooling,
-            viewing,
-            show_secrets=show_secrets,
-            follow=follow,
-        )
+        _print(captures, reading, selection, viewing, show_secrets=show_secrets, follow=follow)
         return
     follow = follow and str(captures[0]) != "-"  # standard input is followed anyway
     text = _filter_text(expression, since, until)
@@ -109,15 +88,7 @@ def command(
 
     with (
         leaving_on(signal.SIGTERM, signal.SIGHUP),
-        indexed(
-            captures,
-            ports=ports,
-            release=release,
-            user_definitions=user_definitions,
-            keylog=keylog,
-            spooling=spooling,
-            follow=follow,
-        ) as index,
+        indexed(captures, reading, follow=follow) as index,
     ):
         from kproxy import tui
 
@@ -127,29 +98,14 @@ def command(
             tui.run(
                 index.directory,
                 filter_text=text,
-                release=release,
-                user_definitions=user_definitions,
+                release=reading.release,
+                user_definitions=reading.user_definitions,
                 show_secrets=show_secrets,
                 viewers=viewers,
                 arrived=arrived,
                 preferences=preferences(),
-                exporter=exporter(
-                    captures,
-                    ports=ports,
-                    release=release,
-                    user_definitions=user_definitions,
-                    keylog=keylog,
-                    spooling=spooling,
-                    viewing=viewing,
-                ),
-                opener=opener(
-                    release=release,
-                    user_definitions=user_definitions,
-                    keylog=keylog,
-                    spooling=spooling,
-                    viewing=viewing,
-                    warn=warnings.append,
-                ),
+                exporter=exporter(captures, reading, viewing),
+                opener=opener(reading, viewing, warn=warnings.append),
             )
         finally:
             for warning in warnings:
@@ -162,12 +118,8 @@ def command(
 
 def _print(
     captures: tuple[Path, ...],
-    ports: Ports | None,
-    release: str | None,
-    user_definitions: tuple[str, ...],
-    keylog: Path | None,
+    reading: Reading,
     selection: Selection,
-    spooling: Spooling,
     viewing: Viewing,
     *,
     show_secrets: bool,
@@ -175,21 +127,12 @@ def _print(
 ) -> None:
     from kproxy.captures.export.jsonl import JsonLines
     from kproxy.captures.export.oneline import OneLine
-    from kproxy.captures.reader import read
     from kproxy.decoders.view import View
     from kproxy.runs.following import Stopping
 
     as_json = settings.current().json
     view = View(show_secrets=show_secrets, payloads=viewing.payloads() if as_json else None)
-    reader = read(
-        list(captures),
-        ports=ports,
-        release=release,
-        user_definitions=user_definitions,
-        keylog=keylog,
-        follow=follow,
-        spooling=spooling,
-    )
+    reader = reading.reader(captures, follow=follow)
     lines: Lines = JsonLines(reader, view) if as_json else OneLine(reader, view.knowledge)
     try:
         if follow:

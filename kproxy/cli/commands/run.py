@@ -24,7 +24,7 @@ from kproxy.cli.options.addresses import Addresses, addressing
 from kproxy.cli.options.control import Control, controlling
 from kproxy.cli.options.faults import Faults, faulting
 from kproxy.cli.options.findings import telling_findings
-from kproxy.cli.options.reading import defining, headless, releasing, revealing
+from kproxy.cli.options.reading import Reading, defining, headless, releasing, revealing
 from kproxy.cli.options.recording import recording
 from kproxy.cli.options.running import Running, leave, running
 from kproxy.cli.options.sasl import authenticating, checked
@@ -396,6 +396,7 @@ def _show(
     held = HeldFrames(relay.run_dir)
     if chosen.faults:
         held.look()
+    reading = Reading(release=release, user_definitions=user_definitions)
     try:
         return tui.run(
             relay.index_dir,
@@ -417,8 +418,8 @@ def _show(
             viewers=viewers,
             arrived=arrived,
             preferences=preferences(),
-            exporter=exporter(release=release, user_definitions=user_definitions, viewing=viewing),
-            opener=opener(release=release, user_definitions=user_definitions, viewing=viewing, warn=messages.warn),
+            exporter=exporter((), reading, viewing),
+            opener=opener(reading, viewing, warn=messages.warn),
         )
     finally:
         indexer.stop()

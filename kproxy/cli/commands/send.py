@@ -14,7 +14,7 @@ import click
 from kproxy.cli import progress, readings, settings
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.names import NAME, VERSION
-from kproxy.cli.options.reading import decrypting, defining, porting, releasing, revealing, spooling
+from kproxy.cli.options.reading import Reading, reading_options, revealing
 from kproxy.cli.options.sasl import authenticating
 from kproxy.cli.options.selecting import Selection, selecting
 from kproxy.cli.options.tls import reaching_by_tls
@@ -23,9 +23,7 @@ from kproxy.cli.options.types import ADDRESS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kproxy.captures.ports import Ports
     from kproxy.captures.reader import Reader
-    from kproxy.captures.spool import Spooling
     from kproxy.decoders.filters import Expression
     from kproxy.decoders.schema import Definitions
     from kproxy.decoders.schema.naming import Named
@@ -89,13 +87,9 @@ def read_speed(_ctx: click.Context, _param: click.Parameter, value: str) -> floa
 @click.option("--yes", is_flag=True, help="Send requests that change something without asking.")
 @reaching_by_tls
 @authenticating
-@porting
-@releasing
-@defining
-@decrypting
+@reading_options
 @revealing
 @selecting
-@spooling
 def command(
     address: tuple[str, int],
     api: Named | None,
@@ -110,16 +104,12 @@ def command(
     yes: bool,
     tls: TlsSettings,
     sasl: SaslSettings,
-    ports: Ports | None,
-    release: str | None,
-    user_definitions: tuple[str, ...],
-    keylog: Path | None,
+    reading: Reading,
     show_secrets: bool,
     expression: Expression | None,
     count: int | None,
     since: int | None,
     until: int | None,
-    spooling: Spooling,
 ) -> None:
     """Send requests to a broker and print each exchange as JSON.
 
@@ -138,7 +128,6 @@ def command(
     kproxy send kafka:9092 --from capture.pcap -Y 'group == billing' --speed 2 --yes
     kproxy send kafka:9092 --from failure.pcap --expect --yes | jq 'select(.differs)'
     """  # noqa: D301 (\b keeps click from joining the lines)
-    from kproxy.captures.definitions import definitions
     from kproxy.decoders.view import View
     from kproxy.sending.broker import SendError
     from kproxy.sending.sender import Sender
@@ -150,20 +139,10 @@ def command(
     view = View(show_secrets=show_secrets)
     try:
         if api is not None:
-            known = definitions(release, user_definitions)
-            sender = Sender(*address, access, known, view)
+            sender = Sender(*address, access, reading.definitions(), view)
             asyncio.run(_one(sender, api, _json(body), api_version, client_id, yes=yes))
             return
-        from kproxy.captures.reader import read
-
-        reader = read(
-            list(captures),
-            ports=ports,
-            release=release,
-            user_definitions=user_definitions,
-            keylog=keylog,
-            spooling=spooling,
-        )
+        reader = reading.reader(captures)
         with closing(reader):
             sender = Sender(*address, access, reader.definitions, view)
             _replay(reader, selection, sender, speed, expect=expect, yes=yes)

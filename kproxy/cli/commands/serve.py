@@ -13,14 +13,12 @@ import click
 from kproxy.cli import progress, readings, settings
 from kproxy.cli.commands.send import read_speed
 from kproxy.cli.exits import Exit, Failure
-from kproxy.cli.options.reading import captured, decrypting, defining, porting, releasing, spooling
+from kproxy.cli.options.reading import Reading, captured, reading_options
 from kproxy.cli.options.selecting import Selection, selecting
 from kproxy.cli.options.types import ADDRESS, LISTENING
 
 if TYPE_CHECKING:
-    from kproxy.captures.ports import Ports
     from kproxy.captures.reader import Reader
-    from kproxy.captures.spool import Spooling
     from kproxy.decoders.filters import Expression
     from kproxy.serving.answers import Answers
     from kproxy.serving.server import Server
@@ -54,27 +52,19 @@ if TYPE_CHECKING:
     metavar="N|max",
     help="Answer N times as fast as recorded, or at once.",
 )
-@porting
-@releasing
-@defining
-@decrypting
+@reading_options
 @selecting
-@spooling
 def command(
     captures: tuple[Path, ...],
     listen: tuple[str, int],
     otherwise: str,
     upstream: tuple[str, int] | None,
     speed: float | None,
-    ports: Ports | None,
-    release: str | None,
-    user_definitions: tuple[str, ...],
-    keylog: Path | None,
+    reading: Reading,
     expression: Expression | None,
     count: int | None,
     since: int | None,
     until: int | None,
-    spooling: Spooling,
 ) -> None:
     """Serve a recording: clients connect, and get the answers that the recorded brokers gave to the same requests.
 
@@ -89,19 +79,11 @@ def command(
     kproxy serve failure.pcap --upstream kafka:9092
     kproxy run --upstream 127.0.0.1:19092 --listen 29092 --fault 'api == Fetch => delay 1s'
     """  # noqa: D301 (\b keeps click from joining the lines)
-    from kproxy.captures.reader import read
     from kproxy.serving.answers import Answers
     from kproxy.serving.server import Server
 
     selection = Selection(expression, count, since, until)
-    reader = read(
-        list(captures),
-        ports=ports,
-        release=release,
-        user_definitions=user_definitions,
-        keylog=keylog,
-        spooling=spooling,
-    )
+    reader = reading.reader(captures)
     with closing(reader):
         answers = Answers(reader.source, reader.definitions)
         nodes = _taken(reader, selection, answers)

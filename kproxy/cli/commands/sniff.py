@@ -17,7 +17,7 @@ from kproxy.cli.interface import painting, preferences
 from kproxy.cli.messages import Messages
 from kproxy.cli.opening import opener
 from kproxy.cli.options.findings import telling_findings
-from kproxy.cli.options.reading import defining, headless, releasing, revealing
+from kproxy.cli.options.reading import Reading, defining, headless, releasing, revealing
 from kproxy.cli.options.recording import keeping
 from kproxy.cli.options.running import backing, leave
 from kproxy.cli.options.types import FILTER, PORTS
@@ -215,6 +215,7 @@ def _show(
     )
     messages.hold()
     end_with_terminal()
+    reading = Reading(ports, release, user_definitions)
     try:
         tui.run(
             sniffer.index_dir,
@@ -235,8 +236,8 @@ def _show(
             viewers=viewers,
             arrived=arrived,
             preferences=preferences(),
-            exporter=exporter(ports=ports, release=release, user_definitions=user_definitions, viewing=viewing),
-            opener=opener(release=release, user_definitions=user_definitions, viewing=viewing, warn=messages.warn),
+            exporter=exporter((), reading, viewing),
+            opener=opener(reading, viewing, warn=messages.warn),
         )
     finally:
         indexer.stop()

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kproxy.cli import readings
-from kproxy.cli.options.reading import captured, decrypting, defining, porting, releasing, spooling
+from kproxy.cli.options.reading import Reading, captured, reading_options
 from kproxy.cli.options.selecting import Selection, selecting
 from kproxy.cli.tables import milliseconds, table
 
 if TYPE_CHECKING:
-    from kproxy.captures.ports import Ports
-    from kproxy.captures.spool import Spooling
     from kproxy.decoders.filters import Expression
 
 BY = ("api", "client", "broker", "topic")
@@ -37,11 +35,7 @@ LONG_POLL = " (long poll)"
     help="What to group exchanges by; an exchange counts for each topic that it names.",
 )
 @selecting
-@porting
-@releasing
-@defining
-@decrypting
-@spooling
+@reading_options
 def command(
     captures: tuple[Path, ...],
     by: str,
@@ -49,11 +43,7 @@ def command(
     count: int | None,
     since: int | None,
     until: int | None,
-    ports: Ports | None,
-    release: str | None,
-    user_definitions: tuple[str, ...],
-    keylog: Path | None,
-    spooling: Spooling,
+    reading: Reading,
 ) -> None:
     """Summarise captures per API, client, broker or topic: count, errors, latency percentiles (within 1 %), bytes.
 
@@ -70,20 +60,18 @@ def command(
     kproxy stats capture.pcap --since 2026-11-21T05:48:00Z --until 2026-11-21T05:49:00Z
     """  # noqa: D301 (\b keeps click from joining the lines)
     from kproxy.captures.analysis.stats import Stats
-    from kproxy.captures.decrypted import open_capture
-    from kproxy.captures.reader import read
-    from kproxy.captures.segments import SegmentReader, holds_segments, partition_files
+    from kproxy.captures.segments import SegmentReader, holds_segments
     from kproxy.cli import segments
     from kproxy.decoders.view import View
 
     selection = Selection(expression, count, since, until)
-    source = open_capture(partition_files(captures), log=keylog, spooling=spooling)
+    source = reading.source(captures)
     if holds_segments(source):
         with closing(source):
-            segments.check("jsonl", narrowed=by != "api" or ports is not None or not selection.everything)
+            segments.check("jsonl", narrowed=by != "api" or reading.ports is not None or not selection.everything)
             segments.stats(SegmentReader(source, View()))
         return
-    reader = read(source, ports=ports, release=release, user_definitions=user_definitions)
+    reader = reading.reader(source)
     stats = Stats(reader.definitions, by, reader.health)
     with closing(reader):
         for exchange in readings.exchanges(reader, selection):

@@ -13,15 +13,13 @@ from kproxy.captures.analysis.texts import view_text
 from kproxy.captures.analysis.views import Views
 from kproxy.captures.views import VIEWS, Command, Line, View
 from kproxy.cli import readings
-from kproxy.cli.options.reading import captured, decrypting, defining, porting, releasing, spooling
+from kproxy.cli.options.reading import Reading, captured, reading_options
 from kproxy.cli.options.selecting import Selection, selecting
 from kproxy.cli.options.tabling import tabled, tabling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kproxy.captures.ports import Ports
-    from kproxy.captures.spool import Spooling
     from kproxy.decoders.filters import Expression
 
 
@@ -37,11 +35,7 @@ def _command(view: View, command: Command) -> click.Command:
     @captured
     @tabling(view.screen.tables)
     @selecting
-    @porting
-    @releasing
-    @defining
-    @decrypting
-    @spooling
+    @reading_options
     def run(**options: Any) -> None:
         _show(view, **options)
 
@@ -55,29 +49,17 @@ def _show(
     count: int | None,
     since: int | None,
     until: int | None,
-    ports: Ports | None,
-    release: str | None,
-    user_definitions: tuple[str, ...],
-    keylog: Path | None,
-    spooling: Spooling,
+    reading: Reading,
     **table: Any,
 ) -> None:
     from kproxy.captures.analysis.concerned import with_findings
     from kproxy.captures.findings.model import finding_json
     from kproxy.captures.findings.reading import Findings
-    from kproxy.captures.reader import read
     from kproxy.decoders.exchange import Exchange
 
     asked = tabled(view.screen.tables, **table)
     selection = Selection(expression, count, since, until)
-    reader = read(
-        list(captures),
-        ports=ports,
-        release=release,
-        user_definitions=user_definitions,
-        keylog=keylog,
-        spooling=spooling,
-    )
+    reader = reading.reader(captures)
     views = Views(reader.source, reader.definitions, reader.health)
     findings = Findings(reader.source, reader.definitions) if asked is not None and asked.shows("findings") else None
     with closing(reader):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
@@ -13,6 +14,12 @@ from kproxy.cli.options.types import DEFINITIONS, PORTS, RELEASE, SIZE
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from kproxy.captures.ports import Ports
+    from kproxy.captures.reader import Reader
+    from kproxy.captures.source import FileSource
+    from kproxy.captures.spool import Spooling
+    from kproxy.decoders.schema import Definitions
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -114,5 +121,79 @@ def spooling(command: Command) -> Command:
     ]
     wrapped: Any = spooled
     for option in reversed(options):
+        wrapped = option(wrapped)
+    return cast("Command", wrapped)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How captures are read: the values of the options that `reading_options` adds."""
+
+    ports: Ports | None = None
+    release: str | None = None
+    user_definitions: tuple[str, ...] = ()
+    keylog: Path | None = None
+    spooling: Spooling | None = None
+
+    def definitions(self) -> Definitions:
+        """The definitions of the release, with the user's."""
+        from kproxy.captures.definitions import definitions
+
+        return definitions(self.release, self.user_definitions)
+
+    def source(self, captures: Sequence[Path]) -> FileSource:
+        """The bytes of captures or of Kafka's log segments. Raises CaptureError if one cannot be opened."""
+        from kproxy.captures.decrypted import open_capture
+        from kproxy.captures.segments import partition_files
+
+        return open_capture(partition_files(captures), log=self.keylog, spooling=self.spooling)
+
+    def reader(self, captures: Sequence[Path] | FileSource, *, follow: bool = False) -> Reader:
+        """A reader of captures that are read as one. Raises CaptureError if one cannot be opened."""
+        from kproxy.captures.reader import read
+
+        return read(
+            captures,
+            ports=self.ports,
+            release=self.release,
+            user_definitions=self.user_definitions,
+            keylog=self.keylog,
+            follow=follow,
+            spooling=self.spooling,
+        )
+
+    def words(self) -> list[str]:
+        """The options as words of a command line; values that are the default are left out."""
+        from kproxy.captures.spool import MOST
+
+        words = ["--port", str(self.ports)] if self.ports else []
+        words += ["--release", self.release] if self.release else []
+        words += [f"--definitions={one}" for one in self.user_definitions]
+        words += [f"--keylog={self.keylog}"] if self.keylog else []
+        if self.spooling is not None:
+            words += [f"--spool-dir={self.spooling.directory}"] if self.spooling.directory else []
+            words += [f"--spool-max={self.spooling.most}"] if self.spooling.most != MOST else []
+        return words
+
+
+def reading_options(command: Command) -> Command:
+    """Adds --port, --release, --definitions, --keylog, --spool-dir and --spool-max; the command gets a Reading as
+    `reading`.
+    """
+
+    @functools.wraps(command)
+    def read(
+        *args: Any,
+        ports: Ports | None,
+        release: str | None,
+        user_definitions: tuple[str, ...],
+        keylog: Path | None,
+        spooling: Spooling,
+        **rest: Any,
+    ) -> Any:
+        return command(*args, reading=Reading(ports, release, user_definitions, keylog, spooling), **rest)
+
+    wrapped: Any = read
+    for option in (spooling, decrypting, defining, releasing, porting):
         wrapped = option(wrapped)
     return cast("Command", wrapped)
