@@ -15,13 +15,12 @@ import click
 from kproxy.cli import progress, readings, settings
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.options.reading import Reading, captured, reading_options
-from kproxy.cli.options.selecting import Selection, fails_on, selecting
+from kproxy.cli.options.selecting import Criteria, Selection, fails_on, selecting
 from kproxy.cli.tables import table
 
 if TYPE_CHECKING:
     from kproxy.captures.analysis.audit import Audit
     from kproxy.captures.reader import Reader
-    from kproxy.decoders.filters import Expression
     from kproxy.decoders.schema.served import Served
 
 CUT_OFF = "cut-off"
@@ -48,10 +47,7 @@ def command(
     target: str | None,
     against: Path | None,
     form: str | None,
-    expression: Expression | None,
-    count: int | None,
-    since: int | None,
-    until: int | None,
+    criteria: Criteria,
     reading: Reading,
 ) -> None:
     """Show which clients an upgrade of the brokers would cut off, and which use deprecated versions.
@@ -76,7 +72,7 @@ def command(
 
     if form and settings.current().json:
         raise Failure(f"--json and --{form} exclude each other", Exit.USAGE)
-    selection = Selection(expression, count, since, until)
+    selection = criteria.selection()
     if against is not None and target is not None:
         raise Failure("--target and --against exclude each other", Exit.USAGE)
     judge = _target(target) if against is None else _offered(reading.reader([against]), against)

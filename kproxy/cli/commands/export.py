@@ -15,7 +15,7 @@ from kproxy.cli import progress, readings, resuming, settings
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.extras import require
 from kproxy.cli.options.reading import Reading, captured, reading_options, revealing, sizing
-from kproxy.cli.options.selecting import Selection, selecting
+from kproxy.cli.options.selecting import Criteria, Selection, selecting
 from kproxy.cli.options.types import SIZE, names_in
 from kproxy.cli.options.viewing import Viewing, viewing
 from kproxy.cli.parquet import wanted_tables, write_tables
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from kproxy.captures.reader import Closing, Item, Reader
     from kproxy.captures.redaction.exchanges import Redaction
     from kproxy.captures.source import FileSource
-    from kproxy.decoders.filters import Expression
     from kproxy.decoders.schema import Definitions
     from kproxy.decoders.view import View
 
@@ -137,10 +136,7 @@ def command(
     resume: bool,
     reading: Reading,
     show_secrets: bool,
-    expression: Expression | None,
-    count: int | None,
-    since: int | None,
-    until: int | None,
+    criteria: Criteria,
     viewing: Viewing,
 ) -> None:
     """Write the exchanges of captures, one after the other as they complete; with --format records their records.
@@ -184,7 +180,7 @@ def command(
         raise Failure("--redact secrets and --show-secrets exclude each other", Exit.USAGE)
     chosen = _columns(columns, form)
     wanted = _tables(tables, form, target, bodies=not no_bodies, record_sizes=record_sizes)
-    if OUTPUT_FORMATS[form].single and number is None and count is None and finding is None:
+    if OUTPUT_FORMATS[form].single and number is None and criteria.count is None and finding is None:
         raise Failure(f"--format {form} needs --exchange N or -c N", Exit.USAGE)
     if resume:
         _check_resumable(target, form, redact, viewing, finding=finding is not None or with_findings)
@@ -193,7 +189,7 @@ def command(
     parts = resuming.made_of(ctx, captures, files) if resume else None
     source = reading.source(captures)
     try:
-        selection = Selection(expression, count, since, until, None if number is None else frozenset({number}))
+        selection = criteria.selection(number)
         view = View(show_secrets=show_secrets, batch_limit=batch_limit, payloads=payloads)
         if holds_segments(source):
             narrowed = reading.ports is not None or bool(redact) or finding is not None or not selection.everything

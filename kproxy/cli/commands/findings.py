@@ -14,14 +14,13 @@ from kproxy.cli import progress, readings, settings
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.options.findings import SEVERITIES
 from kproxy.cli.options.reading import Reading, captured, reading_options
-from kproxy.cli.options.selecting import Selection, fails_on, selecting
+from kproxy.cli.options.selecting import Criteria, fails_on, selecting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kproxy.captures.findings.baseline import Known
     from kproxy.captures.findings.model import Finding
-    from kproxy.decoders.filters import Expression
 
 
 def _explain(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
@@ -122,10 +121,7 @@ def command(
     group: str | None,
     baseline: frozenset[Known],
     limits: Mapping[str, float],
-    expression: Expression | None,
-    count: int | None,
-    since: int | None,
-    until: int | None,
+    criteria: Criteria,
     reading: Reading,
 ) -> None:
     """Say what is wrong in captures: the worst and most costly first, each with the exchanges that prove it.
@@ -151,7 +147,7 @@ def command(
     from kproxy.decoders.plurals import counted
 
     form = "jsonl" if settings.current().json else form
-    selection = Selection(expression, count, since, until)
+    selection = criteria.selection()
     reader = reading.reader(captures)
     findings = Findings(reader.source, reader.definitions, reader.health, limits)
     with closing(reader), few_collections():

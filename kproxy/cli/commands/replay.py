@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ from kproxy.cli.indexed import indexed, refuse_segments
 from kproxy.cli.interface import guarded, painting, preferences
 from kproxy.cli.opening import opener
 from kproxy.cli.options.reading import Reading, captured, reading_options, revealing
-from kproxy.cli.options.selecting import Selection, selecting
+from kproxy.cli.options.selecting import Criteria, Selection, selecting
 from kproxy.cli.options.viewing import Viewing, viewing
 from kproxy.cli.terminal import can_paint, standard_output
 
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from kproxy.captures.export import Lines
     from kproxy.captures.reader import Item, Reader
     from kproxy.decoders.exchange import Exchange, Health, StreamProblem
-    from kproxy.decoders.filters import Expression
     from kproxy.decoders.knowledge import Knowledge
     from kproxy.runs.following import Flag
 
@@ -50,10 +48,7 @@ def command(
     follow: bool,
     reading: Reading,
     show_secrets: bool,
-    expression: Expression | None,
-    count: int | None,
-    since: int | None,
-    until: int | None,
+    criteria: Criteria,
     viewing: Viewing,
 ) -> None:
     """Look at captures in the terminal interface.
@@ -74,13 +69,13 @@ def command(
     ssh broker tcpdump -U -w - port 9092 | kproxy replay -
     """  # noqa: D301 (\b keeps click from joining the lines)
     refuse_segments(captures[0])
-    lines = headless or settings.current().json or count is not None
+    lines = headless or settings.current().json or criteria.count is not None
     if lines or not can_paint(keys_from_stdin=str(captures[0]) != "-"):
-        selection = Selection(expression, count, since, until)
+        selection = criteria.selection()
         _print(captures, reading, selection, viewing, show_secrets=show_secrets, follow=follow)
         return
     follow = follow and str(captures[0]) != "-"  # standard input is followed anyway
-    text = _filter_text(expression, since, until)
+    text = criteria.text
     arrived = Event()
     warnings: list[str] = []
     viewers = viewing.for_screen(warn=warnings.append, arrived=arrived.set)
@@ -187,17 +182,6 @@ def _stepwise(batches: Iterable[list[Item]]) -> Iterator[Any]:
 
 
 # --- in the terminal -------------------------------------------------------------------------------------------------
-
-
-def _filter_text(expression: Expression | None, since: int | None, until: int | None) -> str:
-    """-Y, --since and --until as the text of one filter, for the filter bar."""
-    parts = [] if expression is None else [str(expression)]
-    for operator, moment in ((">=", since), ("<", until)):
-        if moment is not None:
-            second, rest = divmod(moment, 1_000_000_000)
-            clock = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-            parts.append(f'time {operator} "{clock}.{rest:09d}Z"')
-    return parts[0] if len(parts) == 1 else " and ".join(f"({part})" for part in parts)
 
 
 def _keys_from_terminal() -> None:

@@ -16,7 +16,7 @@ from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.names import NAME, VERSION
 from kproxy.cli.options.reading import Reading, reading_options, revealing
 from kproxy.cli.options.sasl import authenticating
-from kproxy.cli.options.selecting import Selection, selecting
+from kproxy.cli.options.selecting import Criteria, Selection, selecting
 from kproxy.cli.options.tls import reaching_by_tls
 from kproxy.cli.options.types import ADDRESS
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kproxy.captures.reader import Reader
-    from kproxy.decoders.filters import Expression
     from kproxy.decoders.schema import Definitions
     from kproxy.decoders.schema.naming import Named
     from kproxy.runs.settings import SaslSettings, TlsSettings
@@ -106,10 +105,7 @@ def command(
     sasl: SaslSettings,
     reading: Reading,
     show_secrets: bool,
-    expression: Expression | None,
-    count: int | None,
-    since: int | None,
-    until: int | None,
+    criteria: Criteria,
 ) -> None:
     """Send requests to a broker and print each exchange as JSON.
 
@@ -132,7 +128,7 @@ def command(
     from kproxy.sending.broker import SendError
     from kproxy.sending.sender import Sender
 
-    selection = Selection(expression, count, since, until, None if number is None else frozenset({number}))
+    selection = criteria.selection(number)
     if bool(captures) == (api is not None):
         raise Failure("give an API (and the JSON of its body), or --from CAPTURE", Exit.USAGE)
     access = _access(tls, sasl, timeout)

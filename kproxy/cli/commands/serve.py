@@ -14,12 +14,11 @@ from kproxy.cli import progress, readings, settings
 from kproxy.cli.commands.send import read_speed
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.options.reading import Reading, captured, reading_options
-from kproxy.cli.options.selecting import Selection, selecting
+from kproxy.cli.options.selecting import Criteria, Selection, selecting
 from kproxy.cli.options.types import ADDRESS, LISTENING
 
 if TYPE_CHECKING:
     from kproxy.captures.reader import Reader
-    from kproxy.decoders.filters import Expression
     from kproxy.serving.answers import Answers
     from kproxy.serving.server import Server
 
@@ -61,10 +60,7 @@ def command(
     upstream: tuple[str, int] | None,
     speed: float | None,
     reading: Reading,
-    expression: Expression | None,
-    count: int | None,
-    since: int | None,
-    until: int | None,
+    criteria: Criteria,
 ) -> None:
     """Serve a recording: clients connect, and get the answers that the recorded brokers gave to the same requests.
 
@@ -82,7 +78,7 @@ def command(
     from kproxy.serving.answers import Answers
     from kproxy.serving.server import Server
 
-    selection = Selection(expression, count, since, until)
+    selection = criteria.selection()
     reader = reading.reader(captures)
     with closing(reader):
         answers = Answers(reader.source, reader.definitions)

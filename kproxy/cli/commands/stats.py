@@ -6,17 +6,14 @@ from collections.abc import Iterable, Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from kproxy.cli import readings
 from kproxy.cli.options.reading import Reading, captured, reading_options
-from kproxy.cli.options.selecting import Selection, selecting
+from kproxy.cli.options.selecting import Criteria, selecting
 from kproxy.cli.tables import milliseconds, table
-
-if TYPE_CHECKING:
-    from kproxy.decoders.filters import Expression
 
 BY = ("api", "client", "broker", "topic")
 HEAD = (
@@ -39,10 +36,7 @@ LONG_POLL = " (long poll)"
 def command(
     captures: tuple[Path, ...],
     by: str,
-    expression: Expression | None,
-    count: int | None,
-    since: int | None,
-    until: int | None,
+    criteria: Criteria,
     reading: Reading,
 ) -> None:
     """Summarise captures per API, client, broker or topic: count, errors, latency percentiles (within 1 %), bytes.
@@ -64,7 +58,7 @@ def command(
     from kproxy.cli import segments
     from kproxy.decoders.view import View
 
-    selection = Selection(expression, count, since, until)
+    selection = criteria.selection()
     source = reading.source(captures)
     if holds_segments(source):
         with closing(source):

@@ -14,13 +14,11 @@ from kproxy.captures.analysis.views import Views
 from kproxy.captures.views import VIEWS, Command, Line, View
 from kproxy.cli import readings
 from kproxy.cli.options.reading import Reading, captured, reading_options
-from kproxy.cli.options.selecting import Selection, selecting
+from kproxy.cli.options.selecting import Criteria, selecting
 from kproxy.cli.options.tabling import tabled, tabling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from kproxy.decoders.filters import Expression
 
 
 def __getattr__(name: str) -> click.Command:
@@ -45,10 +43,7 @@ def _command(view: View, command: Command) -> click.Command:
 def _show(
     view: View,
     captures: tuple[Path, ...],
-    expression: Expression | None,
-    count: int | None,
-    since: int | None,
-    until: int | None,
+    criteria: Criteria,
     reading: Reading,
     **table: Any,
 ) -> None:
@@ -58,7 +53,7 @@ def _show(
     from kproxy.decoders.exchange import Exchange
 
     asked = tabled(view.screen.tables, **table)
-    selection = Selection(expression, count, since, until)
+    selection = criteria.selection()
     reader = reading.reader(captures)
     views = Views(reader.source, reader.definitions, reader.health)
     findings = Findings(reader.source, reader.definitions) if asked is not None and asked.shows("findings") else None

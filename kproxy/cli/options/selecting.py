@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -38,7 +40,7 @@ def fails_on(condition: str) -> bool:
 
 
 def selecting(command: Command, conditions: Mapping[str, str] = MappingProxyType({})) -> Command:
-    """Adds -Y, -c, --since and --until; the command gets `expression`, `count`, `since` and `until`.
+    """Adds -Y, -c, --since and --until; the command gets Criteria as `criteria`.
 
     Adds --fail-on as well (`fails_on`), for "empty" and the command's own `conditions`, each with its help.
     """
@@ -57,9 +59,43 @@ def selecting(command: Command, conditions: Mapping[str, str] = MappingProxyType
             help=f"End {'; '.join(ends)}.",
         ),
     ]
+
+    @functools.wraps(command)
+    def selected(
+        *args: Any, expression: Expression | None, count: int | None, since: int | None, until: int | None, **rest: Any
+    ) -> Any:
+        return command(*args, criteria=Criteria(expression, count, since, until), **rest)
+
+    wrapped: Any = selected
     for option in reversed(options):
-        command = option(command)
-    return command
+        wrapped = option(wrapped)
+    return cast("Command", wrapped)
+
+
+@dataclass(frozen=True, slots=True)
+class Criteria:
+    """Which exchanges a command selects: the values of -Y, -c, --since and --until; times are nanoseconds."""
+
+    expression: Expression | None
+    count: int | None
+    since: int | None
+    until: int | None
+
+    def selection(self, number: int | None = None) -> Selection:
+        """The selection of one reading; with `number`, only of the exchange that has it."""
+        numbers = None if number is None else frozenset({number})
+        return Selection(self.expression, self.count, self.since, self.until, numbers)
+
+    @property
+    def text(self) -> str:
+        """-Y, --since and --until as the text of one filter, for the filter bar."""
+        parts = [] if self.expression is None else [str(self.expression)]
+        for operator, moment in ((">=", self.since), ("<", self.until)):
+            if moment is not None:
+                second, rest = divmod(moment, 1_000_000_000)
+                clock = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+                parts.append(f'time {operator} "{clock}.{rest:09d}Z"')
+        return parts[0] if len(parts) == 1 else " and ".join(f"({part})" for part in parts)
 
 
 @dataclass(slots=True)
