@@ -180,6 +180,12 @@ def appended(path: Path, *, buffering: int = -1) -> BinaryIO:
     return os.fdopen(_named(path, os.O_RDWR | os.O_APPEND), "a+b", buffering=buffering)
 
 
+def restrict(descriptor: int) -> None:
+    """Make an open file 0600. Pipes and devices keep their mode, because other programs use them too."""
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.fchmod(descriptor, FILE_MODE)
+
+
 def log(path: Path) -> TextIO:
     """Like `output`, but opened for appending lines of text; the path may also be a pipe or a device."""
     return os.fdopen(_named(path, os.O_WRONLY | os.O_APPEND), "a", buffering=1, encoding="utf-8")

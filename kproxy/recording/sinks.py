@@ -7,6 +7,7 @@ import errno
 import fcntl
 import json
 import os
+import stat
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -78,10 +79,11 @@ class File:
     """
 
     def __init__(self, path: Path, header: bytes) -> None:
+        """Empties the file. Raises OSError, also for a pipe or a device: the recording is read while it grows."""
+        _refuse_special(path)
         self.path = path
         self._descriptor = private.emptied(path)
-        os.fchmod(self._descriptor, private.FILE_MODE)
-        self._regular = path.is_file()  # a pipe or /dev/stdout cannot be truncated
+        private.restrict(self._descriptor)
         self._total = Batch()
         self._failure = ""
         self.size = 0
@@ -89,8 +91,7 @@ class File:
             self._append([header], len(header))
         except OSError:
             os.close(self._descriptor)
-            if self._regular:
-                path.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
             raise
 
     def write(self, batch: Batch) -> None:
@@ -104,7 +105,7 @@ class File:
             if batch.dropped or self._failure:
                 self._append_statistics("packets are missing before this")
                 self._failure = ""
-            if self._regular and not os.fstat(self._descriptor).st_nlink:
+            if not os.fstat(self._descriptor).st_nlink:
                 raise FileNotFoundError(errno.ENOENT, "the file has been removed")
         except OSError as error:
             self._failure = error.strerror or str(error)
@@ -119,8 +120,6 @@ class File:
             raise
 
     def room(self) -> int:
-        if not self._regular:
-            return UNBOUNDED
         disk = os.fstatvfs(self._descriptor)
         return disk.f_bavail * disk.f_frsize
 
@@ -157,9 +156,18 @@ class File:
 
     def _cut(self) -> None:
         """Removes a partly written block from the file's end: a reader of the growing file would wait for its rest."""
-        if self._regular and os.fstat(self._descriptor).st_size > self.size:
+        if os.fstat(self._descriptor).st_size > self.size:
             os.ftruncate(self._descriptor, self.size)
             os.lseek(self._descriptor, self.size, os.SEEK_SET)
+
+
+def _refuse_special(path: Path) -> None:
+    """Raises OSError if there is a pipe or a device at the path, before it is opened: opening a pipe may block."""
+    with contextlib.suppress(FileNotFoundError):
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            why = "it is a pipe or a device, but kproxy reads the recording while it writes it: name a file"
+            raise OSError(errno.EINVAL, why, str(path))
 
 
 class Ring:

@@ -210,6 +210,8 @@ def upstream(text: str) -> tuple[tuple[str, int], ...]:
         if not host:
             raise ValueError(f"no host in {text!r}")
         _check_host(host)
+        if port == 0:
+            raise ValueError(f"no port in {part.strip()!r}: brokers listen on 1 to 65535")
         found.append((host, BROKER_PORT if port is None else port))
     return tuple(found)
 

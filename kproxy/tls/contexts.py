@@ -183,7 +183,7 @@ def _finished(context: ssl.SSLContext, settings: TlsSettings) -> ssl.SSLContext:
             raise TlsError(f"{settings.keylog} exists and is not a key log: name another file")
         try:
             with private.log(Path(settings.keylog)) as file:
-                os.fchmod(file.fileno(), private.FILE_MODE)
+                private.restrict(file.fileno())
             context.keylog_filename = settings.keylog
         except OSError as error:
             raise TlsError(f"cannot write the key log {settings.keylog}: {error.strerror or error}") from None

@@ -280,3 +280,20 @@ def test_outputs_follow_links_of_the_users_own(tmp_path: Path) -> None:
             file.write(text)
     assert (tmp_path / "file").read_bytes() == b"text"
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o600
+
+
+def test_a_device_keeps_its_mode(tmp_path: Path) -> None:
+    terminals = os.openpty()
+    file = tmp_path / "file"
+    file.touch(0o644)
+    try:
+        device = Path(os.ttyname(terminals[1]))
+        before = device.stat().st_mode
+        for path in (device, file):
+            with private.log(path) as log:
+                private.restrict(log.fileno())
+        assert device.stat().st_mode == before
+    finally:
+        for one in terminals:
+            os.close(one)
+    assert stat.S_IMODE(file.stat().st_mode) == private.FILE_MODE

@@ -51,8 +51,8 @@ def test_listen_and_upstream() -> None:
     for text in ("x", "", "a:b"):
         with pytest.raises(ValueError, match="no "):
             listen(text)
-    for text in ("a,,b", "kafka..local:9092", "x" * 64):
-        with pytest.raises(ValueError, match=r"no host|not a host name"):
+    for text in ("a,,b", "kafka..local:9092", "x" * 64, "kafka:0"):
+        with pytest.raises(ValueError, match=r"no host|not a host name|no port"):
             upstream(text)
 
 

@@ -85,6 +85,22 @@ def test_what_is_recorded_is_read_again(tmp_path: Path, threaded: bool) -> None:
     assert exchanges[9].connection.client == "[::1]:7"
 
 
+@pytest.mark.timeout(60)
+def test_pipes_and_devices_are_refused_and_left_as_they_are(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe, 0o640)
+    terminals = os.openpty()
+    try:
+        for path in (pipe, Path(os.ttyname(terminals[1]))):
+            mode = path.stat().st_mode
+            with pytest.raises(OSError, match="a pipe or a device"):
+                File(path, HEADER)  # opening a pipe that nobody reads would wait for ever
+            assert path.stat().st_mode == mode
+    finally:
+        for one in terminals:
+            os.close(one)
+
+
 def test_one_line_says_that_an_answer_was_rewritten(tmp_path: Path) -> None:
     path = tmp_path / "r.pcapng"
     recorder_ = recorder(File(path, HEADER))

@@ -155,9 +155,12 @@ def failing(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str
 
 def test_what_cannot_start_says_why_in_one_line(tmp_path: Path) -> None:
     broker = FakeBroker()
+    os.mkfifo(tmp_path / "pipe")
     cases = [
         (["--upstream", "x", "--listen", str(broker.port)], 4, "cannot listen on 127.0.0.1:"),
         (["--upstream", "x", "-w", str(tmp_path / "no" / "where")], 2, "cannot record to"),
+        (["--upstream", "x", "-w", str(tmp_path / "pipe"), "--force"], 2, "it is a pipe or a device"),
+        (["--upstream", "x", "-w", "-"], 2, "cannot go to standard output"),
         (["--upstream", "x:y"], 2, "no port"),
         (["--upstream", "x..y"], 2, "not a host name"),
         (["--upstream", "x", "--advertise", "x:99999"], 2, "--advertise"),

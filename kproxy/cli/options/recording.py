@@ -116,6 +116,9 @@ def _kept(
     """The values as fields of `Settings`. Raises Failure (exit 2) if options contradict each other."""
     if ring is not None and record_to is None:
         raise Failure("--ring needs -w DIR, the directory of its files", Exit.USAGE)
+    if str(record_to) == "-":
+        why = "a recording cannot go to standard output, because kproxy reads it while it writes it"
+        raise Failure(f"{why}: name a file for -w", Exit.USAGE)
     if ring is None:
         refuse_existing(record_to)
     files, each, seconds = ring or (0, 0, None)

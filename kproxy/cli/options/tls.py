@@ -96,6 +96,10 @@ def _settings(**values: Any) -> TlsSettings:
     for name, needed in _ONLY_WITH.items():
         if values[name] and not values[needed]:
             raise Failure(f"--{name} needs --{needed}".replace("_", "-"), Exit.USAGE)
+    if values["tls_keylog"] and not (values["tls_in"] or values["tls_out"]):
+        raise Failure(
+            "--tls-keylog needs --tls-in or --tls-out: kproxy has no secrets of TLS that passes through", Exit.USAGE
+        )
     if values["tls_out_insecure"] and values["tls_out_ca"]:
         raise Failure("--tls-out-insecure and --tls-out-ca exclude each other", Exit.USAGE)
     if values["tls_out_insecure"]:

@@ -26,6 +26,7 @@ SCRIPT = "from kproxy.cli.main import main; main()"
     ("options", "words"),
     [
         (["--tls-in-ca", "ca.pem"], "--tls-in-ca needs --tls-in"),
+        (["--tls-keylog", "keys.log"], "--tls-keylog needs --tls-in or --tls-out"),
         (["--tls-out-ca", "ca.pem"], "--tls-out-ca needs --tls-out"),
         (["--tls-out-cert", "a,b"], "--tls-out-cert needs --tls-out"),
         (["--tls-out-insecure"], "--tls-out-insecure needs --tls-out"),
