@@ -134,6 +134,23 @@ def test_ctrl_z_gives_the_terminal_back_and_going_on_paints_again(index: Path) -
         assert screen.attributes == screen.before
 
 
+def test_going_on_without_a_stop_leaves_one_reader_of_keys(screen: Painted) -> None:
+    process = Path(f"/proc/{screen.process.pid}")
+    threads = len(list((process / "task").iterdir()))
+    for number in range(2, 6):
+        screen.press("")
+        screen.process.send_signal(signal.SIGCONT)
+        while LEFT not in screen.seen:
+            assert screen.read()
+        screen.wait_for(f"{number - 1}/60")
+        screen.press("j")
+        screen.wait_for(f"{number}/60")
+    assert len(list((process / "task").iterdir())) == threads
+    screen.press("Q")
+    assert screen.end() == 0
+    assert screen.attributes == screen.before
+
+
 def test_ctrl_z_stops_nothing_that_nobody_could_start_again(screen: Painted) -> None:
     screen.press("\x1aj")
     screen.wait_for("no shell")

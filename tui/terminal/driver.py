@@ -106,6 +106,19 @@ class TerminalDriver(LinuxDriver):
         except Exception as error:  # noqa: BLE001 (the application decides what becomes of it)
             self._app.call_later(self._interface.fail, error)
 
+    def _sigcont_application(self, *_: Any) -> None:
+        """Go on after ctrl+z, or after a SIGCONT without one, such as that of `kill -STOP` and `fg`.
+
+        In the second case the application mode is still on. It is left first, because Textual would start another
+        thread that reads keys, which would take keys from the first one and keep the process from ending.
+        """
+        if self._ending or self._key_thread is None:
+            return
+        if self._auto_restart and not self._must_signal_resume:
+            self.suspend_application_mode()
+            self._must_signal_resume = True
+        super()._sigcont_application()
+
     # a terminal that accepts no output blocks painting
 
     def end(self) -> None:
