@@ -271,6 +271,20 @@ def test_a_run_that_somebody_else_ends_says_so(home: Home) -> None:
     assert "was stopped" in said
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_the_interface_says_that_the_relay_has_ended(home: Home, number: signal.Signals) -> None:
+    terminal = Terminal(home)
+    terminal.wait_for("kproxy LIVE")
+    (run,) = home.runs()
+    os.kill(run["pid"], number)
+    terminal.wait_for("kproxy ENDED")
+    terminal.wait_for("the run has ended")
+    terminal.press(b"q")  # without a question: there is nothing to stop or to leave running
+    assert terminal.exit_code() == (0 if number is signal.SIGTERM else Exit.BUG)
+    terminal.wait_for("was stopped" if number is signal.SIGTERM else "has ended")
+    assert home.left() == []
+
+
 def test_without_lines_only_warnings_are_printed(home: Home) -> None:
     run = subprocess.Popen(
         [*KPROXY, "run", *home.upstream, "--no-lines"], env=home.environment, stdin=subprocess.DEVNULL,

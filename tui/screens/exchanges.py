@@ -588,7 +588,7 @@ class ExchangesScreen(KproxyScreen):
     def action_back(self) -> None:
         if self._step_back() or self.app.leave_captures():
             return
-        if self._live is None or not self._live.ours:
+        if self._live is None or not self._live.ours or not self._live.alive():
             self.app.exit()
             return
         from kproxy.tui.screens.leave import LeaveScreen

@@ -162,6 +162,7 @@ def _show(relay: RelayProcess, traffic: Traffic, record_to: Path | None) -> None
                     recording=None if record_to is None else relay.recording,
                     welcome=WELCOME,
                     ours=False,  # the cluster and the clients end with the demo, so the UI quits without a question
+                    alive=lambda: relay.alive,
                     indexer_ended=lambda: indexer.ended,
                 ),
                 viewers=Viewing().chooser(),

@@ -247,10 +247,12 @@ def command(
                     user_definitions=user_definitions,
                     show_secrets=show_secrets,
                 )
+                if not relay.alive:
+                    _ended(relay, stopping.event)
         except Exception as error:
             gone = isinstance(error, OSError) and error.errno == errno.EIO  # the terminal is gone
             # A failure of the interface must not end the clients' traffic.
-            goes_on = (gone or viewers is not None) and not chosen.attached
+            goes_on = relay.alive and (gone or viewers is not None) and not chosen.attached
             raise
         finally:
             if goes_on:
@@ -407,6 +409,7 @@ def _show(
                 recording=None if chosen.record_to is None else relay.recording,
                 notes=tuple(messages.warnings),
                 stopped=lambda: messages.stopped,
+                alive=lambda: relay.alive,
                 taken=taken(chosen, relay.bootstrap),
                 indexer_ended=lambda: indexer.ended,
                 held=held,

@@ -226,6 +226,7 @@ def _show(
                 ours=False,
                 notes=tuple(messages.warnings),
                 stopped=lambda: messages.stopped,
+                alive=lambda: sniffer.alive,
                 taken=greeting,
                 indexer_ended=lambda: indexer.ended,
             ),
