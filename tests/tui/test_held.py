@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,15 @@ class Relay:
 
     def decide(self, number: int, decision: dict[str, Any]) -> str:
         self.decided.append((number, decision))
+        if number not in self._frames:
+            return f"no frame {number} waits"
         if not self.refusal:
-            del self._frames[number]
+            self.sent(number)
         return self.refusal
+
+    def sent(self, number: int) -> None:
+        """Wait no longer with a frame."""
+        del self._frames[number]
 
     def intercept(self, expression: str) -> str:
         self.expression = expression
@@ -110,6 +117,34 @@ async def test_an_error_is_typed(index: Path) -> None:
         await pilot.press("E", *"invalid_record", "enter")
         await until(lambda: bool(relay.decided), pilot)
         assert relay.decided == [(3, {"do": "error", "code": "INVALID_RECORD"})]
+
+
+async def test_an_error_is_for_the_frame_that_was_chosen_when_it_was_asked_for(index: Path) -> None:
+    relay = Relay(3, 4)
+    app = app_of(index, relay)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await shown(app, pilot)
+        await pilot.press("E", *"invalid_")
+        assert "Answer frame 3 with the error" in "\n".join(grid(app))
+        relay.sent(3)  # its deadline is over
+        await until(lambda: screen._chosen is not None and screen._chosen["held"] == 4, pilot)
+        await pilot.press(*"record", "enter")
+        await until(lambda: "no frame 3 waits" in [note.message for note in app._notifications], pilot)
+        assert relay.decided == [(3, {"do": "error", "code": "INVALID_RECORD"})]
+
+
+async def test_a_wrong_name_of_an_editor_is_said(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VISUAL", "emacs '")
+    monkeypatch.setattr(KproxyApp, "suspends", True)
+    monkeypatch.setattr(KproxyApp, "suspend", lambda _: nullcontext())
+    relay = Relay(3)
+    app = app_of(index, relay)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await shown(app, pilot)
+        await pilot.press("e")
+        said = "the editor did not start: No closing quotation"
+        await until(lambda: said in [note.message for note in app._notifications], pilot)
+        assert not relay.decided
 
 
 async def test_a_refusal_is_said_and_the_frame_waits_on(index: Path) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 MOST_LINES = 500
 """Maximum number of lines of a body that are shown."""
-EXPRESSION, ERROR = "Intercept requests that match", "Answer with the error"
+EXPRESSION, ERROR = "Intercept requests that match", "Answer frame {number} with the error"
 """Titles of the input line."""
 FALLBACK_EDITOR = "vi"
 
@@ -108,8 +108,15 @@ class HeldScreen(ViewScreen):
         self._decide(do="duplicate")
 
     def action_error(self) -> None:
-        if self._chosen is not None:
-            self._asking.ask(lambda text: partial(self._decide, do="error", code=text.strip().upper()), ERROR, "")
+        frame = self._chosen
+        if frame is None:
+            return
+        number = frame["held"]  # while the name is typed, another frame may come under the cursor
+        self._asking.ask(
+            lambda text: partial(self._carry_out, number, {"do": "error", "code": text.strip().upper()}),
+            ERROR.format(number=number),
+            "",
+        )
 
     def intercept(self, expression: str = "") -> None:
         """Intercept requests that match; without an expression, ask for one if nothing is intercepted."""
@@ -160,7 +167,7 @@ class HeldScreen(ViewScreen):
         try:
             with self.app.suspend():
                 after = edited(before, f"{frame['api']}-{number}")
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: the variable is no command line
             self.notify(f"the editor did not start: {error}", severity="error", timeout=6)
             return
         if after == before and number not in self._edited:
@@ -176,7 +183,10 @@ class HeldScreen(ViewScreen):
 
 
 def edited(text: str, name: str) -> str:
-    """The text as changed in the user's editor ($VISUAL, $EDITOR or vi). Raises OSError if the editor cannot start."""
+    """The text as changed in the user's editor ($VISUAL, $EDITOR or vi).
+
+    Raises OSError if the editor cannot start, ValueError if the variable has an open quotation mark.
+    """
     command = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or FALLBACK_EDITOR)
     with tempfile.TemporaryDirectory(prefix="kproxy-edit-") as directory:
         path = os.path.join(directory, f"{name}.json")  # noqa: PTH118 (a name for the editor)
