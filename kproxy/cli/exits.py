@@ -1,11 +1,15 @@
-"""Exit codes, the same for every command, and the exception that carries them."""
+"""Exit codes, the same for every command, the exception that carries them, and lines on standard error."""
 
 from __future__ import annotations
 
+import errno
 from enum import IntEnum
-from typing import IO, Any
+from typing import IO, Any, Final
 
 import click
+
+OUTPUT_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""Errors of writing to a full disk."""
 
 
 class Exit(IntEnum):
@@ -50,3 +54,12 @@ class Failure(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         click.echo(f"kproxy: {self.format_message()}", file=file, err=file is None)
+
+
+def say(line: str) -> None:
+    """Prints a line on standard error; on a full disk the line is lost. Raises OSError for all other errors."""
+    try:
+        click.echo(line, err=True)
+    except OSError as error:
+        if error.errno not in OUTPUT_ERRORS:
+            raise

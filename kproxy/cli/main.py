@@ -16,11 +16,7 @@ import click
 
 from kproxy import __version__
 from kproxy.cli import commands, settings
-from kproxy.cli.exits import Exit, Failure
-
-OUTPUT_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""Errors of writing to a full disk."""
-
+from kproxy.cli.exits import OUTPUT_ERRORS, Exit, Failure, say
 
 LONGEST_LINE = 500
 """Maximum number of characters of a line of an error message; longer lines are shortened."""
@@ -111,14 +107,14 @@ def _show(error: click.ClickException, code: int) -> None:
     if settings.current().json:
         import json
 
-        click.echo(json.dumps({"error": error.format_message(), "exit": int(code)}), err=True)
+        say(json.dumps({"error": error.format_message(), "exit": int(code)}))
         return
     # an error in a filter has several lines, with a mark under the position
     lines = error.format_message().split("\n") if isinstance(error, click.UsageError) else [error.format_message()]
     text, hint = "\n".join(map(_harmless, lines)), ""
     if isinstance(error, click.UsageError) and error.ctx is not None:
         hint = f"{chr(10) if len(lines) > 1 else ' '}({error.ctx.command_path} --help tells more)"
-    click.echo(f"kproxy: {text}{hint}", err=True)
+    say(f"kproxy: {text}{hint}")
 
 
 def _harmless(line: str) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-import click
-
 from kproxy.cli import settings as cli
+from kproxy.cli.exits import say
 from kproxy.cli.options.addons import log_details
 from kproxy.decoders.escaping import message
 
@@ -56,7 +55,7 @@ class Messages:
             if self._held is not None:
                 self._held.append(line)
             elif not cli.current().quiet:
-                click.echo(line, err=True)
+                say(line)
 
     def hint(self, text: str) -> None:
         """Print a hint if no client connects within HINT_SECONDS."""

@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.exits import Exit, Failure, say
 
 PREFIX = "KPROXY_"
 CLUSTERS = "clusters"
@@ -399,7 +399,7 @@ def warn(message: str) -> None:
     from kproxy.decoders.escaping import message as harmless
 
     if not _settings.quiet:
-        click.echo(f"kproxy: warning: {harmless(message)}", err=True)
+        say(f"kproxy: warning: {harmless(message)}")
 
 
 def start_log() -> None:

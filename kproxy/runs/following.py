@@ -7,10 +7,10 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import IO, TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from kproxy.decoders.exchange import Exchange, Health
 from kproxy.decoders.view import View
@@ -36,6 +36,16 @@ class Followed(Protocol):
     def alive(self) -> bool: ...
 
     def stop(self) -> None: ...
+
+
+class Lines(Protocol):
+    """Where lines of text go."""
+
+    def write(self, text: str, /) -> object: ...
+
+    def writelines(self, lines: Iterable[str], /) -> None: ...
+
+    def flush(self) -> None: ...
 
 
 class Flag:
@@ -106,7 +116,7 @@ class Follower:
     def __init__(
         self,
         relay: Followed,
-        out: IO[str],
+        out: Lines,
         *,
         as_json: bool = False,
         expression: Expression | None = None,

@@ -9,12 +9,14 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kproxy.decoders.writer import write
+from kproxy.runs.launcher import wait_until
 from tests.kproxy.core.frames import DEFINITIONS, request, response
 from tests.kproxy.support import FakeBroker, connect, exactly
 from tests.support.brokers import free_ports
@@ -34,14 +36,14 @@ def free_port() -> int:
 class Run:
     """A `kproxy run` in front of a broker of the test's; `end` interrupts it."""
 
-    def __init__(self, directory: Path, *arguments: str) -> None:
+    def __init__(self, directory: Path, *arguments: str, out: int = subprocess.PIPE) -> None:
         self.broker = FakeBroker()
         self.port = free_port()
         self.process = subprocess.Popen(
             [*COMMAND, "--upstream", self.broker.address, "--listen", str(self.port), *arguments],
             env={**os.environ, **homes(directory)},
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=out,
             stderr=subprocess.PIPE,
             text=True,
         )
@@ -139,6 +141,47 @@ def test_a_closed_pipe_ends_it(tmp_path: Path) -> None:
         run.process.stdout.close()
         run.exchange(12, 0)
         assert run.process.wait(SECONDS) == 141
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_a_full_disk_of_the_output_ends_nothing(tmp_path: Path, form: tuple[str, ...]) -> None:
+    full = os.open("/dev/full", os.O_WRONLY)
+    run = Run(tmp_path, "--headless", *form, out=full)
+    try:
+        for _ in range(3):
+            run.exchange(12, 0)
+            time.sleep(0.3)  # each is printed before the next
+        _, said, code = run.end()
+    finally:
+        os.close(full)
+        run.close()
+    assert code == 0
+    assert said.count("No space left on device; lines are left out, traffic goes on") == 1
+
+
+def test_a_full_disk_of_standard_error_ends_nothing(tmp_path: Path) -> None:
+    port, broker = free_port(), FakeBroker()
+    full = os.open("/dev/full", os.O_WRONLY)
+    process = subprocess.Popen(
+        [*COMMAND, "--upstream", broker.address, "--listen", str(port), "--headless"],
+        env={**os.environ, **homes(tmp_path)}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=full, text=True,
+    )  # fmt: skip
+    try:
+        for _ in range(2):  # the first one has kproxy say something
+            assert wait_until(lambda: connects(port) or process.poll() is not None, SECONDS)
+        assert process.poll() is None
+    finally:
+        process.terminate()
+        process.communicate(timeout=SECONDS)
+        os.close(full)
+        broker.close()
+
+
+def connects(port: int) -> bool:
+    with contextlib.suppress(OSError):
+        connect(f"127.0.0.1:{port}").close()
+        return True
+    return False
 
 
 def failing(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kproxy.cli import settings as cli
-from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.enduring import EnduringOutput
+from kproxy.cli.exits import Exit, Failure, say
 from kproxy.cli.exporting import exporter
 from kproxy.cli.interface import painting, preferences
 from kproxy.cli.messages import Messages
@@ -210,7 +211,7 @@ def command(
             until.enter_context(stopping)
         try:
             for line in (*_greeting(chosen, relay), *faults.greeting, *control.greeting(relay.control)):
-                click.echo(line, err=True)
+                say(line)
             if goes_on:
                 return Exit.OK
             if viewers is None:
@@ -346,7 +347,7 @@ def _follow(
 
     follower = Follower(
         relay,
-        sys.stdout,
+        EnduringOutput(sys.stdout, cli.warn),
         as_json=as_json,
         expression=expression,
         release=release,
@@ -369,7 +370,7 @@ def _twice() -> str | None:
 
 def _ended(relay: RelayProcess, stopping: Flag) -> None:
     if relay.was_stopped and not stopping.is_set():
-        click.echo(f"the relay (process {relay.pid}) was stopped", err=True)
+        say(f"the relay (process {relay.pid}) was stopped")
     elif not stopping.is_set():
         raise Failure(f"the relay (process {relay.pid}) has ended", Exit.BUG)
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kproxy.cli import settings as cli
-from kproxy.cli.exits import Exit, Failure
+from kproxy.cli.enduring import EnduringOutput
+from kproxy.cli.exits import Exit, Failure, say
 from kproxy.cli.exporting import exporter
 from kproxy.cli.interface import painting, preferences
 from kproxy.cli.messages import Messages
@@ -112,7 +113,7 @@ def command(
             raise Failure(str(error), Exit(error.exit_code)) from None
         greeting = listening(device, chosen.bpf)
         if detach:
-            click.echo(greeting, err=True)
+            say(greeting)
             leave(sniffer, chosen)
             return Exit.OK
         with sniffer:
@@ -121,7 +122,7 @@ def command(
             if headless or cli.current().json or not can_paint():
                 # handle signals before printing the greeting, as its reader may send one at once
                 with Stopping() as stopping:
-                    click.echo(greeting, err=True)
+                    say(greeting)
                     _print(
                         sniffer,
                         stopping,
@@ -133,7 +134,7 @@ def command(
                         **read_with,
                     )
             else:
-                click.echo(greeting, err=True)
+                say(greeting)
                 _show(sniffer, messages, greeting, expression, ports, viewing, show_secrets=show_secrets, **read_with)
     return Exit.OK
 
@@ -172,7 +173,7 @@ def _print(
     as_json = cli.current().json
     follower = Follower(
         sniffer,
-        sys.stdout,
+        EnduringOutput(sys.stdout, cli.warn),
         as_json=as_json,
         expression=expression,
         release=release,
