@@ -167,9 +167,10 @@ def test_a_full_disk_of_standard_error_ends_nothing(tmp_path: Path) -> None:
         env={**os.environ, **homes(tmp_path)}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=full, text=True,
     )  # fmt: skip
     try:
-        for _ in range(2):  # the first one has kproxy say something
-            assert wait_until(lambda: connects(port) or process.poll() is not None, SECONDS)
-        assert process.poll() is None
+        assert wait_until(lambda: connects(port), SECONDS)  # which has kproxy say something more
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(2)
+        assert connects(port)
     finally:
         process.terminate()
         process.communicate(timeout=SECONDS)
