@@ -6,8 +6,9 @@ a terminal.
 
 from __future__ import annotations
 
+import json
 import re
-from typing import Final
+from typing import Any, Final
 
 from kproxy.decoders.plurals import counted
 
@@ -52,6 +53,12 @@ def in_json(data: bytes) -> bytes:
     if data.isascii():
         return data.replace(b"\x7f", b"\\u007f") if b"\x7f" in data else data
     return _UNSAFE_IN_JSON.sub(_as_json, data)
+
+
+def json_text(value: Any, *, indent: int | None = None) -> str:
+    """A value as JSON that acts on no terminal; lone surrogates become "?"."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    return in_json(text.encode("utf-8", "replace")).decode()
 
 
 def in_sheet(text: str) -> str:

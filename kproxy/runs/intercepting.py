@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from kproxy.decoders.escaping import json_text
 from kproxy.runs.registry import LONGEST_COMMAND, ask
 
 POLL_SECONDS: Final = 0.05
@@ -100,7 +101,7 @@ class Interception:
         self._print({"schema": REFUSED, "held": number, "error": why})
 
     def _print(self, line: dict[str, Any]) -> None:
-        self._say(json.dumps(line, ensure_ascii=False))
+        self._say(json_text(line))
 
 
 RULE: Final = "intercept"

@@ -74,10 +74,11 @@ class Sender:
         broker = self._broker(request)
         ends = request.connection, _KPROXY, broker.address
         asked = *api, request.client_id
+        begun = time.time_ns()
         try:
             answer = await broker.ask(frame, replies=request.replies)
         except SendError as error:
-            return line(number, ends, asked, frame, Answer(None, 0, 0), self.definitions, self.view, str(error))
+            return line(number, ends, asked, frame, Answer(None, begun, begun), self.definitions, self.view, str(error))
         return line(number, ends, asked, frame, answer, self.definitions, self.view)
 
     async def versions(self) -> dict[int, tuple[int, int]]:

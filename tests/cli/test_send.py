@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
+import socket
 import subprocess
+import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +78,39 @@ def test_one_request_is_printed_with_its_answer(served: str) -> None:
     assert line["request"]["body"] == {"key": "growing", "keyType": 0}
     assert line["response"]["body"]["nodeId"] == 1
     assert (line["status"], line["client_id"], line["api_version"]) == ("ok", "kproxy-send", 2)
+
+
+def test_text_of_an_answer_controls_no_terminal() -> None:
+    with hanging_up() as address:
+        done = run(address, "FindCoordinator", json.dumps({"key": "\x9b31m\u202e"}), "--api-version", "2")
+    assert json.loads(done.stdout)["request"]["body"]["key"] == "\x9b31m\u202e"
+    assert "\\u009b31m\\u202e" in done.stdout
+
+
+def test_a_request_without_an_answer_has_the_time_when_it_was_sent() -> None:
+    begun = datetime.now(UTC)
+    with hanging_up() as address:
+        done = run(address, "FindCoordinator", "{}", "--api-version", "2")
+    assert done.exit_code == Exit.CONNECT
+    sent = datetime.fromisoformat(json.loads(done.stdout)["request"]["timestamp"])
+    assert begun - timedelta(milliseconds=1) <= sent <= datetime.now(UTC)
+
+
+@contextlib.contextmanager
+def hanging_up() -> Iterator[str]:
+    """The address of a broker that reads once, and closes the connection."""
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            client, _ = listener.accept()
+            with client:
+                client.recv(1 << 16)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+        thread.join(SECONDS)
 
 
 def test_the_version_is_the_highest_of_both(served: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.decoders.escaping import LONGEST, escape, in_json, in_sheet, message
+from kproxy.decoders.escaping import LONGEST, escape, in_json, in_sheet, json_text, message
 
 CLIPBOARD = "\x1b]52;c;ZXZpbA==\x07"
 HOSTILE = f"{CLIPBOARD}\r\nkproxy: forged\x9b31m\x7f\u202egnp.exe\u2066\u061c"
@@ -42,6 +42,13 @@ def test_every_character_in_json() -> None:
     data = in_json(orjson.dumps(text))
     assert json.loads(data) == text
     assert not controls(data.decode())
+
+
+@given(st.text())
+def test_json_of_any_text_controls_nothing(text: str) -> None:
+    shown = json_text({"text": text}, indent=2)
+    assert json.loads(shown) == {"text": text.encode("utf-8", "replace").decode()}
+    assert not controls(shown.replace("\n", ""))
 
 
 def test_a_message_is_one_line_of_bounded_length() -> None:

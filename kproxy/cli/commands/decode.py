@@ -223,14 +223,11 @@ def _style(opened: Opened, depth: int | None, *, show_secrets: bool) -> Style:
 
 
 def _json(opened: Opened, known: Definitions, *, show_secrets: bool) -> Iterator[str]:
-    import json
-
-    from kproxy.decoders.escaping import in_json
+    from kproxy.decoders.escaping import json_text
 
     api = None if opened.api_key is None else known.api(opened.api_key)
     name = None if api is None else api.name
-    text = json.dumps(opened.to_json(name, show_secrets=show_secrets), ensure_ascii=False)
-    yield in_json(text.encode("utf-8", "replace")).decode()
+    yield json_text(opened.to_json(name, show_secrets=show_secrets))
 
 
 def _text(opened: Opened, known: Definitions, style: Style, form: str, *, everything: bool) -> Iterator[str]:

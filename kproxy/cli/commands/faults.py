@@ -121,12 +121,12 @@ def held(wanted: str | None) -> None:
     \b
     kproxy faults held | jq -c '[.held, .api, .client_id, .left_ms]'
     """  # noqa: D301
-    import json
+    from kproxy.decoders.escaping import json_text
 
     last = 0
     while frames := _ask(wanted, "intercepted", number=last)["intercepted"]:
         for frame in frames:
-            click.echo(json.dumps(frame, ensure_ascii=False))
+            click.echo(json_text(frame))
             last = frame["held"]
 
 

@@ -173,13 +173,16 @@ def _json(text: str | None) -> Any:
         elif text.startswith("@"):
             text = Path(text[1:]).read_text(encoding="utf-8")
         return json.loads(text)
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise Failure(f"cannot read the body: {text[1:]}: {error.strerror}", Exit.INPUT) from None
+    except UnicodeDecodeError as error:
         raise Failure(f"cannot read the body: {error}", Exit.INPUT) from None
     except (json.JSONDecodeError, RecursionError) as error:
         raise Failure(f"the body is not valid JSON: {error}", Exit.USAGE) from None
 
 
 async def _one(sender: Sender, api: Named, body: Any, version: int | None, client_id: str, *, yes: bool) -> None:
+    from kproxy.decoders.escaping import json_text
     from kproxy.decoders.from_json import JsonError
     from kproxy.decoders.writer import WriteError
     from kproxy.sending.sender import Request, chosen_version, from_json
@@ -198,7 +201,7 @@ async def _one(sender: Sender, api: Named, body: Any, version: int | None, clien
         raise Failure(f"{name} v{version}: {error} (kproxy schema show {name} lists its fields)", Exit.USAGE) from None
     finally:
         await sender.close()
-    click.echo(json.dumps(line, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))
+    click.echo(json_text(line, indent=2 if sys.stdout.isatty() else None))
     if line["response"] is None and request.replies:
         raise Failure(line["reason"], Exit.CONNECT)
 
@@ -257,6 +260,7 @@ def _replay(
 
 async def _again(recorded: Recorded, sender: Sender, speed: float | None, *, expect: bool) -> int:
     """Sends and prints; returns the number of exchanges whose answer differs from the recorded one."""
+    from kproxy.decoders.escaping import json_text
     from kproxy.decoders.jsonform import uuid_json
     from kproxy.sending.recorded import again
     from kproxy.sending.replacing import Replacements
@@ -276,7 +280,7 @@ async def _again(recorded: Recorded, sender: Sender, speed: float | None, *, exp
             if expect and sent.changes:
                 differing += 1
                 line["differs"] = [{"path": one.path, "recorded": one.old, "now": one.new} for one in sent.changes]
-            click.echo(json.dumps(line, ensure_ascii=False))
+            click.echo(json_text(line))
     finally:
         await sender.close()
     return differing

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -96,9 +95,11 @@ def command(
     if shutil.which(program[0]) is None:
         raise Failure(f"cannot find the program {program[0]}", Exit.USAGE)
     chosen = _scenarios(wanted)
+    for path in filter(None, (junit, json_file)):
+        _write(path, None)  # an error comes before minutes of trials
     with _bench(upstream, timeout, keep) as bench:
         results = list(_run(chosen, program, bench))
-    _write(results, program, junit, json_file)
+    _results(results, program, junit, json_file)
     from kproxy.torture.scorecard import summary
 
     click.echo(summary(results))
@@ -162,16 +163,22 @@ def _run(chosen: list[Scenario], program: tuple[str, ...], bench: Bench) -> Iter
         yield result
 
 
-def _write(results: list[Result], program: tuple[str, ...], junit: Path | None, json_file: Path | None) -> None:
+def _results(results: list[Result], program: tuple[str, ...], junit: Path | None, json_file: Path | None) -> None:
+    from kproxy.decoders.escaping import json_text
     from kproxy.torture import scorecard
 
-    texts: dict[Path | None, Any] = {
-        junit: lambda: scorecard.junit(results, program),
-        json_file: lambda: "".join(f"{json.dumps(one.to_json(), ensure_ascii=False)}\n" for one in results),
-    }
-    for path, text in texts.items():
-        if path is not None:
-            try:
-                path.write_text(text(), encoding="utf-8")
-            except OSError as error:
-                raise Failure(f"cannot write {path}: {error.strerror}") from None
+    if junit is not None:
+        _write(junit, scorecard.junit(results, program))
+    if json_file is not None:
+        _write(json_file, "".join(f"{json_text(one.to_json())}\n" for one in results))
+
+
+def _write(path: Path, text: str | None) -> None:
+    """Replaces the file's content; None only looks whether that is possible. Raises Failure (exit 2)."""
+    from kproxy.captures import private
+
+    try:
+        with private.appended(path) if text is None else private.output(path) as file:
+            file.write((text or "").encode())
+    except OSError as error:
+        raise Failure(f"cannot write {path}: {error.strerror}", Exit.USAGE) from None

@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
+from tests.kproxy.core.frames import request
 from tests.kproxy.faults.test_live import cluster, exchanges, log, produced
+from tests.kproxy.support import connect
 from tests.support.brokers import free_ports
 from tests.support.patience import SECONDS
 from tests.support.proxy import KPROXY, environment
@@ -140,3 +142,20 @@ def test_a_wrong_expression_ends_the_command_before_it_listens(tmp_path: Path) -
     )  # fmt: skip
     assert done.returncode == 2
     assert "^" in done.stderr
+
+
+def test_text_of_a_held_frame_controls_no_terminal(cluster: str, tmp_path: Path) -> None:
+    name = b"\xc2\x9b31m\xe2\x80\xae"
+    asked = request(3, 1, 1, (1).to_bytes(4, "big") + len(name).to_bytes(2, "big") + name)
+    options = ["--intercept", "api == Metadata", "--no-record"]
+    with intercepting(cluster, tmp_path, *options) as (bootstrap, person), connect(bootstrap) as client:
+        client.sendall(asked)
+        assert person.process.stdout is not None
+        line = person.process.stdout.readline()
+        assert json.loads(line)["body"]["topics"] == [{"name": name.decode()}]
+        assert line.isascii()
+        held = subprocess.run(
+            [KPROXY, "faults", "held"], env=environment(tmp_path), capture_output=True, text=True, check=True
+        )
+        assert json.loads(held.stdout)["body"] == json.loads(line)["body"]
+        assert held.stdout.isascii()

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import psutil
 import pytest
+from click.testing import CliRunner
 
+from kproxy.cli.commands import torture
+from kproxy.cli.exits import Exit
+from kproxy.cli.main import main
 from kproxy.torture.canary import Written
 from kproxy.torture.program import TAIL, Ended, run
 from kproxy.torture.scenario import Scenario
@@ -120,3 +125,20 @@ def test_the_reports() -> None:
     assert (suite[1][1].text or "").endswith("<out>")
     assert "0.5 s after the fault" in line(results[0])
     assert summary(results) == "2 of 4 scenarios went as they should"
+
+
+def test_reports_are_private_and_those_that_cannot_be_written_are_refused_before_the_trials(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        paths = tmp_path / "junit.xml", tmp_path / "results.jsonl"
+        torture._results([Result("a", Verdict.LOST, output="\x9b31m")], ("client",), *paths)
+    finally:
+        os.umask(before)
+    assert [stat.S_IMODE(path.stat().st_mode) for path in paths] == [0o600] * 2
+    assert "\x9b" not in paths[1].read_text()
+    mark = tmp_path / "mark"
+    for option in ("--junit", "--json"):
+        done = CliRunner().invoke(main, ["torture", option, f"{tmp_path}/no/file", "--", "touch", str(mark)])
+        assert done.exit_code == Exit.USAGE
+        assert f"cannot write {tmp_path}/no/file: No such file or directory" in done.stderr
+    assert not mark.exists()
