@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from kproxy.addons.api import Observed, Observer, Progress
+from kproxy.addons.scrapes import ScrapeServer
 from kproxy.decoders.escaping import escape
 from kproxy.decoders.exchange import Health, Status
 from kproxy.runs.registry import ask
@@ -104,7 +105,7 @@ class Metrics(Observer):
         self._versions: dict[str, Capped] = {}
         self._software: dict[int, str] = {}
         self._children: dict[tuple[Any, tuple[str, ...]], Any] = {}
-        self._server: Any = None
+        self._server: ScrapeServer | None = None
 
     def serve(self, host: str, port: int) -> str:
         """Starts a thread that answers scrapes; returns the URL. `host` "*" listens on every IPv4 address.
@@ -112,7 +113,8 @@ class Metrics(Observer):
         Raises OSError.
         """
         address = "0.0.0.0" if host == "*" else host.strip("[]")  # noqa: S104 (asked for)
-        self._server, _ = start_http_server(port, addr=address, registry=self.registry)
+        self._server = ScrapeServer(address, port, self.registry)
+        self._server.start()
         return f"http://{shown(address, self._server.server_port)}/metrics"
 
     @property

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import threading
 import urllib.request
 from collections import Counter
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from kproxy.addons import Observed, Progress
+from kproxy.addons import Observed, Progress, scrapes
 from kproxy.addons.metrics import CLIENTS, OTHER, Metrics
 from kproxy.captures.reader import read
 from kproxy.decoders.exchange import Connection, Exchange, Health, Status
 from kproxy.decoders.exchange_json import exchange_json
 from kproxy.decoders.stream import Side
+from kproxy.runs.launcher import wait_until
 from tests.kproxy.addons.support import CAPTURES, observe
+from tests.support.patience import SECONDS
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -180,3 +186,31 @@ def test_findings_are_counted_and_open_ones_shown() -> None:
     assert total(found, "kproxy_open_findings", severity="error") == 1
     metrics.finding("resolved", {**one, "severity": "error"})
     assert total(scraped(metrics), "kproxy_open_findings") == 1
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
+def test_clients_that_stay_hold_no_thread_for_ever(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    monkeypatch.setattr(scrapes, "CONNECTION_SECONDS", 2.0)
+    metrics = Metrics()
+    url = metrics.serve(host, 0)
+    port = urlsplit(url).port
+    assert port is not None
+    threads = threading.active_count()
+    with contextlib.ExitStack() as stack:
+        waiting = [stack.enter_context(socket.create_connection((host.strip("[]"), port), 30)) for _ in range(100)]
+        for number, one in enumerate(waiting):
+            with contextlib.suppress(OSError):
+                one.sendall(b"GET /metr"[: number % 10])
+        ended = 0
+        for one in waiting:
+            with contextlib.suppress(ConnectionError):
+                assert one.recv(100) == b""
+            ended += 1
+            # a connection has two threads: its own and that of its deadline
+            assert threading.active_count() <= threads + 2 * scrapes.MOST_CONNECTIONS
+        assert ended == 100
+    assert wait_until(lambda: threading.active_count() == threads, SECONDS)
+    with urllib.request.urlopen(url, timeout=SECONDS) as answer:
+        assert b"kproxy_requests_total" in answer.read()
+    metrics.close()
