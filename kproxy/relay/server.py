@@ -22,6 +22,7 @@ from kproxy.relay.first_requests import FirstRequests
 from kproxy.relay.limits import Room, Share
 from kproxy.relay.link import Link
 from kproxy.relay.listeners import Listeners
+from kproxy.relay.side import Refused
 from kproxy.relay.upstream import Upstream
 from kproxy.relay.warnings import Event, Warnings
 from kproxy.runs.settings import Settings, shown
@@ -107,6 +108,11 @@ class Relay:
             self._servers.append(server)
 
     def _accept(self, node: Node | None) -> asyncio.Protocol:
+        # clients get room once their handshake is complete, but use a file descriptor before that
+        if self.room.taken + len(self.tls.greeting) >= self.room.most and self.tls.greeting:
+            self.room.refused += 1
+            self._warn_of_refused()
+            return Refused()
         return self.tls.towards_client(Link(self, node).client, self._client_failed, self._known_as)
 
     def _known_as(self, transport: asyncio.Transport) -> str:
@@ -181,8 +187,7 @@ class Relay:
     def admit(self, link: Link) -> bool:
         """Registers a new connection; returns False after a warning if too many are open."""
         if not self.room.take():
-            text = f"clients are refused: {self.room.most} connections are open ({self.room.reason})"
-            self.warnings.warn("room", text)
+            self._warn_of_refused()
             return False
         self.links.add(link)
         self.connections += 1
@@ -190,6 +195,10 @@ class Relay:
             self._tell({"event": "client", "client": shown(*link.client.peer)})
         self.first_requests.add(link)
         return True
+
+    def _warn_of_refused(self) -> None:
+        text = f"clients are refused: {self.room.most} connections are open ({self.room.reason})"
+        self.warnings.warn("room", text)
 
     def forget(self, link: Link) -> None:
         """Removes a connection that has ended."""

@@ -1,4 +1,4 @@
-"""One of the two transports of a link."""
+"""One of the two transports of a link, and the transport of a client that is refused."""
 
 from __future__ import annotations
 
@@ -108,10 +108,19 @@ class LinkSide(Side, asyncio.Protocol):
 
     def reset(self) -> None:
         """Ends the connection with RST."""
-        transport = self.transport
-        if transport is None:
-            return
-        raw = transport.get_extra_info("socket")
-        with contextlib.suppress(OSError, TypeError):
-            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_RESET)
-        transport.abort()
+        if self.transport is not None:
+            _reset(self.transport)
+
+
+class Refused(asyncio.Protocol):
+    """Resets a client's connection at once."""
+
+    def connection_made(self, transport: Any) -> None:
+        _reset(transport)
+
+
+def _reset(transport: Any) -> None:
+    raw = transport.get_extra_info("socket")
+    with contextlib.suppress(OSError, TypeError):
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_RESET)
+    transport.abort()

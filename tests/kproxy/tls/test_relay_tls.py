@@ -539,6 +539,23 @@ def test_the_next_upstream_is_tried(world: World) -> None:
     second.close()
 
 
+def test_clients_that_do_not_finish_the_handshake_count_as_connections(world: World) -> None:
+    with relay(world.broker.address, tls=world.tls(), max_connections=3) as process, contextlib.ExitStack() as stack:
+        silent = [stack.enter_context(connect(process.bootstrap)) for _ in range(6)]
+        for one in silent[3:]:
+            with pytest.raises(ConnectionResetError):
+                one.recv(1)
+        hears(process, "clients are refused: 3 connections are open (--max-connections 3)")
+        assert process.command("status")["connections_refused"] == 3
+        silent[0].sendall(b"GET / HTTP/1.1\r\n\r\n")
+        assert wait_until(lambda: failed(process)["clients_failed"] == 1, SECONDS)
+        client = world.client(process)  # it gets the room of the one that has gone
+        client.send(ASKED)
+        broker = world.server()
+        assert broker.exactly(len(ASKED)) == ASKED
+        client.socket.close()
+
+
 # --- what does not start ---------------------------------------------------------------------------------------------
 
 
