@@ -18,6 +18,9 @@ from kproxy import __version__
 from kproxy.cli import commands, settings
 from kproxy.cli.exits import OUTPUT_ERRORS, Exit, Failure, say
 
+UNUSABLE = frozenset({errno.EROFS, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
+"""Errors of a place that the user or the environment has named and that cannot be used."""
+
 LONGEST_LINE = 500
 """Maximum number of characters of a line of an error message; longer lines are shortened."""
 
@@ -92,6 +95,9 @@ class LazyGroup(click.Group, settings.LazyMarker):
             _show(Failure(_os_error(error)), Exit.PERMISSION)
             return Exit.PERMISSION
         except OSError as error:
+            if error.errno in UNUSABLE:
+                _show(Failure(_os_error(error)), Exit.PERMISSION)
+                return Exit.PERMISSION
             if error.errno not in OUTPUT_ERRORS:
                 return _unexpected(error)
             _drop(sys.stdout)

@@ -13,13 +13,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from kproxy.runs import scratch
-from kproxy.runs.registry import CONTROL, EXIT_CONNECT, LONGEST_SOCKET_PATH, ask, runs
+from kproxy.runs.registry import CONTROL, EXIT_CONNECT, EXIT_PERMISSION, LONGEST_SOCKET_PATH, ask, runs
 from kproxy.runs.settings import Settings, shown
 
 if TYPE_CHECKING:
@@ -47,6 +47,16 @@ class StartError(Exception):
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+
+
+@contextlib.contextmanager
+def _making(what: str, chosen_by: str) -> Iterator[None]:
+    """Raises StartError for an OSError: the folder for `what` cannot be made. `chosen_by` names another one."""
+    try:
+        yield
+    except OSError as error:
+        why = f"no folder for {what} can be made: {error.filename}: {error.strerror}"
+        raise StartError(f"{why} ({chosen_by} names another)", EXIT_PERMISSION) from None
 
 
 class RelayProcess:
@@ -102,17 +112,20 @@ class RelayProcess:
         self._reader.start()
 
     def _places(self, settings: Settings, spool: Path | None) -> Settings:
-        run_dir = scratch.new(scratch.runs_dir(), settings.device or str(settings.listen_port))
-        if len(str(run_dir / CONTROL)) > LONGEST_SOCKET_PATH:
-            scratch.remove(run_dir)
-            run_dir = scratch.new(scratch.temporary(), "run")
+        with _making("the run's state", "XDG_RUNTIME_DIR"):
+            run_dir = scratch.new(scratch.runs_dir(), settings.device or str(settings.listen_port))
+            if len(str(run_dir / CONTROL)) > LONGEST_SOCKET_PATH:
+                scratch.remove(run_dir)
+                run_dir = scratch.new(scratch.temporary(), "run")
         self._own.append(run_dir)
         self.run_dir = run_dir
         scratch_dir = None
         if settings.record and settings.record_to is None:
-            scratch_dir = scratch.ring(settings.scratch, spool)
+            with _making("the recording", "--spool-dir or XDG_CACHE_HOME"):
+                scratch_dir = scratch.ring(settings.scratch, spool)
             self._own.append(scratch_dir)
-        index_parent = scratch.new(spool or scratch.cache_dir(), "index")
+        with _making("the index", "--spool-dir or XDG_CACHE_HOME"):
+            index_parent = scratch.new(spool or scratch.cache_dir(), "index")
         self._own.append(index_parent)
         self.index_dir = index_parent / "index"
         self.index_dir.mkdir(mode=0o700)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from kproxy.captures import private
 from kproxy.cli.exits import Exit
 from kproxy.cli.main import main
 from kproxy.core.brokers import Advertise, Book, Node, split_address
@@ -20,6 +21,7 @@ from kproxy.decoders.filters.language import REQUEST
 from kproxy.relay import ports
 from kproxy.runs import scratch
 from kproxy.runs.settings import advertise, listen, record_filter, ring, size, upstream
+from tests.support.homes import homes
 
 
 @pytest.mark.parametrize(
@@ -213,6 +215,38 @@ def test_the_ring_goes_to_the_spool_where_shared_memory_has_no_room(
     monkeypatch.setattr(scratch, "SHARED_MEMORY", shared)
     assert scratch.ring(1 << 20, tmp_path / "spool").parent == shared
     assert scratch.ring(1 << 60, tmp_path / "spool").parent == tmp_path / "spool"
+
+
+@pytest.mark.parametrize(
+    ("variable", "what", "advice"),
+    [("XDG_RUNTIME_DIR", "the run's state", "XDG_RUNTIME_DIR"), ("XDG_CACHE_HOME", "the index", "--spool-dir or")],
+)
+def test_a_folder_that_cannot_be_made_is_named(
+    variable: str, what: str, advice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    for name, value in homes(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    file = tmp_path / "file"
+    file.touch()
+    monkeypatch.setenv(variable, str(file))
+    with pytest.raises(SystemExit) as end:
+        main(["run", "--upstream", "127.0.0.1:1", "--listen", "0", "--headless", "--no-record"])
+    assert end.value.code == Exit.PERMISSION
+    said = capsys.readouterr().err
+    assert said.startswith(f"kproxy: no folder for {what} can be made: {file}/kproxy")
+    assert f": Not a directory ({advice}" in said
+
+
+def test_a_folder_of_the_environment_that_is_none_is_no_bug(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    monkeypatch.setattr(scratch, "runs_dir", lambda: private.folder(file / "runs"))
+    with pytest.raises(SystemExit) as end:
+        main(["ps"])
+    assert (end.value.code, capsys.readouterr().err) == (Exit.PERMISSION, f"kproxy: {file}/runs: Not a directory\n")
 
 
 @pytest.mark.parametrize("command", [["run", "--upstream", "x", "--headless"], ["demo"], ["ps"]], ids=" ".join)

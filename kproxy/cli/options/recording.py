@@ -83,7 +83,7 @@ _KEPT = [
         "--spool-dir",
         type=click.Path(path_type=pathlib.Path, file_okay=False),
         metavar="DIR",
-        help="Folder for recording and index if shared memory has no room.",
+        help="Folder for the index, and for the recording if shared memory has no room (default: the cache directory).",
     ),
 ]
 _CHOICE = [
