@@ -158,6 +158,23 @@ def test_a_run_in_the_background_is_found_watched_and_ended(home: Home) -> None:
     assert home.left() == []
 
 
+@pytest.mark.parametrize("kept", [False, True])
+def test_who_watches_a_run_is_told_that_it_has_ended(home: Home, *, kept: bool) -> None:
+    options = ["-w", str(home.directory / "kept.pcapng")] if kept else []
+    assert home.kproxy("run", *home.upstream, "--detach", *options).returncode == 0
+    (run,) = home.runs()
+    watching = subprocess.Popen(
+        [*KPROXY, "attach", "--headless"], env=home.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    home.exchange()
+    assert watching.stdout is not None
+    assert "Heartbeat v0" in watching.stdout.readline()
+    assert home.kproxy("stop").returncode == 0
+    _, said = watching.communicate(timeout=SECONDS)
+    assert (watching.returncode, said) == (0, f"process {run['pid']} has ended\n")
+
+
 def test_it_must_be_clear_which_run_is_meant(home: Home) -> None:
     for command in ("stop", "attach"):
         none = home.kproxy(command)

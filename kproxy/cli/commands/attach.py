@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kproxy.cli import settings as cli
+from kproxy.cli.exits import say
 from kproxy.cli.exporting import exporter
 from kproxy.cli.interface import guarded, painting, preferences
 from kproxy.cli.opening import opener
@@ -77,8 +78,10 @@ def _print(
     as_json: bool,
     least: str,
 ) -> None:
+    from kproxy.captures.errors import CaptureError
     from kproxy.runs.following import Follower, Stopping
 
+    assert run.recording is not None  # noqa: S101 (`command` has checked it)
     with Stopping() as stopping:
         follower = Follower(
             run,
@@ -90,9 +93,15 @@ def _print(
             view=view,
             least=least,
         )
-        follower.run(stopping.event)
+        try:
+            follower.run(stopping.event)
+        except CaptureError:
+            if run.alive or run.recording.exists():
+                raise  # else it has ended, and with it a recording that was not to be kept
     if follower.left_out:
         cli.warn(follower.left_out)
+    if not run.alive:
+        say(f"process {run.pid} has ended")
 
 
 def _show(
