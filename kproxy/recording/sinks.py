@@ -253,8 +253,8 @@ class Ring:
     def _next(self) -> File:
         """Deletes old segments, then creates and returns the next one. After an OSError it may be called again."""
         number = self._number + 1
-        self._since = time.time()
-        name = segment_name(number, self._since)
+        self._since = time.monotonic()  # the clock may be set meanwhile
+        name = segment_name(number, time.time())
         self._make_room()
         self._bases = {name: base for name, base in self._bases.items() if number_of(name) in self._live}
         self._bases[name] = self._base
@@ -299,7 +299,7 @@ class Ring:
             and file.size > len(self._header)
             and (
                 file.size + batch.size + STATISTICS_BYTES > self._segment_bytes
-                or (self._seconds is not None and time.time() - self._since >= self._seconds)
+                or (self._seconds is not None and time.monotonic() - self._since >= self._seconds)
             )
         ):
             file.close()  # before the next segment is created: readers take this one for complete once it exists

@@ -78,10 +78,10 @@ class GuardedServer(Server):
         }
 
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
-        if not web.WebSocketResponse().can_prepare(request):
-            raise web.HTTPBadRequest(text="This path takes websockets only.\n")
         if self._tabs >= MOST_TABS:
             raise web.HTTPServiceUnavailable(text=f"{MOST_TABS} tabs are open already.\n")
+        if not web.WebSocketResponse().can_prepare(request):
+            raise web.HTTPBadRequest(text="This path takes websockets only.\n")
         self._tabs += 1
         try:
             return await self._server(request).handle_websocket(request)

@@ -244,6 +244,15 @@ async def test_the_websocket_asks_for_the_token_and_the_origin(served: Served, b
     assert not served.children()
 
 
+async def test_the_path_of_the_websocket_refuses_other_requests(served: Served, browser: aiohttp.ClientSession) -> None:
+    async with browser.get(served.url):
+        pass
+    for headers in ({}, {"Upgrade": "websocket", "Connection": "Upgrade", "Origin": served.origin}):
+        async with browser.get(served.bare / "ws", headers=headers) as answer:
+            assert answer.status == 400
+            assert answer.headers["Referrer-Policy"] == "no-referrer"
+
+
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     """What is said where the command does not begin: one line, or a filter with a mark under the place."""
     with pytest.raises(SystemExit) as ended:

@@ -82,7 +82,8 @@ def test_names_tell_the_order_and_the_time(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_file_of_a_certain_age_is_followed_by_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1_000_000.0
-    monkeypatch.setattr(time, "time", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "time", lambda: 3_000_000.0 - now)  # somebody sets the clock back
     recording = Recording(tmp_path, seconds=60)
     for now in (1_000_000.0, 1_000_059.0, 1_000_060.0, 1_000_119.0, 1_000_120.0):  # noqa: B007 (the clock reads it)
         recording.exchanges(1)
