@@ -228,6 +228,15 @@ def test_what_cannot_start_says_why_in_one_line(tmp_path: Path) -> None:
     broker.close()
 
 
+@pytest.mark.parametrize("option", ["fault", "intercept"])
+def test_a_variable_holds_one_rule_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str) -> None:
+    end = " => delay 1s" if option == "fault" else ""
+    monkeypatch.setenv(f"KPROXY_RUN_{option.upper()}", f"api == Fetch{end}\n\napi == Nope{end}\n")
+    failed = failing(tmp_path, "--upstream", "x")
+    assert failed.returncode == 2
+    assert failed.stderr.startswith("kproxy: unknown api 'Nope'")
+
+
 def test_a_filter_that_cannot_be_read_is_marked_where(tmp_path: Path) -> None:
     failed = failing(tmp_path, "--upstream", "x", "-Y", "api =")
     assert failed.returncode == 2

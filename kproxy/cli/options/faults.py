@@ -12,6 +12,8 @@ from typing import Any, TypeVar, cast
 
 import click
 
+from kproxy.cli.options.types import LINE
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -104,6 +106,7 @@ def faulting(command: Command) -> Command:
         click.option(
             "--fault",
             multiple=True,
+            type=LINE,
             metavar="RULE",
             help="Act on traffic: MATCH => ACTION, TRIGGER (docs/faults.md); repeatable.",
         ),
@@ -116,6 +119,7 @@ def faulting(command: Command) -> Command:
         click.option(
             "--intercept",
             multiple=True,
+            type=LINE,
             metavar="EXPR",
             help="Hold requests that match until you decide about each: in the terminal UI, or with --headless by JSON "
             "lines on standard output and input (docs/intercepting.md).",
@@ -123,6 +127,7 @@ def faulting(command: Command) -> Command:
         click.option(
             "--intercept-response",
             multiple=True,
+            type=LINE,
             metavar="EXPR",
             help="Hold responses that match until you decide about each.",
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -239,6 +239,23 @@ LISTENING = AddressType(any_port=True)
 REGISTRY = RegistryType()
 VIEW = ViewType()
 DEFINITIONS = DefinitionsType()
+
+
+class _LineType(click.ParamType[str]):
+    """Text with spaces, for options that may be repeated: a single text of the configuration or of an environment
+    variable holds one value a line.
+    """
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ARG002 (click's signature)
+        return str(value)
+
+    def split_envvar_value(self, rv: str) -> Sequence[str]:
+        return [line for line in rv.splitlines() if line.strip()]
+
+
+LINE = _LineType()
 
 
 def names_in(text: str, names: tuple[str, ...], what: str) -> tuple[str, ...]:
