@@ -101,6 +101,16 @@ def test_pipes_and_devices_are_refused_and_left_as_they_are(tmp_path: Path) -> N
             os.close(one)
 
 
+def test_a_disk_without_room_for_the_beginning_gets_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_descriptor: int, _buffers: Buffers) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("kproxy.recording.sinks.os.writev", full)
+    with pytest.raises(OSError, match="No space left on device"):
+        File(tmp_path / "r.pcapng", HEADER)
+    assert not list(tmp_path.iterdir())
+
+
 def test_one_line_says_that_an_answer_was_rewritten(tmp_path: Path) -> None:
     path = tmp_path / "r.pcapng"
     recorder_ = recorder(File(path, HEADER))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -141,9 +142,11 @@ def test_the_recording_says_how_client_and_broker_came_together(broker: FakeBrok
     assert f"kproxy connected to broker {broker.address} from {host}:{port}".encode() in held
 
 
-def test_a_recording_that_cannot_begin_says_why() -> None:
-    why = "cannot record to /dev/full: No space left on device"
-    with pytest.raises(StartError, match=why), relay("127.0.0.1:1", record_to=Path("/dev/full")):
+@pytest.mark.parametrize(("name", "why"), [("no/where", "No such file or directory"), ("pipe", "it is a pipe")])
+def test_a_recording_that_cannot_begin_says_why(tmp_path: Path, name: str, why: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    path = tmp_path / name
+    with pytest.raises(StartError, match=f"cannot record to {path}: {why}"), relay("127.0.0.1:1", record_to=path):
         pass
 
 
